@@ -1,0 +1,59 @@
+/*
+ * Checkpoints in PyTorch's own .pth format: torch.load opens them, and yoke opens PyTorch's. A file
+ * is written under a temporary name, synced and renamed: a reader sees the old or the new one.
+ */
+#ifndef YOKE_CHECKPOINT_H
+#define YOKE_CHECKPOINT_H
+
+#include <yoke/graph.h>
+#include <yoke/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where training stood; saved beside weights and optimizer state. */
+typedef struct yk_training_state {
+    char arch[32];
+    int64_t epoch;       /* epochs completed */
+    int64_t step;        /* optimizer steps completed, over all epochs */
+    int64_t epoch_batch; /* batches done of the running epoch; 0 between epochs */
+    int64_t batch_size;  /* global */
+    int64_t world_size;
+    uint64_t seed;
+    double lr;
+    double val_accuracy; /* of the last evaluation, 0..1; negative when none */
+} yk_training_state;
+
+/* A state_dict alone: names to tensors, what torch.save(model.state_dict()) writes. */
+yk_status yk_model_save(const yk_model *model, const char *path);
+/* Loads parameters and buffers by name, from a state_dict or from a whole checkpoint. All names and
+ * shapes must fit: missing, unexpected and differently shaped ones are named. Nothing is changed on
+ * failure. */
+yk_status yk_model_load(yk_model *model, const char *path);
+
+/* {"model": state_dict, "optimizer": torch.optim's state_dict, "yoke": training state}. */
+yk_status yk_checkpoint_save(const char *path, const yk_model *model,
+                             const yk_optimizer *optimizer, const yk_training_state *state);
+/* optimizer and state may be NULL. Nothing is changed on failure. */
+yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
+                             yk_training_state *state);
+/* The training state alone, e.g. to learn the architecture before a model is built. */
+yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
+
+/*
+ * A folder of checkpoints, with a manifest of hashes: save writes DIR/checkpoint-EPOCH.pth (or
+ * -step-STEP), updates DIR/manifest.json, keeps the newest `keep` (0: all). latest writes the path
+ * of the newest complete one, verified against its hash, skipping damaged ones with a warning;
+ * YK_NOT_FOUND when there is none.
+ */
+yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
+                                 const yk_optimizer *optimizer, const yk_training_state *state,
+                                 int keep);
+yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * Data sets, the distributed sampler and the loader. A data set holds its images once, as bytes;
+ * the loader's worker threads write each image once, transformed, straight into the batch.
+ */
+#ifndef YOKE_DATA_H
+#define YOKE_DATA_H
+
+#include <yoke/graph.h>
+#include <yoke/group.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum yk_split { YK_TRAIN, YK_TEST } yk_split;
+
+/* ---- data sets ------------------------------------------------------------------------------ */
+
+typedef struct yk_dataset yk_dataset;
+
+/*
+ * CIFAR-10 from path, recognised by content: the folder of the Python pickles or of the binary
+ * version, or the parent of either. Errors name the file, the offset and what was expected.
+ */
+yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split);
+
+typedef struct yk_synthetic_options {
+    int64_t count; /* images; 0 means 5,000 (train) or 1,000 (test) */
+    uint64_t seed;
+} yk_synthetic_options;
+
+/* Ten procedurally drawn classes of 3x32x32 images that can truly be learnt, without any file. */
+yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
+                              const yk_synthetic_options *options);
+void yk_dataset_destroy(yk_dataset *dataset);
+
+int64_t yk_dataset_size(const yk_dataset *dataset);
+int64_t yk_dataset_classes(const yk_dataset *dataset);
+const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
+const char *yk_dataset_name(const yk_dataset *dataset);
+/* One image: pixels (3, 32, 32), R then G then B, a view; and its label. */
+const uint8_t *yk_dataset_image(const yk_dataset *dataset, int64_t index, int *label);
+
+/*
+ * Makes sure CIFAR-10 lies in the user's cache and writes its folder to path (path_size bytes):
+ * downloads the official archive once, with progress on stderr, resuming a partial file, checking
+ * its MD5. Call it on one rank only. Offline it fails, saying how to go on.
+ */
+yk_status yk_cifar10_download(char *path, size_t path_size);
+
+/* Writes a contact sheet of the first rows x columns images of each class as a PNG. */
+yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, int columns);
+
+/* ---- transforms ----------------------------------------------------------------------------- */
+
+/*
+ * RandomCrop(32, padding), RandomHorizontalFlip, ToTensor, Normalize, in this order. What is drawn
+ * depends on (seed, epoch, sample index) alone.
+ */
+typedef struct yk_transform {
+    int crop_padding; /* 0: no crop */
+    bool flip;
+    float mean[3], std[3]; /* of pixels scaled to [0, 1]; std 0 means 1 */
+} yk_transform;
+
+/* Padding 4, flip, and the tutorials' mean and standard deviation; the second without crop, flip. */
+extern const yk_transform yk_cifar10_augment;
+extern const yk_transform yk_cifar10_normalize;
+
+/* ---- sampler -------------------------------------------------------------------------------- */
+
+typedef struct yk_sampler_options {
+    int64_t size; /* of the data set */
+    int world_size, rank;
+    bool shuffle, drop_last;
+    uint64_t seed;
+    bool exact; /* evaluation: no padding, each sample exactly once over all ranks */
+} yk_sampler_options;
+
+/* Number of indices of one rank and epoch. */
+int64_t yk_sampler_count(const yk_sampler_options *options);
+/* Writes them: bit for bit those of torch's DistributedSampler after set_epoch(epoch). */
+yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, int64_t *indices);
+
+/* ---- loader --------------------------------------------------------------------------------- */
+
+typedef struct yk_loader yk_loader;
+
+typedef struct yk_loader_options {
+    const yk_group *group; /* NULL: one rank */
+    int64_t batch_size;    /* of this rank */
+    bool shuffle, drop_last;
+    bool exact; /* see yk_sampler_options */
+    yk_transform transform;
+    uint64_t seed;
+    int workers;  /* threads; 0: one. The batch is always prepared ahead */
+    int prefetch; /* batches a worker; 0: 2 */
+    yk_dtype dtype; /* of images: YK_F32 (0, default) or YK_F64 */
+} yk_loader_options;
+
+yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
+                           const yk_loader_options *options);
+void yk_loader_destroy(yk_loader *loader);
+
+/*
+ * The next batch, "images" (n, 3, 32, 32) f32 and "labels" (n) i32, valid until the next call;
+ * NULL at the end of the epoch, after which the next call starts the following epoch by itself; or
+ * NULL with yk_loader_status other than YK_OK when a worker failed. Blocks while none is ready.
+ */
+const yk_batch *yk_loader_next(yk_loader *loader);
+yk_status yk_loader_status(const yk_loader *loader);
+
+/* Batches of one epoch on this rank; the running epoch; go to (epoch, batch) in O(1) of data. */
+int64_t yk_loader_batches(const yk_loader *loader);
+int64_t yk_loader_epoch(const yk_loader *loader);
+yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
+/* Seconds the last yk_loader_next waited for data. */
+double yk_loader_wait_s(const yk_loader *loader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

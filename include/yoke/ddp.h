@@ -1,0 +1,50 @@
+/*
+ * Distributed data parallelism: from yk_ddp_create on, yk_model_backward averages gradients over
+ * the group's ranks, bucket by bucket, while it still computes the earlier layers.
+ */
+#ifndef YOKE_DDP_H
+#define YOKE_DDP_H
+
+#include <yoke/graph.h>
+#include <yoke/group.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct yk_ddp yk_ddp;
+
+typedef struct yk_ddp_options {
+    double bucket_cap_mb;        /* 0 means 25; a bucket is closed when its bytes reach the cap */
+    double first_bucket_mb;      /* 0 means 1 (bucket_cap_mb if that is set): starts sooner */
+    bool no_broadcast_buffers;   /* buffers otherwise follow rank 0 before each synced forward */
+} yk_ddp_options;
+
+/*
+ * Collective. Checks that names, shapes and dtypes of parameters and buffers agree on all ranks (a
+ * difference is refused on every rank with the name, both sides and both ranks), then gives every
+ * rank rank 0's parameters and buffers. Gradients move into memory shared with the peers. Create it
+ * before the optimizer; destroy it before model and group.
+ */
+yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
+                        const yk_ddp_options *options);
+void yk_ddp_destroy(yk_ddp *ddp);
+
+/* While true, backward only accumulates locally; the next synced backward reduces the sum. */
+void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
+
+size_t yk_ddp_bucket_count(const yk_ddp *ddp);
+size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
+
+/* The last backward: seconds all-reducing, and the part of it that backward had to wait for. */
+typedef struct yk_ddp_stats {
+    double communication_s;
+    double exposed_s;
+} yk_ddp_stats;
+yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

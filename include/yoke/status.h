@@ -1,0 +1,69 @@
+/*
+ * Errors. Every call that can fail returns a yk_status; the first detector also writes one line
+ * (what, where, the values at fault, the rank) that yk_last_error() returns on the same thread.
+ * The library never exits, never aborts on a user's error, and prints only through the log.
+ */
+#ifndef YOKE_STATUS_H
+#define YOKE_STATUS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one list of statuses: X(name, words). Values are stable from release to release. */
+#define YK_STATUS_LIST(X)                                                                          \
+    X(OK, "success")                                                                               \
+    X(INVALID_ARGUMENT, "invalid argument")                                                        \
+    X(INVALID_SHAPE, "invalid shape")                                                              \
+    X(OUT_OF_MEMORY, "out of memory")                                                              \
+    X(NOT_FOUND, "not found")                                                                      \
+    X(IO, "input/output error")                                                                    \
+    X(FORMAT, "malformed file or message")                                                         \
+    X(UNSUPPORTED, "not supported here")                                                           \
+    X(TIMEOUT, "timed out")                                                                        \
+    X(PEER_FAILED, "another rank failed")                                                          \
+    X(MISMATCH, "ranks disagree")                                                                  \
+    X(NETWORK, "network error")                                                                    \
+    X(DENIED, "permission denied")                                                                 \
+    X(INTERRUPTED, "interrupted")                                                                  \
+    X(INTERNAL, "internal error")
+
+typedef enum yk_status {
+#define YK_STATUS_ENUM(name, words) YK_##name,
+    YK_STATUS_LIST(YK_STATUS_ENUM)
+#undef YK_STATUS_ENUM
+} yk_status;
+
+/* The status in words, e.g. "timed out". Never NULL. */
+const char *yk_status_string(yk_status status);
+
+/*
+ * The line that describes the most recent failure on this thread, without a newline; "" when there
+ * was none. Valid until the next failing call on the same thread.
+ */
+const char *yk_last_error(void);
+
+/* The library's version, "MAJOR.MINOR.PATCH". */
+const char *yk_version(void);
+
+/*
+ * For programs, not used by the library itself: evaluates a call once; on failure prints its error
+ * line to stderr and exits with code 1.
+ */
+#define YK_CHECK(call)                                                                             \
+    do {                                                                                           \
+        yk_status yk_check_status_ = (call);                                                       \
+        if (yk_check_status_ != YK_OK) {                                                           \
+            fprintf(stderr, "%s\n", yk_last_error());                                              \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

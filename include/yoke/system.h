@@ -1,0 +1,21 @@
+/* What this machine offers to a process. */
+#ifndef YOKE_SYSTEM_H
+#define YOKE_SYSTEM_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Cores this process may use (affinity and cgroup limits) divided by local_world_size, at least 1. */
+int yk_threads_default(int local_world_size);
+
+/* Whether this processor has bf16 arithmetic (AVX-512 BF16), which YK_AMP_BF16 needs. */
+bool yk_cpu_has_bf16(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

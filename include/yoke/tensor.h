@@ -1,0 +1,58 @@
+/*
+ * Tensors at the boundary of the library: a dtype, a shape and a pointer, always row-major and
+ * contiguous. What kernels use inside (blocked layouts, packed weights) never shows here.
+ */
+#ifndef YOKE_TENSOR_H
+#define YOKE_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <yoke/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YK_MAX_DIMS 4
+
+/* The one list of dtypes: X(name, bytes, PyTorch's name). */
+#define YK_DTYPE_LIST(X)                                                                           \
+    X(F32, 4, "float32")                                                                           \
+    X(F64, 8, "float64")                                                                           \
+    X(BF16, 2, "bfloat16")                                                                         \
+    X(F16, 2, "float16")                                                                           \
+    X(I32, 4, "int32")                                                                             \
+    X(I64, 8, "int64")                                                                             \
+    X(U8, 1, "uint8")
+
+typedef enum yk_dtype {
+#define YK_DTYPE_ENUM(name, bytes, words) YK_##name,
+    YK_DTYPE_LIST(YK_DTYPE_ENUM)
+#undef YK_DTYPE_ENUM
+        YK_DTYPE_COUNT
+} yk_dtype;
+
+/* A view: it never owns data. A scalar has ndim 0. */
+typedef struct yk_tensor {
+    void *data;
+    yk_dtype dtype;
+    int ndim;
+    int64_t dims[YK_MAX_DIMS];
+} yk_tensor;
+
+/* Bytes of one element. */
+size_t yk_dtype_size(yk_dtype dtype);
+/* PyTorch's word for it, e.g. "float32". */
+const char *yk_dtype_name(yk_dtype dtype);
+
+/* Number of elements: the product of dims, 1 for a scalar. */
+int64_t yk_tensor_count(const yk_tensor *tensor);
+/* Bytes of all elements. */
+size_t yk_tensor_bytes(const yk_tensor *tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+/* yoke: distributed data-parallel training in C. This header includes the whole public API. */
+#ifndef YOKE_H
+#define YOKE_H
+
+#include <yoke/checkpoint.h>
+#include <yoke/data.h>
+#include <yoke/ddp.h>
+#include <yoke/graph.h>
+#include <yoke/group.h>
+#include <yoke/nn.h>
+#include <yoke/optim.h>
+#include <yoke/report.h>
+#include <yoke/status.h>
+#include <yoke/system.h>
+#include <yoke/tensor.h>
+
+#endif

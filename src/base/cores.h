@@ -1,0 +1,10 @@
+/* Which cores this process may use: the affinity mask, cut by the cgroup's CPU quota. */
+#ifndef YKI_CORES_H
+#define YKI_CORES_H
+
+#include <yoke/system.h> /* yk_threads_default is public */
+
+/* Cores that affinity and cgroup quota leave, at least 1. */
+int yki_cores_available(void);
+
+#endif

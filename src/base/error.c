@@ -1,0 +1,97 @@
+/* The thread-local error line, and the words of every status. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#ifndef YOKE_VERSION
+#define YOKE_VERSION "0.1.0"
+#endif
+
+static _Thread_local char error_line[YKI_ERROR_LINE];
+static atomic_int process_rank = -1;
+
+const char *yk_status_string(yk_status status)
+{
+    static const char *const words[] = {
+#define STATUS_WORDS(name, text) [YK_##name] = text,
+        YK_STATUS_LIST(STATUS_WORDS)
+#undef STATUS_WORDS
+    };
+    size_t index = (size_t)status;
+    return index < sizeof words / sizeof *words ? words[index] : "unknown status";
+}
+
+const char *yk_last_error(void)
+{
+    return error_line;
+}
+
+const char *yk_version(void)
+{
+    return YOKE_VERSION;
+}
+
+void yki_set_rank(int rank)
+{
+    atomic_store(&process_rank, rank);
+}
+
+int yki_rank(void)
+{
+    return atomic_load(&process_rank);
+}
+
+/* Writes "yoke: " or "yoke: rank R: " and returns its length. */
+static size_t write_prefix(char *line, size_t size)
+{
+    int rank = yki_rank();
+    int length = rank < 0 ? snprintf(line, size, "yoke: ") : snprintf(line, size, "yoke: rank %d: ", rank);
+    return (size_t)length;
+}
+
+yk_status yki_error(yk_status status, const char *format, ...)
+{
+    char line[YKI_ERROR_LINE];
+    size_t at = write_prefix(line, sizeof line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line + at, sizeof line - at, format, arguments);
+    va_end(arguments);
+    memcpy(error_line, line, sizeof line);
+    return status;
+}
+
+yk_status yki_error_memory(size_t bytes, const char *what)
+{
+    return yki_error(YK_OUT_OF_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}
+
+void yki_error_copy(char *line, size_t size)
+{
+    snprintf(line, size, "%s", error_line);
+}
+
+yk_status yki_error_set_line(yk_status status, const char *line)
+{
+    snprintf(error_line, sizeof error_line, "%s", line);
+    return status;
+}
+
+yk_status yki_error_context(yk_status status, const char *format, ...)
+{
+    char line[YKI_ERROR_LINE], context[YKI_ERROR_LINE / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(context, sizeof context, format, arguments);
+    va_end(arguments);
+
+    size_t at = write_prefix(line, sizeof line);
+    const char *rest = error_line;
+    if (strncmp(rest, line, at) == 0)
+        rest += at;
+    snprintf(line + at, sizeof line - at, "%s: %s", context, rest);
+    memcpy(error_line, line, sizeof line);
+    return status;
+}

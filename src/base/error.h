@@ -1,0 +1,35 @@
+/*
+ * How the library reports failure: the first detector writes the one line, callers pass the status
+ * on. YK_TRY is for the part of a function that has acquired nothing yet; afterwards `goto out`.
+ */
+#ifndef YKI_ERROR_H
+#define YKI_ERROR_H
+
+#include <yoke/status.h>
+
+#define YKI_PRINTF(format, first) __attribute__((format(printf, format, first)))
+
+#define YK_TRY(call)                                                                               \
+    do {                                                                                           \
+        yk_status yk_try_status_ = (call);                                                         \
+        if (yk_try_status_ != YK_OK)                                                               \
+            return yk_try_status_;                                                                 \
+    } while (0)
+
+/* Sets this thread's error line ("yoke: rank 2: ..." once a rank is known) and returns status. */
+yk_status yki_error(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
+/* Out of memory, naming what the bytes were for. */
+yk_status yki_error_memory(size_t bytes, const char *what);
+/* Carries an error line from one thread to another: copy out there, set here. */
+void yki_error_copy(char *line, size_t size);
+yk_status yki_error_set_line(yk_status status, const char *line);
+/* Puts "context: " behind the prefix of the current line; returns status. */
+yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
+
+/* From then on error lines and log lines carry the rank; negative: none (a single process). */
+void yki_set_rank(int rank);
+int yki_rank(void);
+
+#define YKI_ERROR_LINE 512
+
+#endif

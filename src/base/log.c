@@ -1,0 +1,41 @@
+/* One line, one write(2): the kernel keeps lines of up to PIPE_BUF bytes whole in a pipe. */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_once_t level_once = PTHREAD_ONCE_INIT;
+static yki_log_level max_level = YKI_LOG_WARN;
+
+static void read_level(void)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *wanted = getenv("YOKE_LOG");
+    for (size_t i = 0; wanted && i < sizeof names / sizeof *names; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            max_level = (yki_log_level)i;
+}
+
+void yki_log(yki_log_level level, const char *format, ...)
+{
+    pthread_once(&level_once, read_level);
+    if (level > max_level)
+        return;
+    char line[1024];
+    int rank = yki_rank();
+    int at = rank < 0 ? snprintf(line, sizeof line, "yoke: ")
+                      : snprintf(line, sizeof line, "yoke: rank %d: ", rank);
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(line + at, sizeof line - (size_t)at - 1, format, arguments);
+    va_end(arguments);
+    size_t length = (size_t)at + (more > 0 ? (size_t)more : 0);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    if (write(STDERR_FILENO, line, length) < 0)
+        return; /* nowhere left to say so */
+}

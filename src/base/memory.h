@@ -1,0 +1,22 @@
+/* Allocation. Everything is zeroed; big blocks are mapped and ask for huge pages. */
+#ifndef YKI_MEMORY_H
+#define YKI_MEMORY_H
+
+#include <stddef.h>
+
+#define YKI_ALIGNMENT 64
+
+/* calloc, or NULL. Free with free(). */
+void *yki_calloc(size_t count, size_t size);
+/* A string copied, or NULL. */
+char *yki_strdup(const char *text);
+/* Zeroed bytes, 64-byte aligned, page-mapped with huge pages where the system gives them. */
+void *yki_map(size_t bytes);
+void yki_unmap(void *memory, size_t bytes);
+
+static inline size_t yki_align(size_t bytes, size_t alignment)
+{
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* MT19937, after Matsumoto and Nishimura, "Mersenne Twister" (1998), in its 2002 seeding. */
+#include "base/random.h"
+
+enum { N = 624, M = 397 };
+
+void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed)
+{
+    uint32_t *s = generator->state;
+    s[0] = seed;
+    for (uint32_t i = 1; i < N; i++)
+        s[i] = 1812433253u * (s[i - 1] ^ (s[i - 1] >> 30)) + i;
+    generator->next = N;
+}
+
+static void refill(uint32_t *s)
+{
+    for (int i = 0; i < N; i++) {
+        uint32_t y = (s[i] & 0x80000000u) | (s[(i + 1) % N] & 0x7fffffffu);
+        s[i] = s[(i + M) % N] ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
+    }
+}
+
+uint32_t yki_mt19937_next(yki_mt19937 *generator)
+{
+    if (generator->next == N) {
+        refill(generator->state);
+        generator->next = 0;
+    }
+    uint32_t y = generator->state[generator->next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}

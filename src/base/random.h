@@ -1,0 +1,34 @@
+/*
+ * Random numbers. MT19937 where PyTorch's draws are to be reproduced (sampler, initial weights);
+ * a counter-based hash where a draw must depend on its coordinates alone (augmentation, dropout).
+ */
+#ifndef YKI_RANDOM_H
+#define YKI_RANDOM_H
+
+#include <stdint.h>
+
+typedef struct yki_mt19937 {
+    uint32_t state[624];
+    int next;
+} yki_mt19937;
+
+/* Matsumoto and Nishimura's reference seeding; as PyTorch, the low 32 bits of a seed. */
+void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed);
+uint32_t yki_mt19937_next(yki_mt19937 *generator);
+
+/* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that mixes all bits. */
+static inline uint64_t yki_mix64(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* A draw at coordinates (a, b, c): the same in every process, thread and order. */
+static inline uint64_t yki_hash3(uint64_t a, uint64_t b, uint64_t c)
+{
+    return yki_mix64(yki_mix64(yki_mix64(a) ^ b) ^ c);
+}
+
+#endif

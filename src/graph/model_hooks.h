@@ -1,0 +1,40 @@
+/*
+ * What a model lets distributed training see of it: where gradients live, in which order they come
+ * to be final, and calls at the moments that matter. Public users never see this header.
+ */
+#ifndef YKI_MODEL_HOOKS_H
+#define YKI_MODEL_HOOKS_H
+
+#include <yoke/graph.h>
+
+/*
+ * Called on the thread that runs the model. Any may be NULL. forward_begin and backward_begin may
+ * fail, which fails the model's call; grad_ready must not block.
+ */
+typedef struct yki_model_hooks {
+    void *context;
+    /* Before a forward in training mode; samples is the batch's size on this rank. */
+    yk_status (*forward_begin)(void *context, int64_t samples);
+    /* Before backward; *loss_weight (1 on entry) multiplies the gradient of the loss. */
+    yk_status (*backward_begin)(void *context, double *loss_weight);
+    /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory. */
+    void (*grad_ready)(void *context, size_t parameter);
+    /* After the last kernel of backward: wait for what is in flight. */
+    yk_status (*backward_end)(void *context);
+} yki_model_hooks;
+
+/* At most one set; NULL takes it away. The struct is copied. */
+void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks);
+
+/* Parameter indices in the order in which backward finishes their gradients; count of them is
+ * yk_model_parameter_count. Known from the graph, before any batch. */
+const size_t *yki_model_grad_order(const yk_model *model);
+
+/*
+ * Moves each parameter's gradient to memory[parameter] (64-byte aligned, canonical layout, the
+ * parameter's dtype and size), which must outlive the model or the next call; NULL moves them back
+ * into the model's own. Gradients are spent (as after yk_model_zero_grad) afterwards.
+ */
+yk_status yki_model_place_gradients(yk_model *model, void *const *memory);
+
+#endif

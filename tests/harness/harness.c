@@ -1,0 +1,181 @@
+/* See harness.h. A rank is this program again: /proc/self/exe CASE with YK_TEST_RANK set. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_CASES = 256, MAX_RANKS = 64, RANKS_DEADLINE_S = 90 };
+
+static struct CMUnitTest cases[MAX_CASES];
+static size_t case_count;
+static const char *running_case;
+static char directory[64];
+
+void yk_test_register(const char *name, yk_test_fn run)
+{
+    if (case_count == MAX_CASES)
+        abort();
+    cases[case_count++] = (struct CMUnitTest){.name = name, .test_func = run};
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *ftw)
+{
+    (void)info, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void remove_directory(void)
+{
+    if (directory[0])
+        nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *yk_test_directory(void)
+{
+    if (!directory[0]) {
+        const char *base = getenv("TMPDIR");
+        snprintf(directory, sizeof directory, "%.40s/yoke-test-XXXXXX", base ? base : "/tmp");
+        assert_non_null(mkdtemp(directory));
+        atexit(remove_directory);
+    }
+    return directory;
+}
+
+int yk_test_free_port(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+int yk_test_command(char *output, size_t size, const char *format, ...)
+{
+    char command[4096], line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    char whole[sizeof command + 16];
+    snprintf(whole, sizeof whole, "( %s ) 2>&1", command);
+    FILE *pipe = popen(whole, "re");
+    assert_non_null(pipe);
+    size_t at = 0;
+    output[0] = '\0';
+    while (fgets(line, sizeof line, pipe)) {
+        size_t length = strlen(line);
+        if (at + length < size) {
+            memcpy(output + at, line, length + 1);
+            at += length;
+        }
+    }
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static pid_t start_rank(int rank, int world, int port)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    set_number("YK_TEST_RANK", rank);
+    set_number("RANK", rank);
+    set_number("LOCAL_RANK", rank);
+    set_number("WORLD_SIZE", world);
+    set_number("LOCAL_WORLD_SIZE", world);
+    set_number("MASTER_PORT", port);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    execl("/proc/self/exe", "rank", running_case, (char *)NULL);
+    _exit(127);
+}
+
+void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
+                          void (*after_start)(const pid_t *pids, int world))
+{
+    const char *rank = getenv("YK_TEST_RANK");
+    if (rank) {
+        body(atoi(rank), world);
+        fflush(NULL);
+        _exit(0);
+    }
+    assert_true(world <= MAX_RANKS);
+    pid_t pids[MAX_RANKS];
+    int port = yk_test_free_port();
+    for (int i = 0; i < world; i++)
+        pids[i] = start_rank(i, world, port);
+    if (after_start)
+        after_start(pids, world);
+
+    time_t deadline = time(NULL) + RANKS_DEADLINE_S;
+    for (int left = world, late = 0; left > 0;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        for (int i = 0; i < world && pid > 0; i++)
+            if (pids[i] == pid) {
+                statuses[i] = status;
+                pids[i] = 0;
+                left--;
+            }
+        if (pid <= 0)
+            usleep(2000);
+        if (!late && time(NULL) > deadline) {
+            late = 1;
+            for (int i = 0; i < world; i++)
+                if (pids[i])
+                    kill(pids[i], SIGKILL);
+        }
+    }
+}
+
+void yk_test_ranks(int world, void (*body)(int rank, int world))
+{
+    int statuses[MAX_RANKS] = {0};
+    yk_test_ranks_status(world, body, statuses, NULL);
+    for (int i = 0; i < world; i++)
+        if (statuses[i])
+            fail_msg("rank %d of %d: %s %d", i, world,
+                     WIFSIGNALED(statuses[i]) ? "killed by signal" : "exit code",
+                     WIFSIGNALED(statuses[i]) ? WTERMSIG(statuses[i]) : WEXITSTATUS(statuses[i]));
+}
+
+static int run_case(struct CMUnitTest *unit)
+{
+    running_case = unit->name;
+    if (!getenv("YK_TEST_RANK"))
+        return _cmocka_run_group_tests(unit->name, unit, 1, NULL, NULL);
+    /* A rank: cmocka's report would only repeat the parent's; a failed assertion still exits 1. */
+    cmocka_set_message_output(CM_OUTPUT_SUBUNIT);
+    return _cmocka_run_group_tests(unit->name, unit, 1, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0;
+    for (size_t i = 0; i < case_count; i++)
+        if (argc < 2 || strcmp(argv[1], cases[i].name) == 0)
+            failed += run_case(&cases[i]) != 0;
+    return failed ? 1 : 0;
+}

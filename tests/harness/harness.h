@@ -1,0 +1,79 @@
+/*
+ * The test harness: YK_TEST(name) { ... } with cmocka's assertions. `test_x` runs all its cases,
+ * `test_x name` one; each ctest test is one case in one process.
+ *
+ * A multi-rank case calls yk_test_ranks(world, body): the program starts itself again once per
+ * rank (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT set), runs body in each, and fails unless every
+ * rank ends with 0. What is left after the deadline is killed.
+ */
+#ifndef YK_TEST_HARNESS_H
+#define YK_TEST_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include <yoke/yoke.h>
+
+typedef void (*yk_test_fn)(void **state);
+void yk_test_register(const char *name, yk_test_fn run);
+
+#define YK_TEST(name)                                                                              \
+    static void test_##name(void **state);                                                         \
+    __attribute__((constructor)) static void register_##name(void)                                 \
+    {                                                                                              \
+        yk_test_register(#name, test_##name);                                                      \
+    }                                                                                              \
+    static void test_##name(void **state __attribute__((unused)))
+
+/* The call must succeed / must fail with this status; prints the error line otherwise. */
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        yk_status assert_ok_ = (call);                                                             \
+        if (assert_ok_ != YK_OK)                                                                   \
+            fail_msg("%s: %s: %s", #call, yk_status_string(assert_ok_), yk_last_error());          \
+    } while (0)
+#define assert_status(expected, call)                                                              \
+    do {                                                                                           \
+        yk_status assert_status_ = (call);                                                         \
+        if (assert_status_ != (expected))                                                          \
+            fail_msg("%s: got %s (%s)", #call, yk_status_string(assert_status_), yk_last_error()); \
+    } while (0)
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (!strstr((text), (part)))                                                               \
+            fail_msg("\"%s\" does not contain \"%s\"", (text), (part));                            \
+    } while (0)
+
+/* Says why and ends the case as skipped. */
+#define skip_because(...)                                                                          \
+    do {                                                                                           \
+        print_message(__VA_ARGS__);                                                                \
+        print_message("\n");                                                                       \
+        skip();                                                                                    \
+    } while (0)
+
+/* Runs body in `world` processes of this program; asserts that each exits with 0. Call it once a
+ * case, with nothing before it that must not happen in every rank. */
+void yk_test_ranks(int world, void (*body)(int rank, int world));
+/* The same, but returns the exit statuses (waitpid's form) instead of asserting. after_start is
+ * called in the parent with the pids once all run; may be NULL. */
+void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
+                          void (*after_start)(const pid_t *pids, int world));
+
+/* A folder of this test alone, removed at the end. */
+const char *yk_test_directory(void);
+/* Runs a command through the shell, its stdout and stderr in output; returns its exit code, 128 + n
+ * when signal n ended it. */
+int yk_test_command(char *output, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A TCP port that was free a moment ago. */
+int yk_test_free_port(void);
+
+#endif
