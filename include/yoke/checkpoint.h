@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Where training stood; saved beside weights and optimizer state. */
 typedef struct yk_training_state {
@@ -52,6 +53,7 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  int keep);
 yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

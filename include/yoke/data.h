@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum yk_split { YK_TRAIN, YK_TEST } yk_split;
 
@@ -117,6 +118,7 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
 /* Seconds the last yk_loader_next waited for data. */
 double yk_loader_wait_s(const yk_loader *loader);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct yk_ddp yk_ddp;
 
@@ -43,6 +44,7 @@ typedef struct yk_ddp_stats {
 } yk_ddp_stats;
 yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* As the first dimension of an input: the batch, known only when a batch arrives. */
 #define YK_BATCH (-1)
@@ -187,6 +188,7 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
 /* The words for a device's kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
 const char *yk_model_device_description(const yk_model *model);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct yk_group yk_group;
 typedef struct yk_work yk_work;
@@ -83,6 +84,7 @@ yk_status yk_work_wait(yk_work *work);
 /* True once yk_work_wait would not block. */
 bool yk_work_done(const yk_work *work);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* conv2d without bias, as in every ResNet: adds parameter NAME.weight. */
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
@@ -36,6 +37,7 @@ typedef yk_value *(*yk_arch_fn)(yk_value *images, int64_t classes);
 const char *yk_arch_name(size_t index);
 yk_arch_fn yk_arch_find(const char *name);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct yk_optimizer yk_optimizer;
 
@@ -54,6 +55,7 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

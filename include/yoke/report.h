@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* One training step. Times in seconds of wall clock. */
 typedef struct yk_step_record {
@@ -40,6 +41,7 @@ void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64
 void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *record);
 void yk_progress_destroy(yk_progress *progress);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* The one list of statuses: X(name, words). Values are stable from release to release. */
 #define YK_STATUS_LIST(X)                                                                          \
@@ -62,6 +63,7 @@ const char *yk_version(void);
         }                                                                                          \
     } while (0)
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Cores this process may use (affinity and cgroup limits) divided by local_world_size, at least 1. */
 int yk_threads_default(int local_world_size);
@@ -14,6 +15,7 @@ int yk_threads_default(int local_world_size);
 /* Whether this processor has bf16 arithmetic (AVX-512 BF16), which YK_AMP_BF16 needs. */
 bool yk_cpu_has_bf16(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define YK_MAX_DIMS 4
 
@@ -51,6 +52,7 @@ int64_t yk_tensor_count(const yk_tensor *tensor);
 /* Bytes of all elements. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
