@@ -7,7 +7,7 @@
 
 #include <yoke/status.h>
 
-#define YKI_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define YKI_PRINTF(string, first) __attribute__((format(printf, string, first)))
 
 #define YK_TRY(call)                                                                               \
     do {                                                                                           \
