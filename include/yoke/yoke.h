@@ -11,6 +11,7 @@
 #include <yoke/optim.h>
 #include <yoke/report.h>
 #include <yoke/status.h>
+#include <yoke/store.h>
 #include <yoke/system.h>
 #include <yoke/tensor.h>
 
