@@ -80,6 +80,7 @@ yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 typedef struct yk_batch_norm_options {
     double eps;      /* 0 means 1e-5 */
     double momentum; /* of the running statistics, PyTorch's sense; 0 means 0.1 */
+    yk_value *num_batches_tracked; /* i64 scalar buffer that counts training forwards, or NULL */
 } yk_batch_norm_options;
 
 /*

@@ -47,7 +47,8 @@ int yki_rank(void)
 static size_t write_prefix(char *line, size_t size)
 {
     int rank = yki_rank();
-    int length = rank < 0 ? snprintf(line, size, "yoke: ") : snprintf(line, size, "yoke: rank %d: ", rank);
+    int length =
+        rank < 0 ? snprintf(line, size, "yoke: ") : snprintf(line, size, "yoke: rank %d: ", rank);
     return (size_t)length;
 }
 

@@ -7,12 +7,17 @@
 
 #include "base/error.h"
 
-typedef enum yki_log_level { YKI_LOG_ERROR, YKI_LOG_WARN, YKI_LOG_INFO, YKI_LOG_DEBUG } yki_log_level;
+typedef enum yki_log_level {
+    YKI_LOG_ERROR,
+    YKI_LOG_WARN,
+    YKI_LOG_INFO,
+    YKI_LOG_DEBUG
+} yki_log_level;
 
 void yki_log(yki_log_level level, const char *format, ...) YKI_PRINTF(2, 3);
 
-#define YKI_WARN(...) yki_log(YKI_LOG_WARN, __VA_ARGS__)
-#define YKI_INFO(...) yki_log(YKI_LOG_INFO, __VA_ARGS__)
+#define YKI_WARN(...)  yki_log(YKI_LOG_WARN, __VA_ARGS__)
+#define YKI_INFO(...)  yki_log(YKI_LOG_INFO, __VA_ARGS__)
 #define YKI_DEBUG(...) yki_log(YKI_LOG_DEBUG, __VA_ARGS__)
 
 #endif

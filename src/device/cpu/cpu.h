@@ -1,0 +1,39 @@
+/*
+ * The cpu device: oneDNN for convolutions and matrix products, kernels of our own where they are
+ * shorter or measure faster (batch norm fused with its neighbours, element-wise, pooling, loss).
+ *
+ * Layouts: 4-d f32 and bf16 activations with at least `block` channels are YKI_BLOCKED, with b the
+ * width of a vector register in f32 (16 with AVX-512, else 8); everything else is plain. Padding
+ * channels hold zeros, and every kernel keeps them so. f64 runs on ref's kernels.
+ *
+ * Threads: OpenMP's, as oneDNN's own; a kernel runs `#pragma omp parallel num_threads(threads)`.
+ */
+#ifndef YKI_CPU_H
+#define YKI_CPU_H
+
+#include "device/device.h"
+
+/* The kernels of each file, listed in device.c. */
+extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
+    yki_cpu_conv2d_backward_weight;
+extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
+    yki_cpu_linear_backward_weight;
+extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_backward;
+extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
+    yki_cpu_gelu_backward, yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout,
+    yki_cpu_dropout_backward;
+extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
+    yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
+extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_unflatten, yki_cpu_reorder;
+extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
+
+/* Hot inner loops are compiled for each instruction set and chosen by the loader. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define YKI_VECTOR_CLONES                                                                          \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define YKI_VECTOR_CLONES
+#endif
+
+#endif
