@@ -1,0 +1,17 @@
+/*
+ * The commands of the program. Each is one file, gets argv[0] = "yoke COMMAND" and returns the
+ * exit code: 0, 1 when it failed (it has said why in one line), 2 when it was called wrongly.
+ */
+#ifndef YOKE_CLI_H
+#define YOKE_CLI_H
+
+enum { YKI_EXIT_OK = 0, YKI_EXIT_FAILED = 1, YKI_EXIT_USAGE = 2 };
+
+int yk_cmd_train(int argc, char **argv);
+int yk_cmd_evaluate(int argc, char **argv);
+int yk_cmd_run(int argc, char **argv);
+int yk_cmd_data(int argc, char **argv);
+int yk_cmd_bench(int argc, char **argv);
+int yk_cmd_info(int argc, char **argv);
+
+#endif

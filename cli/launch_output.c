@@ -1,0 +1,240 @@
+/*
+ * Lines of different ranks never interleave: each is assembled until its newline, then written
+ * whole, behind its rank. Writing never blocks the launcher, which has deaths to watch for: lines
+ * wait in the sink, and while too many do, the ranks' pipes are not read, so that ranks wait for a
+ * paused reader as they would without a launcher.
+ *
+ * A carriage return overwrites the line, as on a terminal: of what one rank redraws, only the last
+ * state is printed. Rank 0 of a job whose rank 0 speaks may redraw a status line on the terminal;
+ * other lines are printed above it.
+ */
+#define _GNU_SOURCE
+#include "launch_output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+/* Out of memory loses output, never the job. */
+static void append(yki_bytes *bytes, const char *data, size_t size)
+{
+    if (bytes->size + size > bytes->capacity) {
+        size_t capacity = 2 * (bytes->size + size) + 256;
+        char *grown = realloc(bytes->data, capacity);
+        if (!grown)
+            return;
+        bytes->data = grown;
+        bytes->capacity = capacity;
+    }
+    if (size)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+}
+
+static void append_text(yki_bytes *bytes, const char *text)
+{
+    append(bytes, text, strlen(text));
+}
+
+static void drop_front(yki_bytes *bytes, size_t size)
+{
+    if (size == 0)
+        return;
+    memmove(bytes->data, bytes->data + size, bytes->size - size);
+    bytes->size -= size;
+}
+
+/* ---- sinks ---------------------------------------------------------------------------------- */
+
+void yki_sink_init(yki_sink *sink, int fd, const yki_bytes *status)
+{
+    bool terminal = isatty(fd);
+    const char *plain = getenv("NO_COLOR");
+    *sink = (yki_sink){
+        .fd = fd, .terminal = terminal, .colour = terminal && !(plain && *plain), .status = status};
+}
+
+void yki_sink_free(yki_sink *sink)
+{
+    free(sink->pending.data);
+}
+
+void yki_sink_flush(yki_sink *sink)
+{
+    size_t size = sink->pending.size < PIPE_BUF ? sink->pending.size : PIPE_BUF;
+    ssize_t written = write(sink->fd, sink->pending.data, size);
+    if (written > 0) {
+        drop_front(&sink->pending, (size_t)written);
+    } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
+        sink->closed = true; /* nobody reads any more: the job goes on unheard */
+        sink->pending.size = 0;
+    }
+}
+
+static void begin_line(yki_sink *sink)
+{
+    if (sink->terminal && sink->status->size)
+        append_text(&sink->pending, "\r\033[K");
+}
+
+static void end_line(yki_sink *sink)
+{
+    append_text(&sink->pending, "\n");
+    if (sink->terminal)
+        append(&sink->pending, sink->status->data, sink->status->size);
+    if (sink->closed)
+        sink->pending.size = 0;
+}
+
+static void put_prefix(yki_sink *sink, int rank)
+{
+    char prefix[48];
+    if (sink->colour)
+        snprintf(prefix, sizeof prefix, "\033[%dm[rank %d]\033[0m ", 31 + (rank + 1) % 6, rank);
+    else
+        snprintf(prefix, sizeof prefix, "[rank %d] ", rank);
+    append_text(&sink->pending, prefix);
+}
+
+/* A whole line; rank -1: the job's own. */
+static void put_line(yki_sink *sink, int rank, const char *text, size_t size)
+{
+    begin_line(sink);
+    if (rank >= 0)
+        put_prefix(sink, rank);
+    append(&sink->pending, text, size);
+    end_line(sink);
+}
+
+void yki_sink_say(yki_sink *sink, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    put_line(sink, -1, line, strlen(line));
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static void remember(yki_stream *stream, const char *text, size_t size)
+{
+    if (size == 0)
+        return;
+    char **slot = &stream->tail[stream->tail_next++ % YKI_TAIL_LINES];
+    free(*slot);
+    *slot = strndup(text, size < 1000 ? size : 1000);
+}
+
+/* What a terminal would show in the end: the text behind the last carriage return. */
+static const char *visible_part(const char *text, size_t *size)
+{
+    if (*size && text[*size - 1] == '\r')
+        (*size)--;
+    const char *back = memrchr(text, '\r', *size);
+    if (!back)
+        return text;
+    *size -= (size_t)(back + 1 - text);
+    return back + 1;
+}
+
+static void finish_line(yki_stream *stream, const char *text, size_t size)
+{
+    text = visible_part(text, &size);
+    remember(stream, text, size);
+    if (stream->status && stream->status->size) { /* this line takes the place of the status */
+        begin_line(stream->sink);
+        stream->status->size = 0;
+    }
+    put_line(stream->sink, stream->speaks ? -1 : stream->rank, text, size);
+}
+
+/* Draws the unfinished line of a stream that may have one. */
+static void show_status(yki_stream *stream)
+{
+    size_t size = stream->line.size;
+    const char *text = size ? visible_part(stream->line.data, &size) : "";
+    begin_line(stream->sink);
+    stream->status->size = 0;
+    append(stream->status, text, size);
+    append(&stream->sink->pending, text, size);
+}
+
+/* Hands on all whole lines; of the rest, keeps only what has not been overwritten. */
+static void cut_lines(yki_stream *stream)
+{
+    yki_bytes *line = &stream->line;
+    size_t start = 0;
+    for (char *newline; (newline = memchr(line->data + start, '\n', line->size - start));) {
+        size_t end = (size_t)(newline - line->data);
+        finish_line(stream, line->data + start, end - start);
+        start = end + 1;
+    }
+    if (line->size > start) {
+        char *back = memrchr(line->data + start, '\r', line->size - start - 1);
+        start = back ? (size_t)(back + 1 - line->data) : start;
+    }
+    drop_front(line, start);
+    if (line->size >= YKI_LINE_MAX) {
+        finish_line(stream, line->data, line->size);
+        line->size = 0;
+    }
+}
+
+void yki_stream_read(yki_stream *stream)
+{
+    char chunk[8192];
+    ssize_t got = read(stream->fd, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR)
+        return;
+    if (got > 0) {
+        append(&stream->line, chunk, (size_t)got);
+        if (stream->line.size)
+            cut_lines(stream);
+        if (stream->status && stream->sink->terminal)
+            show_status(stream);
+        return;
+    }
+    close(stream->fd);
+    stream->fd = -1;
+    if (stream->line.size)
+        finish_line(stream, stream->line.data, stream->line.size);
+    stream->line.size = 0;
+}
+
+void yki_stream_free(yki_stream *stream)
+{
+    if (stream->fd >= 0)
+        close(stream->fd);
+    free(stream->line.data);
+    for (int i = 0; i < YKI_TAIL_LINES; i++)
+        free(stream->tail[i]);
+}
+
+int yki_stream_repeat(const yki_stream *stream, yki_sink *sink)
+{
+    int lines = 0;
+    for (size_t i = 0; i < YKI_TAIL_LINES; i++) {
+        const char *line = stream->tail[(stream->tail_next + i) % YKI_TAIL_LINES];
+        if (line) {
+            put_line(sink, stream->rank, line, strlen(line));
+            lines++;
+        }
+    }
+    return lines;
+}
+
+bool yki_stream_tail_has(const yki_stream *stream, const char *text)
+{
+    for (size_t i = 0; i < YKI_TAIL_LINES; i++)
+        if (stream->tail[i] && strstr(stream->tail[i], text))
+            return true;
+    return false;
+}

@@ -1,0 +1,212 @@
+/*
+ * One rank: its environment (torchrun's), its cores, its process. Everything that allocates happens
+ * before fork; the child calls async-signal-safe functions alone, since the store has a thread.
+ */
+#define _GNU_SOURCE
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <yoke/system.h>
+
+extern char **environ;
+
+/* ---- environment ---------------------------------------------------------------------------- */
+
+typedef struct environment {
+    char **entries; /* "NAME=value", ended by NULL */
+    size_t count;
+    bool failed;
+} environment;
+
+static void environment_free(environment *env)
+{
+    for (size_t i = 0; env->entries && i < env->count; i++)
+        free(env->entries[i]);
+    free(env->entries);
+}
+
+/* Sets NAME=value, replacing what was there. There is room for all that rank_environment adds. */
+__attribute__((format(printf, 3, 4))) static void set(environment *env, const char *name,
+                                                      const char *format, ...)
+{
+    char value[256], *entry;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    if (asprintf(&entry, "%s=%s", name, value) < 0) {
+        env->failed = true;
+        return;
+    }
+    size_t length = strlen(name) + 1, at = 0;
+    while (at < env->count && strncmp(env->entries[at], entry, length) != 0)
+        at++;
+    if (at == env->count)
+        env->count++;
+    else
+        free(env->entries[at]);
+    env->entries[at] = entry;
+}
+
+static environment rank_environment(const yki_rank_setting *setting, int rank)
+{
+    enum { ADDED = 32 };
+    const yki_launch *launch = setting->launch;
+    size_t inherited = 0;
+    while (environ[inherited])
+        inherited++;
+    environment env = {.entries = calloc(inherited + ADDED + 1, sizeof *env.entries)};
+    env.failed = !env.entries;
+    for (; !env.failed && env.count < inherited; env.count++)
+        if (!(env.entries[env.count] = strdup(environ[env.count])))
+            env.failed = true;
+    if (env.failed)
+        return env;
+
+    set(&env, "RANK", "%d", rank);
+    set(&env, "LOCAL_RANK", "%d", rank);
+    set(&env, "WORLD_SIZE", "%d", launch->ranks);
+    set(&env, "LOCAL_WORLD_SIZE", "%d", launch->ranks);
+    set(&env, "GROUP_RANK", "0");
+    set(&env, "GROUP_WORLD_SIZE", "1");
+    set(&env, "ROLE_NAME", "%s", launch->role);
+    set(&env, "ROLE_RANK", "%d", rank);
+    set(&env, "ROLE_WORLD_SIZE", "%d", launch->ranks);
+    set(&env, "MASTER_ADDR", "%s", launch->master_address);
+    set(&env, "MASTER_PORT", "%d", setting->port);
+    set(&env, "TORCHELASTIC_RESTART_COUNT", "0");
+    set(&env, "TORCHELASTIC_MAX_RESTARTS", "0");
+    set(&env, "TORCHELASTIC_RUN_ID", "%s", launch->run_id);
+    set(&env, "TORCHELASTIC_USE_AGENT_STORE", "True"); /* MASTER_PORT is the launcher's store */
+    set(&env, "YOKE_USE_LAUNCHER_STORE", "1");
+    set(&env, "YOKE_SECRET", "%s", setting->secret);
+    if (!getenv("OMP_NUM_THREADS"))
+        set(&env, "OMP_NUM_THREADS", "%d", yk_threads_default(launch->ranks));
+    if (setting->terminal_columns && launch->rank0_speaks && rank == 0)
+        set(&env, "YOKE_TERMINAL", "%d", setting->terminal_columns);
+    return env;
+}
+
+/* ---- cores ---------------------------------------------------------------------------------- */
+
+/*
+ * Rank r of n gets the r-th of n equal runs of the cores that the launcher may use itself. With
+ * more ranks than cores all share all: pinning would only keep the scheduler from balancing them.
+ */
+static bool rank_cores(const yki_launch *launch, int rank, cpu_set_t *cores)
+{
+    cpu_set_t all;
+    if (launch->no_pin || sched_getaffinity(0, sizeof all, &all))
+        return false;
+    int count = CPU_COUNT(&all);
+    if (launch->ranks > count)
+        return false;
+    int first = rank * count / launch->ranks, end = (rank + 1) * count / launch->ranks;
+    CPU_ZERO(cores);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            if (seen >= first && seen < end)
+                CPU_SET(cpu, cores);
+            seen++;
+        }
+    return true;
+}
+
+/* ---- process -------------------------------------------------------------------------------- */
+
+/* Where the child's ends are. error tells the launcher errno when exec failed, else just closes. */
+typedef struct channels {
+    int out[2], err[2], error[2];
+} channels;
+
+static void close_pair(int pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
+}
+
+static bool open_channels(channels *pipes)
+{
+    *pipes = (channels){{-1, -1}, {-1, -1}, {-1, -1}};
+    return pipe2(pipes->out, O_CLOEXEC) == 0 && pipe2(pipes->err, O_CLOEXEC) == 0 &&
+           pipe2(pipes->error, O_CLOEXEC) == 0;
+}
+
+static _Noreturn void become_rank(const yki_launch *launch, const channels *pipes, char **env,
+                                  const cpu_set_t *cores, pid_t launcher)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher)
+        _exit(1); /* it died before the line above could count */
+    setpgid(0, 0);
+    if (cores)
+        sched_setaffinity(0, sizeof *cores, cores);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && null != STDIN_FILENO)
+        close(null);
+    dup2(pipes->out[1], STDOUT_FILENO);
+    dup2(pipes->err[1], STDERR_FILENO);
+
+    signal(SIGPIPE, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvpe(launch->program[0], launch->program, env);
+    int reason = errno;
+    if (write(pipes->error[1], &reason, sizeof reason) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+pid_t yki_rank_start(const yki_rank_setting *setting, int rank, int *out, int *err)
+{
+    channels pipes;
+    cpu_set_t cores;
+    int reason = 0;
+    pid_t pid = -1;
+    bool pinned = rank_cores(setting->launch, rank, &cores);
+    environment env = rank_environment(setting, rank);
+    if (env.failed) {
+        reason = ENOMEM;
+        goto out_environment;
+    }
+    pid_t launcher = getpid();
+    if (!open_channels(&pipes) || (pid = fork()) < 0) {
+        reason = errno;
+        goto out_channels;
+    }
+    if (pid == 0)
+        become_rank(setting->launch, &pipes, env.entries, pinned ? &cores : NULL, launcher);
+
+    close(pipes.error[1]);
+    pipes.error[1] = -1;
+    ssize_t got;
+    do
+        got = read(pipes.error[0], &reason, sizeof reason);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof reason) { /* end-of-file: exec has closed it */
+        reason = 0;
+        *out = pipes.out[0];
+        *err = pipes.err[0];
+        pipes.out[0] = pipes.err[0] = -1;
+    }
+out_channels:
+    close_pair(pipes.out);
+    close_pair(pipes.err);
+    close_pair(pipes.error);
+out_environment:
+    environment_free(&env);
+    errno = reason;
+    return reason ? -1 : pid;
+}

@@ -1,0 +1,56 @@
+/* The program `yoke`: finds the command in one table and hands over. */
+#include "cli.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <yoke/status.h>
+
+typedef struct command {
+    const char *name, *full_name, *summary;
+    int (*run)(int argc, char **argv);
+} command;
+
+static const command commands[] = {
+    {"train", "yoke train", "train a network, on one process or on several", yk_cmd_train},
+    {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", yk_cmd_evaluate},
+    {"run", "yoke run", "start any program once per rank, as torchrun does", yk_cmd_run},
+    {"data", "yoke data", "fetch, describe or draw a data set", yk_cmd_data},
+    {"bench", "yoke bench", "measure all-reduce or a training step here", yk_cmd_bench},
+    {"info", "yoke info", "what this machine and this build offer, and why not", yk_cmd_info},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_commands(void)
+{
+    puts("yoke: distributed data-parallel training\n\n"
+         "Usage: yoke COMMAND [OPTION...]\n");
+    for (int i = 0; i < COMMANDS; i++)
+        printf("  %-10s%s\n", commands[i].name, commands[i].summary);
+    puts("\n`yoke COMMAND --help` describes a command, `yoke --version` prints the version.\n\n"
+         "To see it work, without any data or network:\n"
+         "  yoke train --data synthetic --arch mlp --epochs 3 --nproc 2");
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
+    const char *name = argc > 1 ? argv[1] : "--help";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_commands();
+        return YKI_EXIT_OK;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("yoke %s\n", yk_version());
+        return YKI_EXIT_OK;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0) {
+            argv[1] = (char *)commands[i].full_name;
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    fprintf(stderr, "yoke: unknown %s '%s'; `yoke --help` lists the commands\n",
+            name[0] == '-' ? "option" : "command", name);
+    return YKI_EXIT_USAGE;
+}

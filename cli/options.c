@@ -1,0 +1,206 @@
+/* See options.h: one pass over argv, one table, one line for what is wrong. */
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { HELP_COLUMN = 30 };
+
+int yki_usage_error(const char *command_name, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s: %s (see %s --help)\n", command_name, line, command_name);
+    return YKI_EXIT_USAGE;
+}
+
+/* ---- the help page -------------------------------------------------------------------------- */
+
+static void print_option(const yki_option *option)
+{
+    if (option->type == YKI_OPTION_GROUP) {
+        printf("\n%s:\n", option->name);
+        return;
+    }
+    char left[64];
+    int length = option->letter ? snprintf(left, sizeof left, "  -%c, ", option->letter)
+                                : snprintf(left, sizeof left, "      ");
+    snprintf(left + length, sizeof left - (size_t)length, "--%s%s%s", option->name,
+             option->argument ? " " : "", option->argument ? option->argument : "");
+    bool fits = strlen(left) < HELP_COLUMN;
+    printf("%-*s%s", HELP_COLUMN, left, fits ? "" : "\n");
+    if (!fits)
+        printf("%*s", HELP_COLUMN, "");
+    for (const char *at = option->help; *at; at++) {
+        putchar(*at);
+        if (*at == '\n')
+            printf("%*s", HELP_COLUMN, "");
+    }
+    putchar('\n');
+}
+
+static void print_help(const yki_command *command)
+{
+    printf("Usage: %s [OPTION...]%s%s\n\n%s\n", command->name, *command->operands ? " " : "",
+           command->operands, command->summary);
+    for (size_t i = 0; i < command->option_count; i++)
+        print_option(&command->options[i]);
+    printf("%s  -h, --help%*sthis page\n", command->option_count ? "" : "\n", HELP_COLUMN - 12, "");
+    if (command->examples)
+        printf("\nExamples:\n%s\n", command->examples);
+}
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+/* Whether text[0 .. length) is the option's name, `_` read as `-`. */
+static bool same_name(const char *name, const char *text, size_t length)
+{
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != (text[i] == '_' ? '-' : text[i]))
+            return false;
+    return true;
+}
+
+static const yki_option *find_long(const yki_command *command, const char *text, size_t length)
+{
+    for (size_t i = 0; i < command->option_count; i++)
+        if (command->options[i].type != YKI_OPTION_GROUP &&
+            same_name(command->options[i].name, text, length))
+            return &command->options[i];
+    return NULL;
+}
+
+static const yki_option *find_letter(const yki_command *command, char letter)
+{
+    for (size_t i = 0; i < command->option_count; i++)
+        if (command->options[i].letter == letter)
+            return &command->options[i];
+    return NULL;
+}
+
+bool yki_is_choice(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *at = choices; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (length && strncmp(at, text, length) == 0 && (at[length] == '|' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+static int set_int(const yki_command *command, const yki_option *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno || end == text || *end || (double)number < option->minimum ||
+        (double)number > option->maximum)
+        return yki_usage_error(command->name, "--%s %s: expected a whole number from %.0f to %.0f",
+                               option->name, text, option->minimum, option->maximum);
+    *(int64_t *)option->value = number;
+    return -1;
+}
+
+static int set_real(const yki_command *command, const yki_option *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (errno || end == text || *end || isnan(number) || number < option->minimum ||
+        number > option->maximum)
+        return yki_usage_error(command->name, "--%s %s: expected a number from %g to %g",
+                               option->name, text, option->minimum, option->maximum);
+    *(double *)option->value = number;
+    return -1;
+}
+
+static int set_value(const yki_command *command, const yki_option *option, const char *text)
+{
+    if (option->given)
+        *option->given = true;
+    switch (option->type) {
+    case YKI_OPTION_INT:
+        return set_int(command, option, text);
+    case YKI_OPTION_REAL:
+        return set_real(command, option, text);
+    case YKI_OPTION_CHOICE:
+        if (!yki_is_choice(option->choices, text))
+            return yki_usage_error(command->name, "--%s %s: expected one of %s", option->name, text,
+                                   option->choices);
+        *(const char **)option->value = text;
+        return -1;
+    case YKI_OPTION_TEXT:
+        if (!*text)
+            return yki_usage_error(command->name, "--%s: its value is empty", option->name);
+        *(const char **)option->value = text;
+        return -1;
+    case YKI_OPTION_SWITCH:
+        *(bool *)option->value = true;
+        return -1;
+    case YKI_OPTION_GROUP:
+        break;
+    }
+    return -1;
+}
+
+/* One option at argv[*at]; moves *at to the last element it used. */
+static int parse_option(const yki_command *command, int argc, char **argv, int *at)
+{
+    const char *text = argv[*at];
+    if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+        print_help(command);
+        return YKI_EXIT_OK;
+    }
+    bool is_long = text[1] == '-';
+    const char *name = text + 1 + is_long;
+    size_t length = is_long ? strcspn(name, "=") : 1;
+    const yki_option *option =
+        is_long ? find_long(command, name, length) : find_letter(command, *name);
+    if (!option)
+        return yki_usage_error(command->name, "unknown option '%.*s'", (int)(length + 1 + is_long),
+                               text);
+    const char *value = name[length] ? name + length + is_long : NULL;
+    if (option->type == YKI_OPTION_SWITCH)
+        return value ? yki_usage_error(command->name, "--%s takes no value", option->name)
+                     : set_value(command, option, "");
+    if (!value && *at + 1 == argc)
+        return yki_usage_error(command->name, "--%s needs a value", option->name);
+    return set_value(command, option, value ? value : argv[++*at]);
+}
+
+int yki_options_parse(const yki_command *command, int argc, char **argv, int *operand_count)
+{
+    int operands = 0;
+    bool options_over = false;
+    for (int i = 1; i < argc; i++) {
+        bool is_option = !options_over && argv[i][0] == '-' && argv[i][1];
+        if (is_option && strcmp(argv[i], "--") == 0) {
+            options_over = true;
+        } else if (is_option) {
+            int code = parse_option(command, argc, argv, &i);
+            if (code >= 0)
+                return code;
+        } else {
+            if (operands == command->max_operands)
+                return yki_usage_error(command->name, "unexpected argument '%s'", argv[i]);
+            argv[1 + operands++] = argv[i];
+            options_over |= command->stop_at_operand;
+        }
+    }
+    argv[1 + operands] = NULL;
+    if (operand_count)
+        *operand_count = operands;
+    return -1;
+}

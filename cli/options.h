@@ -1,0 +1,95 @@
+/*
+ * Options of a command, declared in one table that drives parsing, checking and the help page.
+ * Long options take `-` and `_` alike, and their value as `--name value` or `--name=value`. A wrong
+ * one gives exactly one line on stderr.
+ */
+#ifndef YOKE_CLI_OPTIONS_H
+#define YOKE_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum yki_option_type {
+    YKI_OPTION_GROUP, /* a heading on the help page: name alone */
+    YKI_OPTION_SWITCH,
+    YKI_OPTION_INT,
+    YKI_OPTION_REAL,
+    YKI_OPTION_TEXT,
+    YKI_OPTION_CHOICE
+} yki_option_type;
+
+typedef struct yki_option {
+    yki_option_type type;
+    char letter; /* short form, or 0 */
+    const char *name;
+    const char *argument; /* what the help page calls the value */
+    const char *help;     /* states the default; may hold newlines */
+    void *value;          /* bool, int64_t, double or const char *, holding the default */
+    bool *given;          /* set when the option was on the command line; may be NULL */
+    double minimum, maximum;
+    const char *choices; /* "sgd|adam|adamw" */
+} yki_option;
+
+/* Rows of the table. given may be NULL. */
+#define YKI_GROUP(heading)                                                                         \
+    {                                                                                              \
+        .type = YKI_OPTION_GROUP, .name = (heading)                                                \
+    }
+#define YKI_SWITCH(letter_, name_, help_, variable)                                                \
+    {                                                                                              \
+        .type = YKI_OPTION_SWITCH, .letter = (letter_), .name = (name_), .help = (help_),          \
+        .value = (bool *)                                                                          \
+        {                                                                                          \
+            variable                                                                               \
+        }                                                                                          \
+    }
+#define YKI_INT(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)            \
+    {                                                                                              \
+        .type = YKI_OPTION_INT, .letter = (letter_), .name = (name_), .argument = (argument_),     \
+        .help = (help_), .value = (int64_t *){variable}, .given = (given_), .minimum = (minimum_), \
+        .maximum = (maximum_)                                                                      \
+    }
+#define YKI_REAL(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)           \
+    {                                                                                              \
+        .type = YKI_OPTION_REAL, .letter = (letter_), .name = (name_), .argument = (argument_),    \
+        .help = (help_), .value = (double *){variable}, .given = (given_), .minimum = (minimum_),  \
+        .maximum = (maximum_)                                                                      \
+    }
+#define YKI_TEXT(letter_, name_, argument_, help_, variable, given_)                               \
+    {                                                                                              \
+        .type = YKI_OPTION_TEXT, .letter = (letter_), .name = (name_), .argument = (argument_),    \
+        .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
+    }
+#define YKI_CHOICE(letter_, name_, choices_, help_, variable, given_)                              \
+    {                                                                                              \
+        .type = YKI_OPTION_CHOICE, .letter = (letter_), .name = (name_), .argument = (choices_),   \
+        .help = (help_), .value = (const char **){variable}, .given = (given_),                    \
+        .choices = (choices_)                                                                      \
+    }
+
+typedef struct yki_command {
+    const char *name;     /* "yoke train" */
+    const char *operands; /* "CHECKPOINT", or "" when none is taken */
+    const char *summary;  /* what it does, one paragraph */
+    const char *examples; /* the end of the help page */
+    const yki_option *options;
+    size_t option_count;
+    int max_operands;
+    bool stop_at_operand; /* options end at the first operand: the rest is another program's */
+} yki_command;
+
+/*
+ * Parses argv. Operands are moved, in order, to argv[1 .. *operand_count]. Returns -1 when the
+ * command should go on, else the exit code: 0 after --help, 2 after an error.
+ */
+int yki_options_parse(const yki_command *command, int argc, char **argv, int *operand_count);
+
+/* Prints "NAME: ..." and where help is to be had, in one line; returns 2. */
+int yki_usage_error(const char *command_name, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Whether text is one of "a|b|c". */
+bool yki_is_choice(const char *choices, const char *text);
+
+#endif

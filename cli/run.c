@@ -1,0 +1,127 @@
+/* `yoke run`: the launcher with torchrun's options, for one machine. */
+#include "cli.h"
+#include "launch.h"
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/system.h>
+
+enum { MAX_RANKS = 1024 };
+
+typedef struct run_options {
+    const char *nproc, *nnodes, *master_address, *role, *run_id;
+    int64_t node_rank, master_port, max_restarts;
+    double grace_s;
+    bool standalone, no_python, no_pin;
+} run_options;
+
+static const char summary[] =
+    "Starts PROGRAM once per rank on this machine, with torchrun's environment (RANK,\n"
+    "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...), and waits for all of them.\n"
+    "When a rank fails the others are ended, its last lines are repeated, and its exit\n"
+    "code (128 + n for signal n) is the job's. No process of the job outlives this one.";
+
+static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
+                               "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
+
+static int parse(int argc, char **argv, run_options *o, int *operands)
+{
+    const yki_option options[] = {
+        YKI_GROUP("Ranks"),
+        YKI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one a core [1]", &o->nproc,
+                 NULL),
+        YKI_TEXT(0, "nnodes", "1", "machines; only 1 is possible so far [1]", &o->nnodes, NULL),
+        YKI_INT(0, "node-rank", "0", "this machine's number [0]", &o->node_rank, NULL, 0, 1e6),
+        YKI_SWITCH(0, "no-pin",
+                   "leave all ranks on all cores; otherwise each rank\n"
+                   "gets its share of them for itself",
+                   &o->no_pin),
+        YKI_GROUP("Meeting point"),
+        YKI_TEXT(0, "master-addr", "ADDRESS", "address of the job's store [127.0.0.1]",
+                 &o->master_address, NULL),
+        YKI_INT(0, "master-port", "PORT", "its port [a free one]", &o->master_port, NULL, 0, 65535),
+        YKI_SWITCH(0, "standalone", "take a free port; this is the default", &o->standalone),
+        YKI_TEXT(0, "rdzv-id", "NAME", "name of the job, TORCHELASTIC_RUN_ID [none]", &o->run_id,
+                 NULL),
+        YKI_TEXT(0, "role", "NAME", "role of the ranks, ROLE_NAME [default]", &o->role, NULL),
+        YKI_GROUP("Ending"),
+        YKI_REAL(0, "grace", "SECONDS",
+                 "what ranks get to stop by themselves after ^C or\n"
+                 "SIGTERM, before SIGKILL [10]",
+                 &o->grace_s, NULL, 0, 86400),
+        YKI_INT(0, "max-restarts", "0", "only 0 is possible so far [0]", &o->max_restarts, NULL, 0,
+                1e6),
+        YKI_GROUP("Other"),
+        YKI_SWITCH(0, "no-python", "accepted: PROGRAM is always run as it is", &o->no_python),
+    };
+    const yki_command command = {.name = argv[0],
+                                 .operands = "[--] PROGRAM [ARGUMENT...]",
+                                 .summary = summary,
+                                 .examples = examples,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options,
+                                 .max_operands = argc,
+                                 .stop_at_operand = true};
+    return yki_options_parse(&command, argc, argv, operands);
+}
+
+/* The number of ranks, or 0 when the text means none. */
+static int rank_count(const char *text)
+{
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
+        return yk_threads_default(1);
+    char *end;
+    long count = strtol(text, &end, 10);
+    return end == text || *end || count < 1 || count > MAX_RANKS ? 0 : (int)count;
+}
+
+/* What cannot be done; returns -1 when all can. */
+static int check(const char *name, const run_options *o, int operands)
+{
+    if (!rank_count(o->nproc))
+        return yki_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
+                               o->nproc, MAX_RANKS);
+    if (strcmp(o->nnodes, "1") != 0 && strcmp(o->nnodes, "1:1") != 0)
+        return yki_usage_error(name, "--nnodes %s: this launcher starts ranks on one machine only",
+                               o->nnodes);
+    if (o->node_rank != 0)
+        return yki_usage_error(name, "--node-rank %d: there is one machine, number 0",
+                               (int)o->node_rank);
+    if (o->max_restarts != 0)
+        return yki_usage_error(name, "--max-restarts %d: restarting is not possible yet, only 0 is",
+                               (int)o->max_restarts);
+    if (o->standalone && o->master_port)
+        return yki_usage_error(name, "--standalone takes a free port, --master-port names one");
+    if (operands == 0)
+        return yki_usage_error(name, "which program? It comes behind the options");
+    return -1;
+}
+
+int yk_cmd_run(int argc, char **argv)
+{
+    int operands;
+    run_options o = {.nproc = "1",
+                     .nnodes = "1",
+                     .master_address = "127.0.0.1",
+                     .role = "default",
+                     .run_id = "none",
+                     .grace_s = 10};
+    int code = parse(argc, argv, &o, &operands);
+    if (code < 0)
+        code = check(argv[0], &o, operands);
+    if (code >= 0)
+        return code;
+    return yki_launch_run(&(yki_launch){.name = argv[0],
+                                        .ranks = rank_count(o.nproc),
+                                        .program = argv + 1,
+                                        .master_address = o.master_address,
+                                        .master_port = (int)o.master_port,
+                                        .role = o.role,
+                                        .run_id = o.run_id,
+                                        .grace_s = o.grace_s,
+                                        .no_pin = o.no_pin});
+}
