@@ -1,0 +1,169 @@
+/*
+ * Initial values, drawn as PyTorch draws them: a uniform number is the low 24 bits of one MT19937
+ * word; normal numbers come from Box and Muller's transform of 16 uniform ones at a time, the
+ * first eight of which are radii and the last eight angles (a tail shorter than 16 redraws the last
+ * 16 elements); tensors of fewer than 16 elements take 53-bit numbers in pairs instead.
+ *
+ * Source: ATen/native/cpu/DistributionTemplates.h and ATen/core/DistributionsHelper.h; He et al.,
+ * "Delving Deep into Rectifiers" (2015), for the deviations.
+ */
+#include "tensor/init.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+static void put(const yk_tensor *tensor, int64_t index, double value)
+{
+    if (tensor->dtype == YK_F64)
+        ((double *)tensor->data)[index] = value;
+    else
+        ((float *)tensor->data)[index] = (float)value;
+}
+
+static double get(const yk_tensor *tensor, int64_t index)
+{
+    return tensor->dtype == YK_F64 ? ((double *)tensor->data)[index]
+                                   : (double)((float *)tensor->data)[index];
+}
+
+/* In [0, 1), a multiple of 2^-24. */
+static double draw24(yki_mt19937 *generator)
+{
+    return (double)(yki_mt19937_next(generator) & 0xffffffu) * 0x1p-24;
+}
+
+/* In [0, 1), a multiple of 2^-53. */
+static double draw53(yki_mt19937 *generator)
+{
+    uint64_t high = yki_mt19937_next(generator);
+    uint64_t word = high << 32 | yki_mt19937_next(generator);
+    return (double)(word & 0x1fffffffffffffu) * 0x1p-53;
+}
+
+static void fill_uniform(yki_mt19937 *generator, double bound, yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor);
+    for (int64_t i = 0; i < count; i++)
+        put(tensor, i, draw24(generator) * 2 * bound - bound);
+}
+
+/* 16 uniform numbers from `at` on become 16 normal ones. */
+static void transform_16(double deviation, yk_tensor *tensor, int64_t at)
+{
+    for (int64_t i = at; i < at + 8; i++) {
+        double radius = sqrt(-2 * log(1 - get(tensor, i))); /* 1 - u: never log(0) */
+        double angle = 2 * pi * get(tensor, i + 8);
+        put(tensor, i, radius * cos(angle) * deviation);
+        put(tensor, i + 8, radius * sin(angle) * deviation);
+    }
+}
+
+static void fill_normal_large(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor);
+    for (int64_t i = 0; i < count; i++)
+        put(tensor, i, draw24(generator));
+    for (int64_t i = 0; i + 16 <= count; i += 16)
+        transform_16(deviation, tensor, i);
+    if (count % 16 == 0)
+        return;
+    for (int64_t i = count - 16; i < count; i++)
+        put(tensor, i, draw24(generator));
+    transform_16(deviation, tensor, count - 16);
+}
+
+/* Pairs, where the second of a pair is kept for the next element. */
+static void fill_normal_small(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor);
+    for (int64_t i = 0; i < count; i += 2) {
+        double angle = 2 * pi * draw53(generator);
+        double radius = sqrt(-2 * log1p(-draw53(generator)));
+        put(tensor, i, radius * cos(angle) * deviation);
+        if (i + 1 < count)
+            put(tensor, i + 1, radius * sin(angle) * deviation);
+    }
+}
+
+static void fill_normal(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
+{
+    if (yk_tensor_count(tensor) >= 16)
+        fill_normal_large(generator, deviation, tensor);
+    else
+        fill_normal_small(generator, deviation, tensor);
+}
+
+static void fill_ones(yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor);
+    for (int64_t i = 0; i < count; i++)
+        switch (tensor->dtype) {
+        case YK_F32:
+        case YK_F64:
+            put(tensor, i, 1);
+            break;
+        case YK_BF16:
+            ((uint16_t *)tensor->data)[i] = 0x3f80;
+            break;
+        case YK_F16:
+            ((uint16_t *)tensor->data)[i] = 0x3c00;
+            break;
+        case YK_I32:
+            ((int32_t *)tensor->data)[i] = 1;
+            break;
+        case YK_I64:
+            ((int64_t *)tensor->data)[i] = 1;
+            break;
+        default:
+            ((uint8_t *)tensor->data)[i] = 1;
+        }
+}
+
+/* Elements that one output of a weight (K, C, R, S) or (O, I) is summed over. */
+static int64_t fan_in(const yk_tensor *tensor)
+{
+    return tensor->ndim > 0 && tensor->dims[0] > 0 ? yk_tensor_count(tensor) / tensor->dims[0] : 1;
+}
+
+/* Outputs that one input of it goes into. */
+static int64_t fan_out(const yk_tensor *tensor)
+{
+    return tensor->ndim > 1 && tensor->dims[1] > 0 ? yk_tensor_count(tensor) / tensor->dims[1] : 1;
+}
+
+static bool can_be_random(const yk_tensor *tensor)
+{
+    return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
+}
+
+yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)
+{
+    if (init != YK_INIT_ZEROS && init != YK_INIT_ONES && !can_be_random(tensor))
+        return yki_error(YK_UNSUPPORTED, "a random first value needs float32 or float64, not %s",
+                         yk_dtype_name(tensor->dtype));
+    switch (init) {
+    case YK_INIT_ZEROS:
+        memset(tensor->data, 0, yk_tensor_bytes(tensor));
+        return YK_OK;
+    case YK_INIT_ONES:
+        fill_ones(tensor);
+        return YK_OK;
+    case YK_INIT_KAIMING_NORMAL_FAN_OUT:
+        fill_normal(generator, sqrt(2.0 / (double)fan_out(tensor)), tensor);
+        return YK_OK;
+    case YK_INIT_KAIMING_UNIFORM:
+        fill_uniform(generator, 1 / sqrt((double)fan_in(tensor)), tensor);
+        return YK_OK;
+    case YK_INIT_UNIFORM_FAN_IN:
+        if (fan < 1)
+            return yki_error(YK_INVALID_ARGUMENT,
+                             "a bias drawn from +-1 / sqrt(fan) needs fan >= 1,"
+                             " not %lld",
+                             (long long)fan);
+        fill_uniform(generator, 1 / sqrt((double)fan), tensor);
+        return YK_OK;
+    }
+    return yki_error(YK_INVALID_ARGUMENT, "there is no way %d to start a tensor", (int)init);
+}

@@ -1,0 +1,18 @@
+/* The first values of a tensor. */
+#ifndef YKI_INIT_H
+#define YKI_INIT_H
+
+#include <yoke/graph.h> /* yk_init */
+
+#include "base/error.h"
+#include "base/random.h"
+
+/*
+ * Fills tensor as init says, drawing from generator in the order of the elements, as torch.nn.init
+ * does from a seeded generator: for f32 the same values up to the rounding of log, cos and sin.
+ * An f64 tensor gets the same draws, so that two models that differ in dtype start alike. fan is
+ * used by YK_INIT_UNIFORM_FAN_IN alone. Random draws for other dtypes are YK_UNSUPPORTED.
+ */
+yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor);
+
+#endif

@@ -1,0 +1,97 @@
+/* First values against what torch.manual_seed(0) and torch.nn.init gave (PyTorch 1.13, CPU). */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/init.h"
+
+static void assert_close(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 2e-6 * (1 + fabs(expected))))
+        fail_msg("%.9g is not %.9g", value, expected);
+}
+
+static yki_mt19937 seeded(void)
+{
+    yki_mt19937 generator;
+    yki_mt19937_init(&generator, 0);
+    return generator;
+}
+
+YK_TEST(normal_is_torchs)
+{
+    float data[108];
+    yk_tensor weight = {data, YK_F32, 4, {4, 3, 3, 3}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &weight));
+    const double first[] = {-0.26536300778388977, -0.2716138958930969, -0.059061937034130096};
+    const double last[] = {-0.10930036753416061, 0.45296844840049744, -0.09488089382648468};
+    for (int i = 0; i < 3; i++) {
+        assert_close(data[i], first[i]);
+        assert_close(data[105 + i], last[i]);
+    }
+}
+
+YK_TEST(normal_of_a_small_tensor_is_torchs)
+{
+    float data[6];
+    yk_tensor weight = {data, YK_F32, 2, {2, 3}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &weight));
+    const double expected[] = {1.5410, -0.2934, -2.1788, 0.5684, -1.0845, -1.3986};
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(data[i] - expected[i]) < 1e-4);
+}
+
+YK_TEST(linear_is_torchs)
+{
+    float weight[15], bias[3];
+    yk_tensor w = {weight, YK_F32, 2, {3, 5}}, b = {bias, YK_F32, 1, {3}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &w));
+    assert_ok(yki_init_tensor(&generator, YK_INIT_UNIFORM_FAN_IN, 5, &b));
+    assert_close(weight[0], -0.003348207799717784);
+    assert_close(weight[14], -0.18435177206993103);
+    assert_close(bias[0], 0.016566388309001923);
+    assert_close(bias[2], 0.2683383524417877);
+}
+
+YK_TEST(f64_starts_where_f32_does)
+{
+    float single[50];
+    double twice[50];
+    yk_tensor a = {single, YK_F32, 2, {5, 10}}, b = {twice, YK_F64, 2, {5, 10}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &a));
+    generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &b));
+    for (int i = 0; i < 50; i++)
+        assert_close(single[i], twice[i]);
+}
+
+YK_TEST(zeros_and_ones_of_every_dtype)
+{
+    for (int dtype = 0; dtype < YK_DTYPE_COUNT; dtype++) {
+        _Alignas(8) unsigned char data[24];
+        yk_tensor tensor = {data, (yk_dtype)dtype, 1, {3}};
+        assert_ok(yki_init_tensor(NULL, YK_INIT_ONES, 0, &tensor));
+        assert_memory_equal(data, data + yk_dtype_size(tensor.dtype), yk_dtype_size(tensor.dtype));
+        assert_ok(yki_init_tensor(NULL, YK_INIT_ZEROS, 0, &tensor));
+        for (size_t i = 0; i < yk_tensor_bytes(&tensor); i++)
+            assert_int_equal(data[i], 0);
+    }
+    int64_t count = 7;
+    yk_tensor scalar = {&count, YK_I64, 0, {0}};
+    assert_ok(yki_init_tensor(NULL, YK_INIT_ONES, 0, &scalar));
+    assert_int_equal(count, 1);
+}
+
+YK_TEST(integers_cannot_be_drawn)
+{
+    int32_t data[4];
+    yk_tensor tensor = {data, YK_I32, 1, {4}};
+    yki_mt19937 generator = seeded();
+    assert_status(YK_UNSUPPORTED, yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &tensor));
+    assert_contains(yk_last_error(), "int32");
+}
