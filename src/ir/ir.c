@@ -169,18 +169,21 @@ yki_node *yki_node_create(yk_graph *graph, const yki_op *op, const yki_attrs *at
     return node;
 }
 
+bool yki_graph_push(yk_graph *graph, yki_node *node)
+{
+    if (!grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
+        out_of_memory(graph);
+        return false;
+    }
+    graph->nodes[graph->node_count++] = node;
+    return true;
+}
+
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                      yk_value *const *in, int out_count, const yki_shape *out)
 {
     yki_node *node = yki_node_create(graph, op, attrs, in_count, in, out_count, out);
-    if (!node)
-        return NULL;
-    if (!grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
-        out_of_memory(graph);
-        return NULL;
-    }
-    graph->nodes[graph->node_count++] = node;
-    return node;
+    return node && yki_graph_push(graph, node) ? node : NULL;
 }
 
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */

@@ -118,6 +118,9 @@ yki_node *yki_node_create(yk_graph *graph, const yki_op *op, const yki_attrs *at
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                      yk_value *const *in, int out_count, const yki_shape *out);
 
+/* Appends a node that was made before; false when memory is out (sticky). */
+bool yki_graph_push(yk_graph *graph, yki_node *node);
+
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape);
 yki_shape yki_shape_of(const yk_value *value);
 /* YKI shape that says "not wanted". */

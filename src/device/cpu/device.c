@@ -1,0 +1,107 @@
+/* The cpu device: its engine, its layouts and its table of kernels. */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/system.h>
+
+#include "base/memory.h"
+#include "device/cpu/onednn.h"
+
+static const yki_kernel_impl *const kernels[] = {
+    &yki_cpu_conv2d,
+    &yki_cpu_conv2d_backward_data,
+    &yki_cpu_conv2d_backward_weight,
+    &yki_cpu_linear,
+    &yki_cpu_linear_backward_data,
+    &yki_cpu_linear_backward_weight,
+    &yki_cpu_batch_norm,
+    &yki_cpu_batch_norm_backward,
+    &yki_cpu_relu,
+    &yki_cpu_relu_backward,
+    &yki_cpu_gelu,
+    &yki_cpu_gelu_backward,
+    &yki_cpu_add,
+    &yki_cpu_scale,
+    &yki_cpu_cast,
+    &yki_cpu_dropout,
+    &yki_cpu_dropout_backward,
+    &yki_cpu_max_pool2d,
+    &yki_cpu_max_pool2d_backward,
+    &yki_cpu_avg_pool2d,
+    &yki_cpu_avg_pool2d_backward,
+    &yki_cpu_global_avg_pool2d,
+    &yki_cpu_global_avg_pool2d_backward,
+    &yki_cpu_flatten,
+    &yki_cpu_unflatten,
+    &yki_cpu_reorder,
+    &yki_cpu_cross_entropy,
+    &yki_cpu_cross_entropy_backward,
+    NULL,
+};
+
+/* oneDNN's own view of the processor, which ONEDNN_MAX_CPU_ISA may narrow. */
+static bool has_avx512(void)
+{
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+}
+
+static void destroy(yki_device *device)
+{
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    if (cpu->stream)
+        dnnl_stream_destroy(cpu->stream);
+    if (cpu->engine)
+        dnnl_engine_destroy(cpu->engine);
+    free(cpu);
+}
+
+static yk_status open_engine(yki_cpu_device *cpu)
+{
+    YKI_DNN(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0));
+    YKI_DNN(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags));
+    return YK_OK;
+}
+
+static yk_status create(yki_device **device, int threads, bool winograd)
+{
+    yki_cpu_device *cpu = yki_calloc(1, sizeof *cpu);
+    if (!cpu)
+        return yki_error_memory(sizeof *cpu, "the cpu device");
+    cpu->base =
+        (yki_device){.type = &yki_device_cpu, .threads = threads, .block = has_avx512() ? 16 : 8};
+    cpu->winograd = winograd;
+    yk_status status = open_engine(cpu);
+    if (status != YK_OK) {
+        destroy(&cpu->base);
+        return status;
+    }
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(cpu->base.description, sizeof cpu->base.description,
+             "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
+             version->patch, has_avx512() ? "AVX-512" : "AVX2",
+             yk_cpu_has_bf16() ? " with bf16" : "", threads, threads == 1 ? "" : "s");
+    *device = &cpu->base;
+    return YK_OK;
+}
+
+/* OpenMP keeps the number of threads for each thread that starts regions. */
+static void enter(yki_device *device)
+{
+    omp_set_num_threads(device->threads);
+}
+
+static yki_layout layout(const yki_device *device, const yki_operand *operand)
+{
+    bool ours = operand->ndim == 4 && operand->dims[1] >= device->block &&
+                (operand->dtype == YK_F32 || operand->dtype == YK_BF16 || operand->dtype == YK_I32);
+    return ours ? YKI_BLOCKED : YKI_PLAIN;
+}
+
+const yki_device_type yki_device_cpu = {.name = "cpu",
+                                        .create = create,
+                                        .destroy = destroy,
+                                        .enter = enter,
+                                        .layout = layout,
+                                        .kernels = kernels};

@@ -1,0 +1,237 @@
+/*
+ * linear on oneDNN's matrix product: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy.
+ * Transposes are strides. In bf16 the weights are packed (converted) once a step.
+ */
+#include <stdlib.h>
+
+#include <yoke/system.h>
+
+#include "base/memory.h"
+#include "device/cpu/onednn.h"
+
+typedef struct linear_kernel {
+    yki_kernel base;
+    dnnl_stream_t stream;
+    yki_dnn_primitive product;
+    yki_dnn_primitive convert; /* f32 weights to bf16; empty in f32 */
+    int64_t batch, outputs;    /* of dy, for db */
+    yk_dtype dtype;
+    bool bias;
+} linear_kernel;
+
+/* (rows, columns), or its transpose when the memory holds (columns, rows). */
+typedef struct matrix {
+    int64_t rows, columns;
+    yk_dtype dtype;
+    bool transposed;
+} matrix;
+
+static yk_status describe_matrix(yki_md *md, const matrix *m)
+{
+    int64_t dims[] = {m->rows, m->columns};
+    int64_t strides[] = {m->transposed ? 1 : m->columns, m->transposed ? m->rows : 1};
+    return yki_md_with_strides(md, 2, dims, m->dtype, strides);
+}
+
+static void destroy(yki_kernel *kernel)
+{
+    linear_kernel *k = (linear_kernel *)kernel;
+    yki_dnn_destroy(&k->product);
+    yki_dnn_destroy(&k->convert);
+    free(k);
+}
+
+/* c = a b (+ bias (columns of c)). Pointers at run: a, b, c, [bias]. */
+static yk_status prepare_product(linear_kernel *k, dnnl_engine_t engine, const matrix *a,
+                                 const matrix *b, const matrix *c, bool bias)
+{
+    yki_md mds[4] = {NULL};
+    int64_t bias_dims[] = {1, c->columns}, bias_strides[] = {c->columns, 1};
+    yk_status status = describe_matrix(&mds[0], a);
+    if (status == YK_OK)
+        status = describe_matrix(&mds[1], b);
+    if (status == YK_OK)
+        status = describe_matrix(&mds[2], c);
+    if (status == YK_OK && bias)
+        status = yki_md_with_strides(&mds[3], 2, bias_dims, YK_F32, bias_strides);
+    if (status == YK_OK) {
+        dnnl_status_t described =
+            yki_dnn_describe_matmul(&k->product.desc, engine, mds[0], mds[1], mds[3], mds[2]);
+        if (described != dnnl_success)
+            status = yki_dnn_error(described, "dnnl_matmul");
+    }
+    if (status == YK_OK) {
+        int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+        yki_const_md const_mds[] = {mds[0], mds[1], mds[2], mds[3]};
+        status = yki_dnn_prepare(&k->product, engine, bias ? 4 : 3, arguments, const_mds);
+    }
+    for (int i = 0; i < 4; i++)
+        yki_md_destroy(mds[i]);
+    return status;
+}
+
+/* bf16: the weights (O, I) are converted once a step. */
+static yk_status prepare_convert(linear_kernel *k, dnnl_engine_t engine, const yki_operand *weight)
+{
+    yki_md from = NULL, to = NULL;
+    yk_status status = yki_md_with_tag(&from, 2, weight->dims, YK_F32, dnnl_ab);
+    if (status == YK_OK)
+        status = yki_md_with_tag(&to, 2, weight->dims, YK_BF16, dnnl_ab);
+    if (status == YK_OK)
+        status = yki_dnn_prepare_reorder(&k->convert, engine, from, to);
+    if (status == YK_OK) {
+        k->base.pack_input = 1;
+        k->base.pack_bytes = yki_md_size(to);
+    }
+    yki_md_destroy(from);
+    yki_md_destroy(to);
+    return status;
+}
+
+static yk_status create(yki_device *device, const matrix *a, const matrix *b, const matrix *c,
+                        bool bias, const yki_operand *packed_weight, yki_kernel **kernel)
+{
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    linear_kernel *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a linear kernel");
+    k->stream = cpu->stream;
+    k->bias = bias;
+    k->dtype = a->dtype;
+    yk_status status = prepare_product(k, cpu->engine, a, b, c, bias);
+    if (status == YK_OK && packed_weight && a->dtype == YK_BF16)
+        status = prepare_convert(k, cpu->engine, packed_weight);
+    k->base.scratch = k->product.scratch;
+    if (status != YK_OK)
+        destroy(&k->base);
+    else
+        *kernel = &k->base;
+    return status;
+}
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return desc->in[0].dtype == YK_F32 || (desc->in[0].dtype == YK_BF16 && yk_cpu_has_bf16());
+}
+
+static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)
+{
+    const linear_kernel *k = (const linear_kernel *)kernel;
+    void *pointers[] = {(void *)(uintptr_t)parameter, packed};
+    return yki_dnn_run(&k->convert, k->stream, pointers, NULL);
+}
+
+/* Forward and backward read the same converted weights. */
+static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+{
+    return kernel->pack_bytes == other->pack_bytes;
+}
+
+/* ---- forward: x (N, I), weight (O, I), [bias (O)] -> y (N, O)
+ * ------------------------------------ */
+
+static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    const yki_operand *x = &desc->in[0], *weight = &desc->in[1];
+    matrix a = {x->dims[0], x->dims[1], x->dtype, false};
+    matrix b = {weight->dims[1], weight->dims[0], x->dtype, true};
+    matrix c = {x->dims[0], weight->dims[0], desc->out[0].dtype, false};
+    return create(device, &a, &b, &c, desc->in[2].ndim >= 0, weight, kernel);
+}
+
+static yk_status run_forward(const yki_kernel *kernel, const yki_run *run)
+{
+    const linear_kernel *k = (const linear_kernel *)kernel;
+    void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
+    return yki_dnn_run(&k->product, k->stream, pointers, run->scratch);
+}
+
+const yki_kernel_impl yki_cpu_linear = {.op = &yki_op_linear,
+                                        .supports = supports,
+                                        .prepare = create_forward,
+                                        .run = run_forward,
+                                        .destroy = destroy,
+                                        .pack = pack,
+                                        .same_pack = same_pack};
+
+/* ---- gradient of x: dy (N, O), weight (O, I) -> dx (N, I)
+ * ----------------------------------------- */
+
+static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                      yki_kernel **kernel)
+{
+    const yki_operand *dy = &desc->in[0], *weight = &desc->in[1];
+    matrix a = {dy->dims[0], dy->dims[1], dy->dtype, false};
+    matrix b = {weight->dims[0], weight->dims[1], dy->dtype, false};
+    matrix c = {dy->dims[0], weight->dims[1], desc->out[0].dtype, false};
+    return create(device, &a, &b, &c, false, weight, kernel);
+}
+
+static yk_status run_backward_data(const yki_kernel *kernel, const yki_run *run)
+{
+    const linear_kernel *k = (const linear_kernel *)kernel;
+    return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[0], run->in[1], run->out[0]},
+                       run->scratch);
+}
+
+const yki_kernel_impl yki_cpu_linear_backward_data = {.op = &yki_op_linear_backward_data,
+                                                      .supports = supports,
+                                                      .prepare = create_backward_data,
+                                                      .run = run_backward_data,
+                                                      .destroy = destroy,
+                                                      .pack = pack,
+                                                      .same_pack = same_pack};
+
+/* ---- gradient of the weights: x (N, I), dy (N, O) -> dweight (O, I), [dbias (O)]
+ * ------------------- */
+
+static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                        yki_kernel **kernel)
+{
+    const yki_operand *x = &desc->in[0], *dy = &desc->in[1];
+    matrix a = {dy->dims[1], dy->dims[0], dy->dtype, true};
+    matrix b = {x->dims[0], x->dims[1], x->dtype, false};
+    matrix c = {dy->dims[1], x->dims[1], YK_F32, false};
+    YK_TRY(create(device, &a, &b, &c, false, NULL, kernel));
+    linear_kernel *k = (linear_kernel *)*kernel;
+    k->batch = dy->dims[0];
+    k->outputs = dy->dims[1];
+    k->bias = desc->out[1].ndim >= 0;
+    return YK_OK;
+}
+
+static float widen(uint16_t bf16)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } u = {.bits = (uint32_t)bf16 << 16};
+    return u.value;
+}
+
+static void sum_rows(const linear_kernel *k, const void *dy, float *sum)
+{
+    for (int64_t o = 0; o < k->outputs; o++)
+        sum[o] = 0;
+    for (int64_t n = 0; n < k->batch; n++)
+        for (int64_t o = 0; o < k->outputs; o++)
+            sum[o] += k->dtype == YK_F32 ? ((const float *)dy)[n * k->outputs + o]
+                                         : widen(((const uint16_t *)dy)[n * k->outputs + o]);
+}
+
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *run)
+{
+    const linear_kernel *k = (const linear_kernel *)kernel;
+    if (k->bias)
+        sum_rows(k, run->in[1], run->out[1]);
+    return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[1], run->in[0], run->out[0]},
+                       run->scratch);
+}
+
+const yki_kernel_impl yki_cpu_linear_backward_weight = {.op = &yki_op_linear_backward_weight,
+                                                        .supports = supports,
+                                                        .prepare = create_backward_weight,
+                                                        .run = run_backward_weight,
+                                                        .destroy = destroy};

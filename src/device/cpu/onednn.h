@@ -1,0 +1,100 @@
+/*
+ * oneDNN behind one thin wall: onednn.c is the only file that knows the differences between 2.6
+ * and 3.x (how memory and primitives are described). What is the same in both is called directly.
+ */
+#ifndef YKI_ONEDNN_H
+#define YKI_ONEDNN_H
+
+#include "device/cpu/cpu.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+typedef struct yki_cpu_device {
+    yki_device base;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    bool winograd;
+} yki_cpu_device;
+
+/* A failed oneDNN call as an error line. */
+yk_status yki_dnn_error(dnnl_status_t status, const char *call);
+#define YKI_DNN(call)                                                                              \
+    do {                                                                                           \
+        dnnl_status_t dnn_status_ = (call);                                                        \
+        if (dnn_status_ != dnnl_success)                                                           \
+            return yki_dnn_error(dnn_status_, #call);                                              \
+    } while (0)
+
+/* ---- memory descriptors: a pointer in both versions ---------------------------------------- */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t yki_md;
+typedef const_dnnl_memory_desc_t yki_const_md;
+#else
+typedef dnnl_memory_desc_t *yki_md;
+typedef const dnnl_memory_desc_t *yki_const_md;
+#endif
+
+/* Shape, dtype and a layout: a tag, strides, or dnnl_format_tag_any. Free with yki_md_destroy. */
+yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+                          dnnl_format_tag_t tag);
+yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+                              const int64_t *strides);
+/* An operand as it lies in memory: plain, or blocked by the device's b. */
+yk_status yki_md_of(yki_md *md, const yki_device *device, const yki_operand *operand);
+void yki_md_destroy(yki_md md);
+size_t yki_md_size(yki_const_md md);
+bool yki_md_equal(yki_const_md a, yki_const_md b);
+
+/* ---- primitives -------------------------------------------------------------------------------
+ */
+
+enum { YKI_DNN_ARGS = 6 };
+
+/* A primitive with its memory objects: running it means handing pointers. Zeroed: empty. */
+typedef struct yki_dnn_primitive {
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t primitive;
+    int count;
+    dnnl_exec_arg_t args[YKI_DNN_ARGS]; /* the scratchpad is the last */
+    size_t scratch;
+} yki_dnn_primitive;
+
+typedef struct yki_dnn_conv_shape {
+    dnnl_dims_t strides, dilates, padding; /* the first two; oneDNN counts dilation from 0 */
+} yki_dnn_conv_shape;
+
+/*
+ * The descriptions; an algorithm that oneDNN does not have here gives dnnl_unimplemented. `hint`
+ * is the forward description that a backward one goes with.
+ */
+dnnl_status_t yki_dnn_describe_forward(dnnl_primitive_desc_t *desc, dnnl_engine_t engine,
+                                       dnnl_alg_kind_t algorithm, yki_md src, yki_md weights,
+                                       yki_md bias, yki_md dst, const yki_dnn_conv_shape *shape);
+dnnl_status_t yki_dnn_describe_backward_data(dnnl_primitive_desc_t *desc, dnnl_engine_t engine,
+                                             dnnl_alg_kind_t algorithm, yki_md diff_src,
+                                             yki_md weights, yki_md diff_dst,
+                                             const yki_dnn_conv_shape *shape,
+                                             dnnl_primitive_desc_t hint);
+dnnl_status_t yki_dnn_describe_backward_weights(dnnl_primitive_desc_t *desc, dnnl_engine_t engine,
+                                                dnnl_alg_kind_t algorithm, yki_md src,
+                                                yki_md diff_weights, yki_md diff_bias,
+                                                yki_md diff_dst, const yki_dnn_conv_shape *shape,
+                                                dnnl_primitive_desc_t hint);
+dnnl_status_t yki_dnn_describe_matmul(dnnl_primitive_desc_t *desc, dnnl_engine_t engine, yki_md src,
+                                      yki_md weights, yki_md bias, yki_md dst);
+
+/* Makes the primitive of primitive->desc, whose arguments are given as (DNNL_ARG_..., md) pairs. */
+yk_status yki_dnn_prepare(yki_dnn_primitive *primitive, dnnl_engine_t engine, int count,
+                          const int *arguments, const yki_const_md *mds);
+/* A reorder from one layout (and dtype) to another. */
+yk_status yki_dnn_prepare_reorder(yki_dnn_primitive *primitive, dnnl_engine_t engine,
+                                  yki_const_md from, yki_const_md to);
+/* Runs it on pointers in the order of its arguments, and waits. */
+yk_status yki_dnn_run(const yki_dnn_primitive *primitive, dnnl_stream_t stream,
+                      void *const *pointers, void *scratch);
+void yki_dnn_destroy(yki_dnn_primitive *primitive);
+
+yki_const_md yki_dnn_query(dnnl_primitive_desc_t desc, dnnl_query_t what);
+
+#endif

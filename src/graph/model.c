@@ -1,0 +1,439 @@
+/*
+ * A model: a graph, rewritten and differentiated once, with its parameters, and a plan for each
+ * batch size and mode that has come by. Running it is a walk over the plan's steps.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/system.h>
+
+#include "base/memory.h"
+#include "graph/arena.h"
+#include "graph/model.h"
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static yk_status check_options(const yk_model_options *options)
+{
+    if (options->threads < 0)
+        return yki_error(YK_INVALID_ARGUMENT, "threads is %d, expected 0 or more",
+                         options->threads);
+    if (options->amp == YK_AMP_OFF)
+        return YK_OK;
+    if (options->amp != YK_AMP_BF16)
+        return yki_error(YK_INVALID_ARGUMENT, "amp is %d, expected off or bf16", (int)options->amp);
+    if (strcmp(options->device, "cpu") != 0)
+        return yki_error(YK_UNSUPPORTED, "device %s has no bf16: use amp off", options->device);
+    if (!yk_cpu_has_bf16())
+        return yki_error(YK_UNSUPPORTED,
+                         "this processor has no bf16 arithmetic (AVX-512 BF16): use amp off");
+    return YK_OK;
+}
+
+/* Autocast, fusion, gradient, fusion. */
+static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradients)
+{
+    yk_graph *graph = model->graph;
+    yk_value *logits = model->options.logits;
+    YK_TRY(yki_graph_prune(graph, loss, logits));
+    if (model->options.amp == YK_AMP_BF16)
+        YK_TRY(yki_graph_autocast(graph, YK_BF16, &logits));
+    YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
+    YK_TRY(yki_graph_differentiate(graph, loss, gradients));
+    YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
+    model->source = (yki_plan_source){.graph = graph,
+                                      .device = model->device,
+                                      .loss = loss,
+                                      .logits = logits,
+                                      .loss_gradient = gradients->loss_gradient,
+                                      .first_backward = gradients->first_node};
+    return YK_OK;
+}
+
+static yk_status build(yk_model *model, yk_value *loss)
+{
+    yki_gradients gradients = {0};
+    bool winograd = !model->options.no_winograd;
+    YK_TRY(
+        yki_device_create(&model->device, model->options.device, model->options.threads, winograd));
+    yk_status status = rewrite(model, loss, &gradients);
+    if (status == YK_OK)
+        status = yki_variables_create(model);
+    if (status == YK_OK)
+        status = yki_variables_place(model, &gradients);
+    free(gradients.of);
+    return status;
+}
+
+yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options)
+{
+    *model = NULL;
+    yk_graph *graph = loss->graph;
+    if (!graph)
+        return yki_error(YK_OUT_OF_MEMORY, "out of memory while building the graph");
+    if (graph->status != YK_OK)
+        return yki_error(graph->status, "%s", graph->error);
+
+    yk_model_options chosen = options ? *options : (yk_model_options){0};
+    if (!chosen.device)
+        chosen.device = "cpu";
+    if (chosen.threads == 0)
+        chosen.threads = yk_threads_default(1);
+    YK_TRY(check_options(&chosen));
+
+    yk_model *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the model");
+    made->graph = graph;
+    made->options = chosen;
+    made->training = made->gradients_spent = true;
+    yk_status status = build(made, loss);
+    if (status != YK_OK) {
+        made->graph = NULL; /* stays the caller's */
+        yk_model_destroy(made);
+        return status;
+    }
+    *model = made;
+    return YK_OK;
+}
+
+void yk_model_destroy(yk_model *model)
+{
+    if (!model)
+        return;
+    yki_packs_destroy(model);
+    for (size_t i = 0; i < model->plan_count; i++)
+        yki_plan_destroy(model->plans[i]);
+    free(model->plans);
+    yki_unmap(model->arena, model->arena_bytes);
+    yki_variables_destroy(model);
+    free(model->source.fixed);
+    yki_device_destroy(model->device);
+    yk_graph_destroy(model->graph);
+    free(model);
+}
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+static size_t scratch_offset(const yki_plan *plan)
+{
+    return yki_align(plan->arena_bytes, 4096);
+}
+
+/* The arena is as large as the largest plan so far asks. */
+static yk_status reserve(yk_model *model, const yki_plan *plan)
+{
+    size_t bytes = scratch_offset(plan) + plan->scratch_bytes;
+    if (bytes <= model->arena_bytes)
+        return YK_OK;
+    yki_unmap(model->arena, model->arena_bytes);
+    model->arena_bytes = 0;
+    model->arena = yki_map(bytes);
+    if (!model->arena)
+        return yki_error_memory(bytes, "activations");
+    model->arena_bytes = bytes;
+    return YK_OK;
+}
+
+static yk_status add_plan(yk_model *model, int64_t batch, bool backward, yki_plan **plan)
+{
+    yki_plan **larger = realloc(model->plans, (model->plan_count + 1) * sizeof *larger);
+    if (!larger)
+        return yki_error_memory(sizeof *larger, "a plan");
+    model->plans = larger;
+    YK_TRY(yki_plan_create(plan, &model->source, batch, model->training, backward));
+    model->plans[model->plan_count++] = *plan;
+    YK_TRY(yki_packs_add(model, *plan));
+    return reserve(model, *plan);
+}
+
+static yk_status find_plan(yk_model *model, int64_t batch, yki_plan **plan)
+{
+    bool backward = model->training || model->eval_backward;
+    for (size_t i = 0; i < model->plan_count; i++) {
+        *plan = model->plans[i];
+        if ((*plan)->batch == batch && (*plan)->training == model->training &&
+            (*plan)->backward == backward)
+            return YK_OK;
+    }
+    return add_plan(model, batch, backward, plan);
+}
+
+yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
+{
+    bool was_training = model->training;
+    yki_plan *plan = NULL;
+    model->training = true;
+    yk_status status = find_plan(model, batch_size, &plan);
+    model->training = was_training;
+    if (status != YK_OK)
+        return status;
+    *memory = (yk_memory_plan){.parameters = model->variable_bytes,
+                               .gradients = model->gradient_bytes,
+                               .activations = plan->arena_bytes,
+                               .scratch = plan->scratch_bytes};
+    for (size_t i = 0; i < model->pack_count; i++)
+        memory->packed_weights += model->packs[i].kernel->pack_bytes;
+    return YK_OK;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static void *address_of(const yk_model *model, const yki_plan *plan, const yki_place *place)
+{
+    switch (place->kind) {
+    case YKI_PLACE_ARENA:
+        return (char *)model->arena + plan->slots[place->index].offset;
+    case YKI_PLACE_INPUT:
+        return (void *)(uintptr_t)model->input_data[place->index];
+    case YKI_PLACE_PARAMETER:
+        return model->parameters[place->index].data;
+    case YKI_PLACE_GRADIENT:
+        return model->parameters[place->index].grad;
+    case YKI_PLACE_BUFFER:
+        return model->buffers[place->index].data;
+    case YKI_PLACE_LOSS_GRADIENT:
+        return (void *)&((yk_model *)(uintptr_t)model)->loss_gradient;
+    case YKI_PLACE_NONE:
+        break;
+    }
+    return NULL;
+}
+
+/* A stale packed copy is made anew, once a step: parameters change between steps. */
+static yk_status refresh_pack(yk_model *model, const yki_step *step, void **memory)
+{
+    yki_pack *pack = &model->packs[step->pack];
+    *memory = pack->memory;
+    if (pack->version == model->version)
+        return YK_OK;
+    pack->version = model->version;
+    return step->kernel->impl->pack(step->kernel, model->parameters[pack->parameter].data,
+                                    pack->memory);
+}
+
+static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step *step)
+{
+    void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
+    for (int i = 0; i < step->in_count; i++)
+        in[i] = address_of(model, plan, &step->in[i]);
+    for (int i = 0; i < step->out_count; i++)
+        out[i] = address_of(model, plan, &step->out[i]);
+    if (step->pack >= 0)
+        YK_TRY(refresh_pack(model, step, &in[step->kernel->pack_input]));
+    yki_run run = {.in = in,
+                   .out = out,
+                   .scratch = (char *)model->arena + scratch_offset(plan),
+                   .seed = model->options.seed,
+                   .step = model->step};
+    yk_status status = step->kernel->impl->run(step->kernel, &run);
+    if (status != YK_OK && step->node)
+        return yki_error_context(status, "%s%s", step->node->scope, step->node->op->name);
+    return status;
+}
+
+/* Finds each of the model's inputs in the batch and checks its dtype and shape. */
+static yk_status take_inputs(yk_model *model, const yk_batch *batch)
+{
+    if (batch->size < 1)
+        return yki_error(YK_INVALID_ARGUMENT, "the batch has %lld samples", (long long)batch->size);
+    for (size_t i = 0; i < model->input_count; i++) {
+        const yk_value *input = model->inputs[i];
+        const yk_tensor *tensor = NULL;
+        for (int t = 0; t < batch->count && !tensor; t++)
+            if (strcmp(batch->names[t], input->name) == 0)
+                tensor = &batch->tensors[t];
+        if (!tensor)
+            return yki_error(YK_INVALID_ARGUMENT, "the batch has no tensor \"%s\"", input->name);
+        bool fits = tensor->dtype == input->dtype && tensor->ndim == input->ndim;
+        for (int d = 0; fits && d < input->ndim; d++)
+            fits = tensor->dims[d] == (input->dims[d] == YK_BATCH ? batch->size : input->dims[d]);
+        char text[96];
+        if (!fits)
+            return yki_error(YK_INVALID_SHAPE,
+                             "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
+                             input->name, yki_shape_text(input, text, sizeof text),
+                             yk_dtype_name(input->dtype), (long long)batch->size);
+        model->input_data[i] = tensor->data;
+    }
+    return YK_OK;
+}
+
+static void enter(yk_model *model)
+{
+    if (model->device->type->enter)
+        model->device->type->enter(model->device);
+}
+
+static yk_status run_forward(yk_model *model, const yk_batch *batch)
+{
+    yki_plan *plan;
+    YK_TRY(find_plan(model, batch->size, &plan));
+    for (size_t i = 0; i < plan->forward_count; i++)
+        YK_TRY(run_step(model, plan, &plan->steps[i]));
+    model->current = model->last = plan;
+    return YK_OK;
+}
+
+yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
+{
+    model->current = model->last = NULL;
+    YK_TRY(take_inputs(model, batch));
+    enter(model);
+    if (model->training) {
+        model->step++;
+        if (model->hooks.forward_begin)
+            YK_TRY(model->hooks.forward_begin(model->hooks.context, batch->size));
+    }
+    model->batch = batch;
+    return run_forward(model, batch);
+}
+
+/* Further backwards add: what is there is set aside and added when the new gradient is final. */
+static yk_status set_aside(yk_model *model)
+{
+    if (!model->accumulated)
+        model->accumulated = yki_map(model->gradient_bytes);
+    if (!model->accumulated)
+        return yki_error_memory(model->gradient_bytes, "accumulated gradients");
+    char *to = model->accumulated;
+    for (size_t i = 0; i < model->parameter_count; i++) {
+        size_t bytes = yki_variable_bytes(&model->parameters[i]);
+        memcpy(to, model->parameters[i].grad, bytes);
+        to += bytes;
+    }
+    return YK_OK;
+}
+
+static void add_aside(yk_model *model, size_t parameter)
+{
+    size_t offset = 0;
+    for (size_t i = 0; i < parameter; i++)
+        offset += yki_variable_bytes(&model->parameters[i]);
+    yk_tensor grad = yk_model_parameter(model, parameter).grad;
+    const void *from = (char *)model->accumulated + offset;
+    int64_t count = yk_tensor_count(&grad);
+    if (grad.dtype == YK_F64)
+        for (int64_t i = 0; i < count; i++)
+            ((double *)grad.data)[i] += ((const double *)from)[i];
+    else
+        for (int64_t i = 0; i < count; i++)
+            ((float *)grad.data)[i] += ((const float *)from)[i];
+}
+
+static void finish_gradient(yk_model *model, size_t parameter, bool add)
+{
+    if (add)
+        add_aside(model, parameter);
+    if (model->hooks.grad_ready)
+        model->hooks.grad_ready(model->hooks.context, parameter);
+}
+
+/* Parameters that the loss does not depend on: their gradient is zero, and they are ready last. */
+static void finish_unreached(yk_model *model, const yki_plan *plan, bool add)
+{
+    size_t reached = 0;
+    for (size_t i = plan->forward_count; i < plan->step_count; i++)
+        reached += (size_t)plan->steps[i].gradients;
+    for (size_t i = reached; i < model->parameter_count; i++) {
+        size_t parameter = model->grad_order[i];
+        yki_variable *variable = &model->parameters[parameter];
+        memset(variable->grad, 0, yki_variable_bytes(variable));
+        finish_gradient(model, parameter, add);
+    }
+}
+
+static yk_status run_backward(yk_model *model, double loss_weight)
+{
+    const yki_plan *plan = model->current;
+    bool add = !model->gradients_spent;
+    if (add)
+        YK_TRY(set_aside(model));
+    if (model->source.loss->dtype == YK_F64)
+        model->loss_gradient.f64 = loss_weight;
+    else
+        model->loss_gradient.f32 = (float)loss_weight;
+    for (size_t i = plan->forward_count; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        YK_TRY(run_step(model, plan, step));
+        for (int g = 0; g < step->gradients; g++)
+            finish_gradient(model, step->parameter[g], add);
+    }
+    finish_unreached(model, plan, add);
+    return YK_OK;
+}
+
+yk_status yk_model_backward(yk_model *model)
+{
+    if (!model->current)
+        return yki_error(YK_INVALID_ARGUMENT, "backward without a forward before it");
+    enter(model);
+    if (!model->current->backward) {
+        /* The first backward in evaluation mode: from now on such plans keep what it needs. */
+        model->eval_backward = true;
+        YK_TRY(run_forward(model, model->batch));
+    }
+    double loss_weight = 1;
+    if (model->hooks.backward_begin)
+        YK_TRY(model->hooks.backward_begin(model->hooks.context, &loss_weight));
+    yk_status status = run_backward(model, loss_weight);
+    char line[YKI_ERROR_LINE];
+    if (status != YK_OK)
+        yki_error_copy(line, sizeof line);
+    /* Also after a failure: what is in flight still uses the gradients. */
+    if (model->hooks.backward_end) {
+        yk_status ended = model->hooks.backward_end(model->hooks.context);
+        if (status == YK_OK)
+            status = ended;
+        else
+            yki_error_set_line(status, line);
+    }
+    model->current = NULL;
+    if (status == YK_OK)
+        model->gradients_spent = false;
+    return status;
+}
+
+void yk_model_train(yk_model *model)
+{
+    model->training = true;
+}
+
+void yk_model_eval(yk_model *model)
+{
+    model->training = false;
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+double yk_model_loss(const yk_model *model)
+{
+    const yki_plan *plan = model->last;
+    if (!plan)
+        return NAN;
+    const void *loss = address_of(model, plan, &plan->loss);
+    return model->source.loss->dtype == YK_F64 ? *(const double *)loss : *(const float *)loss;
+}
+
+yk_status yk_model_output(yk_model *model, yk_tensor *output)
+{
+    const yk_value *logits = model->source.logits;
+    const yki_plan *plan = model->last;
+    if (!logits)
+        return yki_error(YK_INVALID_ARGUMENT, "the model was created without options.logits");
+    if (!plan)
+        return yki_error(YK_INVALID_ARGUMENT, "output without a forward before it");
+    *output = (yk_tensor){.data = address_of(model, plan, &plan->logits),
+                          .dtype = logits->dtype,
+                          .ndim = logits->ndim};
+    memcpy(output->dims, logits->dims, sizeof output->dims);
+    if (output->ndim && output->dims[0] == YK_BATCH)
+        output->dims[0] = plan->batch;
+    return YK_OK;
+}
+
+const char *yk_model_device_description(const yk_model *model)
+{
+    return model->device->description;
+}
