@@ -1,0 +1,147 @@
+/*
+ * A real job under the real `yoke run`, for tests: started in the background, its output in a file,
+ * all its processes findable by a mark in their environment, which they cannot lose.
+ */
+#ifndef YK_TEST_JOB_H
+#define YK_TEST_JOB_H
+
+#include "harness.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct test_job {
+    pid_t pid; /* of what the user started */
+    char mark[64], output_path[128];
+    char output[64 * 1024];
+} test_job;
+
+static inline double test_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static inline const char *test_program(void)
+{
+    const char *program = getenv("YOKE_PROGRAM");
+    if (!program)
+        fail_msg("YOKE_PROGRAM does not say where the program is");
+    return program;
+}
+
+/* Starts `yoke ARGUMENTS`, a shell's words, with one extra environment entry as the mark. */
+static inline void test_job_start(test_job *job, const char *arguments)
+{
+    static int number;
+    snprintf(job->mark, sizeof job->mark, "YOKE_TEST_MARK=%d.%d.", (int)getpid(), ++number);
+    snprintf(job->output_path, sizeof job->output_path, "%s/out.%d", yk_test_directory(), number);
+    char command[8192];
+    snprintf(command, sizeof command, "exec %s %s", test_program(), arguments);
+    job->pid = fork();
+    assert_true(job->pid >= 0);
+    if (job->pid == 0) {
+        int fd = open(job->output_path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        close(fd);
+        setpgid(0, 0); /* as a shell with job control does */
+        putenv(job->mark);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+}
+
+static inline const char *test_job_output(test_job *job)
+{
+    int fd = open(job->output_path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : read(fd, job->output, sizeof job->output - 1);
+    if (fd >= 0)
+        close(fd);
+    job->output[size > 0 ? size : 0] = '\0';
+    return job->output;
+}
+
+/* Waits until the output holds text; fails after 20 s. */
+static inline void test_job_await(test_job *job, const char *text)
+{
+    double deadline = test_now() + 20;
+    while (!strstr(test_job_output(job), text)) {
+        if (test_now() > deadline)
+            fail_msg("\"%s\" did not appear in \"%s\"", text, job->output);
+        usleep(2000);
+    }
+}
+
+/* The number behind text in the output, e.g. a pid that a rank has printed. */
+static inline int test_job_number(test_job *job, const char *text)
+{
+    test_job_await(job, text);
+    return atoi(strstr(job->output, text) + strlen(text));
+}
+
+/* Waits for the end; returns the exit code, 128 + n for a signal, -1 when it took longer. */
+static inline int test_job_wait(test_job *job, double seconds)
+{
+    double deadline = test_now() + seconds;
+    int status;
+    while (waitpid(job->pid, &status, WNOHANG) == 0) {
+        if (test_now() > deadline)
+            return -1;
+        usleep(1000);
+    }
+    test_job_output(job);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static inline bool test_has_mark(const char *pid, const char *mark)
+{
+    char path[300];
+    static char environment[256 * 1024];
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t size = 0;
+    for (ssize_t got; size < sizeof environment &&
+                      (got = read(fd, environment + size, sizeof environment - size)) > 0;)
+        size += (size_t)got;
+    close(fd);
+    return memmem(environment, size, mark, strlen(mark)) != NULL;
+}
+
+/* How many processes of the job are alive; a zombie has no environment and is not counted. */
+static inline int test_job_processes(const test_job *job)
+{
+    int found = 0;
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes));)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            found += test_has_mark(entry->d_name, job->mark);
+    closedir(processes);
+    return found;
+}
+
+/* Seconds until no process of the job is left; fails when some are after `limit`. */
+static inline double test_job_gone(const test_job *job, double limit)
+{
+    double start = test_now();
+    int left;
+    while ((left = test_job_processes(job)) > 0) {
+        if (test_now() - start > limit)
+            fail_msg("%d processes of the job are left after %g s", left, limit);
+        usleep(5000);
+    }
+    return test_now() - start;
+}
+
+#endif

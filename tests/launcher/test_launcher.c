@@ -1,0 +1,278 @@
+/* `yoke run` with real processes: environment, exit codes, causes, output, cores, ports, signals.
+ */
+#define _GNU_SOURCE
+#include "job.h"
+
+#include <sched.h>
+
+static test_job job;
+
+static int run(const char *arguments)
+{
+    test_job_start(&job, arguments);
+    return test_job_wait(&job, 60);
+}
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        found++;
+    return found;
+}
+
+YK_TEST(ranks_get_the_environment_of_torchrun)
+{
+    assert_int_equal(run("run --nproc_per_node 2 --rdzv-id=job7 --role trainer -- sh -c 'echo "
+                         "=$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
+                         "$GROUP_WORLD_SIZE $ROLE_RANK $ROLE_NAME $ROLE_WORLD_SIZE $MASTER_ADDR "
+                         "$TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS "
+                         "$TORCHELASTIC_RUN_ID=; test $MASTER_PORT -gt 0 && echo port; "
+                         "test ${#YOKE_SECRET} -eq 32 && echo secret'"),
+                     0);
+    assert_contains(job.output, "[rank 0] =0 0 2 2 0 1 0 trainer 2 127.0.0.1 0 0 job7=\n");
+    assert_contains(job.output, "[rank 1] =1 1 2 2 0 1 1 trainer 2 127.0.0.1 0 0 job7=\n");
+    assert_int_equal(count(job.output, "] port\n"), 2);
+    assert_int_equal(count(job.output, "] secret\n"), 2);
+}
+
+YK_TEST(two_jobs_have_different_secrets)
+{
+    assert_int_equal(run("run sh -c 'echo $YOKE_SECRET'"), 0);
+    char *first = strdup(job.output);
+    assert_int_equal(run("run sh -c 'echo $YOKE_SECRET'"), 0);
+    assert_string_not_equal(first, job.output);
+    free(first);
+}
+
+YK_TEST(the_program_gets_its_arguments_untouched)
+{
+    assert_int_equal(run("run -n 1 -- sh -c 'printf \"<%s>\" \"$@\"; echo' sh --my_option -n -- 'a "
+                         "b' --help"),
+                     0);
+    assert_string_equal(job.output, "[rank 0] <--my_option><-n><--><a b><--help>\n");
+}
+
+YK_TEST(a_program_that_is_not_there_gives_127)
+{
+    assert_int_equal(run("run -n 2 ./no-such-program"), 127);
+    assert_contains(job.output, "cannot start ./no-such-program: No such file or directory");
+    assert_int_equal(count(job.output, "\n"), 1);
+    assert_int_equal(run("run -n 2 /etc/passwd"), 126);
+}
+
+YK_TEST(promise_10_the_exit_code_is_the_first_failing_ranks)
+{
+    assert_int_equal(run("run -n 3 sh -c 'test $RANK = 1 && exit 42; sleep 30'"), 42);
+    assert_int_equal(run("run -n 3 sh -c 'test $RANK = 2 && kill -9 $$; sleep 30'"), 128 + SIGKILL);
+    assert_int_equal(run("run -n 2 sh -c 'test $RANK = 0 && kill -SEGV $$; sleep 30'"),
+                     128 + SIGSEGV);
+    assert_int_equal(run("run -n 3 true"), 0);
+}
+
+YK_TEST(promise_11_the_cause_is_what_failed_first)
+{
+    assert_int_equal(
+        run("run -n 3 sh -c 'if [ $RANK = 1 ]; then echo early >&2; echo the real reason >&2; "
+            "exit 7; fi; trap \"echo victim of another >&2; exit 1\" TERM; sleep 30 & wait'"),
+        7);
+    assert_contains(job.output, "rank 1 (pid ");
+    assert_contains(job.output, "exited with code 7");
+    const char *verdict = strstr(job.output, "first to fail");
+    assert_non_null(verdict);
+    assert_contains(verdict, "[rank 1] early\n[rank 1] the real reason\n");
+    assert_null(strstr(verdict, "victim"));
+}
+
+YK_TEST(survivors_are_ended_within_two_seconds)
+{
+    double start = test_now();
+    assert_int_equal(run("run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && exit 9; while :; do "
+                         "sleep 1; done'"),
+                     9);
+    assert_true(test_now() - start < 4);
+}
+
+YK_TEST(promise_12_lines_never_interleave_and_carry_the_rank)
+{
+    test_job_start(&job, "run -n 4 sh -c 'i=0; while [ $i -lt 200 ]; do printf \"<$RANK.\"; printf "
+                         "\"$i.\"; printf \"$RANK>\\n\"; i=$((i+1)); done'");
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    int next[4] = {0}, lines = 0;
+    for (char *line = job.output, *end; (end = strchr(line, '\n')); line = end + 1, lines++) {
+        int rank = -1, first, number, second, used = 0;
+        *end = '\0';
+        sscanf(line, "[rank %d] <%d.%d.%d>%n", &rank, &first, &number, &second, &used);
+        if (used != end - line || rank < 0 || rank > 3)
+            fail_msg("a mixed line: \"%s\"", line);
+        assert_int_equal(rank, first);
+        assert_int_equal(rank, second);
+        assert_int_equal(number, next[rank]++);
+    }
+    assert_int_equal(lines, 800);
+}
+
+YK_TEST(an_unfinished_last_line_is_printed)
+{
+    assert_int_equal(run("run -n 2 sh -c 'printf end$RANK'"), 0);
+    assert_contains(job.output, "[rank 0] end0\n");
+    assert_contains(job.output, "[rank 1] end1\n");
+}
+
+YK_TEST(what_a_carriage_return_overwrote_is_not_printed)
+{
+    assert_int_equal(run("run sh -c 'printf \"10 %%\\r\"; printf \"99 %%\\rdone\\n\"; printf "
+                         "\"dos\\r\\n\"'"),
+                     0);
+    assert_string_equal(job.output, "[rank 0] done\n[rank 0] dos\n");
+}
+
+YK_TEST(a_very_long_line_arrives_whole)
+{
+    assert_int_equal(run("run sh -c 'head -c 50000 /dev/zero | tr \"\\0\" x; echo'"), 0);
+    assert_int_equal(strlen(job.output), strlen("[rank 0] \n") + 50000);
+}
+
+YK_TEST(a_reader_that_leaves_does_not_stop_the_job)
+{
+    char output[4096], path[256];
+    snprintf(path, sizeof path, "%s/ended", yk_test_directory());
+    yk_test_command(output, sizeof output,
+                    "%s run -n 2 sh -c 'for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; "
+                    "echo $RANK >> %s' | head -n 1; while [ \"$(wc -l < %s)\" != 2 ]; do "
+                    "sleep 0.02; done",
+                    test_program(), path, path);
+    assert_contains(output, "] 1\n");
+}
+
+YK_TEST(promise_09_twenty_jobs_at_once)
+{
+    enum { JOBS = 20 };
+    static test_job jobs[JOBS];
+    char command[256];
+    snprintf(command, sizeof command,
+             "run -n 2 sh -c 'echo port=$MASTER_PORT.; while [ ! -e %s/go ]; do sleep 0.05; done'",
+             yk_test_directory());
+    for (int i = 0; i < JOBS; i++)
+        test_job_start(&jobs[i], command);
+    int ports[JOBS];
+    for (int i = 0; i < JOBS; i++) { /* all run at the same time from here on */
+        test_job_await(&jobs[i], "[rank 1] port=");
+        ports[i] = test_job_number(&jobs[i], "port=");
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(ports[i], ports[k]);
+    }
+    char output[64];
+    yk_test_command(output, sizeof output, "touch %s/go", yk_test_directory());
+    for (int i = 0; i < JOBS; i++)
+        assert_int_equal(test_job_wait(&jobs[i], 60), 0);
+}
+
+/* ---- cores ---------------------------------------------------------------------------------- */
+
+YK_TEST(promise_27_cores_are_shared_out_and_pinned)
+{
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof all, &all);
+    int cores = CPU_COUNT(&all);
+    if (cores < 2)
+        skip_because("one core: nothing to share out");
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS. cores=$(nproc).'"), 0);
+    char expected[64];
+    snprintf(expected, sizeof expected, "[rank 0] threads=%d. ", yk_threads_default(2));
+    assert_contains(job.output, expected);
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(run("run -n 2 grep Cpus_allowed_list /proc/self/status"), 0);
+    char *first = strstr(job.output, "[rank 0]"), *second = strstr(job.output, "[rank 1]");
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_int_not_equal(strncmp(strchr(first, ':'), strchr(second, ':'), 6), 0);
+}
+
+YK_TEST(promise_27_affinity_of_the_launcher_is_respected)
+{
+    cpu_set_t all, one;
+    sched_getaffinity(0, sizeof all, &all);
+    CPU_ZERO(&one);
+    int last = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(last, &all))
+        last--;
+    CPU_SET(last, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.; grep Cpus_allowed_list "
+                         "/proc/self/status'"),
+                     0);
+    sched_setaffinity(0, sizeof all, &all);
+    char expected[64];
+    snprintf(expected, sizeof expected, "Cpus_allowed_list:\t%d\n", last);
+    assert_int_equal(count(job.output, expected), 2); /* more ranks than cores share them */
+    assert_int_equal(count(job.output, "threads=1."), 2);
+}
+
+YK_TEST(threads_that_the_user_has_set_are_kept)
+{
+    setenv("OMP_NUM_THREADS", "5", 1);
+    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.'"), 0);
+    assert_int_equal(count(job.output, "threads=5."), 2);
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static const char *const orderly =
+    "run -n 2 sh -c 'trap \"echo saved $RANK; exit 0\" TERM; echo ready; sleep 30 & wait'";
+
+static void stop_orderly(int number, int code)
+{
+    test_job_start(&job, orderly);
+    test_job_await(&job, "[rank 0] ready");
+    test_job_await(&job, "[rank 1] ready");
+    kill(job.pid, number);
+    assert_int_equal(test_job_wait(&job, 8), code);
+    assert_contains(job.output, "[rank 0] saved 0\n");
+    assert_contains(job.output, "[rank 1] saved 1\n");
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(an_interrupt_ends_the_job_in_order)
+{
+    stop_orderly(SIGINT, 130);
+}
+
+YK_TEST(a_termination_ends_the_job_in_order)
+{
+    stop_orderly(SIGTERM, 143);
+}
+
+YK_TEST(who_does_not_stop_is_killed_after_the_grace)
+{
+    test_job_start(&job, "run -n 2 --grace 0.3 sh -c 'trap \"\" TERM; echo ready; while :; do "
+                         "sleep 1; done'");
+    test_job_await(&job, "[rank 0] ready");
+    test_job_await(&job, "[rank 1] ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 8), 143);
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(a_second_interrupt_kills_at_once)
+{
+    test_job_start(&job, "run --grace 60 sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1; "
+                         "done'");
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGINT);
+    test_job_await(&job, "stopping 1 rank");
+    kill(job.pid, SIGINT);
+    assert_int_equal(test_job_wait(&job, 8), 130);
+}
+
+YK_TEST(sigusr1_reaches_the_ranks)
+{
+    test_job_start(&job,
+                   "run sh -c 'trap \"echo heard; exit 3\" USR1; echo ready; sleep 30 & wait'");
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGUSR1);
+    assert_int_equal(test_job_wait(&job, 8), 3);
+    assert_contains(job.output, "heard");
+}
