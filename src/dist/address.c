@@ -1,0 +1,100 @@
+/*
+ * A name of this very machine may resolve to an address that no interface here carries (containers,
+ * NAT): then the server listens on all interfaces, which is why a job has a secret.
+ */
+#define _GNU_SOURCE
+#include "dist/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512 };
+
+static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
+{
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    int error = getaddrinfo(host, service, &hints, found);
+    if (error)
+        return yki_error(YK_NETWORK, "cannot resolve the host name \"%s\": %s", host,
+                         gai_strerror(error));
+    return YK_OK;
+}
+
+static int bound_port(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &size))
+        return 0;
+    return address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
+                                         : ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* A listening socket, or -errno. */
+static int listen_at(const struct sockaddr *address, socklen_t size)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    if (fd < 0)
+        return -errno;
+    /* Only skips the wait for old connections to fade; a port in use stays refused. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, address, size) || listen(fd, BACKLOG)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+yk_status yki_listen(int *fd, const char *host, int *port)
+{
+    struct addrinfo *found;
+    YK_TRY(resolve(&found, host, *port, AI_PASSIVE));
+    int got = listen_at(found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    if (got == -EADDRNOTAVAIL) {
+        struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
+        got = listen_at((struct sockaddr *)&any, sizeof any);
+    }
+    if (got == -EADDRINUSE)
+        return yki_error(YK_NETWORK,
+                         "port %d of %s is in use by another process: set another MASTER_PORT",
+                         *port, host);
+    if (got < 0)
+        return yki_error(YK_NETWORK, "cannot listen on %s:%d: %s", host, *port, strerror(-got));
+    *fd = got;
+    *port = bound_port(got);
+    return YK_OK;
+}
+
+yk_status yki_connect(int *fd, const char *host, int port, int *refused)
+{
+    *refused = 0;
+    struct addrinfo *found;
+    YK_TRY(resolve(&found, host, port, 0));
+    int error = EADDRNOTAVAIL, one = 1;
+    for (struct addrinfo *at = found; at; at = at->ai_next) {
+        int candidate = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (candidate >= 0 && connect(candidate, at->ai_addr, at->ai_addrlen) == 0) {
+            *fd = candidate;
+            setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+            freeaddrinfo(found);
+            return YK_OK;
+        }
+        error = errno;
+        if (candidate >= 0)
+            close(candidate);
+    }
+    freeaddrinfo(found);
+    *refused = error == ECONNREFUSED || error == ETIMEDOUT || error == ECONNRESET;
+    return yki_error(YK_NETWORK, "cannot connect to %s:%d: %s", host, port, strerror(error));
+}

@@ -1,0 +1,237 @@
+/* The key-value store: its five operations, its waiting, who is refused, and malformed frames. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "dist/store_wire.h"
+
+typedef struct fixture {
+    yk_store_server *server;
+    yk_store *store;
+    int port;
+} fixture;
+
+static fixture begin(const char *secret)
+{
+    fixture f = {0};
+    assert_ok(yk_store_serve(&f.server, "127.0.0.1", &f.port, secret));
+    assert_true(f.port > 0);
+    assert_ok(yk_store_connect(&f.store, "127.0.0.1", f.port, secret, 5));
+    return f;
+}
+
+static void end(fixture *f)
+{
+    yk_store_destroy(f->store);
+    yk_store_server_destroy(f->server);
+}
+
+YK_TEST(set_and_get)
+{
+    fixture f = begin("s3cret");
+    char value[64];
+    size_t used;
+    bool found;
+    assert_ok(yk_store_check(f.store, "a", &found));
+    assert_false(found);
+    assert_ok(yk_store_set(f.store, "a", "first", 5));
+    assert_ok(yk_store_set(f.store, "a", "second one", 10));
+    assert_ok(yk_store_set(f.store, "b", NULL, 0));
+    assert_ok(yk_store_get(f.store, "a", value, sizeof value, &used, 0));
+    assert_int_equal(used, 10);
+    assert_memory_equal(value, "second one", 10);
+    assert_ok(yk_store_get(f.store, "b", value, sizeof value, &used, 0));
+    assert_int_equal(used, 0);
+    assert_ok(yk_store_check(f.store, "a", &found));
+    assert_true(found);
+    end(&f);
+}
+
+YK_TEST(largest_value_and_beyond)
+{
+    fixture f = begin("");
+    size_t size = YKI_STORE_MAX_VALUE, used;
+    char *out = malloc(size + 1), *in = malloc(size + 1);
+    for (size_t i = 0; i <= size; i++)
+        out[i] = (char)(i * 31);
+    assert_ok(yk_store_set(f.store, "big", out, size));
+    assert_ok(yk_store_get(f.store, "big", in, size, &used, 0));
+    assert_int_equal(used, size);
+    assert_memory_equal(in, out, size);
+    assert_status(YK_INVALID_ARGUMENT, yk_store_set(f.store, "big", out, size + 1));
+    assert_status(YK_INVALID_ARGUMENT, yk_store_set(f.store, "", out, 1));
+    free(out);
+    free(in);
+    end(&f);
+}
+
+YK_TEST(get_times_out)
+{
+    fixture f = begin("s");
+    char value[8];
+    size_t used;
+    double start = yki_now();
+    assert_status(YK_TIMEOUT, yk_store_get(f.store, "never", value, sizeof value, &used, 0.05));
+    assert_true(yki_now() - start >= 0.045);
+    assert_contains(yk_last_error(), "never");
+    assert_status(YK_TIMEOUT, yk_store_wait(f.store, "never", 0));
+    assert_ok(yk_store_set(f.store, "now", "1", 1)); /* the connection is still in step */
+    assert_ok(yk_store_wait(f.store, "now", 1));
+    end(&f);
+}
+
+static void *set_later(void *argument)
+{
+    fixture *f = argument;
+    yk_store *store;
+    if (yk_store_connect(&store, "127.0.0.1", f->port, "s", 5) == YK_OK) {
+        usleep(30000);
+        yk_store_set(store, "later", "here", 4);
+        yk_store_destroy(store);
+    }
+    return NULL;
+}
+
+YK_TEST(get_waits_for_another_client)
+{
+    fixture f = begin("s");
+    pthread_t thread;
+    char value[8];
+    size_t used;
+    assert_int_equal(pthread_create(&thread, NULL, set_later, &f), 0);
+    assert_ok(yk_store_get(f.store, "later", value, sizeof value, &used, 10));
+    assert_int_equal(used, 4);
+    assert_memory_equal(value, "here", 4);
+    pthread_join(thread, NULL);
+    end(&f);
+}
+
+enum { ADDERS = 4, ADDS = 200 };
+
+static void *add_many(void *argument)
+{
+    fixture *f = argument;
+    yk_store *store;
+    int64_t sum;
+    if (yk_store_connect(&store, "127.0.0.1", f->port, "s", 5) != YK_OK)
+        return NULL;
+    for (int i = 0; i < ADDS; i++)
+        yk_store_add(store, "n", 3, &sum);
+    yk_store_destroy(store);
+    return NULL;
+}
+
+YK_TEST(add_is_indivisible)
+{
+    fixture f = begin("s");
+    pthread_t threads[ADDERS];
+    int64_t sum;
+    for (int i = 0; i < ADDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, &f), 0);
+    for (int i = 0; i < ADDERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(yk_store_add(f.store, "n", -1, &sum));
+    assert_int_equal(sum, 3 * ADDERS * ADDS - 1);
+    end(&f);
+}
+
+/* Promise 32 in small: without the secret nothing can be read or written. */
+YK_TEST(promise_32_wrong_secret_is_refused)
+{
+    fixture f = begin("right");
+    yk_store *store = NULL;
+    assert_status(YK_DENIED, yk_store_connect(&store, "127.0.0.1", f.port, "wrong", 5));
+    assert_contains(yk_last_error(), "YOKE_SECRET");
+    assert_status(YK_DENIED, yk_store_connect(&store, "127.0.0.1", f.port, NULL, 5));
+    end(&f);
+}
+
+static int raw_connection(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Bytes that are no yoke client's: the server drops them and serves the others on. */
+YK_TEST(garbage_is_dropped)
+{
+    fixture f = begin("s");
+    for (int i = 0; i < 20; i++) {
+        int fd = raw_connection(f.port);
+        char bytes[300];
+        memset(bytes, 0x40 + i, sizeof bytes);
+        send(fd, bytes, sizeof bytes - (size_t)i * 13, MSG_NOSIGNAL);
+        if (i % 2) { /* wait to be thrown out; else leave at once */
+            while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                ;
+        }
+        close(fd);
+    }
+    assert_ok(yk_store_set(f.store, "still", "alive", 5));
+    end(&f);
+}
+
+/* An admitted client that sends oversized or senseless frames is dropped, too. */
+YK_TEST(malformed_frames_are_dropped)
+{
+    fixture f = begin("s");
+    const yki_store_header bad[] = {{YKI_STORE_SET, 0, 4, 0},
+                                    {YKI_STORE_SET, YKI_STORE_MAX_KEY + 1, 4, 0},
+                                    {YKI_STORE_SET, 4, YKI_STORE_MAX_VALUE + 1, 0},
+                                    {YKI_STORE_SET, UINT32_MAX, UINT32_MAX, 0},
+                                    {99, 4, 0, 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int fd = raw_connection(f.port);
+        unsigned char greeting[YKI_STORE_HANDSHAKE], proof[YKI_STORE_PROOF], frame[64] = "";
+        assert_int_equal(recv(fd, greeting, sizeof greeting, MSG_WAITALL), sizeof greeting);
+        assert_true(yki_store_prove(proof, "s", yki_store_unpack_handshake(greeting)));
+        yki_store_pack_handshake(greeting, proof);
+        assert_int_equal(send(fd, greeting, sizeof greeting, 0), sizeof greeting);
+        assert_int_equal(recv(fd, frame, YKI_STORE_HEADER, MSG_WAITALL), YKI_STORE_HEADER);
+        yki_store_pack_header(frame, &bad[i]);
+        memcpy(frame + YKI_STORE_HEADER, "name", 4);
+        assert_true(send(fd, frame, YKI_STORE_HEADER + 4, MSG_NOSIGNAL) > 0);
+        assert_true(recv(fd, frame, sizeof frame, 0) <= 0);
+        close(fd);
+    }
+    assert_ok(yk_store_set(f.store, "still", "alive", 5));
+    end(&f);
+}
+
+YK_TEST(port_in_use_is_named)
+{
+    fixture f = begin("s");
+    yk_store_server *second = NULL;
+    assert_status(YK_NETWORK, yk_store_serve(&second, "127.0.0.1", &f.port, "s"));
+    char port[16];
+    snprintf(port, sizeof port, "port %d", f.port);
+    assert_contains(yk_last_error(), port);
+    end(&f);
+}
+
+YK_TEST(nobody_listens)
+{
+    yk_store *store = NULL;
+    assert_status(YK_TIMEOUT, yk_store_connect(&store, "127.0.0.1", yk_test_free_port(), "s", 0.1));
+}
+
+YK_TEST(server_gone)
+{
+    fixture f = begin("s");
+    yk_store_server_destroy(f.server);
+    f.server = NULL;
+    assert_status(YK_NETWORK, yk_store_set(f.store, "a", "b", 1));
+    assert_status(YK_NETWORK, yk_store_set(f.store, "a", "b", 1));
+    end(&f);
+}
