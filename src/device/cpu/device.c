@@ -10,6 +10,9 @@
 #include "device/cpu/onednn.h"
 
 static const yki_kernel_impl *const kernels[] = {
+    &yki_cpu_conv2d_staged,
+    &yki_cpu_conv2d_backward_data_staged,
+    &yki_cpu_conv2d_backward_weight_staged,
     &yki_cpu_conv2d,
     &yki_cpu_conv2d_backward_data,
     &yki_cpu_conv2d_backward_weight,
@@ -47,6 +50,18 @@ static bool has_avx512(void)
     return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
 }
 
+/* Whether bf16 dot products beat f32 arithmetic: see conv_staged.c. */
+static bool has_fast_bf16(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool amx = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx;
+    return yk_cpu_has_bf16() && (amx || !__builtin_cpu_is("intel"));
+#else
+    return false;
+#endif
+}
+
 static void destroy(yki_device *device)
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
@@ -72,6 +87,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     cpu->base =
         (yki_device){.type = &yki_device_cpu, .threads = threads, .block = has_avx512() ? 16 : 8};
     cpu->winograd = winograd;
+    cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
     if (status != YK_OK) {
         destroy(&cpu->base);
