@@ -1,0 +1,146 @@
+/*
+ * conv2d and its gradients by definition. Shapes: x (N, C, H, W), weight (K, C / groups, R, S),
+ * y (N, K, P, Q). Output pixel p meets input row p * stride - padding + r * dilation.
+ */
+#include "device/ref/ref.h"
+
+/* What one output element sums: filter k of its group over the window at (n, p, q). */
+static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attrs *a, int64_t n,
+                     int64_t k, int64_t p, int64_t q)
+{
+    int64_t first = k / (weight->dims[0] / a->groups) * weight->dims[1];
+    double sum = 0;
+    for (int64_t c = 0; c < weight->dims[1]; c++)
+        for (int64_t r = 0; r < weight->dims[2]; r++) {
+            int64_t h = p * a->stride - a->padding + r * a->dilation;
+            if (h < 0 || h >= x->dims[2])
+                continue;
+            for (int64_t s = 0; s < weight->dims[3]; s++) {
+                int64_t w = q * a->stride - a->padding + s * a->dilation;
+                if (w >= 0 && w < x->dims[3])
+                    sum += get(x, at(x, n, first + c, h, w)) * get(weight, at(weight, k, c, r, s));
+            }
+        }
+    return sum;
+}
+
+static yk_status conv2d(const yki_kernel *kernel, const yki_run *run)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0);      /* (N, C, H, W) */
+    yk_tensor weight = yki_ref_in(kernel, run, 1); /* (K, C / groups, R, S) */
+    yk_tensor bias = yki_ref_in(kernel, run, 2);   /* (K) or absent */
+    yk_tensor y = yki_ref_out(kernel, run, 0);     /* (N, K, P, Q) */
+    for (int64_t n = 0; n < y.dims[0]; n++)
+        for (int64_t k = 0; k < y.dims[1]; k++)
+            for (int64_t p = 0; p < y.dims[2]; p++)
+                for (int64_t q = 0; q < y.dims[3]; q++) {
+                    double sum = window(&x, &weight, a, n, k, p, q);
+                    set(&y, at(&y, n, k, p, q), sum + (bias.data ? get(&bias, k) : 0));
+                }
+    return YK_OK;
+}
+
+/* The output pixel whose window holds input pixel i at filter tap r; -1 when there is none. */
+static int64_t output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+{
+    int64_t from = i + a->padding - r * a->dilation;
+    if (from < 0 || from % a->stride || from / a->stride >= size)
+        return -1;
+    return from / a->stride;
+}
+
+/* What one input element collects: all outputs of its group whose window holds it. */
+static double collect(const yk_tensor *dy, const yk_tensor *weight, const yki_attrs *a, int64_t n,
+                      int64_t c, int64_t h, int64_t w)
+{
+    int64_t filters = weight->dims[0] / a->groups;
+    int64_t first = c / weight->dims[1] * filters;
+    double sum = 0;
+    for (int64_t r = 0; r < weight->dims[2]; r++) {
+        int64_t p = output_of(a, h, r, dy->dims[2]);
+        for (int64_t s = 0; p >= 0 && s < weight->dims[3]; s++) {
+            int64_t q = output_of(a, w, s, dy->dims[3]);
+            for (int64_t k = first; q >= 0 && k < first + filters; k++)
+                sum += get(dy, at(dy, n, k, p, q)) *
+                       get(weight, at(weight, k, c % weight->dims[1], r, s));
+        }
+    }
+    return sum;
+}
+
+static yk_status conv2d_backward_data(const yki_kernel *kernel, const yki_run *run)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor dy = yki_ref_in(kernel, run, 0);     /* (N, K, P, Q) */
+    yk_tensor weight = yki_ref_in(kernel, run, 1); /* (K, C / groups, R, S) */
+    yk_tensor dx = yki_ref_out(kernel, run, 0);    /* (N, C, H, W) */
+    for (int64_t n = 0; n < dx.dims[0]; n++)
+        for (int64_t c = 0; c < dx.dims[1]; c++)
+            for (int64_t h = 0; h < dx.dims[2]; h++)
+                for (int64_t w = 0; w < dx.dims[3]; w++)
+                    set(&dx, at(&dx, n, c, h, w), collect(&dy, &weight, a, n, c, h, w));
+    return YK_OK;
+}
+
+/* What one weight collects: every output of filter k times the input that met the weight there. */
+static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs *a, int64_t k,
+                        int64_t c, int64_t r, int64_t s)
+{
+    double sum = 0;
+    for (int64_t n = 0; n < dy->dims[0]; n++)
+        for (int64_t p = 0; p < dy->dims[2]; p++) {
+            int64_t h = p * a->stride - a->padding + r * a->dilation;
+            if (h < 0 || h >= x->dims[2])
+                continue;
+            for (int64_t q = 0; q < dy->dims[3]; q++) {
+                int64_t w = q * a->stride - a->padding + s * a->dilation;
+                if (w >= 0 && w < x->dims[3])
+                    sum += get(dy, at(dy, n, k, p, q)) * get(x, at(x, n, c, h, w));
+            }
+        }
+    return sum;
+}
+
+static void conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
+{
+    for (int64_t k = 0; k < dy->dims[1]; k++) {
+        double sum = 0;
+        for (int64_t n = 0; n < dy->dims[0]; n++)
+            for (int64_t p = 0; p < dy->dims[2]; p++)
+                for (int64_t q = 0; q < dy->dims[3]; q++)
+                    sum += get(dy, at(dy, n, k, p, q));
+        set(dbias, k, sum);
+    }
+}
+
+static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_run *run)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0);        /* (N, C, H, W) */
+    yk_tensor dy = yki_ref_in(kernel, run, 1);       /* (N, K, P, Q) */
+    yk_tensor dweight = yki_ref_out(kernel, run, 0); /* (K, C / groups, R, S) */
+    yk_tensor dbias = yki_ref_out(kernel, run, 1);   /* (K) or absent */
+    for (int64_t k = 0; k < dweight.dims[0]; k++) {
+        int64_t first = k / (dweight.dims[0] / a->groups) * dweight.dims[1];
+        for (int64_t c = 0; c < dweight.dims[1]; c++)
+            for (int64_t r = 0; r < dweight.dims[2]; r++)
+                for (int64_t s = 0; s < dweight.dims[3]; s++)
+                    set(&dweight, at(&dweight, k, c, r, s),
+                        correlate(&x, &dy, a, k, first + c, r, s));
+    }
+    if (dbias.data)
+        conv2d_backward_bias(&dy, &dbias);
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_ref_conv2d = {
+    .op = &yki_op_conv2d, .supports = yki_ref_supports, .prepare = yki_ref_prepare, .run = conv2d};
+const yki_kernel_impl yki_ref_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
+                                                      .supports = yki_ref_supports,
+                                                      .prepare = yki_ref_prepare,
+                                                      .run = conv2d_backward_data};
+const yki_kernel_impl yki_ref_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,
+                                                        .supports = yki_ref_supports,
+                                                        .prepare = yki_ref_prepare,
+                                                        .run = conv2d_backward_weight};

@@ -1,0 +1,144 @@
+/* The ref device itself: one thread, plain layout, and what its kernels share. */
+#include "device/ref/ref.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static yk_status create(yki_device **device, int threads, bool winograd)
+{
+    (void)threads, (void)winograd;
+    yki_device *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the ref device");
+    made->type = &yki_device_ref;
+    made->threads = 1;
+    snprintf(made->description, sizeof made->description, "ref: plain C, 1 thread");
+    *device = made;
+    return YK_OK;
+}
+
+static void destroy(yki_device *device)
+{
+    free(device);
+}
+
+static yki_layout layout(const yki_device *device, const yki_operand *operand)
+{
+    (void)device, (void)operand;
+    return YKI_PLAIN;
+}
+
+static const yki_kernel_impl *const kernels[] = {
+    &yki_ref_conv2d,
+    &yki_ref_conv2d_backward_data,
+    &yki_ref_conv2d_backward_weight,
+    &yki_ref_linear,
+    &yki_ref_linear_backward_data,
+    &yki_ref_linear_backward_weight,
+    &yki_ref_flatten,
+    &yki_ref_unflatten,
+    &yki_ref_batch_norm,
+    &yki_ref_batch_norm_backward,
+    &yki_ref_max_pool2d,
+    &yki_ref_max_pool2d_backward,
+    &yki_ref_avg_pool2d,
+    &yki_ref_avg_pool2d_backward,
+    &yki_ref_global_avg_pool2d,
+    &yki_ref_global_avg_pool2d_backward,
+    &yki_ref_relu,
+    &yki_ref_relu_backward,
+    &yki_ref_gelu,
+    &yki_ref_gelu_backward,
+    &yki_ref_add,
+    &yki_ref_scale,
+    &yki_ref_cast,
+    &yki_ref_reorder,
+    &yki_ref_dropout,
+    &yki_ref_dropout_backward,
+    &yki_ref_cross_entropy,
+    &yki_ref_cross_entropy_backward,
+    NULL,
+};
+
+const yki_device_type yki_device_ref = {
+    .name = "ref", .create = create, .destroy = destroy, .layout = layout, .kernels = kernels};
+
+/* ---- what the kernels share ----------------------------------------------------------------- */
+
+static bool plain(const yki_operand *operand, bool bf16)
+{
+    if (operand->ndim < 0)
+        return true;
+    bool known = operand->dtype == YK_F32 || operand->dtype == YK_F64 || operand->dtype == YK_I32 ||
+                 operand->dtype == YK_I64 || (bf16 && operand->dtype == YK_BF16);
+    return known && operand->layout == YKI_PLAIN;
+}
+
+static bool all_plain(const yki_kernel_desc *desc, bool bf16)
+{
+    for (int i = 0; i < desc->in_count; i++)
+        if (!plain(&desc->in[i], bf16))
+            return false;
+    for (int i = 0; i < desc->out_count; i++)
+        if (!plain(&desc->out[i], bf16))
+            return false;
+    return true;
+}
+
+bool yki_ref_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return all_plain(desc, false);
+}
+
+bool yki_ref_supports_bf16(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return all_plain(desc, true);
+}
+
+yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    (void)device;
+    yki_ref_kernel *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a kernel of the ref device");
+    made->desc = *desc;
+    made->attrs = *desc->attrs;
+    made->desc.attrs = NULL; /* the caller's; ours is the copy */
+    *kernel = &made->base;
+    return YK_OK;
+}
+
+const yki_attrs *yki_ref_attrs(const yki_kernel *kernel)
+{
+    return &((const yki_ref_kernel *)kernel)->attrs;
+}
+
+bool yki_ref_training(const yki_kernel *kernel)
+{
+    return ((const yki_ref_kernel *)kernel)->desc.training;
+}
+
+static yk_tensor tensor(const yki_operand *operand, void *data)
+{
+    yk_tensor view = {.data = data, .dtype = operand->dtype, .ndim = operand->ndim};
+    memcpy(view.dims, operand->dims, sizeof view.dims);
+    return view;
+}
+
+yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_run *run, int index)
+{
+    const yki_kernel_desc *desc = &((const yki_ref_kernel *)kernel)->desc;
+    bool present = index < desc->in_count && desc->in[index].ndim >= 0;
+    return present ? tensor(&desc->in[index], run->in[index]) : (yk_tensor){.ndim = -1};
+}
+
+yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_run *run, int index)
+{
+    const yki_kernel_desc *desc = &((const yki_ref_kernel *)kernel)->desc;
+    bool present = index < desc->out_count && desc->out[index].ndim >= 0;
+    return present ? tensor(&desc->out[index], run->out[index]) : (yk_tensor){.ndim = -1};
+}

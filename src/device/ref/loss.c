@@ -1,0 +1,78 @@
+/*
+ * cross_entropy of logits (N, C) and labels (N). With smoothing s the target of a sample is
+ * (1 - s) * one_hot(label) + s / C, PyTorch's; the softmax subtracts the largest logit first.
+ */
+#include "device/ref/ref.h"
+
+#include <math.h>
+
+static double target(const yki_attrs *a, int64_t label, int64_t c, int64_t classes)
+{
+    return a->label_smoothing / (double)classes + (c == label ? 1 - a->label_smoothing : 0);
+}
+
+/* log(sum(exp(row))). */
+static double log_sum_exp(const yk_tensor *logits, int64_t n)
+{
+    int64_t classes = logits->dims[1];
+    double largest = get(logits, n * classes), sum = 0;
+    for (int64_t c = 1; c < classes; c++)
+        largest = fmax(largest, get(logits, n * classes + c));
+    for (int64_t c = 0; c < classes; c++)
+        sum += exp(get(logits, n * classes + c) - largest);
+    return largest + log(sum);
+}
+
+static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor logits = yki_ref_in(kernel, run, 0), labels = yki_ref_in(kernel, run, 1);
+    yk_tensor loss = yki_ref_out(kernel, run, 0);          /* scalar */
+    yk_tensor probabilities = yki_ref_out(kernel, run, 1); /* (N, C) */
+    int64_t batch = logits.dims[0], classes = logits.dims[1];
+    double sum = 0;
+    for (int64_t n = 0; n < batch; n++) {
+        int64_t label = ((const int32_t *)labels.data)[n];
+        if (label < 0 || label >= classes)
+            return yki_error(YK_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
+                             (long long)label, (long long)n, (long long)classes - 1);
+        double norm = log_sum_exp(&logits, n);
+        for (int64_t c = 0; c < classes; c++) {
+            double log_probability = get(&logits, n * classes + c) - norm;
+            sum -= target(a, label, c, classes) * log_probability;
+            if (probabilities.data)
+                set(&probabilities, n * classes + c, exp(log_probability));
+        }
+    }
+    set(&loss, 0, a->reduction == YK_MEAN ? sum / (double)batch : sum);
+    return YK_OK;
+}
+
+static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor probabilities = yki_ref_in(kernel, run, 0); /* (N, C) */
+    yk_tensor labels = yki_ref_in(kernel, run, 1);        /* (N) */
+    yk_tensor dloss = yki_ref_in(kernel, run, 2);         /* scalar */
+    yk_tensor dlogits = yki_ref_out(kernel, run, 0);      /* (N, C) */
+    int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
+    double factor = get(&dloss, 0) / (a->reduction == YK_MEAN ? (double)batch : 1);
+    for (int64_t n = 0; n < batch; n++) {
+        int64_t label = ((const int32_t *)labels.data)[n];
+        for (int64_t c = 0; c < classes; c++) {
+            int64_t i = n * classes + c;
+            set(&dlogits, i, (get(&probabilities, i) - target(a, label, c, classes)) * factor);
+        }
+    }
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_ref_cross_entropy = {.op = &yki_op_cross_entropy,
+                                               .supports = yki_ref_supports,
+                                               .prepare = yki_ref_prepare,
+                                               .run = cross_entropy};
+const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entropy_backward,
+                                                        .inplace = 1,
+                                                        .supports = yki_ref_supports,
+                                                        .prepare = yki_ref_prepare,
+                                                        .run = cross_entropy_backward};

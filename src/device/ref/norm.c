@@ -1,0 +1,194 @@
+/*
+ * batch_norm (Ioffe and Szegedy 2015) as torch.nn.BatchNorm computes it, with an optional residual
+ * and relu behind it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
+ * values. Two passes over the channel give mean and variance: no cancellation.
+ */
+#include "device/ref/ref.h"
+
+#include <math.h>
+
+enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, BATCHES, RESIDUAL };
+enum { B_X, B_DY, B_WEIGHT, B_BIAS, B_MEAN, B_INVSTD, B_Y, B_DY2 };
+
+/* Where a channel's values lie: value i of `count` is at index(). */
+typedef struct span {
+    int64_t c, channels, pixels, count;
+} span;
+
+static span channel_of(const yk_tensor *x, int64_t c)
+{
+    int64_t pixels = x->ndim == 4 ? x->dims[2] * x->dims[3] : 1;
+    return (span){c, x->dims[1], pixels, x->dims[0] * pixels};
+}
+
+static int64_t index(const span *channel, int64_t i)
+{
+    int64_t n = i / channel->pixels, pixel = i % channel->pixels;
+    return (n * channel->channels + channel->c) * channel->pixels + pixel;
+}
+
+typedef struct moments {
+    double mean, variance; /* biased */
+} moments;
+
+static moments measure(const yk_tensor *x, const span *channel)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < channel->count; i++)
+        sum += get(x, index(channel, i));
+    double mean = sum / (double)channel->count;
+    for (int64_t i = 0; i < channel->count; i++) {
+        double distance = get(x, index(channel, i)) - mean;
+        squares += distance * distance;
+    }
+    return (moments){mean, squares / (double)channel->count};
+}
+
+static void move_running(const yk_tensor *running, int64_t c, double momentum, double value)
+{
+    set(running, c, (1 - momentum) * get(running, c) + momentum * value);
+}
+
+/* Statistics of the batch, which also move the running ones, or in evaluation the running ones. */
+static moments statistics(const yki_kernel *kernel, const yki_run *run, const span *channel)
+{
+    double momentum = yki_ref_attrs(kernel)->momentum, count = (double)channel->count;
+    yk_tensor x = yki_ref_in(kernel, run, X);
+    yk_tensor running_mean = yki_ref_in(kernel, run, RUNNING_MEAN); /* (C) */
+    yk_tensor running_var = yki_ref_in(kernel, run, RUNNING_VAR);   /* (C) */
+    if (!yki_ref_training(kernel))
+        return (moments){get(&running_mean, channel->c), get(&running_var, channel->c)};
+    moments batch = measure(&x, channel);
+    move_running(&running_mean, channel->c, momentum, batch.mean);
+    move_running(&running_var, channel->c, momentum, batch.variance * count / (count - 1));
+    return batch;
+}
+
+static void normalise(const yki_kernel *kernel, const yki_run *run, const span *channel,
+                      double mean, double invstd)
+{
+    yk_tensor x = yki_ref_in(kernel, run, X), weight = yki_ref_in(kernel, run, WEIGHT);
+    yk_tensor bias = yki_ref_in(kernel, run, BIAS), residual = yki_ref_in(kernel, run, RESIDUAL);
+    yk_tensor y = yki_ref_out(kernel, run, 0);
+    double slope = get(&weight, channel->c) * invstd, offset = get(&bias, channel->c);
+    for (int64_t i = 0; i < channel->count; i++) {
+        int64_t element = index(channel, i);
+        double value = (get(&x, element) - mean) * slope + offset;
+        if (residual.data)
+            value += get(&residual, element);
+        if (yki_ref_attrs(kernel)->relu && value < 0)
+            value = 0;
+        set(&y, element, value);
+    }
+}
+
+static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, X); /* (N, C, H, W) or (N, C) */
+    yk_tensor batches = yki_ref_in(kernel, run, BATCHES);
+    yk_tensor mean = yki_ref_out(kernel, run, 1), invstd = yki_ref_out(kernel, run, 2); /* (C) */
+    bool training = yki_ref_training(kernel);
+    if (training && channel_of(&x, 0).count < 2)
+        return yki_error(YK_INVALID_SHAPE, "batch_norm: a channel of one value has no variance to "
+                                           "train with; use a larger batch");
+    for (int64_t c = 0; c < x.dims[1]; c++) {
+        span channel = channel_of(&x, c);
+        moments found = statistics(kernel, run, &channel);
+        double scale = 1 / sqrt(found.variance + yki_ref_attrs(kernel)->eps);
+        if (mean.data)
+            set(&mean, c, found.mean);
+        if (invstd.data)
+            set(&invstd, c, scale);
+        normalise(kernel, run, &channel, found.mean, scale);
+    }
+    if (training && batches.data)
+        *(int64_t *)batches.data += 1;
+    return YK_OK;
+}
+
+/* ---- backward ------------------------------------------------------------------------------- */
+
+/* The operands of backward, and one channel's constants. */
+typedef struct backward {
+    yk_tensor x, dy, y, dy2;
+    bool relu;
+    double weight, bias, mean, invstd;
+} backward;
+
+static double normalised(const backward *b, int64_t element)
+{
+    return (get(&b->x, element) - b->mean) * b->invstd;
+}
+
+/* dy + dy2 behind relu's mask, which y tells, or where there is none bn(x). */
+static double incoming(const backward *b, int64_t element)
+{
+    double dy = get(&b->dy, element) + (b->dy2.data ? get(&b->dy2, element) : 0);
+    if (!b->relu)
+        return dy;
+    double y = b->y.data ? get(&b->y, element) : normalised(b, element) * b->weight + b->bias;
+    return y > 0 ? dy : 0;
+}
+
+/*
+ * With g = incoming gradient, h = normalised x and n values a channel:
+ * dbias = sum g; dweight = sum g h; dx = weight * invstd * (g - dbias / n - h * dweight / n).
+ * In evaluation mean and invstd do not depend on x, and the two means fall away.
+ */
+static void backward_channel(const yki_kernel *kernel, const yki_run *run, const backward *b,
+                             const span *channel)
+{
+    yk_tensor dx = yki_ref_out(kernel, run, 0), dresidual = yki_ref_out(kernel, run, 3);
+    yk_tensor dweight = yki_ref_out(kernel, run, 1), dbias = yki_ref_out(kernel, run, 2);
+    double sum = 0, product = 0, count = (double)channel->count;
+    for (int64_t i = 0; i < channel->count; i++) {
+        double g = incoming(b, index(channel, i));
+        sum += g;
+        product += g * normalised(b, index(channel, i));
+    }
+    if (dweight.data)
+        set(&dweight, channel->c, product);
+    if (dbias.data)
+        set(&dbias, channel->c, sum);
+    for (int64_t i = 0; i < channel->count; i++) {
+        int64_t element = index(channel, i);
+        double g = incoming(b, element), centred = g;
+        if (yki_ref_training(kernel))
+            centred -= (sum + normalised(b, element) * product) / count;
+        if (dx.data)
+            set(&dx, element, b->weight * b->invstd * centred);
+        if (dresidual.data)
+            set(&dresidual, element, g);
+    }
+}
+
+static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
+    yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
+    backward b = {.x = yki_ref_in(kernel, run, B_X),
+                  .dy = yki_ref_in(kernel, run, B_DY),
+                  .y = yki_ref_in(kernel, run, B_Y),
+                  .dy2 = yki_ref_in(kernel, run, B_DY2),
+                  .relu = yki_ref_attrs(kernel)->relu};
+    for (int64_t c = 0; c < b.x.dims[1]; c++) {
+        span channel = channel_of(&b.x, c);
+        b.weight = get(&weight, c);
+        b.bias = get(&bias, c);
+        b.mean = get(&mean, c);
+        b.invstd = get(&invstd, c);
+        backward_channel(kernel, run, &b, &channel);
+    }
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_ref_batch_norm = {.op = &yki_op_batch_norm,
+                                            .inplace = 1 + X,
+                                            .supports = yki_ref_supports,
+                                            .prepare = yki_ref_prepare,
+                                            .run = batch_norm};
+const yki_kernel_impl yki_ref_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
+                                                     .inplace = 1 + B_DY,
+                                                     .supports = yki_ref_supports,
+                                                     .prepare = yki_ref_prepare,
+                                                     .run = batch_norm_backward};

@@ -1,0 +1,179 @@
+/*
+ * Pooling: max_pool2d with the winner's offset kept for backward, avg_pool2d with zeros counted,
+ * and the global average. Shapes: x (N, C, H, W), y (N, C, P, Q).
+ */
+#include "device/ref/ref.h"
+
+#include <math.h>
+
+/* What computes one pixel of output 0; each_pixel() calls it for all. */
+typedef void (*pixel_fn)(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+                         int64_t h, int64_t w);
+
+static void each_pixel(const yki_kernel *kernel, const yki_run *run, pixel_fn body)
+{
+    yk_tensor out = yki_ref_out(kernel, run, 0);
+    for (int64_t n = 0; n < out.dims[0]; n++)
+        for (int64_t c = 0; c < out.dims[1]; c++)
+            for (int64_t h = 0; h < out.dims[2]; h++)
+                for (int64_t w = 0; w < out.dims[3]; w++)
+                    body(kernel, run, n, c, h, w);
+}
+
+static bool inside(const yk_tensor *x, int64_t h, int64_t w)
+{
+    return h >= 0 && h < x->dims[2] && w >= 0 && w < x->dims[3];
+}
+
+/* ---- max: the first of equal maxima wins ------------------------------------------------------
+ */
+
+static void max_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c, int64_t p,
+                      int64_t q)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    yk_tensor index = yki_ref_out(kernel, run, 1); /* i32 (N, C, P, Q): row * kernel + column */
+    double best = -INFINITY;
+    int64_t winner = -1;
+    for (int64_t r = 0; r < a->kernel; r++)
+        for (int64_t s = 0; s < a->kernel; s++) {
+            int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
+            if (!inside(&x, h, w))
+                continue;
+            double value = get(&x, at(&x, n, c, h, w));
+            if (winner < 0 || value > best) {
+                best = value;
+                winner = r * a->kernel + s;
+            }
+        }
+    set(&y, at(&y, n, c, p, q), best);
+    if (index.data)
+        set(&index, at(&index, n, c, p, q), (double)winner);
+}
+
+static yk_status max_pool2d(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, max_pixel);
+    return YK_OK;
+}
+
+/* The output pixel whose window holds input pixel i at offset r; -1 when there is none. */
+static int64_t output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+{
+    int64_t from = i + a->padding - r;
+    return from < 0 || from % a->stride || from / a->stride >= size ? -1 : from / a->stride;
+}
+
+/* An input pixel collects from every window that holds it; index absent: from all, evenly. */
+static double collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *index, int64_t n,
+                      int64_t c, int64_t h, int64_t w)
+{
+    double sum = 0;
+    for (int64_t r = 0; r < a->kernel; r++)
+        for (int64_t s = 0; s < a->kernel; s++) {
+            int64_t p = output_of(a, h, r, dy->dims[2]), q = output_of(a, w, s, dy->dims[3]);
+            if (p < 0 || q < 0)
+                continue;
+            int64_t element = at(dy, n, c, p, q);
+            if (!index || (int64_t)get(index, element) == r * a->kernel + s)
+                sum += get(dy, element);
+        }
+    return sum;
+}
+
+static void max_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+                               int64_t h, int64_t w)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, 0), index = yki_ref_in(kernel, run, 1);
+    yk_tensor dx = yki_ref_out(kernel, run, 0);
+    set(&dx, at(&dx, n, c, h, w), collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
+}
+
+static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, max_backward_pixel);
+    return YK_OK;
+}
+
+/* ---- average -------------------------------------------------------------------------------- */
+
+static void avg_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c, int64_t p,
+                      int64_t q)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    double sum = 0;
+    for (int64_t r = 0; r < a->kernel; r++)
+        for (int64_t s = 0; s < a->kernel; s++) {
+            int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
+            if (inside(&x, h, w))
+                sum += get(&x, at(&x, n, c, h, w));
+        }
+    set(&y, at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
+}
+
+static yk_status avg_pool2d(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, avg_pixel);
+    return YK_OK;
+}
+
+static void avg_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+                               int64_t h, int64_t w)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
+    double sum = collect(a, &dy, NULL, n, c, h, w);
+    set(&dx, at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
+}
+
+static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, avg_backward_pixel);
+    return YK_OK;
+}
+
+static void global_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+                         int64_t p, int64_t q)
+{
+    yk_tensor x = yki_ref_in(kernel, run, 0);  /* (N, C, H, W) */
+    yk_tensor y = yki_ref_out(kernel, run, 0); /* (N, C, 1, 1) */
+    double sum = 0;
+    for (int64_t h = 0; h < x.dims[2]; h++)
+        for (int64_t w = 0; w < x.dims[3]; w++)
+            sum += get(&x, at(&x, n, c, h, w));
+    set(&y, at(&y, n, c, p, q), sum / (double)(x.dims[2] * x.dims[3]));
+}
+
+static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, global_pixel);
+    return YK_OK;
+}
+
+static void global_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n,
+                                  int64_t c, int64_t h, int64_t w)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
+    double share = get(&dy, at(&dy, n, c, 0, 0)) / (double)(dx.dims[2] * dx.dims[3]);
+    set(&dx, at(&dx, n, c, h, w), share);
+}
+
+static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    each_pixel(kernel, run, global_backward_pixel);
+    return YK_OK;
+}
+
+#define IMPL(name)                                                                                 \
+    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
+                                            .supports = yki_ref_supports,                          \
+                                            .prepare = yki_ref_prepare,                            \
+                                            .run = name}
+IMPL(max_pool2d);
+IMPL(max_pool2d_backward);
+IMPL(avg_pool2d);
+IMPL(avg_pool2d_backward);
+IMPL(global_avg_pool2d);
+IMPL(global_avg_pool2d_backward);

@@ -1,0 +1,90 @@
+/*
+ * The ref device: every operator in plain, readable C. It is the oracle of the tests and what the
+ * other devices fall back to, so it favours clarity: elements are read and written as doubles
+ * through get() and set(), one text serves f32 and f64, and every sum runs in double.
+ *
+ * Operands are YKI_PLAIN. Absent operands are tensors without data. A backward kernel gathers what
+ * it sums instead of scattering into its output, so that an f32 output rounds once.
+ */
+#ifndef YKI_REF_H
+#define YKI_REF_H
+
+#include "device/device.h"
+#include "device/ref/bf16.h"
+
+/* All kernels are prepared alike: they remember what they were asked to do. */
+typedef struct yki_ref_kernel {
+    yki_kernel base;
+    yki_kernel_desc desc;
+    yki_attrs attrs;
+} yki_ref_kernel;
+
+/* Operands in f32 and f64 (and the integers that go with them), plain. */
+bool yki_ref_supports(const yki_device *device, const yki_kernel_desc *desc);
+/* The same with bf16: for operators that only move values. */
+bool yki_ref_supports_bf16(const yki_device *device, const yki_kernel_desc *desc);
+yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
+
+const yki_attrs *yki_ref_attrs(const yki_kernel *kernel);
+bool yki_ref_training(const yki_kernel *kernel);
+/* An operand of this run; data is NULL where it is absent. */
+yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_run *run, int index);
+yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_run *run, int index);
+
+/* The kernels of each file, listed in device.c. */
+extern const yki_kernel_impl yki_ref_conv2d, yki_ref_conv2d_backward_data,
+    yki_ref_conv2d_backward_weight;
+extern const yki_kernel_impl yki_ref_linear, yki_ref_linear_backward_data,
+    yki_ref_linear_backward_weight, yki_ref_flatten, yki_ref_unflatten;
+extern const yki_kernel_impl yki_ref_batch_norm, yki_ref_batch_norm_backward;
+extern const yki_kernel_impl yki_ref_max_pool2d, yki_ref_max_pool2d_backward, yki_ref_avg_pool2d,
+    yki_ref_avg_pool2d_backward, yki_ref_global_avg_pool2d, yki_ref_global_avg_pool2d_backward;
+extern const yki_kernel_impl yki_ref_relu, yki_ref_relu_backward, yki_ref_gelu,
+    yki_ref_gelu_backward, yki_ref_add, yki_ref_scale, yki_ref_cast, yki_ref_reorder,
+    yki_ref_dropout, yki_ref_dropout_backward;
+extern const yki_kernel_impl yki_ref_cross_entropy, yki_ref_cross_entropy_backward;
+
+/* Element i in row-major order. */
+static inline double get(const yk_tensor *tensor, int64_t i)
+{
+    switch (tensor->dtype) {
+    case YK_F32:
+        return ((const float *)tensor->data)[i];
+    case YK_F64:
+        return ((const double *)tensor->data)[i];
+    case YK_BF16:
+        return yki_bf16_to_float(((const uint16_t *)tensor->data)[i]);
+    case YK_I32:
+        return ((const int32_t *)tensor->data)[i];
+    default:
+        return 0;
+    }
+}
+
+static inline void set(const yk_tensor *tensor, int64_t i, double value)
+{
+    switch (tensor->dtype) {
+    case YK_F32:
+        ((float *)tensor->data)[i] = (float)value;
+        break;
+    case YK_F64:
+        ((double *)tensor->data)[i] = value;
+        break;
+    case YK_BF16:
+        ((uint16_t *)tensor->data)[i] = yki_bf16_from_float((float)value);
+        break;
+    case YK_I32:
+        ((int32_t *)tensor->data)[i] = (int32_t)value;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The index of element (n, c, h, w). */
+static inline int64_t at(const yk_tensor *tensor, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    return ((n * tensor->dims[1] + c) * tensor->dims[2] + h) * tensor->dims[3] + w;
+}
+
+#endif
