@@ -1,0 +1,203 @@
+/*
+ * CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) from its
+ * Python pickles or its binary version, recognised by the files that a folder holds.
+ *
+ * A pickle is a dict of "labels", a list of integers, and "data", a numpy array (rows, 3072) of
+ * uint8; a binary file is records of a label byte and 3,072 pixel bytes. Either way a row is
+ * (3, 32, 32), and images stay where they are, in the mapped file. Any number of rows is taken, as
+ * long as labels and pixels agree.
+ */
+#include "data/dataset.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "io/pickle.h"
+
+enum { RECORD_BYTES = 1 + YKI_IMAGE_BYTES, PATH_BYTES = 4096 };
+
+static const char *const class_names[YKI_CLASSES] = {
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+
+/* ---- the binary version ------------------------------------------------------------------------
+ */
+
+static yk_status add_binary(yk_dataset *dataset, const yki_mapped_file *file)
+{
+    if (file->size % RECORD_BYTES)
+        return yki_error(YK_FORMAT, "%s: expected records of %d bytes, found %zu bytes", file->path,
+                         RECORD_BYTES, file->size);
+    size_t rows = file->size / RECORD_BYTES;
+    YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
+    for (size_t i = 0; i < rows; i++) {
+        const uint8_t *record = file->data + i * RECORD_BYTES;
+        if (record[0] >= YKI_CLASSES)
+            return yki_error(YK_FORMAT, "%s: offset %zu: expected a label from 0 to 9, found %d",
+                             file->path, i * RECORD_BYTES, record[0]);
+        dataset->labels[dataset->count] = record[0];
+        dataset->images[dataset->count++] = record + 1;
+    }
+    return YK_OK;
+}
+
+/* ---- the Python version ------------------------------------------------------------------------
+ */
+
+/* Everything that the official pickles refer to, under numpy's old and new module names. */
+static const char *const pickle_globals[] = {"numpy.core.multiarray\n_reconstruct",
+                                             "numpy._core.multiarray\n_reconstruct",
+                                             "numpy\nndarray", "numpy\ndtype", NULL};
+
+static bool is_integer(const yki_pickle_value *value, int64_t integer)
+{
+    return yki_pickle_is(value, YKI_PICKLE_INT) && value->integer == integer;
+}
+
+/* dtype('u1', 0, 1): one unsigned byte. */
+static bool is_byte_dtype(const yki_pickle_value *value)
+{
+    return yki_pickle_is_call(value, "numpy", "dtype") &&
+           yki_pickle_is_text(yki_pickle_item(yki_pickle_arguments(value), 0), "u1");
+}
+
+/*
+ * numpy's pickled array: _reconstruct(ndarray, (0,), 'b') with the state
+ * (version, shape, dtype, is_fortran, bytes).
+ */
+static yk_status find_pixels(const yki_pickle *pickle, const yki_pickle_value *array,
+                             const uint8_t **pixels, size_t *rows)
+{
+    const yki_pickle_value *state = yki_pickle_state(array);
+    const yki_pickle_value *shape = yki_pickle_item(state, 1);
+    const yki_pickle_value *bytes = yki_pickle_item(state, 4);
+    const yki_pickle_value *count = yki_pickle_item(shape, 0);
+    bool known = yki_pickle_is_call(array, "numpy.core.multiarray", "_reconstruct") ||
+                 yki_pickle_is_call(array, "numpy._core.multiarray", "_reconstruct");
+    const yki_pickle_value *fortran = yki_pickle_item(state, 3);
+    if (!known || !is_integer(yki_pickle_item(state, 0), 1) ||
+        !is_byte_dtype(yki_pickle_item(state, 2)) || !yki_pickle_is(fortran, YKI_PICKLE_BOOL) ||
+        fortran->integer != 0 || !yki_pickle_is(bytes, YKI_PICKLE_BYTES))
+        return yki_pickle_unexpected(pickle, array, "\"data\" as a row-major numpy array of uint8");
+    if (!shape || shape->count != 2 || !yki_pickle_is(count, YKI_PICKLE_INT) ||
+        !is_integer(yki_pickle_item(shape, 1), YKI_IMAGE_BYTES))
+        return yki_pickle_unexpected(pickle, shape, "the shape (rows, %d)", YKI_IMAGE_BYTES);
+    if (bytes->count % YKI_IMAGE_BYTES || bytes->count / YKI_IMAGE_BYTES != count->integer)
+        return yki_pickle_unexpected(pickle, bytes, "%lld rows of %d bytes, not %u bytes,",
+                                     (long long)count->integer, YKI_IMAGE_BYTES, bytes->count);
+    *pixels = (const uint8_t *)bytes->text;
+    *rows = (size_t)count->integer;
+    return YK_OK;
+}
+
+static yk_status add_rows(yk_dataset *dataset, const yki_pickle *pickle)
+{
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    if (!yki_pickle_is(root, YKI_PICKLE_DICT))
+        return yki_pickle_unexpected(pickle, root, "a dict");
+    const yki_pickle_value *labels = yki_pickle_get(root, "labels");
+    const yki_pickle_value *data = yki_pickle_get(root, "data");
+    if (!yki_pickle_is(labels, YKI_PICKLE_LIST))
+        return yki_pickle_unexpected(pickle, labels, "\"labels\" as a list");
+    const uint8_t *pixels = NULL;
+    size_t rows = 0;
+    YK_TRY(find_pixels(pickle, data, &pixels, &rows));
+    if (labels->count != rows)
+        return yki_pickle_unexpected(pickle, labels, "%zu labels, one a row, not %u,", rows,
+                                     labels->count);
+    YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
+    for (size_t i = 0; i < rows; i++) {
+        const yki_pickle_value *label = yki_pickle_item(labels, i);
+        if (!yki_pickle_is(label, YKI_PICKLE_INT) || label->integer < 0 ||
+            label->integer >= YKI_CLASSES)
+            return yki_pickle_unexpected(pickle, label, "a label from 0 to 9");
+        dataset->labels[dataset->count] = (uint8_t)label->integer;
+        dataset->images[dataset->count++] = pixels + i * YKI_IMAGE_BYTES;
+    }
+    return YK_OK;
+}
+
+static yk_status add_pickle(yk_dataset *dataset, const yki_mapped_file *file)
+{
+    yki_pickle *pickle;
+    YK_TRY(yki_pickle_parse(&pickle, file->path, file->data, file->size, pickle_globals));
+    yk_status status = add_rows(dataset, pickle);
+    yki_pickle_destroy(pickle);
+    return status;
+}
+
+/* ---- finding the files -------------------------------------------------------------------------
+ */
+
+/* The two versions: what their folder and their files are called. */
+static const struct version {
+    const char *folder, *suffix;
+    yk_status (*add)(yk_dataset *dataset, const yki_mapped_file *file);
+} versions[] = {{"cifar-10-batches-py", "", add_pickle},
+                {"cifar-10-batches-bin", ".bin", add_binary}};
+
+enum { VERSIONS = sizeof versions / sizeof *versions };
+
+static yk_status join(char *path, const char *format_folder, const char *sub, const char *name,
+                      const char *suffix)
+{
+    int length = snprintf(path, PATH_BYTES, "%s%s%s/%s%s", format_folder, *sub ? "/" : "", sub,
+                          name, suffix);
+    if (length >= PATH_BYTES)
+        return yki_error(YK_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", format_folder,
+                         PATH_BYTES);
+    return YK_OK;
+}
+
+/* Looks in path itself, then in the folders under it that the archives unpack to. */
+static yk_status recognise(const char *path, const struct version **version, const char **sub)
+{
+    char file[PATH_BYTES];
+    for (int inside = 0; inside < 2; inside++)
+        for (size_t i = 0; i < VERSIONS; i++) {
+            *sub = inside ? versions[i].folder : "";
+            *version = &versions[i];
+            YK_TRY(join(file, path, *sub, "test_batch", versions[i].suffix));
+            if (access(file, F_OK) == 0)
+                return YK_OK;
+        }
+    return yki_error(YK_NOT_FOUND,
+                     "%s: no CIFAR-10 here: expected the folder cifar-10-batches-py (with "
+                     "data_batch_1 to 5 and test_batch) or cifar-10-batches-bin (with "
+                     "data_batch_1.bin...), or a folder that holds one of them",
+                     path);
+}
+
+static yk_status add_batch(yk_dataset *dataset, const struct version *version, const char *path,
+                           const char *sub, const char *name)
+{
+    char file[PATH_BYTES];
+    YK_TRY(join(file, path, sub, name, version->suffix));
+    yki_mapped_file *mapped = &dataset->files[dataset->file_count];
+    YK_TRY(yki_mapped_file_open(mapped, file));
+    dataset->file_count++;
+    return version->add(dataset, mapped);
+}
+
+yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split)
+{
+    const struct version *version = NULL;
+    const char *sub = NULL;
+    YK_TRY(recognise(path, &version, &sub));
+    yk_dataset *self = yki_dataset_new("CIFAR-10", class_names);
+    if (!self)
+        return YK_OUT_OF_MEMORY;
+
+    yk_status status = YK_OK;
+    if (split == YK_TEST)
+        status = add_batch(self, version, path, sub, "test_batch");
+    for (int i = 1; i <= 5 && split == YK_TRAIN && status == YK_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d", i);
+        status = add_batch(self, version, path, sub, name);
+    }
+    if (status == YK_OK)
+        *dataset = self;
+    else
+        yk_dataset_destroy(self);
+    return status;
+}

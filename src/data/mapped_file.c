@@ -1,0 +1,62 @@
+/* open, fstat, mmap; the mapping is private and read-only. */
+#define _GNU_SOURCE
+#include "data/mapped_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static yk_status map_open_file(yki_mapped_file *file, const char *path)
+{
+    struct stat info;
+    if (fstat(file->fd, &info) != 0)
+        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || info.st_size == 0)
+        return yki_error(YK_FORMAT, "%s: expected a regular file that is not empty", path);
+    file->size = (size_t)info.st_size;
+    void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, file->fd, 0);
+    if (data == MAP_FAILED)
+        return yki_error(YK_IO, "%s: cannot map %zu bytes: %s", path, file->size, strerror(errno));
+    file->data = data;
+    madvise(data, file->size, MADV_WILLNEED); /* read ahead; without it the first epoch is slower */
+    file->path = yki_strdup(path);
+    return file->path ? YK_OK : yki_error_memory(strlen(path) + 1, "a path");
+}
+
+yk_status yki_mapped_file_open(yki_mapped_file *file, const char *path)
+{
+    *file = (yki_mapped_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (file->fd < 0)
+        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: %s", path, strerror(errno));
+    yk_status status = map_open_file(file, path);
+    if (status != YK_OK)
+        yki_mapped_file_close(file);
+    return status;
+}
+
+void yki_mapped_file_close(yki_mapped_file *file)
+{
+    if (file->data)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    *file = (yki_mapped_file){.fd = -1};
+}
+
+yk_status yki_mapped_file_check(const yki_mapped_file *file)
+{
+    struct stat info;
+    if (fstat(file->fd, &info) != 0)
+        return yki_error(YK_IO, "%s: %s", file->path, strerror(errno));
+    if ((size_t)info.st_size < file->size)
+        return yki_error(YK_IO, "%s: shrank from %zu to %zu bytes while in use", file->path,
+                         file->size, (size_t)info.st_size);
+    return YK_OK;
+}

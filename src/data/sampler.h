@@ -1,0 +1,15 @@
+/* The sampler without allocation, for the loader. */
+#ifndef YKI_SAMPLER_H
+#define YKI_SAMPLER_H
+
+#include <yoke/data.h>
+
+#include "base/error.h"
+
+/* Whether the options can be served. */
+yk_status yki_sampler_validate(const yk_sampler_options *options);
+/* options are valid; permutation is scratch of (size), used when shuffling. */
+void yki_sampler_fill(const yk_sampler_options *options, int64_t epoch, int64_t *permutation,
+                      int64_t *indices);
+
+#endif
