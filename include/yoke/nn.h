@@ -12,12 +12,13 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* conv2d without bias, as in every ResNet: adds parameter NAME.weight. */
+/* conv2d without bias, as in every ResNet, with a square kernel: adds parameter NAME.weight. */
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                        const yk_conv2d_options *options);
 /* Adds NAME.weight and NAME.bias. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
-/* Adds NAME.weight, .bias, .running_mean, .running_var and .num_batches_tracked's equivalent. */
+/* Adds parameters NAME.weight and .bias, buffers .running_mean, .running_var and (i64 scalar)
+ * .num_batches_tracked, which counts the forwards in training. */
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name);
 
 /*
@@ -32,7 +33,8 @@ yk_value *yk_resnet101(yk_value *images, int64_t classes);
 /* A small multi-layer perceptron: flatten, linear 256, relu, linear. For tests and first steps. */
 yk_value *yk_mlp(yk_value *images, int64_t classes);
 
-/* The networks by name, as --arch takes them; returns NULL when index or name is unknown. */
+/* The networks by name, as --arch takes them ('-' and '_' alike); NULL past the last index and for
+ * an unknown name. */
 typedef yk_value *(*yk_arch_fn)(yk_value *images, int64_t classes);
 const char *yk_arch_name(size_t index);
 yk_arch_fn yk_arch_find(const char *name);

@@ -1,0 +1,40 @@
+/* The networks by name, as a command line or a checkpoint gives it; '-' and '_' are the same. */
+#include <yoke/nn.h>
+
+typedef struct arch {
+    const char *name;
+    yk_arch_fn build;
+} arch;
+
+static const arch archs[] = {
+    {"resnet18", yk_resnet18},   {"resnet18-imagenet", yk_resnet18_imagenet},
+    {"resnet34", yk_resnet34},   {"resnet50", yk_resnet50},
+    {"resnet101", yk_resnet101}, {"mlp", yk_mlp},
+};
+
+enum { ARCHS = sizeof archs / sizeof *archs };
+
+static char dashed(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && dashed(*a) == dashed(*b); a++)
+        b++;
+    return dashed(*a) == dashed(*b);
+}
+
+const char *yk_arch_name(size_t index)
+{
+    return index < ARCHS ? archs[index].name : NULL;
+}
+
+yk_arch_fn yk_arch_find(const char *name)
+{
+    for (size_t i = 0; i < ARCHS && name; i++)
+        if (same_name(archs[i].name, name))
+            return archs[i].build;
+    return NULL;
+}

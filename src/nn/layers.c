@@ -1,0 +1,74 @@
+/*
+ * Layers: an operator with its parameters declared under the layer's name, in the order in which
+ * torch.nn's modules declare theirs. Their first values are torchvision's: convolutions normal
+ * by fan out, batch norm the identity, linear layers uniform by fan in.
+ *
+ * A layer on an invalid value declares nothing and passes the value on: the graph reports what went
+ * wrong first.
+ */
+#include <yoke/nn.h>
+
+/* Dimensions of x, or false for an invalid value or one of another number of dimensions, which the
+ * operator then names. */
+static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
+{
+    return yk_value_shape(x, dims) == ndim;
+}
+
+yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                       const yk_conv2d_options *options)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (yk_value_shape(x, dims) < 0)
+        return x;
+    int64_t channels = has_shape(x, 4, dims) ? dims[1] : 1;
+    int64_t groups = options && options->groups > 0 ? options->groups : 1;
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(
+        graph, "weight", yk_value_dtype(x), 4,
+        (int64_t[]){out_channels, channels / groups, kernel, kernel}, /* (K, C / groups, R, S) */
+        YK_INIT_KAIMING_NORMAL_FAN_OUT, 0);
+    yk_value *y = yk_conv2d(x, weight, NULL, options);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (yk_value_shape(x, dims) < 0)
+        return x;
+    int64_t features = has_shape(x, 2, dims) ? dims[1] : 1;
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){out_features, features},
+                                    YK_INIT_KAIMING_UNIFORM, 0);
+    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, (int64_t[]){out_features},
+                                  YK_INIT_UNIFORM_FAN_IN, features);
+    yk_value *y = yk_linear(x, weight, bias);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    if (ndim < 0)
+        return x;
+    int64_t channels = ndim >= 2 ? dims[1] : 1;
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &channels, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &channels, YK_INIT_ZEROS, 0);
+    yk_value *mean = yk_buffer(graph, "running_mean", dtype, 1, &channels, YK_INIT_ZEROS);
+    yk_value *var = yk_buffer(graph, "running_var", dtype, 1, &channels, YK_INIT_ONES);
+    yk_value *batches = yk_buffer(graph, "num_batches_tracked", YK_I64, 0, NULL, YK_INIT_ZEROS);
+    yk_value *y = yk_batch_norm(x, weight, bias, mean, var,
+                                &(yk_batch_norm_options){.num_batches_tracked = batches});
+    yk_scope_pop(graph);
+    return y;
+}

@@ -1,0 +1,148 @@
+/* The networks' parameters: how many, how named, in which order; torchvision 0.14 is the judge. */
+#include "harness.h"
+
+#include <string.h>
+
+#include "ir/ir.h"
+
+static yk_graph *build(const char *arch, int64_t side, yk_value **logits)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    yk_arch_fn network = yk_arch_find(arch);
+    assert_non_null(network);
+    *logits = network(images, 10);
+    assert_string_equal(graph->error, "");
+    return graph;
+}
+
+static const yk_value *nth(const yk_graph *graph, yki_value_kind kind, int index)
+{
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->kind == kind && index-- == 0)
+            return graph->values[i];
+    fail_msg("no value of this index");
+    return NULL;
+}
+
+static int64_t count(const yk_graph *graph, yki_value_kind kind, int64_t *elements)
+{
+    int64_t values = 0;
+    *elements = 0;
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        if (value->kind != kind)
+            continue;
+        int64_t product = 1;
+        for (int d = 0; d < value->ndim; d++)
+            product *= value->dims[d];
+        *elements += product;
+        values++;
+    }
+    return values;
+}
+
+static void assert_size(const char *arch, int64_t side, int64_t tensors, int64_t elements)
+{
+    yk_value *logits;
+    yk_graph *graph = build(arch, side, &logits);
+    int64_t found;
+    assert_int_equal(count(graph, YKI_PARAMETER, &found), tensors);
+    assert_int_equal(found, elements);
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(logits, dims), 2);
+    assert_int_equal(dims[0], YK_BATCH);
+    assert_int_equal(dims[1], 10);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(element_counts_are_torchvisions)
+{
+    assert_size("resnet18", 32, 62, 11173962);
+    assert_size("resnet18-imagenet", 224, 62, 11181642);
+    assert_size("resnet34", 224, 110, 21289802);
+    assert_size("resnet50", 224, 161, 23528522);
+    assert_size("resnet101", 224, 314, 42520650);
+    assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
+}
+
+YK_TEST(order_of_declaration_is_torchvisions)
+{
+    static const char *const expected[] = {
+        "conv1.weight",          "bn1.weight",          "bn1.bias",
+        "layer1.0.conv1.weight", "layer1.0.bn1.weight", "layer1.0.bn1.bias",
+        "layer1.0.conv2.weight", "layer1.0.bn2.weight", "layer1.0.bn2.bias"};
+    yk_value *logits;
+    yk_graph *graph = build("resnet18", 32, &logits);
+    for (int i = 0; i < 9; i++)
+        assert_string_equal(nth(graph, YKI_PARAMETER, i)->name, expected[i]);
+    static const char *const second_stage[] = {"layer2.0.conv1.weight",
+                                               "layer2.0.bn1.weight",
+                                               "layer2.0.bn1.bias",
+                                               "layer2.0.conv2.weight",
+                                               "layer2.0.bn2.weight",
+                                               "layer2.0.bn2.bias",
+                                               "layer2.0.downsample.0.weight",
+                                               "layer2.0.downsample.1.weight",
+                                               "layer2.0.downsample.1.bias",
+                                               "layer2.1.conv1.weight"};
+    for (int i = 0; i < 10; i++)
+        assert_string_equal(nth(graph, YKI_PARAMETER, 15 + i)->name, second_stage[i]);
+    assert_string_equal(nth(graph, YKI_PARAMETER, 60)->name, "fc.weight");
+    assert_string_equal(nth(graph, YKI_PARAMETER, 61)->name, "fc.bias");
+    assert_string_equal(nth(graph, YKI_BUFFER, 0)->name, "bn1.running_mean");
+    assert_string_equal(nth(graph, YKI_BUFFER, 1)->name, "bn1.running_var");
+    const yk_value *batches = nth(graph, YKI_BUFFER, 2);
+    assert_string_equal(batches->name, "bn1.num_batches_tracked");
+    assert_int_equal(batches->dtype, YK_I64);
+    assert_int_equal(batches->ndim, 0);
+    yk_graph_destroy(graph);
+}
+
+/* ResNet V1.5: the 3x3 convolution of a bottleneck strides, and the first stage has a downsample.
+ */
+YK_TEST(bottlenecks_stride_in_the_middle)
+{
+    yk_value *logits;
+    yk_graph *graph = build("resnet50", 224, &logits);
+    int64_t stride[4] = {0};
+    int at = 0;
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (strcmp(graph->nodes[i]->op->name, "conv2d") == 0 &&
+            strncmp(graph->nodes[i]->in[1]->name, "layer2.0.", 9) == 0)
+            stride[at++] = graph->nodes[i]->attrs.stride;
+    assert_int_equal(at, 4);
+    assert_int_equal(stride[0], 1);
+    assert_int_equal(stride[1], 2);
+    assert_int_equal(stride[2], 1);
+    assert_int_equal(stride[3], 2);
+    bool found = false;
+    for (size_t i = 0; i < graph->value_count; i++)
+        found |= graph->values[i]->name &&
+                 strcmp(graph->values[i]->name, "layer1.0.downsample.0.weight") == 0;
+    assert_true(found);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(wrong_input_is_the_graphs_error)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *flat = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 3072});
+    int64_t dims[YK_MAX_DIMS];
+    yk_value *logits = yk_resnet18(flat, 10);
+    assert_non_null(logits);
+    assert_int_equal(yk_value_shape(logits, dims), -1);
+    assert_contains(graph->error, "conv2d");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(names_of_networks)
+{
+    for (size_t i = 0; yk_arch_name(i); i++)
+        assert_non_null(yk_arch_find(yk_arch_name(i)));
+    assert_ptr_equal(yk_arch_find("resnet18_imagenet"), yk_arch_find("resnet18-imagenet"));
+    assert_null(yk_arch_find("resnet"));
+    assert_null(yk_arch_find("resnet180"));
+    assert_null(yk_arch_find(NULL));
+    assert_null(yk_arch_name(1000));
+}
