@@ -1,0 +1,93 @@
+# The front door. CMake builds (CMakeLists.txt, CMakePresets.json); this file says what people do.
+#
+#   make train      a first training run, from a fresh machine to a validation accuracy
+#   make test       every test
+#   make help       the rest
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+# Ninja where it is; a build folder keeps the generator it was made with.
+ifneq ($(shell command -v ninja),)
+export CMAKE_GENERATOR ?= Ninja
+endif
+export CTEST_OUTPUT_ON_FAILURE = 1
+
+build_folder_release = build
+build_folder_debug = build-debug
+build_folder_asan = build-asan
+build_folder_tsan = build-tsan
+
+# $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS)
+define cmake_build
+@command -v cmake >/dev/null || { \
+    echo "make: cmake is missing; scripts/install-deps installs what yoke needs" >&2; exit 1; }
+@out=$$(cmake --preset $(1) --log-level=WARNING $(3) 2>&1) || { echo "$$out" >&2; exit 1; }
+cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
+endef
+
+# $(call run_tests,PRESET,OPTIONS)
+define run_tests
+ctest --test-dir $(build_folder_$(1)) --parallel $(JOBS) --no-tests=error $(2) $(if $(T),--tests-regex '$(T)')
+endef
+
+.PHONY: check
+check: ## build, and run the fast tests (the default)
+	$(call cmake_build,release,all)
+	@pkg-config --exists cmocka || { echo "make: no tests without cmocka; make test installs it"; exit 1; }
+	$(call run_tests,release,--label-exclude '^(faults|parity|build)$$')
+
+.PHONY: train
+train: ## install what is missing, build, train ResNet-18 on 2 ranks; DATA=DIR for your own copy of CIFAR-10
+	@scripts/install-deps build
+	$(call cmake_build,release,yoke_program)
+	@scripts/train "$(DATA)"
+
+.PHONY: test
+test: ## install what is missing, build, run every test; T=REGEX runs those whose name matches
+	@scripts/install-deps build test
+	$(call cmake_build,release,all)
+	$(call run_tests,release)
+
+.PHONY: build
+build: ## build the program (build/yoke) and the library; installs nothing
+	$(call cmake_build,release,yoke yoke_program)
+
+.PHONY: debug
+debug: ## the same for a debugger, in build-debug/
+	$(call cmake_build,debug,all)
+
+.PHONY: asan tsan
+asan tsan: ## every test under AddressSanitizer + UBSan, or under ThreadSanitizer; T=REGEX too
+	@scripts/install-deps build test
+	$(call cmake_build,$@,all)
+	$(call run_tests,$@)
+
+.PHONY: lint
+lint: ## formatting, layers, headers, words, static analysis
+	@scripts/install-deps build test lint
+	$(call cmake_build,release,yoke)
+	@scripts/lint build
+
+.PHONY: fmt
+fmt: ## format the sources
+	@scripts/lint --fix
+
+.PHONY: bench
+bench: ## measure yoke and its peers on this machine
+	@scripts/install-deps build bench
+	$(call cmake_build,release,all,-DYOKE_BENCH=ON)
+	@bench/run
+
+.PHONY: install
+install: ## install the program, the library and its headers below PREFIX (/usr/local)
+	$(call cmake_build,release,yoke yoke_program)
+	cmake --install build --prefix "$(PREFIX)"
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf build build-debug build-asan build-tsan
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z ]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

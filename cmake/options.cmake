@@ -1,0 +1,29 @@
+# How everything is compiled: C11, warnings, symbols hidden unless a public header shows them.
+set(YOKE_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
+endif()
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Assertions guard broken invariants and cost nothing that can be measured: they stay.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+
+add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+                    -Wundef -Wvla -Wwrite-strings -fno-math-errno)
+option(YOKE_WERROR "Treat warnings as errors" OFF)
+if(YOKE_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(YOKE_SANITIZE)
+  add_compile_options(-fsanitize=${YOKE_SANITIZE} -fno-omit-frame-pointer
+                      $<$<CONFIG:Release>:-O1>)
+  add_link_options(-fsanitize=${YOKE_SANITIZE})
+  if(YOKE_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
