@@ -37,7 +37,10 @@ void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 size_t yk_ddp_bucket_count(const yk_ddp *ddp);
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 
-/* The last backward: seconds all-reducing, and the part of it that backward had to wait for. */
+/*
+ * The last backward: seconds from the first bucket's launch to the last one's landing, and the part
+ * of it that backward had to wait for. Zero without communication.
+ */
 typedef struct yk_ddp_stats {
     double communication_s;
     double exposed_s;
