@@ -180,9 +180,10 @@ static int parse_option(const yki_command *command, int argc, char **argv, int *
     return set_value(command, option, value ? value : argv[++*at]);
 }
 
-int yki_options_parse(const yki_command *command, int argc, char **argv, int *operand_count)
+int yki_options_parse(const yki_command *command, int argc, char **argv, char **operands,
+                      int *operand_count)
 {
-    int operands = 0;
+    int count = 0;
     bool options_over = false;
     for (int i = 1; i < argc; i++) {
         bool is_option = !options_over && argv[i][0] == '-' && argv[i][1];
@@ -193,14 +194,13 @@ int yki_options_parse(const yki_command *command, int argc, char **argv, int *op
             if (code >= 0)
                 return code;
         } else {
-            if (operands == command->max_operands)
+            if (count == command->max_operands)
                 return yki_usage_error(command->name, "unexpected argument '%s'", argv[i]);
-            argv[1 + operands++] = argv[i];
+            operands[count++] = argv[i];
             options_over |= command->stop_at_operand;
         }
     }
-    argv[1 + operands] = NULL;
     if (operand_count)
-        *operand_count = operands;
+        *operand_count = count;
     return -1;
 }

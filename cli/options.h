@@ -80,10 +80,12 @@ typedef struct yki_command {
 } yki_command;
 
 /*
- * Parses argv. Operands are moved, in order, to argv[1 .. *operand_count]. Returns -1 when the
- * command should go on, else the exit code: 0 after --help, 2 after an error.
+ * Parses argv, which it leaves as it is. Operands go to operands[0 .. *operand_count), which has
+ * room for max_operands; both may be NULL when none is taken. Returns -1 when the command should go
+ * on, else the exit code: 0 after --help, 2 after an error.
  */
-int yki_options_parse(const yki_command *command, int argc, char **argv, int *operand_count);
+int yki_options_parse(const yki_command *command, int argc, char **argv, char **operands,
+                      int *operand_count);
 
 /* Prints "NAME: ..." and where help is to be had, in one line; returns 2. */
 int yki_usage_error(const char *command_name, const char *format, ...)

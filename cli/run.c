@@ -28,7 +28,7 @@ static const char summary[] =
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
 
-static int parse(int argc, char **argv, run_options *o, int *operands)
+static int parse(int argc, char **argv, run_options *o, char **program, int *words)
 {
     const yki_option options[] = {
         YKI_GROUP("Ranks"),
@@ -51,7 +51,7 @@ static int parse(int argc, char **argv, run_options *o, int *operands)
         YKI_GROUP("Ending"),
         YKI_REAL(0, "grace", "SECONDS",
                  "what ranks get to stop by themselves after ^C or\n"
-                 "SIGTERM, before SIGKILL [10]",
+                 "SIGTERM, before SIGKILL [30]",
                  &o->grace_s, NULL, 0, 86400),
         YKI_INT(0, "max-restarts", "0", "only 0 is possible so far [0]", &o->max_restarts, NULL, 0,
                 1e6),
@@ -66,7 +66,7 @@ static int parse(int argc, char **argv, run_options *o, int *operands)
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = argc,
                                  .stop_at_operand = true};
-    return yki_options_parse(&command, argc, argv, operands);
+    return yki_options_parse(&command, argc, argv, program, words);
 }
 
 /* The number of ranks, or 0 when the text means none. */
@@ -80,7 +80,7 @@ static int rank_count(const char *text)
 }
 
 /* What cannot be done; returns -1 when all can. */
-static int check(const char *name, const run_options *o, int operands)
+static int check(const char *name, const run_options *o, int words)
 {
     if (!rank_count(o->nproc))
         return yki_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
@@ -96,32 +96,36 @@ static int check(const char *name, const run_options *o, int operands)
                                (int)o->max_restarts);
     if (o->standalone && o->master_port)
         return yki_usage_error(name, "--standalone takes a free port, --master-port names one");
-    if (operands == 0)
+    if (words == 0)
         return yki_usage_error(name, "which program? It comes behind the options");
     return -1;
 }
 
 int yk_cmd_run(int argc, char **argv)
 {
-    int operands;
+    int words;
+    char **program = calloc((size_t)argc + 1, sizeof *program);
+    if (!program)
+        return YKI_EXIT_FAILED;
     run_options o = {.nproc = "1",
                      .nnodes = "1",
                      .master_address = "127.0.0.1",
                      .role = "default",
                      .run_id = "none",
-                     .grace_s = 10};
-    int code = parse(argc, argv, &o, &operands);
+                     .grace_s = 30};
+    int code = parse(argc, argv, &o, program, &words);
     if (code < 0)
-        code = check(argv[0], &o, operands);
-    if (code >= 0)
-        return code;
-    return yki_launch_run(&(yki_launch){.name = argv[0],
-                                        .ranks = rank_count(o.nproc),
-                                        .program = argv + 1,
-                                        .master_address = o.master_address,
-                                        .master_port = (int)o.master_port,
-                                        .role = o.role,
-                                        .run_id = o.run_id,
-                                        .grace_s = o.grace_s,
-                                        .no_pin = o.no_pin});
+        code = check(argv[0], &o, words);
+    if (code < 0)
+        code = yki_launch_run(&(yki_launch){.name = argv[0],
+                                            .ranks = rank_count(o.nproc),
+                                            .program = program,
+                                            .master_address = o.master_address,
+                                            .master_port = (int)o.master_port,
+                                            .role = o.role,
+                                            .run_id = o.run_id,
+                                            .grace_s = o.grace_s,
+                                            .no_pin = o.no_pin});
+    free(program);
+    return code;
 }

@@ -1,0 +1,230 @@
+/*
+ * `yoke bench`: two quick measurements for users, each the median of repeats: the all-reduce over
+ * its sizes, and a full training step on made-up images, where nothing waits for data.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "options.h"
+#include "setup.h"
+
+enum { MAX_REPEATS = 1000, IMAGE = 3 * 32 * 32, CLASSES = 10 };
+
+typedef struct bench_options {
+    const char *arch, *amp, *device;
+    int64_t batch_size, nproc, threads, steps;
+    bool no_winograd;
+} bench_options;
+
+static double now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+/* ---- all-reduce ----------------------------------------------------------------------------- */
+
+/* Seconds of one all-reduce of count floats: the median of repeats, each timed over a few calls. */
+static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_t count)
+{
+    double times[31];
+    const int repeats = sizeof times / sizeof *times;
+    int calls = count < 1 << 14 ? 200 : count < 1 << 20 ? 10 : 1;
+    for (int i = 0; i < repeats; i++) {
+        if (!yki_ok(yk_barrier(world)))
+            return false;
+        double start = now();
+        for (int call = 0; call < calls; call++)
+            if (!yki_ok(yk_all_reduce(world, data, count, YK_F32, YK_AVG, NULL)))
+                return false;
+        times[i] = (now() - start) / calls;
+    }
+    *seconds = median(times, repeats);
+    return true;
+}
+
+static bool bench_all_reduce(const bench_options *o, yk_group *world)
+{
+    (void)o;
+    static const size_t sizes[] = {4,       1 << 10, 4 << 10, 16 << 10, 64 << 10,
+                                   1 << 18, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+    size_t count = sizeof sizes / sizeof *sizes;
+    bool prints = yk_group_rank(world) == 0;
+    void *data;
+    if (!yki_ok(yk_group_alloc(world, sizes[count - 1], &data)))
+        return false;
+    if (prints)
+        printf("all-reduce, f32, average, %d ranks, backend %s, buffers in shared memory\n\n"
+               "%12s %12s %12s\n",
+               yk_group_size(world), yk_group_backend(world), "bytes", "microseconds", "GB/s");
+    for (size_t i = 0; i < count; i++) {
+        double seconds;
+        if (!time_all_reduce(&seconds, world, data, sizes[i] / sizeof(float)))
+            return false;
+        if (prints)
+            printf("%12zu %12.2f %12.2f\n", sizes[i], 1e6 * seconds,
+                   1e-9 * (double)sizes[i] / seconds);
+    }
+    return true;
+}
+
+/* ---- a training step ------------------------------------------------------------------------ */
+
+/* Noise and labels that repeat: what they are does not change how long a step takes. */
+static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
+{
+    static const char *const names[] = {"images", "labels"};
+    float *images = malloc((size_t)size * IMAGE * sizeof *images);
+    int32_t *labels = malloc((size_t)size * sizeof *labels);
+    if (!images || !labels) {
+        free(images);
+        free(labels);
+        return yki_complain("no memory for a batch of %lld images", (long long)size);
+    }
+    uint32_t noise = 1;
+    for (int64_t i = 0; i < size * IMAGE; i++) {
+        noise = noise * 1664525u + 1013904223u; /* Numerical Recipes' generator */
+        images[i] = (float)(noise >> 8) / (1 << 23) - 1;
+    }
+    for (int64_t i = 0; i < size; i++)
+        labels[i] = (int32_t)(i % CLASSES);
+    tensors[0] = (yk_tensor){.data = images, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    tensors[1] = (yk_tensor){.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {size}};
+    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
+    return true;
+}
+
+static bool time_steps(double *times, double *exposed, int steps, yk_model *model, yk_ddp *ddp,
+                       yk_optimizer *optimizer, const yk_batch *batch)
+{
+    enum { WARM_UP = 2 };
+    for (int i = -WARM_UP; i < steps; i++) {
+        double start = now();
+        if (!yki_ok(yk_model_forward(model, batch)) || !yki_ok(yk_model_backward(model)) ||
+            !yki_ok(yk_optimizer_step(optimizer)))
+            return false;
+        if (i >= 0) {
+            times[i] = now() - start;
+            exposed[i] = ddp ? yk_ddp_last_stats(ddp).exposed_s : 0;
+        }
+    }
+    return true;
+}
+
+static bool bench_step(const bench_options *o, yk_group *world)
+{
+    static double times[MAX_REPEATS], exposed[MAX_REPEATS];
+    int ranks = yk_group_size(world), steps = (int)o->steps;
+    const char *source;
+    yki_model_setup setup = {.arch = o->arch,
+                             .device = o->device,
+                             .amp = o->amp,
+                             .threads =
+                                 yki_threads(o->threads, yk_group_local_size(world), &source),
+                             .no_winograd = o->no_winograd,
+                             .classes = CLASSES};
+    yk_model *model = NULL;
+    yk_ddp *ddp = NULL;
+    yk_optimizer *optimizer = NULL;
+    yk_tensor tensors[2] = {{.data = NULL}};
+    yk_batch batch;
+    bool fine =
+        make_batch(&batch, tensors, o->batch_size / ranks) && yki_build_model(&model, &setup) &&
+        (ranks == 1 || yki_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
+        yki_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9})) &&
+        time_steps(times, exposed, steps, model, ddp, optimizer, &batch);
+    if (fine && yk_group_rank(world) == 0) {
+        double step_s = median(times, steps);
+        printf("%s, %s, batch %lld = %d x %lld, %s: %.1f images/s, %.2f ms a step", o->arch,
+               strcmp(o->amp, "bf16") ? "f32" : "bf16", (long long)batch.size * ranks, ranks,
+               (long long)batch.size, yk_model_device_description(model),
+               (double)(batch.size * ranks) / step_s, 1e3 * step_s);
+        if (ddp)
+            printf(", exposed communication %.2f ms", 1e3 * median(exposed, steps));
+        printf(" (median of %d)\n", steps);
+    }
+    yk_optimizer_destroy(optimizer);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    free(tensors[0].data);
+    free(tensors[1].data);
+    return fine;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int parse(bench_options *o, int argc, char **argv, char **what, int *operands)
+{
+    const yki_option options[] = {
+        YKI_GROUP("Both"),
+        YKI_INT('n', "nproc", "N", "local ranks to start [all-reduce 2, step 1]", &o->nproc, NULL,
+                1, 1024),
+        YKI_GROUP("step"),
+        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch, NULL),
+        YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
+                NULL, 1, 1e7),
+        YKI_CHOICE(0, "amp", "off|bf16", "mixed precision [off]", &o->amp, NULL),
+        YKI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, NULL),
+        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+                NULL, 1, 4096),
+        YKI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, NULL, 1,
+                MAX_REPEATS),
+    };
+    const yki_command command = {.name = argv[0],
+                                 .operands = "all-reduce|step",
+                                 .summary = "Measures here: the all-reduce from 4 B to 64 MiB, or "
+                                            "a whole training step.",
+                                 .examples = "  yoke bench all-reduce --nproc 2\n"
+                                             "  yoke bench step --arch resnet18 --amp bf16",
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options,
+                                 .max_operands = 1};
+    return yki_options_parse(&command, argc, argv, what, operands);
+}
+
+int yk_cmd_bench(int argc, char **argv)
+{
+    bench_options o = {
+        .arch = "resnet18", .amp = "off", .device = "cpu", .batch_size = 128, .steps = 10};
+    char *what;
+    int operands, code = parse(&o, argc, argv, &what, &operands);
+    if (code >= 0)
+        return code;
+    if (operands == 0 || !yki_is_choice("all-reduce|all_reduce|step", what))
+        return yki_usage_error(argv[0], "measure what: all-reduce or step?");
+    bool step = strcmp(what, "step") == 0;
+    yki_model_setup setup = {.arch = o.arch, .device = o.device, .amp = o.amp};
+    if (step && o.batch_size % yki_ranks_expected(o.nproc))
+        return yki_usage_error(argv[0], "--batch-size %lld cannot be shared equally by %lld ranks",
+                               (long long)o.batch_size, (long long)yki_ranks_expected(o.nproc));
+    if (step && !yki_check_model(argv[0], &setup))
+        return YKI_EXIT_USAGE;
+    if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))
+        o.nproc = 2;
+    code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
+    if (code >= 0)
+        return code;
+    yk_group *world;
+    if (!yki_ok(yk_group_init(&world, NULL)))
+        return YKI_EXIT_FAILED;
+    bool fine = step ? bench_step(&o, world) : bench_all_reduce(&o, world);
+    yk_group_destroy(world);
+    return fine ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+}

@@ -1,0 +1,150 @@
+/* `yoke evaluate`: the loss and accuracy of a checkpoint, yoke's or PyTorch's. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "options.h"
+#include "setup.h"
+
+enum { PATH_SIZE = 4096 };
+
+typedef struct evaluate_options {
+    const char *data, *arch, *device, *amp;
+    int64_t batch_size, nproc, threads, workers;
+    double timeout_s;
+    bool arch_given;
+} evaluate_options;
+
+static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, int *operands)
+{
+    const yki_option options[] = {
+        YKI_GROUP("What"),
+        YKI_TEXT(0, "data", "DATA",
+                 "cifar10, synthetic, or a folder of CIFAR-10; its\ntest images count [cifar10]",
+                 &o->data, NULL),
+        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [what the checkpoint says]",
+                   &o->arch, &o->arch_given),
+        YKI_GROUP("How"),
+        YKI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
+                &o->batch_size, NULL, 1, 1e7),
+        YKI_CHOICE(0, "amp", "off|bf16", "mixed precision [off]", &o->amp, NULL),
+        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+                   &o->device, NULL),
+        YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
+                1024),
+        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+                NULL, 1, 4096),
+        YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
+                1, 256),
+        YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
+                 NULL, 0.1, 1e6),
+    };
+    const yki_command command = {
+        .name = argv[0],
+        .operands = "CHECKPOINT",
+        .summary =
+            "Measures loss and accuracy of CHECKPOINT on the test images, each counted once:\n"
+            "a .pth file of yoke or of PyTorch, or the output folder of a training, whose\n"
+            "newest checkpoint is taken.",
+        .examples = "  yoke evaluate runs/a\n"
+                    "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 model.pth",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .max_operands = 1};
+    return yki_options_parse(&command, argc, argv, checkpoint, operands);
+}
+
+/* The file that is meant, and the network in it. */
+static bool find_checkpoint(char path[PATH_SIZE], yk_training_state *state, evaluate_options *o)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        char folder[PATH_SIZE];
+        memcpy(folder, path, PATH_SIZE);
+        if (!yki_ok(yk_checkpoint_dir_latest(folder, path, PATH_SIZE)))
+            return false;
+    }
+    if (o->arch_given)
+        return true;
+    if (yk_checkpoint_read_state(path, state) != YK_OK || !state->arch[0])
+        return yki_complain("%s does not say which network it is of: name it with --arch (%s)",
+                            path, yk_last_error());
+    o->arch = state->arch;
+    return true;
+}
+
+static bool evaluate(const char *checkpoint, evaluate_options *o, yk_group *world)
+{
+    char path[PATH_SIZE];
+    yk_training_state state = {.epoch = 0};
+    yk_dataset *train = NULL, *test = NULL;
+    yk_model *model = NULL;
+    yk_loader *loader = NULL;
+    yki_evaluation result;
+    const char *source;
+    snprintf(path, sizeof path, "%s", checkpoint);
+    bool fine = find_checkpoint(path, &state, o) && yki_open_data(&train, &test, world, o->data);
+    if (fine) {
+        yki_model_setup setup = {.arch = o->arch,
+                                 .device = o->device,
+                                 .amp = o->amp,
+                                 .threads =
+                                     yki_threads(o->threads, yk_group_local_size(world), &source),
+                                 .classes = yk_dataset_classes(test)};
+        yk_loader_options loading = {.group = world,
+                                     .batch_size = o->batch_size / yk_group_size(world),
+                                     .exact = true,
+                                     .transform = yk_cifar10_normalize,
+                                     .workers = (int)o->workers};
+        fine = yki_build_model(&model, &setup) && yki_ok(yk_model_load(model, path)) &&
+               yki_ok(yk_loader_create(&loader, test, &loading)) &&
+               yki_evaluate(&result, model, loader, world, NULL);
+    }
+    if (fine && yk_group_rank(world) == 0)
+        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o->arch,
+               yk_dataset_name(test), result.loss, 100 * result.accuracy, (long long)result.correct,
+               (long long)result.count);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(test);
+    yk_dataset_destroy(train);
+    return fine;
+}
+
+static int check(const char *name, const evaluate_options *o, int operands)
+{
+    int64_t ranks = yki_ranks_expected(o->nproc);
+    if (operands == 0)
+        return yki_usage_error(name, "which checkpoint?");
+    if (o->batch_size < ranks)
+        return yki_usage_error(name,
+                               "--batch-size %lld is less than one image for each of %lld "
+                               "ranks",
+                               (long long)o->batch_size, (long long)ranks);
+    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+}
+
+int yk_cmd_evaluate(int argc, char **argv)
+{
+    evaluate_options o = {.data = "cifar10",
+                          .arch = "resnet18",
+                          .device = "cpu",
+                          .amp = "off",
+                          .batch_size = 256,
+                          .workers = 1};
+    char *checkpoint;
+    int operands, code = parse(&o, argc, argv, &checkpoint, &operands);
+    if (code < 0)
+        code = check(argv[0], &o, operands);
+    if (code < 0)
+        code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
+    if (code >= 0)
+        return code;
+    yk_group *world;
+    if (!yki_ok(yk_group_init(&world, &(yk_group_options){.timeout_s = o.timeout_s})))
+        return YKI_EXIT_FAILED;
+    bool fine = evaluate(checkpoint, &o, world);
+    yk_group_destroy(world);
+    return fine ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+}

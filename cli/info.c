@@ -1,0 +1,113 @@
+/* `yoke info`: what this machine and this build offer; for what is missing, why and what helps. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "options.h"
+#include "setup.h"
+
+static void print_processor(void)
+{
+    char line[256], name[200] = "unknown";
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+                     strchr(line, ':') + 2);
+            break;
+        }
+    if (file)
+        fclose(file);
+    printf("  processor     %s\n", name);
+}
+
+static void print_features(void)
+{
+    printf("  vectors      ");
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    printf("%s%s%s%s", __builtin_cpu_supports("avx2") ? " AVX2" : "",
+           __builtin_cpu_supports("fma") ? " FMA" : "",
+           __builtin_cpu_supports("avx512f") ? " AVX-512" : "",
+           yk_cpu_has_bf16() ? " AVX-512-BF16" : "");
+#endif
+    printf("\n  bf16          %s\n", yk_cpu_has_bf16()
+                                         ? "yes: --amp bf16"
+                                         : "no: this processor has no AVX-512 BF16; train in f32");
+}
+
+static void print_cores(void)
+{
+    const char *threads = getenv("OMP_NUM_THREADS");
+    printf("  cores         %d of %ld may be used (affinity and cgroup limits)\n",
+           yk_threads_default(1), sysconf(_SC_NPROCESSORS_ONLN));
+    printf("  threads       %d on one rank, %d on each of two%s%s\n", yk_threads_default(1),
+           yk_threads_default(2), threads ? "; OMP_NUM_THREADS=" : "", threads ? threads : "");
+}
+
+/* Asked of a model, however small: what it runs on is known only then. */
+static void print_device(void)
+{
+    yk_model *model;
+    yki_model_setup setup = {.arch = "mlp",
+                             .device = "cpu",
+                             .amp = "off",
+                             .threads = yk_threads_default(1),
+                             .classes = 10};
+    if (!yki_build_model(&model, &setup))
+        return;
+    printf("  %s\n  ref: plain C, the oracle of every test\n", yk_model_device_description(model));
+    yk_model_destroy(model);
+}
+
+static void print_space(const char *path, const char *purpose)
+{
+    struct statvfs space;
+    if (statvfs(path, &space))
+        printf("  %-13s missing: %s\n", path, purpose);
+    else
+        printf("  %-13s %.1f of %.1f GiB free: %s\n", path,
+               (double)space.f_bavail * (double)space.f_frsize / (1 << 30),
+               (double)space.f_blocks * (double)space.f_frsize / (1 << 30), purpose);
+}
+
+static void print_cache(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache)
+        printf("  data cache    %s/yoke\n", cache);
+    else
+        printf("  data cache    %s/.cache/yoke\n", home ? home : "");
+}
+
+int yk_cmd_info(int argc, char **argv)
+{
+    const yki_command command = {.name = argv[0],
+                                 .operands = "",
+                                 .summary = "What this machine and this build of yoke offer.",
+                                 .options = NULL};
+    int code = yki_options_parse(&command, argc, argv, NULL, NULL);
+    if (code >= 0)
+        return code;
+    struct utsname system;
+    uname(&system);
+    printf("yoke %s\n\nMachine\n  system        %s %s, %s\n", yk_version(), system.sysname,
+           system.release, system.machine);
+    print_processor();
+    print_features();
+    print_cores();
+    print_space("/dev/shm", "gradients and messages between ranks");
+    print_cache();
+    printf("\nDevices\n");
+    print_device();
+    printf("  cuda: not in this build, which runs on processors only\n");
+    printf("\nBackends\n"
+           "  self: one rank\n"
+           "  shm: ranks of one machine, through shared memory\n"
+           "  mpi, gloo, nccl: not in this build, whose ranks share one machine\n");
+    printf("\nNetworks\n  %s\n", yki_arch_choices());
+    return YKI_EXIT_OK;
+}

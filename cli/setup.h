@@ -1,0 +1,68 @@
+/*
+ * What several commands set up alike: ranks, data, models, evaluation. Functions that return bool
+ * have said on stderr why they failed.
+ */
+#ifndef YOKE_CLI_SETUP_H
+#define YOKE_CLI_SETUP_H
+
+#include <yoke/yoke.h>
+
+/* True for YK_OK; else prints the library's line. */
+bool yki_ok(yk_status status);
+/* Prints "yoke: ..." and returns false. */
+bool yki_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- ranks (setup_ranks.c) ------------------------------------------------------------------- */
+
+/*
+ * For commands with --nproc: starts this command again as that many ranks and returns the job's
+ * exit code; -1 when this process is to do the work, alone or as a rank that someone has started.
+ */
+int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
+
+/* Ranks that the command will run on: WORLD_SIZE when a launcher has set it, else nproc. */
+int64_t yki_ranks_expected(int64_t nproc);
+
+/* Kernel threads of a rank: wanted, else OMP_NUM_THREADS, else this rank's share of the cores.
+ * *source says which. */
+int yki_threads(int64_t wanted, int local_ranks, const char **source);
+
+/* Gives every rank rank 0's text. */
+bool yki_share_text(yk_group *world, char *text, size_t size);
+
+/* ---- data (setup_data.c) --------------------------------------------------------------------- */
+
+/* Opens "cifar10" (rank 0 fetches it when it is not there), "synthetic" or a folder. Collective. */
+bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
+
+/* ---- models (setup_model.c) ------------------------------------------------------------------ */
+
+typedef struct yki_model_setup {
+    const char *arch, *device, *amp;
+    uint64_t seed;
+    int threads;
+    bool no_winograd;
+    int64_t classes;
+} yki_model_setup;
+
+/* "resnet18|resnet50|...", of all networks. */
+const char *yki_arch_choices(void);
+/* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
+bool yki_check_model(const char *name, const yki_model_setup *setup);
+/* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */
+bool yki_build_model(yk_model **model, const yki_model_setup *setup);
+
+/* ---- evaluation (evaluation.c) --------------------------------------------------------------- */
+
+typedef struct yki_evaluation {
+    double loss, accuracy;
+    int64_t correct, count;
+    bool stopped; /* by a signal: the rest is meaningless */
+} yki_evaluation;
+
+/* Counts every sample of an exact loader once, spread over the ranks; leaves the model in training
+ * mode. stop is asked between batches; it may be NULL. Collective. */
+bool yki_evaluate(yki_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
+                  int (*stop)(void));
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * Opening data. Only rank 0 looks for CIFAR-10 and downloads it; that may take longer than a
+ * collective's timeout, so it works on a thread while the ranks keep meeting every second.
+ */
+#define _GNU_SOURCE
+#include "setup.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+enum { PATH_SIZE = 4096 };
+
+typedef struct search {
+    char path[PATH_SIZE], error[512];
+    yk_status status;
+    atomic_int done;
+} search;
+
+static void *look_for_cifar10(void *argument)
+{
+    search *found = argument;
+    found->status = yk_cifar10_download(found->path, sizeof found->path);
+    snprintf(found->error, sizeof found->error, "%s", yk_last_error());
+    atomic_store(&found->done, 1);
+    return NULL;
+}
+
+/* Up to a second of waiting for rank 0's thread; then all ranks learn whether it has ended. */
+static bool meet(search *found, yk_group *world, int32_t *done)
+{
+    for (int i = 0; yk_group_rank(world) == 0 && i < 200 && !atomic_load(&found->done); i++)
+        nanosleep(&(struct timespec){.tv_nsec = i < 20 ? 200000 : 5000000}, NULL);
+    *done = atomic_load(&found->done);
+    return yki_ok(yk_broadcast(world, done, 1, YK_I32, 0, NULL));
+}
+
+/* Writes the folder of CIFAR-10 to path, on all ranks. */
+static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
+{
+    search found = {.done = 0};
+    pthread_t thread;
+    bool here = yk_group_rank(world) == 0, fine = true;
+    if (here && pthread_create(&thread, NULL, look_for_cifar10, &found))
+        return yki_complain("cannot start a thread");
+    for (int32_t done = 0; fine && !done;)
+        fine = meet(&found, world, &done);
+    if (here) {
+        pthread_join(thread, NULL);
+        if (fine && found.status) {
+            fprintf(stderr, "%s\n", found.error);
+            found.path[0] = '\0';
+        }
+    }
+    fine = fine && yki_share_text(world, found.path, sizeof found.path);
+    memcpy(path, found.path, PATH_SIZE);
+    if (fine && !path[0] && !here) /* rank 0 has said why and leaves: that is what we wait for */
+        return yki_ok(yk_barrier(world)) && false;
+    return fine && path[0];
+}
+
+bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data)
+{
+    *train = *test = NULL;
+    if (strcmp(data, "synthetic") == 0)
+        return yki_ok(yk_synthetic_create(train, YK_TRAIN, NULL)) &&
+               yki_ok(yk_synthetic_create(test, YK_TEST, NULL));
+    char path[PATH_SIZE];
+    if (strcmp(data, "cifar10") == 0) {
+        if (!find_cifar10(path, world))
+            return false;
+        data = path;
+    }
+    return yki_ok(yk_cifar10_open(train, data, YK_TRAIN)) &&
+           yki_ok(yk_cifar10_open(test, data, YK_TEST));
+}

@@ -1,0 +1,53 @@
+/* From the words of the command line to a model. */
+#include "setup.h"
+
+#include <string.h>
+
+#include "options.h"
+
+const char *yki_arch_choices(void)
+{
+    static char choices[512];
+    size_t at = 0;
+    const char *name;
+    for (size_t i = 0; (name = yk_arch_name(i)) && at < sizeof choices; i++)
+        at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", name);
+    return choices;
+}
+
+bool yki_check_model(const char *name, const yki_model_setup *setup)
+{
+    if (!yk_arch_find(setup->arch))
+        yki_usage_error(name, "--arch %s: expected one of %s", setup->arch, yki_arch_choices());
+    else if (strcmp(setup->amp, "bf16") == 0 && strcmp(setup->device, "ref") == 0)
+        yki_usage_error(name, "--amp bf16 with --device ref: the reference kernels are f32 only");
+    else if (strcmp(setup->amp, "bf16") == 0 && !yk_cpu_has_bf16())
+        yki_usage_error(name, "--amp bf16: this processor has no bf16 arithmetic (AVX-512 BF16); "
+                              "train in f32 with --amp off");
+    else
+        return true;
+    return false;
+}
+
+bool yki_build_model(yk_model **model, const yki_model_setup *setup)
+{
+    *model = NULL;
+    yk_arch_fn arch = yk_arch_find(setup->arch);
+    yk_graph *graph = arch ? yk_graph_create() : NULL;
+    if (!graph)
+        return yki_complain("cannot build a %s", setup->arch);
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = arch(images, setup->classes);
+    yk_value *loss = yk_cross_entropy(logits, labels, NULL);
+    yk_model_options options = {.device = setup->device,
+                                .amp = strcmp(setup->amp, "bf16") ? YK_AMP_OFF : YK_AMP_BF16,
+                                .seed = setup->seed,
+                                .threads = setup->threads,
+                                .logits = logits,
+                                .no_winograd = setup->no_winograd};
+    if (yki_ok(yk_model_create(model, loss, &options)))
+        return true;
+    yk_graph_destroy(graph);
+    return false;
+}

@@ -1,0 +1,95 @@
+/* Which process is which rank, how many threads it gets, and small messages between ranks. */
+#define _GNU_SOURCE
+#include "setup.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "options.h"
+
+bool yki_ok(yk_status status)
+{
+    if (status != YK_OK)
+        fprintf(stderr, "%s\n", yk_last_error());
+    return status == YK_OK;
+}
+
+bool yki_complain(const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "yoke: %s\n", line);
+    return false;
+}
+
+static int64_t environment_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? atoll(text) : 0;
+}
+
+int64_t yki_ranks_expected(int64_t nproc)
+{
+    int64_t world = environment_number("WORLD_SIZE");
+    return world > 0 ? world : nproc > 0 ? nproc : 1;
+}
+
+int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)
+{
+    int64_t world = environment_number("WORLD_SIZE");
+    if (world > 0 && nproc > 0 && nproc != world)
+        return yki_usage_error(name, "--nproc %d, but the launcher has set WORLD_SIZE=%d",
+                               (int)nproc, (int)world);
+    if (world > 0 || nproc <= 1)
+        return -1;
+
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char **program = calloc((size_t)argc + 2, sizeof *program);
+    if (length < 0 || !program) {
+        yki_complain("cannot start this program again: /proc/self/exe cannot be read");
+        free(program);
+        return 1;
+    }
+    self[length] = '\0';
+    program[0] = self;
+    program[1] = strchr(argv[0], ' ') + 1; /* "yoke train": the command's own name */
+    memcpy(program + 2, argv + 1, ((size_t)argc - 1) * sizeof *program);
+    int code = yki_launch_run(&(yki_launch){.name = name,
+                                            .ranks = (int)nproc,
+                                            .program = program,
+                                            .master_address = "127.0.0.1",
+                                            .role = "default",
+                                            .run_id = "none",
+                                            .grace_s = grace_s,
+                                            .rank0_speaks = true});
+    free(program);
+    return code;
+}
+
+int yki_threads(int64_t wanted, int local_ranks, const char **source)
+{
+    int64_t from_environment = environment_number("OMP_NUM_THREADS");
+    if (wanted > 0) {
+        *source = "--threads";
+        return (int)wanted;
+    }
+    if (from_environment > 0 && from_environment < 4096) {
+        *source = getenv("YOKE_USE_LAUNCHER_STORE") ? "cores / local ranks, or OMP_NUM_THREADS"
+                                                    : "OMP_NUM_THREADS";
+        return (int)from_environment;
+    }
+    *source = "cores / local ranks";
+    return yk_threads_default(local_ranks);
+}
+
+bool yki_share_text(yk_group *world, char *text, size_t size)
+{
+    return yki_ok(yk_broadcast(world, text, size, YK_U8, 0, NULL));
+}

@@ -1,0 +1,211 @@
+/*
+ * `yoke train`: the training loop. It is the same on one rank and on many: yk_model_backward
+ * averages the gradients over the ranks, and after it one small all-reduce adds up the loss and
+ * lets all ranks agree to stop after the same step.
+ *
+ * Invariant: between steps trainer->state says exactly where training stands, so that a checkpoint
+ * written then can be gone on from.
+ */
+#define _GNU_SOURCE
+#include "train.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "setup.h"
+
+/* Sums over the epoch so far. */
+typedef struct epoch_sums {
+    double start_s, loss, samples, data_s, compute_s, exposed_comm_s;
+} epoch_sums;
+
+static double now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
+}
+
+/* ---- one step ------------------------------------------------------------------------------- */
+
+/* What the ranks tell each other after each backward: summed over them. */
+typedef struct step_news {
+    double loss, samples, stopping;
+} step_news;
+
+static bool share_news(step_news *news, const yki_trainer *t, const yk_batch *batch)
+{
+    *news = (step_news){.loss = yk_model_loss(t->model) * (double)batch->size,
+                        .samples = (double)batch->size,
+                        .stopping = yki_stop_signal() != 0};
+    return yki_ok(yk_all_reduce(t->world, news, 3, YK_F64, YK_SUM, NULL));
+}
+
+static void report_step(yki_trainer *t, epoch_sums *sums, const step_news *news, double begin_s,
+                        double exposed_s)
+{
+    double data_s = yk_loader_wait_s(t->train), step_s = now() - begin_s;
+    yk_step_record record = {.epoch = t->state.epoch + 1,
+                             .step = t->state.step,
+                             .loss = news->loss / news->samples,
+                             .lr = t->state.lr,
+                             .images_per_s = news->samples / step_s,
+                             .data_s = data_s,
+                             .compute_s = step_s - data_s - exposed_s,
+                             .exposed_comm_s = exposed_s};
+    sums->loss += news->loss;
+    sums->samples += news->samples;
+    sums->data_s += record.data_s;
+    sums->compute_s += record.compute_s;
+    sums->exposed_comm_s += record.exposed_comm_s;
+    if (t->leads) {
+        yk_metrics_step(t->metrics, &record);
+        yk_progress_step(t->progress, &record, t->state.epoch_batch);
+    }
+}
+
+static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, double begin_s,
+                       bool *stopping)
+{
+    step_news news;
+    if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
+        return false;
+    double exchange_s = now();
+    if (!share_news(&news, t, batch))
+        return false;
+    exchange_s = now() - exchange_s;
+    if (!yki_ok(yk_optimizer_step(t->optimizer)))
+        return false;
+    t->state.step++;
+    t->state.epoch_batch++;
+    double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
+    report_step(t, sums, &news, begin_s, exposed_s);
+    *stopping = news.stopping > 0;
+    return true;
+}
+
+/* ---- one epoch ------------------------------------------------------------------------------ */
+
+static bool steps_are_over(const yki_trainer *t)
+{
+    return t->options.max_steps > 0 && t->state.step >= t->options.max_steps;
+}
+
+/* Trains until the epoch, the steps asked for or the run's time is over. */
+static bool train_epoch(yki_trainer *t, epoch_sums *sums, bool *stopping)
+{
+    const yk_batch *batch = NULL;
+    for (double begin_s = now(); !*stopping && !steps_are_over(t); begin_s = now()) {
+        batch = yk_loader_next(t->train);
+        if (!batch)
+            break;
+        if (!train_step(t, batch, sums, begin_s, stopping))
+            return false;
+    }
+    if (!batch && !yki_ok(yk_loader_status(t->train)))
+        return false;
+    if (t->state.epoch_batch == t->steps_per_epoch) {
+        t->state.epoch++;
+        t->state.epoch_batch = 0;
+        if (batch) /* left by a break above, before the loader could say that the epoch is over */
+            yk_loader_next(t->train);
+    }
+    return true;
+}
+
+/* Written by rank 0; the others wait, so that none leaves before it is safe. */
+static bool save(yki_trainer *t)
+{
+    if (t->leads && !yki_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
+                                                   (int)t->options.keep)))
+        return false;
+    return yki_ok(yk_barrier(t->world));
+}
+
+static bool evaluate(yki_trainer *t, const epoch_sums *sums, bool *stopping)
+{
+    yki_evaluation result;
+    if (!yki_evaluate(&result, t->model, t->test, t->world, yki_stop_signal))
+        return false;
+    *stopping = result.stopped;
+    t->state.val_accuracy = result.stopped ? -1 : result.accuracy;
+    if (result.stopped || !t->leads)
+        return true;
+    yk_epoch_record record = {.epoch = t->state.epoch + (t->state.epoch_batch > 0),
+                              .step = t->state.step,
+                              .train_loss = sums->samples > 0 ? sums->loss / sums->samples : 0,
+                              .val_loss = result.loss,
+                              .val_accuracy = result.accuracy,
+                              .epoch_s = now() - sums->start_s,
+                              .data_s = sums->data_s,
+                              .compute_s = sums->compute_s,
+                              .exposed_comm_s = sums->exposed_comm_s};
+    yk_progress_epoch(t->progress, &record);
+    return yki_ok(yk_metrics_epoch(t->metrics, &record));
+}
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+/* Returns false when it failed; *stopping when it was asked to stop before its end. */
+static bool train(yki_trainer *t, bool *stopping)
+{
+    while (t->state.epoch < t->options.epochs && !steps_are_over(t) && !*stopping) {
+        epoch_sums sums = {.start_s = now()};
+        if (!train_epoch(t, &sums, stopping))
+            return false;
+        t->state.val_accuracy = -1;
+        if (!*stopping && !evaluate(t, &sums, stopping))
+            return false;
+        if (!save(t))
+            return false;
+    }
+    return true;
+}
+
+static void say_goodbye(const yki_trainer *t, bool stopped)
+{
+    const yk_training_state *state = &t->state;
+    if (stopped)
+        printf("Stopped after step %lld, as asked; go on with --resume auto --output %s\n",
+               (long long)state->step, t->output);
+    else if (state->val_accuracy >= 0)
+        printf("Done after step %lld: validation accuracy %.2f %%, checkpoints in %s\n",
+               (long long)state->step, 100 * state->val_accuracy, t->output);
+    else
+        printf("Nothing to do: %s has %lld epochs and %lld steps behind it\n", t->output,
+               (long long)state->epoch, (long long)state->step);
+}
+
+static int run(yki_trainer *t)
+{
+    if (t->leads)
+        yki_trainer_introduce(t);
+    yki_stop_on_signals();
+    bool stopping = false;
+    bool fine = train(t, &stopping);
+    yk_progress_destroy(t->progress);
+    t->progress = NULL;
+    if (!fine)
+        return YKI_EXIT_FAILED;
+    if (t->leads)
+        say_goodbye(t, stopping);
+    int number = yki_stop_signal();
+    return stopping ? 128 + (number ? number : SIGTERM) : YKI_EXIT_OK;
+}
+
+int yk_cmd_train(int argc, char **argv)
+{
+    yki_train_options options;
+    int code = yki_train_options_parse(&options, argc, argv);
+    if (code < 0)
+        code = yki_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
+    if (code >= 0)
+        return code;
+    yki_trainer trainer;
+    code = yki_trainer_create(&trainer, &options) ? run(&trainer) : YKI_EXIT_FAILED;
+    yki_trainer_destroy(&trainer);
+    return code;
+}

@@ -1,0 +1,83 @@
+/* What `yoke train` prints before the first step: every number that matters, and its origin. */
+#include <string.h>
+
+#include "setup.h"
+#include "train.h"
+
+static const char *origin(const yki_trainer *t, bool given, const char *option,
+                          const char *fallback)
+{
+    return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
+}
+
+static void print_batch(const yki_trainer *t)
+{
+    int ranks = yk_group_size(t->world);
+    printf("  batch       %lld images a step", (long long)t->options.batch_size);
+    if (ranks > 1)
+        printf(" = %d ranks x %lld", ranks, (long long)t->local_batch);
+    printf(" (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
+}
+
+static void print_optimizer(const yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    printf("  optimizer   %s, learning rate %g (%s, not scaled)", o->optimizer, o->lr,
+           origin(t, o->given.lr, "--lr", "default"));
+    if (o->momentum > 0)
+        printf(", momentum %g", o->momentum);
+    printf(", weight decay %g\n", o->weight_decay);
+}
+
+static void print_model(const yki_trainer *t)
+{
+    printf("  parameters  %lld in %zu tensors\n", (long long)yk_model_parameter_elements(t->model),
+           yk_model_parameter_count(t->model));
+    if (!t->ddp) {
+        printf("  buckets     none: one rank has nobody to share gradients with\n");
+        return;
+    }
+    size_t buckets = yk_ddp_bucket_count(t->ddp);
+    printf("  buckets     %zu:", buckets);
+    for (size_t i = 0; i < buckets; i++)
+        printf("%s %.2f", i ? "," : "", (double)yk_ddp_bucket_bytes(t->ddp, i) / (1 << 20));
+    printf(" MiB, in the order of backward\n");
+}
+
+static void print_memory(const yki_trainer *t)
+{
+    yk_memory_plan plan;
+    if (!yki_ok(yk_model_memory_plan(t->model, t->local_batch, &plan)))
+        return;
+    const double mib = 1 << 20;
+    printf("  memory      MiB a rank: parameters %.1f, gradients %.1f, packed weights %.1f, "
+           "activations %.1f, scratch %.1f\n",
+           (double)plan.parameters / mib, (double)plan.gradients / mib,
+           (double)plan.packed_weights / mib, (double)plan.activations / mib,
+           (double)plan.scratch / mib);
+}
+
+void yki_trainer_introduce(const yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    int ranks = yk_group_size(t->world);
+    printf("Training %s on %s: %lld images, %lld for validation, %lld epochs of %lld steps\n",
+           o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
+           (long long)yk_dataset_size(t->test_set), (long long)o->epochs,
+           (long long)t->steps_per_epoch);
+    print_batch(t);
+    print_optimizer(t);
+    printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),
+           t->threads, t->threads == 1 ? "" : "s", t->threads_source);
+    printf("  device      %s%s\n", yk_model_device_description(t->model),
+           strcmp(o->amp, "bf16") ? "" : ", mixed precision bf16");
+    print_model(t);
+    if (o->memory_plan)
+        print_memory(t);
+    printf("  seed        %lld (%s)\n", (long long)o->seed,
+           origin(t, o->given.seed, "--seed", "default"));
+    printf("  output      %s\n", t->output);
+    if (t->resumed[0])
+        printf("  going on    from %s, after step %lld\n", t->resumed, (long long)t->state.step);
+    fflush(stdout);
+}

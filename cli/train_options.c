@@ -1,0 +1,138 @@
+/* The options of `yoke train`: one table, then the contradictions. */
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+#include "setup.h"
+#include "train.h"
+
+static const char summary[] =
+    "Trains a network on images. With --nproc N it starts N local ranks itself; under\n"
+    "`yoke run`, or anything else that sets RANK and WORLD_SIZE, it is one of them. Each\n"
+    "epoch ends with an evaluation and a checkpoint in the output folder.";
+
+static const char examples[] =
+    "  yoke train --data synthetic --arch mlp --epochs 3\n"
+    "  yoke train --data cifar10 --arch resnet18 --epochs 10 --nproc 2 --output runs/a\n"
+    "  yoke train --data cifar10 --arch resnet18 --epochs 20 --nproc 2 --output runs/a \\\n"
+    "             --resume auto";
+
+static int parse(yki_train_options *o, int argc, char **argv)
+{
+    const yki_option options[] = {
+        YKI_GROUP("What to learn"),
+        YKI_TEXT(0, "data", "DATA",
+                 "cifar10 (fetched once), synthetic, or a folder of\nCIFAR-10 [cifar10]", &o->data,
+                 NULL),
+        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch,
+                   &o->given.arch),
+        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, a .pth", &o->checkpoint,
+                 NULL),
+        YKI_GROUP("How"),
+        YKI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
+        YKI_INT(0, "max-steps", "S", "end after S steps in all; 0: at the last epoch [0]",
+                &o->max_steps, NULL, 0, 1e12),
+        YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
+                &o->given.batch_size, 1, 1e7),
+        YKI_CHOICE(0, "optimizer", "sgd|adam|adamw", "[sgd]", &o->optimizer, NULL),
+        YKI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &o->lr,
+                 &o->given.lr, 0, 1e6),
+        YKI_REAL(0, "momentum", "M", "of sgd [0.9]", &o->momentum, &o->given.momentum, 0, 1),
+        YKI_REAL(0, "weight-decay", "W", "[sgd 0.0005, adam 0, adamw 0.01]", &o->weight_decay,
+                 &o->given.weight_decay, 0, 1e6),
+        YKI_CHOICE(0, "amp", "off|bf16", "mixed precision, f32 master weights [off]", &o->amp,
+                   NULL),
+        YKI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
+                0, 4294967295.0),
+        YKI_GROUP("Where it runs"),
+        YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
+                1024),
+        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+                NULL, 1, 4096),
+        YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
+                1, 256),
+        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+                   &o->device, NULL),
+        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
+        YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
+                 NULL, 0.1, 1e6),
+        YKI_REAL(0, "grace", "SECONDS", "time to stop in order, with a checkpoint, after ^C [30]",
+                 &o->grace_s, NULL, 0, 86400),
+        YKI_GROUP("What it leaves"),
+        YKI_TEXT('o', "output", "FOLDER",
+                 "for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &o->output, NULL),
+        YKI_INT(0, "keep", "N", "checkpoints to keep, the newest; 0: all [3]", &o->keep, NULL, 0,
+                1e6),
+        YKI_TEXT(0, "resume", "auto|FILE",
+                 "go on from a checkpoint; auto: the newest in the\noutput folder, if any",
+                 &o->resume, NULL),
+    };
+    const yki_command command = {.name = argv[0],
+                                 .operands = "",
+                                 .summary = summary,
+                                 .examples = examples,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options};
+    return yki_options_parse(&command, argc, argv, NULL, NULL);
+}
+
+/* What depends on the optimizer, where the command line is silent. */
+static void set_defaults(yki_train_options *o)
+{
+    bool sgd = strcmp(o->optimizer, "sgd") == 0;
+    if (!o->given.lr)
+        o->lr = sgd ? 0.1 : 1e-3;
+    if (!o->given.momentum)
+        o->momentum = sgd ? 0.9 : 0;
+    if (!o->given.weight_decay)
+        o->weight_decay = sgd ? 5e-4 : strcmp(o->optimizer, "adamw") == 0 ? 0.01 : 0;
+}
+
+static int check(const char *name, const yki_train_options *o)
+{
+    int64_t ranks = yki_ranks_expected(o->nproc);
+    if (o->resume && o->checkpoint)
+        return yki_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one "
+                                     "from its weights: give one of them");
+    if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
+        return yki_usage_error(name, "--resume auto looks in the output folder: name it with "
+                                     "--output");
+    if (o->given.momentum && strcmp(o->optimizer, "sgd") != 0)
+        return yki_usage_error(name, "--momentum is sgd's, %s has none", o->optimizer);
+    if (o->batch_size < ranks)
+        return yki_usage_error(name,
+                               "--batch-size %lld is less than one image for each of %lld "
+                               "ranks",
+                               (long long)o->batch_size, (long long)ranks);
+    if (o->batch_size % ranks)
+        return yki_usage_error(name,
+                               "--batch-size %lld cannot be shared equally by %lld ranks; "
+                               "%lld or %lld can",
+                               (long long)o->batch_size, (long long)ranks,
+                               (long long)(o->batch_size / ranks * ranks),
+                               (long long)((o->batch_size / ranks + 1) * ranks));
+    if (!(o->lr > 0))
+        return yki_usage_error(name, "--lr %g: it must be more than 0", o->lr);
+    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+}
+
+int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
+{
+    *options = (yki_train_options){.data = "cifar10",
+                                   .arch = "resnet18",
+                                   .device = "cpu",
+                                   .amp = "off",
+                                   .optimizer = "sgd",
+                                   .epochs = 10,
+                                   .batch_size = 128,
+                                   .workers = 1,
+                                   .keep = 3,
+                                   .grace_s = 30};
+    int code = parse(options, argc, argv);
+    if (code >= 0)
+        return code;
+    set_defaults(options);
+    return check(argv[0], options);
+}

@@ -1,0 +1,208 @@
+/*
+ * Building a training run, in the order in which its parts need each other: ranks, checkpoint to
+ * go on from, data, model, DDP, optimizer, state, loaders, output. And saying what was built.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "setup.h"
+#include "train.h"
+
+/* ---- where to go on, and where to write ------------------------------------------------------ */
+
+static bool make_folder(const char *path)
+{
+    char part[YKI_PATH];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        if (mkdir(part, 0777) && errno != EEXIST)
+            return yki_complain("cannot create the folder %s: %s", part, strerror(errno));
+    }
+    if (mkdir(part, 0777) && errno != EEXIST)
+        return yki_complain("cannot create the folder %s: %s", part, strerror(errno));
+    return true;
+}
+
+/* Rank 0 names the output folder and finds the checkpoint; "" where there is none to go on from. */
+static bool choose_paths(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    time_t clock = time(NULL);
+    struct tm date;
+    char stamp[32];
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
+    if (o->output)
+        snprintf(t->output, sizeof t->output, "%s", o->output);
+    else
+        snprintf(t->output, sizeof t->output, "runs/%s-%s", o->arch, stamp);
+
+    char newest[YKI_PATH];
+    bool has_run = access(t->output, F_OK) == 0 &&
+                   yk_checkpoint_dir_latest(t->output, newest, sizeof newest) == YK_OK;
+    if (o->resume)
+        snprintf(t->resumed, sizeof t->resumed, "%s",
+                 strcmp(o->resume, "auto") ? o->resume
+                 : has_run                 ? newest
+                                           : "");
+    else if (has_run)
+        return yki_complain("%s holds the run of %s: go on with --resume auto, or choose another "
+                            "--output",
+                            t->output, newest);
+    return make_folder(t->output);
+}
+
+/* Rank 0's choice for all; a rank that waits in vain learns that rank 0 has left. */
+static bool agree_on_paths(yki_trainer *t)
+{
+    if (t->leads && !choose_paths(t))
+        return false;
+    return yki_share_text(t->world, t->output, sizeof t->output) &&
+           yki_share_text(t->world, t->resumed, sizeof t->resumed);
+}
+
+/* A resumed run keeps what it was started with, unless the command line says otherwise. */
+static bool adopt_checkpoint(yki_trainer *t)
+{
+    yki_train_options *o = &t->options;
+    yk_training_state *state = &t->state;
+    if (!t->resumed[0])
+        return true;
+    if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
+        return false;
+    if (o->given.arch && strcmp(o->arch, state->arch) != 0)
+        return yki_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
+    o->arch = state->arch;
+    if (!o->given.seed)
+        o->seed = (int64_t)state->seed;
+    if (!o->given.batch_size)
+        o->batch_size = state->batch_size;
+    if (!o->given.lr)
+        o->lr = state->lr;
+    if (o->batch_size % yk_group_size(t->world))
+        return yki_complain("the run's batch of %lld cannot be shared equally by %d ranks",
+                            (long long)o->batch_size, yk_group_size(t->world));
+    if (state->epoch_batch && o->batch_size != state->batch_size)
+        return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
+                            "change before the next one",
+                            t->resumed, (long long)state->batch_size);
+    return true;
+}
+
+/* ---- the parts ------------------------------------------------------------------------------ */
+
+static bool create_model(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    t->threads = yki_threads(o->threads, yk_group_local_size(t->world), &t->threads_source);
+    yki_model_setup setup = {.arch = o->arch,
+                             .device = o->device,
+                             .amp = o->amp,
+                             .seed = (uint64_t)o->seed,
+                             .threads = t->threads,
+                             .no_winograd = o->no_winograd,
+                             .classes = yk_dataset_classes(t->train_set)};
+    if (!yki_build_model(&t->model, &setup))
+        return false;
+    if (o->checkpoint && !yki_ok(yk_model_load(t->model, o->checkpoint)))
+        return false;
+    return yk_group_size(t->world) == 1 || yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL));
+}
+
+static bool create_optimizer(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    if (strcmp(o->optimizer, "sgd") == 0)
+        return yki_ok(yk_sgd_create(&t->optimizer, t->model,
+                                    &(yk_sgd_options){.lr = o->lr,
+                                                      .momentum = o->momentum,
+                                                      .weight_decay = o->weight_decay}));
+    return yki_ok(yk_adam_create(&t->optimizer, t->model,
+                                 &(yk_adam_options){.lr = o->lr,
+                                                    .weight_decay = o->weight_decay,
+                                                    .decoupled = o->optimizer[4] == 'w'}));
+}
+
+/* Weights, optimizer and place in training: from the checkpoint, or from the start. */
+static bool create_state(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    char arch[sizeof t->state.arch];
+    snprintf(arch, sizeof arch, "%s", o->arch); /* may lie in the state */
+    if (t->resumed[0]) {
+        if (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)))
+            return false;
+        yk_optimizer_set_lr(t->optimizer, o->lr);
+    } else {
+        t->state = (yk_training_state){.val_accuracy = -1};
+    }
+    memcpy(t->state.arch, arch, sizeof arch);
+    t->state.batch_size = o->batch_size;
+    t->state.world_size = yk_group_size(t->world);
+    t->state.seed = (uint64_t)o->seed;
+    t->state.lr = o->lr;
+    return true;
+}
+
+static bool create_loaders(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    t->local_batch = o->batch_size / yk_group_size(t->world);
+    yk_loader_options train = {.group = t->world,
+                               .batch_size = t->local_batch,
+                               .shuffle = true,
+                               .transform = yk_cifar10_augment,
+                               .seed = (uint64_t)o->seed,
+                               .workers = (int)o->workers};
+    yk_loader_options test = {.group = t->world,
+                              .batch_size = t->local_batch,
+                              .exact = true,
+                              .transform = yk_cifar10_normalize,
+                              .workers = (int)o->workers};
+    if (!yki_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
+        !yki_ok(yk_loader_create(&t->test, t->test_set, &test)))
+        return false;
+    t->steps_per_epoch = yk_loader_batches(t->train);
+    return (t->state.epoch == 0 && t->state.epoch_batch == 0) ||
+           yki_ok(yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch));
+}
+
+static bool create_reports(yki_trainer *t)
+{
+    char path[YKI_PATH + 16];
+    if (!t->leads)
+        return true;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
+    return yki_ok(yk_metrics_open(&t->metrics, path)) &&
+           yki_ok(yk_progress_create(&t->progress, t->options.epochs, t->steps_per_epoch));
+}
+
+bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
+{
+    *t = (yki_trainer){.options = *options};
+    yk_group_options joining = {.timeout_s = options->timeout_s};
+    if (!yki_ok(yk_group_init(&t->world, &joining)))
+        return false;
+    t->leads = yk_group_rank(t->world) == 0;
+    return agree_on_paths(t) && adopt_checkpoint(t) &&
+           yki_open_data(&t->train_set, &t->test_set, t->world, options->data) && create_model(t) &&
+           create_optimizer(t) && create_state(t) && create_loaders(t) && create_reports(t);
+}
+
+void yki_trainer_destroy(yki_trainer *t)
+{
+    yk_progress_destroy(t->progress);
+    yk_metrics_close(t->metrics);
+    yk_loader_destroy(t->test);
+    yk_loader_destroy(t->train);
+    yk_optimizer_destroy(t->optimizer);
+    yk_ddp_destroy(t->ddp);
+    yk_model_destroy(t->model);
+    yk_dataset_destroy(t->test_set);
+    yk_dataset_destroy(t->train_set);
+    yk_group_destroy(t->world);
+}
