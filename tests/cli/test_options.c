@@ -1,0 +1,116 @@
+/* What the program says to those who call it: help pages, and one line for every mistake. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char output[32 * 1024];
+
+static int yoke(const char *arguments)
+{
+    const char *program = getenv("YOKE_PROGRAM");
+    assert_non_null(program);
+    return yk_test_command(output, sizeof output, "%s %s", program, arguments);
+}
+
+/* Exit code 2, one line, and these words in it. */
+static void refused(const char *arguments, const char *words)
+{
+    int code = yoke(arguments);
+    if (code != 2)
+        fail_msg("yoke %s: exit code %d, \"%s\"", arguments, code, output);
+    assert_contains(output, words);
+    char *newline = strchr(output, '\n');
+    if (!newline || newline[1])
+        fail_msg("yoke %s: more than one line: \"%s\"", arguments, output);
+}
+
+YK_TEST(the_program_lists_its_commands)
+{
+    static const char *const names[] = {"train", "evaluate", "run", "data", "bench", "info"};
+    assert_int_equal(yoke(""), 0);
+    char *first = strdup(output);
+    assert_int_equal(yoke("--help"), 0);
+    assert_string_equal(first, output);
+    free(first);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_contains(output, names[i]);
+    assert_int_equal(yoke("--version"), 0);
+    assert_contains(output, yk_version());
+    refused("pull", "unknown command 'pull'");
+    refused("--pull", "unknown option '--pull'");
+}
+
+YK_TEST(every_command_has_a_help_page)
+{
+    static const char *const names[] = {"train", "evaluate", "run", "data", "bench", "info"};
+    char command[64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(command, sizeof command, "%s --help", names[i]);
+        assert_int_equal(yoke(command), 0);
+        assert_contains(output, "Usage: yoke ");
+        for (const char *line = output; *line; line = strchr(line, '\n') + 1)
+            if (strcspn(line, "\n") > 100)
+                fail_msg("yoke %s: a line of %zu characters", command, strcspn(line, "\n"));
+    }
+    assert_int_equal(yoke("train -h"), 0);
+    assert_contains(output, "--batch-size GLOBAL");
+}
+
+YK_TEST(unknown_and_malformed_options_get_one_line)
+{
+    refused("train --batchsize 3", "unknown option '--batchsize'");
+    refused("train -x", "unknown option '-x'");
+    refused("train --epochs", "--epochs needs a value");
+    refused("train --epochs ten", "--epochs ten: expected a whole number");
+    refused("train --epochs 0", "--epochs 0: expected a whole number from 1");
+    refused("train --lr=fast", "--lr fast: expected a number");
+    refused("train --lr nan", "--lr nan");
+    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw");
+    refused("train --arch vgg", "expected one of resnet18");
+    refused("train --no-winograd=1", "--no-winograd takes no value");
+    refused("train leftover", "unexpected argument 'leftover'");
+    refused("info --all", "unknown option '--all'");
+    refused("bench", "measure what");
+    refused("bench gemm", "measure what");
+    refused("evaluate", "which checkpoint");
+    refused("evaluate a b", "unexpected argument 'b'");
+}
+
+YK_TEST(contradictions_get_one_line)
+{
+    refused("train --resume a.pth --checkpoint b.pth", "give one of them");
+    refused("train --resume auto", "name it with --output");
+    refused("train --optimizer adam --momentum 0.9", "--momentum is sgd's");
+    refused("train --batch-size 3 --nproc 4", "less than one image for each of 4 ranks");
+    refused("train --batch-size 127 --nproc 2", "126 or 128 can");
+    refused("train --amp bf16 --device ref", "reference kernels");
+    refused("train --lr 0", "more than 0");
+    if (!yk_cpu_has_bf16())
+        refused("train --amp bf16", "no bf16 arithmetic");
+    refused("run", "which program");
+    refused("run --nnodes 2 true", "one machine only");
+    refused("run --max-restarts 3 true", "only 0 is");
+    refused("run --nproc-per-node 0 true", "expected a number from 1");
+    refused("run --standalone --master-port 29500 true", "--standalone takes a free port");
+    setenv("WORLD_SIZE", "2", 1);
+    refused("train --nproc 4", "WORLD_SIZE=2");
+}
+
+YK_TEST(dashes_and_underscores_are_alike)
+{
+    refused("train --batch_size 127 --nproc 2", "126 or 128 can");
+    refused("train --weight_decay=x", "--weight-decay x: expected a number");
+    refused("run --max_restarts=1 true", "only 0 is");
+    assert_int_equal(yoke("run --nproc_per_node=1 --no_python true"), 0);
+}
+
+YK_TEST(info_says_what_is_here_and_why_something_is_not)
+{
+    assert_int_equal(yoke("info"), 0);
+    static const char *const words[] = {
+        "bf16",  "cores", "threads", "/dev/shm", "shm:",
+        "self:", "mpi",   "nccl",    "cuda",     "not in this build"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        assert_contains(output, words[i]);
+}
