@@ -1,0 +1,396 @@
+/*
+ * The loader: worker threads fill a ring of batches, in order of claim; the consumer takes them in
+ * order of number. Batches are numbered on through the epochs, so that the next epoch is prepared
+ * while the consumer evaluates after this one.
+ *
+ * Invariants, all under one mutex: taken <= claimed <= taken + slots. Batch b lives in slot
+ * b % slots; a worker writes to it from its claim until `ready`, the consumer reads it from then
+ * until `taken` passes it. Workers sleep while the ring is full and end as soon as `stopping` is
+ * set. Nothing is allocated after creation.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "data/sampler.h"
+#include "data/transform.h"
+
+enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
+
+typedef struct slot {
+    bool ready;
+    int64_t epoch;
+    void *images;     /* (batch_size, 3, 32, 32) */
+    int32_t *labels;  /* (batch_size) */
+    int64_t *indices; /* (batch_size) */
+    yk_tensor tensors[2];
+    yk_batch batch;
+    yk_status status;
+    char error[YKI_ERROR_LINE];
+} slot;
+
+struct yk_loader {
+    const yk_dataset *dataset;
+    yk_loader_options options;
+    yk_sampler_options sampler;
+    yki_transform_plan plan;
+    int64_t count, batches; /* samples and batches of an epoch on this rank */
+
+    slot *slots;
+    int slot_count;
+    void *memory; /* of all slots' images */
+    size_t memory_bytes;
+    int64_t *permutation; /* scratch (size) */
+    int64_t *indices;     /* (count) of the epoch that is being claimed */
+    int64_t indices_epoch;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t space, ready; /* workers wait for space, the consumer for ready */
+    pthread_t *threads;
+    int started, busy; /* workers running; workers between claim and ready */
+    bool stopping, paused;
+    int64_t claimed, taken; /* batches since the last seek */
+    int64_t claim_epoch, claim_batch;
+
+    int64_t epoch, batch; /* the consumer's position: its next batch */
+    bool holding, ended;  /* a batch is in its hands; NULL was its last answer */
+    yk_status status;
+    double wait_s;
+};
+
+/* ---- workers -----------------------------------------------------------------------------------
+ */
+
+/* Gives the next batch to a worker; the mutex is held. */
+static slot *claim(yk_loader *loader)
+{
+    if (loader->indices_epoch != loader->claim_epoch) {
+        yki_sampler_fill(&loader->sampler, loader->claim_epoch, loader->permutation,
+                         loader->indices);
+        loader->indices_epoch = loader->claim_epoch;
+    }
+    slot *claimed = &loader->slots[loader->claimed++ % loader->slot_count];
+    int64_t first = loader->claim_batch * loader->options.batch_size;
+    int64_t left = loader->count - first;
+    int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
+    claimed->ready = false;
+    claimed->epoch = loader->claim_epoch;
+    claimed->batch.size = claimed->tensors[0].dims[0] = claimed->tensors[1].dims[0] = size;
+    memcpy(claimed->indices, loader->indices + first, (size_t)size * sizeof *claimed->indices);
+    if (++loader->claim_batch == loader->batches) {
+        loader->claim_batch = 0;
+        loader->claim_epoch++;
+    }
+    return claimed;
+}
+
+/* Writes the claimed batch; no lock is held. */
+static yk_status prepare(const yk_loader *loader, slot *claimed)
+{
+    YK_TRY(yki_dataset_check(loader->dataset));
+    size_t image_bytes = YKI_IMAGE_BYTES * yk_dtype_size(loader->options.dtype);
+    for (int64_t i = 0; i < claimed->batch.size; i++) {
+        int label = -1;
+        int64_t index = claimed->indices[i];
+        const uint8_t *pixels = yk_dataset_image(loader->dataset, index, &label);
+        if (!pixels || label < 0 || label >= YKI_CLASSES)
+            return yki_error(YK_INTERNAL, "no valid image %lld (label %d) in %s", (long long)index,
+                             label, yk_dataset_name(loader->dataset));
+        yki_transform_apply(&loader->plan, pixels, loader->options.seed, claimed->epoch, index,
+                            loader->options.dtype,
+                            (char *)claimed->images + (size_t)i * image_bytes);
+        claimed->labels[i] = label;
+    }
+    return YK_OK;
+}
+
+static bool may_claim(const yk_loader *loader)
+{
+    return !loader->paused && loader->batches > 0 &&
+           loader->claimed - loader->taken < loader->slot_count;
+}
+
+static void *work(void *argument)
+{
+    yk_loader *loader = argument;
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stopping) {
+        if (!may_claim(loader)) {
+            pthread_cond_wait(&loader->space, &loader->mutex);
+            continue;
+        }
+        slot *claimed = claim(loader);
+        loader->busy++;
+        pthread_mutex_unlock(&loader->mutex);
+
+        claimed->status = prepare(loader, claimed);
+        if (claimed->status != YK_OK) {
+            yki_error_context(claimed->status, "loader worker: epoch %lld",
+                              (long long)claimed->epoch);
+            yki_error_copy(claimed->error, sizeof claimed->error);
+        }
+
+        pthread_mutex_lock(&loader->mutex);
+        claimed->ready = true;
+        loader->busy--;
+        pthread_cond_signal(&loader->ready); /* only the consumer waits there */
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return NULL;
+}
+
+/* Workers take no signals: handlers belong to the program's own threads. */
+static yk_status start_workers(yk_loader *loader)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = 0;
+    while (!error && loader->started < loader->options.workers) {
+        error = pthread_create(&loader->threads[loader->started], NULL, work, loader);
+        if (!error) {
+            pthread_setname_np(loader->threads[loader->started], "yoke-loader");
+            loader->started++;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return yki_error(YK_INTERNAL, "loader: cannot start worker %d of %d: %s",
+                         loader->started + 1, loader->options.workers, strerror(error));
+    return YK_OK;
+}
+
+/* ---- creation ----------------------------------------------------------------------------------
+ */
+
+static yk_status check_options(const yk_loader_options *options)
+{
+    if (options->batch_size < 1 || options->batch_size > INT32_MAX)
+        return yki_error(YK_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
+                         (long long)options->batch_size);
+    if (options->workers < 0 || options->workers > MAX_WORKERS)
+        return yki_error(YK_INVALID_ARGUMENT, "loader: %d workers: expected 0 to %d",
+                         options->workers, MAX_WORKERS);
+    if (options->prefetch < 0 || options->prefetch > MAX_SLOTS / MAX_WORKERS)
+        return yki_error(YK_INVALID_ARGUMENT, "loader: prefetch %d: expected 0 to %d",
+                         options->prefetch, MAX_SLOTS / MAX_WORKERS);
+    if (options->dtype != YK_F32 && options->dtype != YK_F64)
+        return yki_error(YK_INVALID_ARGUMENT, "loader: images are float32 or float64, not %s",
+                         yk_dtype_name(options->dtype));
+    return YK_OK;
+}
+
+static void describe(slot *one, yk_dtype dtype)
+{
+    static const char *const names[] = {"images", "labels"};
+    one->tensors[0] = (yk_tensor){.data = one->images,
+                                  .dtype = dtype,
+                                  .ndim = 4,
+                                  .dims = {0, 3, YKI_IMAGE_SIDE, YKI_IMAGE_SIDE}};
+    one->tensors[1] = (yk_tensor){.data = one->labels, .dtype = YK_I32, .ndim = 1};
+    one->batch =
+        (yk_batch){.count = 2, .names = names, .tensors = one->tensors, .indices = one->indices};
+}
+
+/* One block for the images, labels and indices of all slots, each part on a cache line. */
+static yk_status allocate_slots(yk_loader *loader)
+{
+    /* A batch never holds more than an epoch. */
+    int64_t epoch = loader->count > 0 ? loader->count : 1;
+    size_t rows = (size_t)(loader->options.batch_size < epoch ? loader->options.batch_size : epoch);
+    size_t images = rows * YKI_IMAGE_BYTES * yk_dtype_size(loader->options.dtype);
+    size_t labels = yki_align(rows * sizeof(int32_t), YKI_ALIGNMENT);
+    size_t indices = yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT);
+    size_t bytes = images + labels + indices;
+    loader->memory_bytes = bytes * (size_t)loader->slot_count;
+    loader->memory = yki_map(loader->memory_bytes);
+    loader->slots = yki_calloc((size_t)loader->slot_count, sizeof *loader->slots);
+    if (!loader->memory || !loader->slots)
+        return yki_error_memory(loader->memory_bytes, "the loader's batches");
+    for (int i = 0; i < loader->slot_count; i++) {
+        char *base = (char *)loader->memory + (size_t)i * bytes;
+        loader->slots[i].images = base;
+        loader->slots[i].labels = (int32_t *)(void *)(base + images);
+        loader->slots[i].indices = (int64_t *)(void *)(base + images + labels);
+        describe(&loader->slots[i], loader->options.dtype);
+    }
+    return YK_OK;
+}
+
+static yk_status allocate(yk_loader *loader)
+{
+    size_t size = loader->options.shuffle ? (size_t)loader->sampler.size : 0;
+    loader->permutation = yki_calloc(size, sizeof *loader->permutation);
+    loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
+    loader->threads = yki_calloc((size_t)loader->options.workers, sizeof *loader->threads);
+    if (!loader->permutation || !loader->indices || !loader->threads)
+        return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
+                                "the loader's indices");
+    return allocate_slots(loader);
+}
+
+static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader_options *options)
+{
+    loader->dataset = dataset;
+    loader->options = *options;
+    if (!options->workers)
+        loader->options.workers = 1;
+    if (!options->prefetch)
+        loader->options.prefetch = 2;
+    loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
+    loader->sampler = (yk_sampler_options){
+        .size = yk_dataset_size(dataset),
+        .world_size = options->group ? yk_group_size(options->group) : 1,
+        .rank = options->group ? yk_group_rank(options->group) : 0,
+        .shuffle = options->shuffle,
+        .drop_last = options->drop_last,
+        .seed = options->seed,
+        .exact = options->exact,
+    };
+    loader->count = yk_sampler_count(&loader->sampler);
+    int64_t size = options->batch_size;
+    loader->batches = options->drop_last ? loader->count / size : (loader->count + size - 1) / size;
+    loader->indices_epoch = -1;
+    pthread_mutex_init(&loader->mutex, NULL);
+    pthread_cond_init(&loader->space, NULL);
+    pthread_cond_init(&loader->ready, NULL);
+}
+
+yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
+                           const yk_loader_options *options)
+{
+    YK_TRY(check_options(options));
+    yk_loader *self = yki_calloc(1, sizeof *self);
+    if (!self)
+        return yki_error_memory(sizeof *self, "a loader");
+    set_up(self, dataset, options);
+    yk_status status = yki_sampler_validate(&self->sampler);
+    if (status == YK_OK)
+        status = yki_transform_prepare(&self->plan, &options->transform);
+    if (status == YK_OK)
+        status = allocate(self);
+    if (status == YK_OK)
+        status = start_workers(self);
+    if (status == YK_OK)
+        *loader = self;
+    else
+        yk_loader_destroy(self);
+    return status;
+}
+
+void yk_loader_destroy(yk_loader *loader)
+{
+    if (!loader)
+        return;
+    pthread_mutex_lock(&loader->mutex);
+    loader->stopping = true;
+    pthread_cond_broadcast(&loader->space);
+    pthread_mutex_unlock(&loader->mutex);
+    for (int i = 0; i < loader->started; i++)
+        pthread_join(loader->threads[i], NULL);
+    pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->space);
+    pthread_mutex_destroy(&loader->mutex);
+    yki_unmap(loader->memory, loader->memory_bytes);
+    free(loader->slots);
+    free(loader->threads);
+    free(loader->permutation);
+    free(loader->indices);
+    free(loader);
+}
+
+/* ---- the consumer ------------------------------------------------------------------------------
+ */
+
+/* Gives the slot in the consumer's hands back to the workers; the mutex is held. */
+static void release(yk_loader *loader)
+{
+    if (loader->holding) {
+        loader->taken++;
+        pthread_cond_signal(&loader->space);
+    }
+    loader->holding = false;
+}
+
+/* Waits for the consumer's next batch and takes it; the mutex is held. */
+static const yk_batch *take(yk_loader *loader)
+{
+    slot *next = &loader->slots[loader->taken % loader->slot_count];
+    while (loader->claimed <= loader->taken || !next->ready)
+        pthread_cond_wait(&loader->ready, &loader->mutex);
+    if (next->status != YK_OK) {
+        loader->status = yki_error_set_line(next->status, next->error);
+        return NULL;
+    }
+    loader->holding = true;
+    loader->batch++;
+    return &next->batch;
+}
+
+const yk_batch *yk_loader_next(yk_loader *loader)
+{
+    const yk_batch *batch = NULL;
+    double start = yki_now();
+    pthread_mutex_lock(&loader->mutex);
+    release(loader);
+    if (loader->ended) {
+        loader->epoch++;
+        loader->batch = 0;
+        loader->ended = false;
+    }
+    if (loader->batch == loader->batches)
+        loader->ended = true;
+    else if (loader->status == YK_OK)
+        batch = take(loader);
+    pthread_mutex_unlock(&loader->mutex);
+    loader->wait_s = yki_now() - start;
+    return batch;
+}
+
+yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
+{
+    if (epoch < 0 || batch < 0 || batch > loader->batches)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "loader: cannot go to batch %lld of epoch %lld: an epoch has %lld",
+                         (long long)batch, (long long)epoch, (long long)loader->batches);
+    pthread_mutex_lock(&loader->mutex);
+    loader->paused = true;
+    while (loader->busy) /* each finishes the one batch in its hands */
+        pthread_cond_wait(&loader->ready, &loader->mutex);
+    loader->claimed = loader->taken = 0;
+    loader->holding = loader->ended = false;
+    loader->status = YK_OK;
+    loader->epoch = epoch;
+    loader->batch = batch;
+    bool at_end = batch == loader->batches;
+    loader->claim_epoch = at_end ? epoch + 1 : epoch;
+    loader->claim_batch = at_end ? 0 : batch;
+    loader->paused = false;
+    pthread_cond_broadcast(&loader->space);
+    pthread_mutex_unlock(&loader->mutex);
+    return YK_OK;
+}
+
+yk_status yk_loader_status(const yk_loader *loader)
+{
+    return loader->status;
+}
+
+int64_t yk_loader_batches(const yk_loader *loader)
+{
+    return loader->batches;
+}
+
+int64_t yk_loader_epoch(const yk_loader *loader)
+{
+    return loader->epoch;
+}
+
+double yk_loader_wait_s(const yk_loader *loader)
+{
+    return loader->wait_s;
+}
