@@ -1,0 +1,87 @@
+/*
+ * The launcher's one poll: whatever comes first, output, a death, a signal or a deadline. Nothing
+ * in it blocks.
+ */
+#include "launch_job.h"
+
+static bool sink_is_full(const yki_sink *sink)
+{
+    return sink->pending.size > YKI_SINK_MAX;
+}
+
+/* Slots of job->polled: lifeline, signals, two sinks, then out and err of each rank. */
+enum { LIFELINE, SIGNALS, SINK_OUT, SINK_ERR, STREAMS };
+
+size_t yki_job_slots(int ranks)
+{
+    return STREAMS + 2 * (size_t)ranks;
+}
+
+static yki_stream *stream_at(const yki_job *job, int slot)
+{
+    yki_member *owner = &job->members[(slot - STREAMS) / 2];
+    return (slot - STREAMS) % 2 ? &owner->err : &owner->out;
+}
+
+/* Fills the slots; returns how many of them are streams that are still open. */
+static int fill_slots(yki_job *job)
+{
+    int open = 0;
+    job->polled[LIFELINE] = (struct pollfd){.fd = job->lifeline, .events = POLLIN};
+    job->polled[SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+    job->polled[SINK_OUT] =
+        (struct pollfd){.fd = job->out.pending.size ? job->out.fd : -1, .events = POLLOUT};
+    job->polled[SINK_ERR] =
+        (struct pollfd){.fd = job->err.pending.size ? job->err.fd : -1, .events = POLLOUT};
+    for (int slot = STREAMS; slot < STREAMS + 2 * job->started; slot++) {
+        const yki_stream *stream = stream_at(job, slot);
+        open += stream->fd >= 0;
+        job->polled[slot] =
+            (struct pollfd){.fd = sink_is_full(stream->sink) ? -1 : stream->fd, .events = POLLIN};
+    }
+    return open;
+}
+
+static int milliseconds_left(const yki_job *job)
+{
+    double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
+    double left = next - yki_launch_now();
+    return left > 3600 ? -1 : left > 0 ? (int)(left * 1000) + 1 : 0;
+}
+
+/* Waits once and serves what has come. False when the guard is gone. */
+static bool serve(yki_job *job)
+{
+    int slots = STREAMS + 2 * job->started;
+    if (poll(job->polled, (nfds_t)slots, milliseconds_left(job)) < 0)
+        return true; /* EINTR: look again */
+    if (job->polled[LIFELINE].revents)
+        return false;
+    if (job->polled[SIGNALS].revents)
+        yki_job_handle_signals(job);
+    if (job->polled[SINK_OUT].revents)
+        yki_sink_flush(&job->out);
+    if (job->polled[SINK_ERR].revents)
+        yki_sink_flush(&job->err);
+    for (int slot = STREAMS; slot < slots; slot++)
+        if (job->polled[slot].revents)
+            yki_stream_read(stream_at(job, slot));
+    yki_job_keep_deadlines(job);
+    return true;
+}
+
+bool yki_job_serve(yki_job *job)
+{
+    while (job->running > 0) {
+        fill_slots(job);
+        if (!serve(job))
+            return false;
+    }
+    job->term_at = job->kill_at = YKI_NEVER;
+    if (!yki_tree_kill(YKI_TREE_KILL_S))
+        yki_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
+    while (fill_slots(job) > 0 && job->kill_at == YKI_NEVER)
+        if (!serve(job))
+            return false;
+    return true;
+}
