@@ -51,9 +51,14 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
-/* Hyperparameters by torch.optim's names, for checkpoints; false past the last. */
+/*
+ * Hyperparameters, for checkpoints: "lr" first, then torch.optim's names ("betas" is "beta1" and
+ * "beta2"; "nesterov" is 0 or 1). The first is false past the last one; setting refuses an unknown
+ * name and a value that creating the optimizer would refuse.
+ */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
+yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,0 +1,262 @@
+/*
+ * Optimizers against sequences worked out by hand from the formulas of torch.optim, in f64 to the
+ * last digits and in f32; the options; and that large and tiny parameters are all reached.
+ */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A model whose parameters are a weight (out, in) and a bias (out). */
+static yk_model *make_model(yk_dtype dtype, int64_t in, int64_t out)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", dtype, 2, (int64_t[]){YK_BATCH, in});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc", out), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref"}));
+    return model;
+}
+
+static void put(yk_tensor tensor, int64_t index, double value)
+{
+    if (tensor.dtype == YK_F64)
+        ((double *)tensor.data)[index] = value;
+    else
+        ((float *)tensor.data)[index] = (float)value;
+}
+
+static double get(yk_tensor tensor, int64_t index)
+{
+    return tensor.dtype == YK_F64 ? ((double *)tensor.data)[index]
+                                  : (double)((float *)tensor.data)[index];
+}
+
+/* The rule to follow, one number at a time: state holds what the optimizer keeps. */
+typedef double (*scalar_rule)(double value, double grad, double state[2], int step);
+
+/* 20 steps on parameters of 3 x 2 and 2 elements, gradients that change sign and size. */
+static void assert_follows(yk_dtype dtype, yk_model *model, yk_optimizer *optimizer,
+                           scalar_rule rule)
+{
+    double value[2][6], state[2][6][2] = {0};
+    const int64_t counts[2] = {6, 2};
+    for (size_t p = 0; p < 2; p++)
+        for (int64_t i = 0; i < counts[p]; i++) {
+            value[p][i] = 0.5 * (double)(i + 1) * (i % 2 ? -1 : 1);
+            put(yk_model_parameter(model, p).value, i, value[p][i]);
+        }
+    double tolerance = dtype == YK_F64 ? 1e-14 : 1e-6;
+    for (int step = 1; step <= 20; step++) {
+        for (size_t p = 0; p < 2; p++)
+            for (int64_t i = 0; i < counts[p]; i++) {
+                double grad = sin(step * 1.3 + (double)i + (double)p * 10) * 0.3;
+                put(yk_model_parameter(model, p).grad, i, grad);
+                if (dtype == YK_F32)
+                    grad = (double)(float)grad;
+                value[p][i] = rule(value[p][i], grad, state[p][i], step);
+            }
+        assert_ok(yk_optimizer_step(optimizer));
+        for (size_t p = 0; p < 2; p++)
+            for (int64_t i = 0; i < counts[p]; i++) {
+                double found = get(yk_model_parameter(model, p).value, i);
+                if (!(fabs(found - value[p][i]) <= tolerance * (1 + fabs(value[p][i]))))
+                    fail_msg("step %d, parameter %zu, element %d: %.17g is not %.17g", step, p,
+                             (int)i, found, value[p][i]);
+            }
+    }
+    assert_int_equal(yk_optimizer_steps(optimizer), 20);
+}
+
+static void check_sgd(const yk_sgd_options *options, scalar_rule rule)
+{
+    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+        yk_model *model = make_model(dtype, 3, 2);
+        yk_optimizer *optimizer;
+        assert_ok(yk_sgd_create(&optimizer, model, options));
+        assert_follows(dtype, model, optimizer, rule);
+        yk_optimizer_destroy(optimizer);
+        yk_model_destroy(model);
+    }
+}
+
+static void check_adam(const yk_adam_options *options, scalar_rule rule)
+{
+    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+        yk_model *model = make_model(dtype, 3, 2);
+        yk_optimizer *optimizer;
+        assert_ok(yk_adam_create(&optimizer, model, options));
+        assert_follows(dtype, model, optimizer, rule);
+        yk_optimizer_destroy(optimizer);
+        yk_model_destroy(model);
+    }
+}
+
+static double plain(double value, double grad, double state[2], int step)
+{
+    (void)state, (void)step;
+    return value - 0.1 * (grad + 0.01 * value);
+}
+
+YK_TEST(sgd_plain)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .weight_decay = 0.01}, plain);
+}
+
+static double with_momentum(double value, double grad, double state[2], int step)
+{
+    (void)step;
+    state[0] = 0.9 * state[0] + grad + 5e-4 * value;
+    return value - 0.1 * state[0];
+}
+
+YK_TEST(sgd_momentum_and_weight_decay)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4}, with_momentum);
+}
+
+static double with_dampening(double value, double grad, double state[2], int step)
+{
+    state[0] = step == 1 ? grad : 0.8 * state[0] + 0.5 * grad;
+    return value - 0.05 * state[0];
+}
+
+YK_TEST(sgd_first_step_is_not_dampened)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.05, .momentum = 0.8, .dampening = 0.5}, with_dampening);
+}
+
+static double with_nesterov(double value, double grad, double state[2], int step)
+{
+    (void)step;
+    double g = grad + 0.01 * value;
+    state[0] = 0.9 * state[0] + g;
+    return value - 0.1 * (g + 0.9 * state[0]);
+}
+
+YK_TEST(sgd_nesterov)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
+              with_nesterov);
+}
+
+static double adam_step(double value, double grad, double state[2], int step, double lr)
+{
+    state[0] = 0.9 * state[0] + 0.1 * grad;
+    state[1] = 0.999 * state[1] + 0.001 * grad * grad;
+    double root = sqrt(state[1]) / sqrt(1 - pow(0.999, step)) + 1e-8;
+    return value - lr / (1 - pow(0.9, step)) * state[0] / root;
+}
+
+static double with_adam(double value, double grad, double state[2], int step)
+{
+    return adam_step(value, grad + 0.02 * value, state, step, 1e-3);
+}
+
+static double with_adamw(double value, double grad, double state[2], int step)
+{
+    return adam_step(value * (1 - 0.003 * 0.01), grad, state, step, 0.003);
+}
+
+YK_TEST(adam_adds_the_decay_to_the_gradient)
+{
+    check_adam(&(yk_adam_options){.weight_decay = 0.02}, with_adam);
+}
+
+YK_TEST(adamw_shrinks_the_weights)
+{
+    check_adam(&(yk_adam_options){.lr = 0.003, .weight_decay = 0.01, .decoupled = true},
+               with_adamw);
+}
+
+/* More elements than a chunk, and a number that no vector width divides. */
+YK_TEST(every_element_is_updated_once)
+{
+    yk_model *model = make_model(YK_F32, 20011, 3);
+    yk_optimizer *optimizer;
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1, .momentum = 0.5}));
+    for (size_t p = 0; p < 2; p++) {
+        yk_parameter_view view = yk_model_parameter(model, p);
+        for (int64_t i = 0; i < yk_tensor_count(&view.value); i++) {
+            put(view.value, i, 0);
+            put(view.grad, i, (double)i);
+        }
+    }
+    assert_ok(yk_optimizer_step(optimizer));
+    for (size_t p = 0; p < 2; p++) {
+        yk_parameter_view view = yk_model_parameter(model, p);
+        for (int64_t i = 0; i < yk_tensor_count(&view.value); i++)
+            if (get(view.value, i) != -(double)i)
+                fail_msg("parameter %zu, element %d: %g", p, (int)i, get(view.value, i));
+    }
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+YK_TEST(state_and_hyperparameters_have_torchs_names)
+{
+    yk_model *model = make_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    const char *name;
+    yk_tensor tensor;
+    double value;
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_string_equal(yk_optimizer_name(optimizer), "sgd");
+    assert_true(yk_optimizer_state(optimizer, 1, 0, &name, &tensor));
+    assert_string_equal(name, "momentum_buffer");
+    assert_int_equal(yk_tensor_count(&tensor), 2);
+    assert_false(yk_optimizer_state(optimizer, 1, 1, &name, &tensor));
+    assert_false(yk_optimizer_state(optimizer, 2, 0, &name, &tensor));
+    static const char *const names[] = {"lr", "momentum", "dampening", "weight_decay", "nesterov"};
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(yk_optimizer_hyperparameter(optimizer, i, &name, &value));
+        assert_string_equal(name, names[i]);
+    }
+    assert_false(yk_optimizer_hyperparameter(optimizer, 5, &name, &value));
+    assert_ok(yk_optimizer_set_hyperparameter(optimizer, "lr", 0.25));
+    assert_true(yk_optimizer_lr(optimizer) == 0.25);
+    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.25));
+    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "momentum", 0));
+    yk_optimizer_destroy(optimizer);
+
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_false(yk_optimizer_state(optimizer, 0, 0, &name, &tensor));
+    yk_optimizer_destroy(optimizer);
+
+    assert_ok(yk_adam_create(&optimizer, model, &(yk_adam_options){.decoupled = true}));
+    assert_string_equal(yk_optimizer_name(optimizer), "adamw");
+    assert_true(yk_optimizer_lr(optimizer) == 1e-3);
+    assert_true(yk_optimizer_state(optimizer, 0, 1, &name, &tensor));
+    assert_string_equal(name, "exp_avg_sq");
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+static void assert_refused(yk_model *model, const yk_sgd_options *options, const char *word)
+{
+    yk_optimizer *optimizer;
+    assert_status(YK_INVALID_ARGUMENT, yk_sgd_create(&optimizer, model, options));
+    assert_null(optimizer);
+    assert_contains(yk_last_error(), word);
+}
+
+YK_TEST(wrong_options_are_named)
+{
+    yk_model *model = make_model(YK_F32, 3, 2);
+    assert_refused(model, NULL, "lr");
+    assert_refused(model, &(yk_sgd_options){.lr = -1}, "lr");
+    assert_refused(model, &(yk_sgd_options){.lr = NAN}, "lr");
+    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .momentum = -0.1}, "momentum");
+    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .weight_decay = INFINITY}, "weight_decay");
+    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .nesterov = true}, "nesterov");
+    assert_refused(
+        model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true},
+        "dampening");
+    yk_optimizer *optimizer;
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_adam_create(&optimizer, model, &(yk_adam_options){.beta2 = 1}));
+    assert_contains(yk_last_error(), "beta2 must be at least 0 and below 1, not 1");
+    yk_optimizer_destroy(NULL);
+    yk_model_destroy(model);
+}
