@@ -106,7 +106,8 @@ yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_k
     if (!made)
         return yki_error_memory(sizeof *made, "a kernel of the ref device");
     made->desc = *desc;
-    made->attrs = *desc->attrs;
+    if (desc->attrs) /* a reorder of the planner's own has none */
+        made->attrs = *desc->attrs;
     made->desc.attrs = NULL; /* the caller's; ours is the copy */
     *kernel = &made->base;
     return YK_OK;

@@ -1,0 +1,68 @@
+/*
+ * The machine behind the conformance suite. A case describes one operator on one shape; the machine
+ * builds it with the library's own shape and gradient rules, and runs the forward node and every
+ * node of its gradient, one by one, on a device and on ref.
+ *
+ * Each node gets the same operands on both sides, rounded to the dtype under test, so that what
+ * differs is one kernel's own error. ref computes in f64; the operators' gradients are themselves
+ * held against central differences.
+ *
+ * Checked besides the values: outputs are written whole (they start as NaN), zero padding of
+ * blocked outputs stays zero, inputs stay as they were, kernels that may run in place give the same
+ * there, running statistics move as ref's do.
+ */
+#ifndef YK_CONFORMANCE_H
+#define YK_CONFORMANCE_H
+
+#include "device/device.h"
+
+/* One row of a table. Every family reads the fields that concern it. */
+typedef struct conformance_case {
+    int64_t x[YK_MAX_DIMS]; /* dims of the first input, 0-terminated */
+    int64_t filters;        /* conv2d's and linear's outputs */
+    int64_t kernel[2];      /* rows, columns; 0 columns: square */
+    int64_t stride, padding, dilation, groups;
+    bool bias;
+    double alpha, p, smoothing;
+    bool sum;                    /* cross_entropy: reduction */
+    bool relu, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
+    bool evaluation;             /* default: training */
+    bool ties;                   /* inputs are multiples of 1/2; not differentiable */
+    double floor;                /* added to the norm that errors are relative to */
+} conformance_case;
+
+typedef struct conformance_family {
+    /* Appends one node for the case, its float operands in dtype, and returns its output 0. */
+    yk_value *(*build)(yk_graph *graph, const conformance_case *c, yk_dtype dtype);
+    const conformance_case *cases;
+    size_t count;
+} conformance_family;
+
+/* dtype BF16: activations in bf16, parameters and statistics in f32. */
+typedef struct conformance_setting {
+    const char *device;
+    yk_dtype dtype;
+    bool winograd;
+    double tolerance; /* of the relative L2 error of each output */
+} conformance_setting;
+
+/* Every gradient of every case against central differences, in f64 on ref. */
+void conformance_gradients(const conformance_family *family);
+/* Every node of every case on the device against ref in f64. */
+void conformance_device(const conformance_family *family, const conformance_setting *setting);
+
+/* ---- for builders: operands --------------------------------------------------------------- */
+
+/* The case's first input, named "x". */
+yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype);
+yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
+                                const int64_t *dims);
+
+/* ---- for tests of layouts ------------------------------------------------------------------- */
+
+/* Where element i (row-major) of the operand lies in memory. */
+int64_t conformance_place(const yki_device *device, const yki_operand *operand, int64_t i);
+/* Fails unless the padding channels of a blocked operand are zeros. */
+void conformance_padding(const yki_device *device, const yki_operand *operand, const void *memory);
+
+#endif

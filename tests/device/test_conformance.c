@@ -1,0 +1,397 @@
+/* Every operator on every device: the tables of cases, and one test a family and device. */
+#include <string.h>
+
+#include <yoke/system.h>
+
+#include "conformance.h"
+#include "harness.h"
+
+#define FAMILY(name, builder)                                                                      \
+    static const conformance_family name = {builder, name##_cases,                                 \
+                                            sizeof name##_cases / sizeof *name##_cases}
+
+static const conformance_setting ref_f32 = {.device = "ref", .dtype = YK_F32, .tolerance = 1e-6};
+static const conformance_setting cpu_f32 = {.device = "cpu", .dtype = YK_F32, .tolerance = 1e-5};
+static const conformance_setting cpu_winograd = {
+    .device = "cpu", .dtype = YK_F32, .tolerance = 1e-3, .winograd = true};
+static const conformance_setting cpu_bf16 = {.device = "cpu", .dtype = YK_BF16, .tolerance = 1e-2};
+
+static void on_ref(const conformance_family *family)
+{
+    conformance_gradients(family);
+    conformance_device(family, &ref_f32);
+}
+
+static void on_cpu(const conformance_family *family)
+{
+    conformance_device(family, &cpu_f32);
+}
+
+static void on_cpu_in_bf16(const conformance_family *family)
+{
+    if (!yk_cpu_has_bf16())
+        skip_because("this processor has no bf16 arithmetic");
+    conformance_device(family, &cpu_bf16);
+}
+
+/* ---- conv2d -----------------------------------------------------------------------------------
+ */
+
+static const conformance_case conv2d_cases[] = {
+    {.x = {1, 3, 8, 8}, .filters = 5, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 3, 9, 7}, .filters = 16, .kernel = {3}, .padding = 1},
+    {.x = {2, 16, 6, 6}, .filters = 16, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 17, 5, 8}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {3, 24, 6, 5}, .filters = 17, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 40, 4, 4}, .filters = 8, .kernel = {1}, .bias = true},
+    {.x = {2, 16, 7, 7}, .filters = 40, .kernel = {1}, .stride = 2},
+    {.x = {2, 5, 9, 9}, .filters = 17, .kernel = {1}, .stride = 3, .bias = true},
+    {.x = {2, 32, 7, 6}, .filters = 16, .kernel = {2}, .stride = 3}, /* stride beyond kernel */
+    {.x = {1, 16, 1, 1}, .filters = 32, .kernel = {1}},
+    {.x = {1, 40, 1, 1}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 3, 17, 13}, .filters = 16, .kernel = {7}, .stride = 2, .padding = 3},
+    {.x = {2, 16, 9, 8}, .filters = 16, .kernel = {3}, .padding = 2, .dilation = 2, .bias = true},
+    {.x = {2, 24, 11, 9}, .filters = 40, .kernel = {3}, .stride = 2, .padding = 3, .dilation = 3},
+    {.x = {2, 32, 6, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 2, .bias = true},
+    {.x = {2, 24, 5, 6}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 8},
+    {.x = {2, 16, 6, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 16, .bias = true},
+    {.x = {2, 17, 6, 5}, .filters = 34, .kernel = {3}, .padding = 1, .groups = 17},
+    {.x = {2, 6, 6, 5}, .filters = 9, .kernel = {3}, .padding = 1, .groups = 3, .bias = true},
+    {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
+    {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
+    {.x = {1, 64, 14, 10}, .filters = 48, .kernel = {5}, .stride = 2, .padding = 2},
+};
+
+/* What Winograd takes: 3x3, stride 1, and enough samples and channels. */
+static const conformance_case winograd_cases[] = {
+    {.x = {16, 16, 12, 12}, .filters = 32, .kernel = {3}, .padding = 1},
+    {.x = {17, 32, 8, 7}, .filters = 32, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {18, 40, 9, 7}, .filters = 24, .kernel = {3}, .padding = 1},
+    {.x = {32, 64, 4, 4}, .filters = 64, .kernel = {3}, .padding = 1},
+};
+
+static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t groups = c->groups ? c->groups : 1;
+    int64_t columns = c->kernel[1] ? c->kernel[1] : c->kernel[0];
+    int64_t dims[] = {c->filters, c->x[1] / groups, c->kernel[0], columns};
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
+    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
+    return yk_conv2d(x, weight, bias,
+                     &(yk_conv2d_options){c->stride, c->padding, c->dilation, c->groups});
+}
+
+FAMILY(conv2d, build_conv2d);
+FAMILY(winograd, build_conv2d);
+
+YK_TEST(ref_conv2d)
+{
+    on_ref(&conv2d);
+}
+
+YK_TEST(cpu_conv2d)
+{
+    on_cpu(&conv2d);
+}
+
+YK_TEST(cpu_conv2d_winograd)
+{
+    conformance_device(&winograd, &cpu_winograd);
+    conformance_device(&conv2d, &cpu_winograd);
+}
+
+/* The same shapes with the switch off: to the accuracy of direct convolution. */
+YK_TEST(cpu_conv2d_without_winograd)
+{
+    on_cpu(&winograd);
+}
+
+YK_TEST(cpu_conv2d_bf16)
+{
+    on_cpu_in_bf16(&conv2d);
+    on_cpu_in_bf16(&winograd);
+}
+
+/* ---- linear, flatten --------------------------------------------------------------------------
+ */
+
+static const conformance_case linear_cases[] = {
+    {.x = {1, 1}, .filters = 1},
+    {.x = {1, 17}, .filters = 10, .bias = true},
+    {.x = {5, 64}, .filters = 10, .bias = true},
+    {.x = {7, 40}, .filters = 24},
+    {.x = {33, 512}, .filters = 100, .bias = true},
+};
+
+static yk_value *build_linear(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t dims[] = {c->filters, c->x[1]};
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *weight = conformance_parameter(graph, "weight", dtype, 2, dims);
+    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
+    return yk_linear(x, weight, bias);
+}
+
+static const conformance_case flatten_cases[] = {
+    {.x = {1, 1, 1, 1}},  {.x = {2, 3, 4, 5}},  {.x = {2, 16, 1, 1}}, {.x = {3, 17, 1, 1}},
+    {.x = {2, 40, 3, 2}}, {.x = {1, 24, 4, 4}}, {.x = {2, 64, 2, 3}}, {.x = {3, 7}},
+};
+
+static yk_value *build_flatten(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_flatten(conformance_x(graph, c, dtype));
+}
+
+FAMILY(linear, build_linear);
+FAMILY(flatten, build_flatten);
+
+YK_TEST(ref_linear)
+{
+    on_ref(&linear);
+    on_ref(&flatten);
+}
+
+YK_TEST(cpu_linear)
+{
+    on_cpu(&linear);
+    on_cpu(&flatten);
+}
+
+YK_TEST(cpu_linear_bf16)
+{
+    on_cpu_in_bf16(&linear);
+    on_cpu_in_bf16(&flatten);
+}
+
+/* ---- batch_norm: every fusion, in training and in evaluation ----------------------------------
+ */
+
+/* The forms a shape is tried in; floor: two values a channel have a gradient of nearly nothing. */
+#define NORM_FORMS(...)                                                                            \
+    {.x = __VA_ARGS__, .floor = 1}, {.x = __VA_ARGS__, .floor = 1, .relu = true},                  \
+        {.x = __VA_ARGS__, .floor = 1, .relu = true, .y = true, .dy2 = true},                      \
+        {.x = __VA_ARGS__, .floor = 1, .relu = true, .residual = true},                            \
+        {.x = __VA_ARGS__, .floor = 1, .relu = true, .residual = true, .dy2 = true},               \
+        {.x = __VA_ARGS__, .floor = 1, .residual = true, .dy2 = true},                             \
+        {.x = __VA_ARGS__, .floor = 1, .dy2 = true},                                               \
+        {.x = __VA_ARGS__, .floor = 1, .evaluation = true},                                        \
+        {.x = __VA_ARGS__, .floor = 1, .evaluation = true, .relu = true, .dy2 = true},             \
+    {                                                                                              \
+        .x = __VA_ARGS__, .floor = 1, .evaluation = true, .relu = true, .residual = true           \
+    }
+
+static const conformance_case batch_norm_cases[] = {
+    NORM_FORMS({2, 3, 4, 5}),  NORM_FORMS({2, 16, 1, 1}), NORM_FORMS({1, 17, 5, 3}),
+    NORM_FORMS({3, 24, 4, 4}), NORM_FORMS({4, 40, 3, 7}), NORM_FORMS({2, 64, 8, 8}),
+    NORM_FORMS({6, 5}),        NORM_FORMS({5, 40}),
+};
+
+static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    static const int64_t scalar[1];
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = c->relu};
+    const int64_t *channels = &c->x[1];
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    yk_value *in[] = {
+        x,
+        conformance_parameter(graph, "weight", dtype, 1, channels),
+        conformance_parameter(graph, "bias", dtype, 1, channels),
+        yk_buffer(graph, "running_mean", dtype, 1, channels, YK_INIT_ZEROS),
+        yk_buffer(graph, "running_var", dtype, 1, channels, YK_INIT_ONES),
+        yk_buffer(graph, "num_batches_tracked", YK_I64, 0, scalar, YK_INIT_ZEROS),
+        c->residual ? yk_input(graph, "residual", dtype, shape.ndim, shape.dims) : NULL,
+    };
+    return yki_emit(graph, &yki_op_batch_norm, &attrs, 7, in);
+}
+
+FAMILY(batch_norm, build_batch_norm);
+
+YK_TEST(ref_batch_norm)
+{
+    on_ref(&batch_norm);
+}
+
+YK_TEST(cpu_batch_norm)
+{
+    on_cpu(&batch_norm);
+}
+
+YK_TEST(cpu_batch_norm_bf16)
+{
+    on_cpu_in_bf16(&batch_norm);
+}
+
+/* ---- pooling ----------------------------------------------------------------------------------
+ */
+
+static const conformance_case pool_cases[] = {
+    {.x = {2, 3, 6, 6}, .kernel = {2}, .stride = 2},
+    {.x = {2, 16, 7, 5}, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 17, 7, 5}, .kernel = {3}, .stride = 2, .padding = 1, .ties = true},
+    {.x = {1, 24, 8, 8}, .kernel = {3}, .stride = 3},
+    {.x = {2, 40, 5, 6}, .kernel = {3}, .stride = 1, .padding = 1},
+    {.x = {2, 40, 5, 6}, .kernel = {3}, .stride = 1, .padding = 1, .ties = true},
+    {.x = {3, 16, 9, 7}, .kernel = {2}, .stride = 4}, /* stride beyond kernel */
+    {.x = {1, 32, 1, 1}, .kernel = {1}, .stride = 1},
+    {.x = {2, 5, 4, 4}, .kernel = {2}, .stride = 1, .padding = 1},
+    {.x = {2, 64, 14, 12}, .kernel = {3}, .stride = 2, .padding = 1},
+};
+
+static const conformance_case global_cases[] = {
+    {.x = {1, 1, 1, 1}},  {.x = {2, 3, 4, 5}},  {.x = {2, 16, 4, 4}},
+    {.x = {1, 17, 3, 5}}, {.x = {3, 40, 1, 1}}, {.x = {2, 64, 7, 7}},
+};
+
+static yk_value *build_max_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_max_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+}
+
+static yk_value *build_avg_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_avg_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+}
+
+static yk_value *build_global(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_global_avg_pool2d(conformance_x(graph, c, dtype));
+}
+
+static const conformance_family max_pool2d = {build_max_pool2d, pool_cases,
+                                              sizeof pool_cases / sizeof *pool_cases};
+static const conformance_family avg_pool2d = {build_avg_pool2d, pool_cases,
+                                              sizeof pool_cases / sizeof *pool_cases};
+FAMILY(global, build_global);
+
+YK_TEST(ref_pool)
+{
+    on_ref(&max_pool2d);
+    on_ref(&avg_pool2d);
+    on_ref(&global);
+}
+
+YK_TEST(cpu_max_pool2d)
+{
+    on_cpu(&max_pool2d);
+}
+
+YK_TEST(cpu_max_pool2d_bf16)
+{
+    on_cpu_in_bf16(&max_pool2d);
+}
+
+YK_TEST(cpu_avg_pool2d)
+{
+    on_cpu(&avg_pool2d);
+    on_cpu(&global);
+}
+
+YK_TEST(cpu_avg_pool2d_bf16)
+{
+    on_cpu_in_bf16(&avg_pool2d);
+    on_cpu_in_bf16(&global);
+}
+
+/* ---- element by element -----------------------------------------------------------------------
+ */
+
+static const conformance_case element_cases[] = {
+    {.x = {1, 1}, .alpha = 0.5, .p = 0.5},
+    {.x = {3, 17}, .alpha = -2, .p = 0.1},
+    {.x = {2, 3, 5, 4}, .alpha = 1.5, .p = 0.3},
+    {.x = {2, 16, 3, 3}, .alpha = 0.125, .p = 0.5},
+    {.x = {1, 24, 1, 1}, .alpha = 3, .p = 0.9},
+    {.x = {2, 40, 5, 7}, .alpha = -1, .p = 0.2},
+    {.x = {2, 40, 5, 7}, .alpha = 1, .p = 0.2, .evaluation = true},
+    {.x = {4, 64, 6, 6}, .alpha = 1.0 / 9, .p = 0},
+};
+
+static yk_value *build_relu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_relu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_gelu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_gelu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    return yk_add(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
+static yk_value *build_scale(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_scale(conformance_x(graph, c, dtype), c->alpha);
+}
+
+static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_dropout(conformance_x(graph, c, dtype), c->p);
+}
+
+enum { ELEMENT_CASES = sizeof element_cases / sizeof *element_cases };
+static const conformance_family elementwise[] = {
+    {build_relu, element_cases, ELEMENT_CASES},    {build_gelu, element_cases, ELEMENT_CASES},
+    {build_add, element_cases, ELEMENT_CASES},     {build_scale, element_cases, ELEMENT_CASES},
+    {build_dropout, element_cases, ELEMENT_CASES},
+};
+enum { ELEMENTWISE = sizeof elementwise / sizeof *elementwise };
+
+YK_TEST(ref_elementwise)
+{
+    for (int i = 0; i < ELEMENTWISE; i++)
+        on_ref(&elementwise[i]);
+}
+
+YK_TEST(cpu_elementwise)
+{
+    for (int i = 0; i < ELEMENTWISE; i++)
+        on_cpu(&elementwise[i]);
+}
+
+YK_TEST(cpu_elementwise_bf16)
+{
+    for (int i = 0; i < ELEMENTWISE; i++)
+        on_cpu_in_bf16(&elementwise[i]);
+}
+
+/* ---- cross_entropy: never in 16 bit -----------------------------------------------------------
+ */
+
+static const conformance_case cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {3, 10}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {4, 100}, .sum = true, .smoothing = 0.2},
+    {.x = {130, 10}, .smoothing = 1},
+};
+
+static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, c->x);
+    return yk_cross_entropy(logits, labels,
+                            &(yk_cross_entropy_options){
+                                .label_smoothing = c->smoothing,
+                                .reduction = c->sum ? YK_SUM_LOSS : YK_MEAN,
+                            });
+}
+
+FAMILY(cross_entropy, build_cross_entropy);
+
+YK_TEST(ref_cross_entropy)
+{
+    on_ref(&cross_entropy);
+}
+
+YK_TEST(cpu_cross_entropy)
+{
+    on_cpu(&cross_entropy);
+}
