@@ -1,0 +1,94 @@
+/*
+ * scripts/check-layers passes on this tree and fails on each kind of violation: every case plants
+ * one in a small tree of its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "harness.h"
+
+static char output[8192];
+
+static int check(const char *root)
+{
+    return yk_test_command(output, sizeof output, "'%s/scripts/check-layers' '%s'",
+                           getenv("YOKE_SOURCE"), root);
+}
+
+/* A tree of one file, PATH, with this one include. */
+static int check_planted(const char *path, const char *include)
+{
+    const char *root = yk_test_directory();
+    char made[64];
+    assert_int_equal(yk_test_command(made, sizeof made,
+                                     "cd '%s' && rm -rf include src cli examples && "
+                                     "mkdir -p \"$(dirname %s)\" && echo '#include %s' > %s",
+                                     root, path, include, path),
+                     0);
+    return check(root);
+}
+
+static void refused(const char *path, const char *include, const char *why)
+{
+    if (check_planted(path, include) == 0)
+        fail_msg("%s may include %s", path, include);
+    assert_contains(output, path);
+    assert_contains(output, why);
+}
+
+static void accepted(const char *path, const char *include)
+{
+    if (check_planted(path, include) != 0)
+        fail_msg("%s may not include %s: %s", path, include, output);
+}
+
+YK_TEST(layers_hold)
+{
+    if (check(getenv("YOKE_SOURCE")) != 0)
+        fail_msg("%s", output);
+}
+
+YK_TEST(layers_refuse_upward_includes)
+{
+    refused("src/base/a.c", "\"tensor/init.h\"", "base must not know tensor");
+    refused("src/graph/a.c", "\"ddp/bucket.h\"", "graph must not know ddp");
+    refused("src/io/a.h", "\"data/cifar.h\"", "io must not know data");
+    accepted("src/ddp/a.c", "\"graph/model.h\"");
+    accepted("src/ddp/a.c", "\"ddp/bucket.h\"");
+    accepted("src/ddp/a.c", "<yoke/ddp.h>");
+}
+
+YK_TEST(layers_refuse_private_folders)
+{
+    refused("src/graph/a.c", "\"device/cpu/cpu.h\"", "private to src/device");
+    accepted("src/device/a.c", "\"device/cpu/cpu.h\"");
+}
+
+YK_TEST(layers_refuse_vendor_headers_elsewhere)
+{
+    refused("src/graph/a.c", "<oneapi/dnnl/dnnl.h>", "belongs to src/device/cpu");
+    refused("src/device/ref/a.c", "<dnnl.h>", "belongs to src/device/cpu");
+    refused("src/data/a.c", "<zip.h>", "belongs to src/io");
+    refused("src/dist/a.c", "<cjson/cJSON.h>", "belongs to src/io report");
+    refused("cli/a.c", "<openssl/evp.h>", "belongs to");
+    refused("src/base/a.c", "<sqlite3.h>", "nobody's");
+    accepted("src/device/cpu/a.c", "<oneapi/dnnl/dnnl.h>");
+    accepted("src/dist/a.c", "<openssl/evp.h>");
+    accepted("src/dist/shm/a.c", "<sys/mman.h>");
+}
+
+YK_TEST(layers_keep_programs_outside)
+{
+    refused("cli/a.c", "\"base/error.h\"", "internal");
+    refused("examples/a.c", "\"graph/model.h\"", "internal");
+    refused("include/yoke/a.h", "\"yoke/status.h\"", "internal");
+    accepted("cli/a.c", "\"options.h\"");
+    accepted("examples/a.c", "<yoke/yoke.h>");
+}
+
+YK_TEST(layers_know_every_folder)
+{
+    refused("src/helpers/a.c", "<string.h>", "is no layer");
+    refused("src/base/a.c", "\"error.h\"", "write the path from src/");
+}

@@ -1,0 +1,31 @@
+/* libyoke.so shows the functions of the public headers, all of them, and nothing else. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char output[65536];
+
+YK_TEST(symbols_are_public_ones_only)
+{
+    int code = yk_test_command(output, sizeof output,
+                               "nm -D --defined-only '%s/libyoke.so' | awk '{ print $3 }'"
+                               " | grep -vE '^yk_[a-z0-9_]+$'",
+                               getenv("YOKE_BUILD"));
+    if (code != 1)
+        fail_msg("libyoke.so shows: %s", output);
+}
+
+/* A declaration begins in the first column; its name is what stands before the parenthesis. */
+YK_TEST(symbols_cover_the_headers)
+{
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd '%s/include/yoke' && nm -D --defined-only '%s/libyoke.so' | awk '{ print $3 }' > "
+        "'%s/have'"
+        " && grep -hE '^[a-z].*[ *]yk_[a-z0-9_]+\\(' ./*.h | grep -vE '^typedef'"
+        " | sed -E 's/^[^(]*[ *](yk_[a-z0-9_]+)\\(.*/\\1/' | sort -u | grep -vxFf '%s/have'",
+        getenv("YOKE_SOURCE"), getenv("YOKE_BUILD"), yk_test_directory(), yk_test_directory());
+    if (code != 1)
+        fail_msg("declared, but not in libyoke.so: %s", output);
+}
