@@ -1,4 +1,5 @@
 /* The thread-local error line, and the words of every status. */
+#define YKI_ERROR_C /* the definitions themselves */
 #include "base/error.h"
 
 #include <stdarg.h>

@@ -26,6 +26,14 @@ yk_status yki_error_set_line(yk_status status, const char *line);
 /* Puts "context: " behind the prefix of the current line; returns status. */
 yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
 
+#if defined __clang_analyzer__ && !defined YKI_ERROR_C
+/* What static analysis cannot see from here: the status given comes back. */
+#define yki_error(status, ...) ((void)(yki_error)(status, __VA_ARGS__), (status))
+#define yki_error_memory(bytes, what) ((void)(yki_error_memory)(bytes, what), YK_OUT_OF_MEMORY)
+#define yki_error_set_line(status, line) ((void)(yki_error_set_line)(status, line), (status))
+#define yki_error_context(status, ...) ((void)(yki_error_context)(status, __VA_ARGS__), (status))
+#endif
+
 /* From then on error lines and log lines carry the rank; negative: none (a single process). */
 void yki_set_rank(int rank);
 int yki_rank(void);
