@@ -1,0 +1,136 @@
+/* What moves values between layouts and dtypes must do so to the bit: reorder and cast. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/system.h>
+
+#include "base/memory.h"
+#include "conformance.h"
+#include "device/ref/bf16.h"
+#include "harness.h"
+
+static const int64_t shapes[][4] = {{1, 16, 1, 1}, {2, 17, 3, 5}, {3, 24, 4, 4},
+                                    {1, 40, 7, 2}, {2, 8, 5, 5},  {2, 3, 4, 4}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static yki_device *open_cpu(void)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", 2, false));
+    device->type->enter(device);
+    return device;
+}
+
+static yki_operand operand_of(const int64_t *dims, yk_dtype dtype)
+{
+    yki_operand operand = {.dtype = dtype, .ndim = 4};
+    memcpy(operand.dims, dims, sizeof operand.dims);
+    return operand;
+}
+
+static void *memory_of(const yki_device *device, const yki_operand *operand)
+{
+    size_t bytes = yki_align(yki_operand_bytes(device, operand), YKI_ALIGNMENT);
+    void *memory = aligned_alloc(YKI_ALIGNMENT, bytes);
+    assert_non_null(memory);
+    memset(memory, 0xff, bytes);
+    return memory;
+}
+
+/* Runs reorder or cast from one operand to another. */
+static void move(yki_device *device, const yki_op *op, const yki_operand *from, const void *source,
+                 const yki_operand *to, void *target)
+{
+    yki_kernel_desc desc = {.op = op, .in_count = 1, .out_count = 1};
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        desc.in[i].ndim = -1;
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        desc.out[i].ndim = -1;
+    desc.in[0] = *from;
+    desc.out[0] = *to;
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    void *in = (void *)(uintptr_t)source;
+    assert_int_equal(kernel->scratch, 0);
+    assert_ok(kernel->impl->run(kernel, &(yki_run){.in = &in, .out = &target}));
+    yki_kernel_destroy(kernel);
+}
+
+static void check_reorder(yki_device *device, const int64_t *dims, yk_dtype dtype)
+{
+    yki_operand plain = operand_of(dims, dtype), own = plain;
+    own.layout = device->type->layout(device, &plain);
+    if (own.layout == YKI_PLAIN)
+        return;
+    size_t width = yk_dtype_size(dtype);
+    char *a = memory_of(device, &plain), *b = memory_of(device, &own);
+    char *c = memory_of(device, &plain);
+    int64_t count = yki_operand_count(&plain);
+    for (int64_t i = 0; i < count * (int64_t)width; i++)
+        a[i] = (char)(i % 61 + 1); /* as floats: small, ordinary numbers */
+    move(device, &yki_op_reorder, &plain, a, &own, b);
+    conformance_padding(device, &own, b);
+    for (int64_t i = 0; i < count; i++)
+        assert_memory_equal(a + i * (int64_t)width,
+                            b + conformance_place(device, &own, i) * (int64_t)width, width);
+    move(device, &yki_op_reorder, &own, b, &plain, c);
+    assert_memory_equal(a, c, (size_t)count * width);
+    free(a);
+    free(b);
+    free(c);
+}
+
+YK_TEST(cpu_reorder)
+{
+    yki_device *device = open_cpu();
+    for (int i = 0; i < SHAPES; i++) {
+        check_reorder(device, shapes[i], YK_F32);
+        check_reorder(device, shapes[i], YK_BF16);
+    }
+    yki_device_destroy(device);
+}
+
+/* f32 -> bf16 -> f32 in the device's layout: rounded to nearest even, and back exactly. */
+static void check_cast(yki_device *device, const int64_t *dims)
+{
+    yki_operand wide = operand_of(dims, YK_F32), low = operand_of(dims, YK_BF16);
+    wide.layout = device->type->layout(device, &wide);
+    low.layout = device->type->layout(device, &low);
+    float *a = memory_of(device, &wide), *c = memory_of(device, &wide);
+    uint16_t *b = memory_of(device, &low);
+    int64_t count = yki_operand_count(&wide);
+    memset(a, 0, yki_operand_bytes(device, &wide));
+    for (int64_t i = 0; i < count; i++)
+        a[conformance_place(device, &wide, i)] = ldexpf(1 + (float)i / 1024, (int)(i % 40) - 20);
+    move(device, &yki_op_cast, &wide, a, &low, b);
+    conformance_padding(device, &low, b);
+    move(device, &yki_op_cast, &low, b, &wide, c);
+    conformance_padding(device, &wide, c);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t in_wide = conformance_place(device, &wide, i);
+        uint16_t expected = yki_bf16_from_float(a[in_wide]);
+        assert_int_equal(b[conformance_place(device, &low, i)], expected);
+        assert_true(c[in_wide] == yki_bf16_to_float(expected));
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+YK_TEST(cpu_cast)
+{
+    yki_device *device = open_cpu();
+    for (int i = 0; i < SHAPES; i++)
+        check_cast(device, shapes[i]);
+    yki_device_destroy(device);
+}
+
+YK_TEST(ref_cast)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "ref", 1, false));
+    for (int i = 0; i < SHAPES; i++)
+        check_cast(device, shapes[i]);
+    yki_device_destroy(device);
+}
