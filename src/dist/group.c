@@ -1,0 +1,436 @@
+/*
+ * Groups: the only caller of a backend. A public call becomes a descriptor, is checked and numbered
+ * here, and runs on the caller's thread or, with a work object, on the group's own; never on both,
+ * because a blocking call first waits until the queue is empty.
+ *
+ * Arguments that are refused on this rank still take part in the exchange, marked as invalid, so
+ * that the other ranks learn of it at once instead of waiting for a call that never comes.
+ *
+ * While a backend waits it asks look() from time to time. That is where deaths, departures and
+ * timeouts are found; each becomes the group's one failure, which all ranks then report, now and
+ * for every later call. A mismatch is different: no data has moved, all ranks know, and the group
+ * goes on in step.
+ */
+#include <yoke/group.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "dist/describe.h"
+#include "dist/failure.h"
+#include "dist/queue.h"
+
+struct yk_group {
+    yki_job job;
+    yki_backend *backend;
+    yki_queue queue;
+    uint64_t sequence;
+    const yki_call *running; /* NULL while the group is being made */
+    double waiting_since;    /* 0 until the running call has waited for long enough to be asked */
+    bool *late;              /* [world], scratch of look() */
+};
+
+static yki_failure *failure_of(yk_group *group)
+{
+    return group->backend ? group->backend->table->failure(group->backend) : NULL;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* This thread's error line for the running operation. */
+static yk_status say(const yk_group *group, yk_status status, const char *text)
+{
+    char words[YKI_WORDS];
+    if (!group->running)
+        return yki_error(status, "making the group: %s", text);
+    yki_describe(words, &group->running->what);
+    return yki_error(status, "%s, operation %llu: %s", words,
+                     (unsigned long long)group->running->sequence, text);
+}
+
+/* The group's failure, when it has one, in this rank's words. */
+static yk_status known_failure(yk_group *group)
+{
+    yki_failure *failure = failure_of(group);
+    char text[sizeof failure->text];
+    yk_status status = failure ? yki_failure_read(failure, text, sizeof text) : YK_OK;
+    return status == YK_OK ? YK_OK : say(group, status, text);
+}
+
+/* Makes text the group's failure, unless another rank came first: then that one counts. */
+static yk_status fail(yk_group *group, yk_status status, const char *text)
+{
+    yki_failure *failure = failure_of(group);
+    if (!failure)
+        return say(group, status, text);
+    if (yki_failure_claim(failure))
+        yki_failure_write(failure, status, text);
+    return known_failure(group);
+}
+
+static yk_status fail_dead(yk_group *group, int rank)
+{
+    yki_failure *failure = failure_of(group);
+    char text[sizeof failure->text];
+    if (failure && !yki_failure_claim(failure))
+        return known_failure(group);
+    yki_death_words(&group->job, rank, text, sizeof text);
+    if (failure)
+        yki_failure_write(failure, YK_PEER_FAILED, text);
+    return say(group, YK_PEER_FAILED, text);
+}
+
+static yk_status fail_left(yk_group *group, int rank)
+{
+    char text[128];
+    snprintf(text, sizeof text, "rank %d (pid %d) has left the group", rank,
+             group->job.peers[rank].pid);
+    return fail(group, YK_PEER_FAILED, text);
+}
+
+static yk_status fail_late(yk_group *group, const bool *late)
+{
+    char list[128], text[320];
+    yki_rank_list(list, sizeof list, late, group->job.world);
+    int one = 0;
+    while (!late[one])
+        one++;
+    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is alive)",
+             group->job.timeout_s, list, group->job.peers[one].pid);
+    return fail(group, YK_TIMEOUT, text);
+}
+
+/* yki_watch's look. A signal may have come between two looks, so missing is asked again last. */
+static yk_status look(void *context, bool (*missing)(const void *wait, int rank), const void *wait)
+{
+    yk_group *group = context;
+    const yki_job *job = &group->job;
+    yki_failure *failure = failure_of(group);
+    if (failure && atomic_load(&failure->state) != YKI_FAILURE_NONE)
+        return known_failure(group);
+    bool any = false, *late = group->late;
+    for (int r = 0; r < job->world; r++) {
+        late[r] = r != job->rank && missing(wait, r);
+        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
+            return fail_dead(group, r);
+        if (late[r] && failure && group->backend->table->left(group->backend, r) &&
+            (late[r] = missing(wait, r)))
+            return fail_left(group, r);
+        any = any || late[r];
+    }
+    double now = yki_now();
+    if (group->waiting_since == 0)
+        group->waiting_since = now;
+    return any && now - group->waiting_since >= job->timeout_s ? fail_late(group, late) : YK_OK;
+}
+
+/* ---- running a call -------------------------------------------------------------------------- */
+
+static yk_status mismatch(yk_group *group, const yki_call *call)
+{
+    char a[YKI_WORDS], b[YKI_WORDS], text[384];
+    yki_describe(a, &call->what_a);
+    yki_describe(b, &call->what_b);
+    snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
+             yki_difference(&call->what_a, &call->what_b), call->rank_a, a,
+             call->what_a.invalid ? " with invalid arguments" : "", call->rank_b, b,
+             call->what_b.invalid ? " with invalid arguments" : "");
+    return call->out_of_step ? fail(group, YK_MISMATCH, text) : say(group, YK_MISMATCH, text);
+}
+
+static yk_status dispatch(yk_group *group, yki_call *call)
+{
+    const yki_backend_table *table = group->backend->table;
+    if (call->what.operation == YKI_ALLOC)
+        return table->alloc(group->backend, call, call->out);
+    if (call->what.operation == YKI_SEND || call->what.operation == YKI_RECV)
+        return table->transfer(group->backend, call);
+    return table->collective(group->backend, call);
+}
+
+/* On whichever thread; see yki_queue's run. */
+static yk_status run(void *context, yki_call *call, const char *refusal)
+{
+    yk_group *group = context;
+    group->running = call;
+    group->waiting_since = 0;
+    yki_failure *failure = failure_of(group);
+    if (atomic_load_explicit(&failure->state, memory_order_relaxed) != YKI_FAILURE_NONE)
+        return known_failure(group);
+    yk_status status = dispatch(group, call);
+    if (status == YK_MISMATCH && !refusal && call->rank_a != call->rank_b)
+        return mismatch(group, call);
+    if (refusal && (status == YK_OK || status == YK_MISMATCH))
+        return yki_error_set_line(YK_INVALID_ARGUMENT, refusal);
+    return status;
+}
+
+/* Numbers the call and runs it now or, when work is not NULL, on the group's thread. */
+static yk_status submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
+{
+    char refusal[YKI_ERROR_LINE];
+    call->what.invalid = checked != YK_OK;
+    if (checked != YK_OK)
+        yki_error_copy(refusal, sizeof refusal);
+    call->sequence = ++group->sequence;
+    call->patient = work != NULL;
+    if (work)
+        return yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
+    yki_queue_drain(&group->queue);
+    return run(group, call, checked != YK_OK ? refusal : NULL);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static yk_status check_buffer(const yk_group *group, const char *name, const void *data,
+                              size_t count, yk_dtype dtype)
+{
+    if ((unsigned)dtype >= YK_DTYPE_COUNT)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: unknown dtype %d", name, (int)dtype);
+    if (!data && count > 0)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: %zu elements at NULL", name, count);
+    if (count > (size_t)PTRDIFF_MAX / yk_dtype_size(dtype) / (size_t)group->job.world)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: %zu elements of %s are too many", name, count,
+                         yk_dtype_name(dtype));
+    return YK_OK;
+}
+
+static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op op)
+{
+    if ((unsigned)op > YK_PRODUCT)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
+    if (dtype == YK_F16 || dtype == YK_U8)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: reductions take no %s", name,
+                         yk_dtype_name(dtype));
+    return YK_OK;
+}
+
+static yk_status check_root(const yk_group *group, const char *name, int root)
+{
+    if (root < 0 || root >= group->job.world)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: root %d of %d ranks", name, root,
+                         group->job.world);
+    return YK_OK;
+}
+
+static yk_status check_peer(const yk_group *group, const char *name, int peer)
+{
+    if (peer < 0 || peer >= group->job.world || peer == group->job.rank)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: rank %d is no peer of rank %d of %d", name, peer,
+                         group->job.rank, group->job.world);
+    return YK_OK;
+}
+
+static yki_call make_call(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
+                          size_t count)
+{
+    return (yki_call){.what = {.operation = (uint8_t)operation,
+                               .dtype = (uint8_t)dtype,
+                               .reduce = (uint8_t)op,
+                               .root = root,
+                               .count = count}};
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
+                        yk_work **work)
+{
+    yki_call call = make_call(YKI_ALL_REDUCE, dtype, op, 0, count);
+    call.in = call.out = data;
+    yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
+    if (checked == YK_OK)
+        checked = check_reduction("all_reduce", dtype, op);
+    return submit(group, &call, checked, work);
+}
+
+yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
+                       yk_work **work)
+{
+    yki_call call = make_call(YKI_BROADCAST, dtype, 0, root, count);
+    call.in = call.out = data;
+    yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "broadcast", root);
+    return submit(group, &call, checked, work);
+}
+
+/* Both buffers of an operation; out is looked at where this rank uses it. */
+static yk_status check_both(const yk_group *group, const char *name, const void *in, bool uses_in,
+                            const void *out, bool uses_out, size_t count, yk_dtype dtype)
+{
+    YK_TRY(check_buffer(group, name, uses_in ? in : group, count, dtype));
+    return check_buffer(group, name, uses_out ? out : group, count, dtype);
+}
+
+yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                        yk_work **work)
+{
+    yki_call call = make_call(YKI_ALL_GATHER, dtype, 0, 0, count);
+    call.in = in;
+    call.out = out;
+    yk_status checked = check_both(group, "all_gather", in, true, out, true, count, dtype);
+    return submit(group, &call, checked, work);
+}
+
+yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
+                            yk_dtype dtype, yk_reduce_op op, yk_work **work)
+{
+    yki_call call = make_call(YKI_REDUCE_SCATTER, dtype, op, 0, count);
+    call.in = in;
+    call.out = out;
+    yk_status checked = check_both(group, "reduce_scatter", in, true, out, true, count, dtype);
+    if (checked == YK_OK)
+        checked = check_reduction("reduce_scatter", dtype, op);
+    return submit(group, &call, checked, work);
+}
+
+yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                    int root, yk_work **work)
+{
+    bool on_root = root == group->job.rank;
+    yki_call call = make_call(YKI_GATHER, dtype, 0, root, count);
+    call.in = in;
+    call.out = on_root ? out : NULL;
+    yk_status checked = check_both(group, "gather", in, true, out, on_root, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "gather", root);
+    return submit(group, &call, checked, work);
+}
+
+yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                     int root, yk_work **work)
+{
+    bool on_root = root == group->job.rank;
+    yki_call call = make_call(YKI_SCATTER, dtype, 0, root, count);
+    call.in = on_root ? in : NULL;
+    call.out = out;
+    yk_status checked = check_both(group, "scatter", in, on_root, out, true, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "scatter", root);
+    return submit(group, &call, checked, work);
+}
+
+yk_status yk_barrier(yk_group *group)
+{
+    yki_call call = make_call(YKI_BARRIER, 0, 0, 0, 0);
+    return submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
+{
+    yki_call call = make_call(YKI_SEND, dtype, 0, to, count);
+    call.in = data;
+    YK_TRY(check_buffer(group, "send", data, count, dtype));
+    YK_TRY(check_peer(group, "send", to));
+    return submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
+{
+    yki_call call = make_call(YKI_RECV, dtype, 0, from, count);
+    call.out = data;
+    YK_TRY(check_buffer(group, "recv", data, count, dtype));
+    YK_TRY(check_peer(group, "recv", from));
+    return submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
+{
+    yki_call call = make_call(YKI_ALLOC, 0, 0, 0, bytes);
+    call.out = memory;
+    return submit(group, &call, YK_OK, NULL);
+}
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+static yk_status choose_backend(const yki_backend_table **table, const yki_job *job,
+                                const char *name)
+{
+    static const char *const modules[] = {"mpi", "gloo", "nccl"};
+    *table = job->world == 1 ? &yki_backend_self : &yki_backend_shm;
+    if (!name || strcmp(name, (*table)->name) == 0)
+        return YK_OK;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(name, modules[i]) == 0)
+            return yki_error(YK_UNSUPPORTED, "this build has no backend \"%s\"", name);
+    if (strcmp(name, "shm") == 0 || strcmp(name, "self") == 0)
+        return yki_error(YK_INVALID_ARGUMENT, "backend \"%s\" does not suit %d rank%s", name,
+                         job->world, job->world == 1 ? "" : "s");
+    return yki_error(YK_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
+}
+
+yk_status yk_group_init(yk_group **out, const yk_group_options *options)
+{
+    static const yk_group_options defaults;
+    const yki_backend_table *table;
+    options = options ? options : &defaults;
+    yk_group *group = yki_calloc(1, sizeof *group);
+    if (!group)
+        return yki_error_memory(sizeof *group, "a group");
+    yk_status status = yki_job_join(&group->job, options);
+    if (status != YK_OK)
+        goto out_group;
+    status = choose_backend(&table, &group->job, options->backend);
+    if (status != YK_OK)
+        goto out_job;
+    group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
+    if (!group->late) {
+        status = yki_error_memory((size_t)group->job.world, "a group");
+        goto out_job;
+    }
+    status = table->open(&group->backend, &group->job, &(yki_watch){group, look});
+    if (status != YK_OK)
+        goto out_job;
+    yki_queue_init(&group->queue, group, run);
+    YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, table->name,
+             group->job.peers[group->job.rank].pid);
+    *out = group;
+    return YK_OK;
+
+out_job:
+    free(group->late);
+    yki_job_leave(&group->job);
+out_group:
+    free(group);
+    return status;
+}
+
+void yk_group_destroy(yk_group *group)
+{
+    if (!group)
+        return;
+    yki_queue_fini(&group->queue);
+    group->backend->table->destroy(group->backend);
+    yki_job_leave(&group->job);
+    free(group->late);
+    free(group);
+}
+
+int yk_group_rank(const yk_group *group)
+{
+    return group->job.rank;
+}
+
+int yk_group_size(const yk_group *group)
+{
+    return group->job.world;
+}
+
+int yk_group_local_rank(const yk_group *group)
+{
+    return group->job.local_rank;
+}
+
+int yk_group_local_size(const yk_group *group)
+{
+    return group->job.local_world;
+}
+
+const char *yk_group_backend(const yk_group *group)
+{
+    return group->backend->table->name;
+}

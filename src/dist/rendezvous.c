@@ -1,0 +1,525 @@
+/*
+ * Three ways to the store, then one way to each other.
+ *
+ *   env://            RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: rank 0 serves the store there,
+ *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
+ *   tcp://HOST:PORT   the same with the address given; rank and world size from the options or
+ *                     from RANK and WORLD_SIZE
+ *   file:///PATH      rank 0 serves on a free port and writes port and a fresh secret to PATH, for
+ *                     its user's eyes only; removed when all have come
+ *
+ * torchrun with TORCHELASTIC_USE_AGENT_STORE=True has its agent listen on MASTER_PORT, with a
+ * protocol of its own. The ranks of one machine then meet over a file named after the agent's pid,
+ * the port and the restart count.
+ *
+ * At the store each rank claims its number by an indivisible add, so that a rank that comes twice
+ * is found at once; it leaves pid, world size and machine, and waits for those of all others.
+ */
+#define _GNU_SOURCE
+#include "dist/rendezvous.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#define NOTICE_S    3.0 /* missing ranks are listed then; the promise is 5 */
+#define PATIENCE_MS 50  /* of one look at the store */
+
+enum { LINGER_NS = 300000000, SECRET_BYTES = 16, DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
+
+/* Where the store is and who serves it. */
+typedef struct meeting {
+    char host[256], secret[256], path[PATH_MAX];
+    int port;
+    double start, deadline;
+    bool noticed;
+} meeting;
+
+/* ---- what environment and options say ------------------------------------------------------- */
+
+static yk_status read_timeout(yki_job *job, const yk_group_options *options)
+{
+    bool found;
+    job->timeout_s = DEFAULT_TIMEOUT_S;
+    YK_TRY(yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found));
+    if (options->timeout_s < 0)
+        return yki_error(YK_INVALID_ARGUMENT, "timeout_s is negative: %g", options->timeout_s);
+    if (options->timeout_s > 0)
+        job->timeout_s = options->timeout_s;
+    return YK_OK;
+}
+
+static yk_status read_ranks(yki_job *job, const yk_group_options *options)
+{
+    long rank = options->rank, world = options->world_size;
+    bool has_rank = true, has_world = true;
+    if (world == 0) {
+        YK_TRY(yki_env_int("WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
+        YK_TRY(yki_env_int("RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
+    }
+    if (has_rank != has_world)
+        return yki_error(YK_INVALID_ARGUMENT, "%s is set but %s is not",
+                         has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
+    if (!has_world)
+        rank = 0, world = 1;
+    if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
+        return yki_error(YK_INVALID_ARGUMENT, "rank %ld of a world of %ld", rank, world);
+    job->rank = (int)rank;
+    job->world = (int)world;
+    return YK_OK;
+}
+
+/* LOCAL_RANK and LOCAL_WORLD_SIZE; without them all ranks are taken to be of this machine. */
+static yk_status read_local_ranks(yki_job *job)
+{
+    long rank = job->rank, world = job->world;
+    bool has_rank, has_world;
+    YK_TRY(yki_env_int("LOCAL_RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
+    YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
+    if (!has_rank && job->world > 1)
+        YKI_INFO("LOCAL_RANK is not set: taking rank %d of %d as the local one too", job->rank,
+                 job->world);
+    if (rank >= world)
+        return yki_error(YK_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld", rank,
+                         world);
+    job->local_rank = (int)rank;
+    job->local_world = (int)world;
+    return YK_OK;
+}
+
+static const char *text_env(const char *name, const char *otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : otherwise;
+}
+
+static yk_status read_address(meeting *m, const char *host, size_t host_size, const char *port,
+                              const char *where)
+{
+    long number;
+    if (host_size == 0 || host_size >= sizeof m->host || !yki_parse_int(port, 1, 65535, &number))
+        return yki_error(YK_INVALID_ARGUMENT, "%s: expected a host and a port from 1 to 65535",
+                         where);
+    memcpy(m->host, host, host_size);
+    m->host[host_size] = '\0';
+    m->port = (int)number;
+    return YK_OK;
+}
+
+static yk_status read_tcp(meeting *m, const char *method)
+{
+    const char *host = method + strlen("tcp://"), *colon = strrchr(host, ':');
+    if (!colon)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: expected tcp://HOST:PORT", method);
+    size_t size = (size_t)(colon - host);
+    if (size > 2 && host[0] == '[' && host[size - 1] == ']')
+        return read_address(m, host + 1, size - 2, colon + 1, method); /* tcp://[::1]:PORT */
+    return read_address(m, host, size, colon + 1, method);
+}
+
+/* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
+static void agent_path(meeting *m)
+{
+    snprintf(m->path, sizeof m->path, "%s/yoke-torchrun-%u-%d-%s-%s",
+             text_env("XDG_RUNTIME_DIR", "/tmp"), geteuid(), getppid(),
+             text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
+    YKI_INFO("torchrun's agent holds MASTER_PORT: meeting over %s instead", m->path);
+}
+
+static yk_status read_env(yki_job *job, meeting *m)
+{
+    if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0) {
+        agent_path(m);
+        return YK_OK;
+    }
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    if (!host || !*host || !port || !*port)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "WORLD_SIZE is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, or "
+                         "start with yoke run",
+                         job->world, host && *host ? "MASTER_PORT" : "MASTER_ADDR");
+    return read_address(m, host, strlen(host), port, "MASTER_ADDR and MASTER_PORT");
+}
+
+static yk_status read_method(yki_job *job, meeting *m, const yk_group_options *options)
+{
+    const char *method = options->init_method ? options->init_method : "env://";
+    const char *secret = text_env("YOKE_SECRET", "");
+    if (strlen(secret) >= sizeof m->secret)
+        return yki_error(YK_INVALID_ARGUMENT, "YOKE_SECRET is longer than %zu bytes",
+                         sizeof m->secret - 1);
+    snprintf(m->secret, sizeof m->secret, "%s", secret);
+    job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
+    if (strncmp(method, "env://", 6) == 0)
+        return read_env(job, m);
+    if (strncmp(method, "tcp://", 6) == 0)
+        return read_tcp(m, method);
+    if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "init method \"%s\": expected env://, tcp://HOST:PORT or file:///PATH",
+                         method);
+    job->launcher = false;
+    snprintf(m->path, sizeof m->path, "%s", method + 7);
+    return YK_OK;
+}
+
+/* ---- meeting over a file --------------------------------------------------------------------- */
+
+static yk_status write_file(const meeting *m)
+{
+    char temporary[PATH_MAX + 32], text[64 + sizeof m->secret];
+    snprintf(temporary, sizeof temporary, "%s.%d", m->path, getpid());
+    int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->port, m->secret);
+    unlink(temporary);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return yki_error(YK_IO, "cannot create %s: %s", temporary, strerror(errno));
+    bool written = write(fd, text, (size_t)size) == size;
+    close(fd);
+    if (written && rename(temporary, m->path) == 0)
+        return YK_OK;
+    yk_status status = yki_error(YK_IO, "cannot write %s: %s", m->path, strerror(errno));
+    unlink(temporary);
+    return status;
+}
+
+/* False while there is no file of this user's rank 0 that makes sense. */
+static bool read_file(meeting *m)
+{
+    char text[64 + sizeof m->secret] = "";
+    struct stat info;
+    int fd = open(m->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool sound = fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
+                 read(fd, text, sizeof text - 1) > 0 &&
+                 sscanf(text, "yoke-store 1 %d %255s", &m->port, m->secret) == 2;
+    close(fd);
+    snprintf(m->host, sizeof m->host, "127.0.0.1");
+    return sound;
+}
+
+static yk_status serve_by_file(yki_job *job, meeting *m)
+{
+    unsigned char random[SECRET_BYTES];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return yki_error(YK_IO, "getrandom: %s", strerror(errno));
+    for (int i = 0; i < SECRET_BYTES; i++)
+        snprintf(m->secret + 2 * i, 3, "%02x", random[i]);
+    snprintf(m->host, sizeof m->host, "127.0.0.1");
+    m->port = 0;
+    YK_TRY(yk_store_serve(&job->server, m->host, &m->port, m->secret));
+    return write_file(m);
+}
+
+/* ---- to the store ---------------------------------------------------------------------------- */
+
+/* One bounded try; YK_TIMEOUT means: not there yet. */
+static yk_status connect_briefly(yki_job *job, meeting *m, double patience_s)
+{
+    if (!m->path[0])
+        return yk_store_connect(&job->store, m->host, m->port, m->secret, patience_s);
+    yk_status status = YK_TIMEOUT;
+    if (read_file(m))
+        status = yk_store_connect(&job->store, m->host, m->port, m->secret, 0);
+    if (status == YK_OK)
+        return YK_OK;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* a stale file, or none yet */
+    return YK_TIMEOUT;
+}
+
+static void describe_meeting(const meeting *m, char *text, size_t size)
+{
+    if (m->path[0])
+        snprintf(text, size, "over the file %.200s", m->path);
+    else
+        snprintf(text, size, "at %.200s:%d", m->host, m->port);
+}
+
+static yk_status reach_store(yki_job *job, meeting *m)
+{
+    char where[256];
+    describe_meeting(m, where, sizeof where);
+    const char *who = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
+    for (;;) {
+        yk_status status = connect_briefly(job, m, 0.25);
+        double now = yki_now();
+        if (status != YK_TIMEOUT)
+            return status;
+        if (now >= m->deadline)
+            return yki_error(YK_TIMEOUT, "%s was not found %s within %g s", who, where,
+                             job->timeout_s);
+        if (!m->noticed && now - m->start >= NOTICE_S) {
+            m->noticed = true;
+            YKI_WARN("still waiting for %s %s", who, where);
+        }
+    }
+}
+
+/* ---- to each other --------------------------------------------------------------------------- */
+
+/* Kernel and pid namespace: where they are equal, pids mean the same and memory can be shared. */
+static void describe_machine(char machine[80])
+{
+    struct stat info = {0};
+    char boot[64] = "unknown";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (fscanf(file, "%63s", boot) != 1)
+            snprintf(boot, sizeof boot, "unknown");
+        fclose(file);
+    }
+    stat("/proc/self/ns/pid", &info);
+    snprintf(machine, 80, "%.50s:%lu", boot, (unsigned long)info.st_ino);
+}
+
+void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
+{
+    if (rank < 0)
+        snprintf(key, size, "%s/%s", job->prefix, name);
+    else
+        snprintf(key, size, "%s/%s/%d", job->prefix, name, rank);
+}
+
+static yk_status get_text(yk_store *store, const char *key, char *text, size_t size, double wait_s)
+{
+    size_t used;
+    YK_TRY(yk_store_get(store, key, text, size - 1, &used, wait_s));
+    text[used] = '\0';
+    return YK_OK;
+}
+
+/* Claims this rank's number; a second claim is a conflict that all ranks are told of. */
+static yk_status register_rank(yki_job *job)
+{
+    char key[64], text[256], first[160] = "?";
+    int64_t claims;
+    const yki_peer *me = &job->peers[job->rank];
+    yki_job_key(job, key, sizeof key, "claim", job->rank);
+    YK_TRY(yk_store_add(job->store, key, 1, &claims));
+    yki_job_key(job, key, sizeof key, "rank", job->rank);
+    if (claims == 1) {
+        int size = snprintf(text, sizeof text, "%d %d %s", me->pid, job->world, me->machine);
+        return yk_store_set(job->store, key, text, (size_t)size);
+    }
+    YK_TRY(get_text(job->store, key, first, sizeof first, 1));
+    int size = snprintf(text, sizeof text,
+                        "rank %d came twice, as pid %d and as pid %d: each "
+                        "process of a job needs a RANK of its own",
+                        job->rank, atoi(first), me->pid);
+    yki_job_key(job, key, sizeof key, "conflict", -1);
+    YK_TRY(yk_store_set(job->store, key, text, (size_t)size));
+    return yki_error(YK_MISMATCH, "%s", text);
+}
+
+/* What must not be while others are still on their way. */
+static yk_status check_conflicts(yki_job *job, const bool *missing)
+{
+    char key[64], text[256];
+    yki_job_key(job, key, sizeof key, "conflict", -1);
+    yk_status status = get_text(job->store, key, text, sizeof text, 0);
+    if (status == YK_OK)
+        return yki_error(YK_MISMATCH, "%s", text);
+    for (int r = 0; r < job->world && job->launcher && status == YK_TIMEOUT; r++) {
+        snprintf(key, sizeof key, "dead/%d", r);
+        if (missing[r] && (status = get_text(job->store, key, text, sizeof text, 0)) == YK_OK)
+            return yki_error(YK_PEER_FAILED, "rank %d ended before it joined: %s", r, text);
+    }
+    return status == YK_TIMEOUT ? YK_OK : status;
+}
+
+/* YK_TIMEOUT when that rank is not there yet. */
+static yk_status meet_rank(yki_job *job, int rank, double patience_s)
+{
+    char key[64], text[256];
+    int world;
+    yki_peer *peer = &job->peers[rank];
+    yki_job_key(job, key, sizeof key, "rank", rank);
+    YK_TRY(get_text(job->store, key, text, sizeof text, patience_s));
+    if (sscanf(text, "%d %d %79s", &peer->pid, &world, peer->machine) != 3)
+        return yki_error(YK_FORMAT, "the store's entry of rank %d makes no sense: %s", rank, text);
+    if (world != job->world)
+        return yki_error(YK_MISMATCH, "rank %d has world size %d, rank %d has %d", job->rank,
+                         job->world, rank, world);
+    return YK_OK;
+}
+
+static void notice_missing(const yki_job *job, meeting *m, const bool *missing)
+{
+    char list[128];
+    if (m->noticed || yki_now() - m->start < NOTICE_S)
+        return;
+    m->noticed = true;
+    int speaker = 0; /* one rank speaks for all that are here */
+    while (missing[speaker])
+        speaker++;
+    yki_rank_list(list, sizeof list, missing, job->world);
+    if (speaker == job->rank)
+        YKI_WARN("still waiting for rank %s of %d", list, job->world);
+}
+
+static yk_status meet_all(yki_job *job, meeting *m, bool *missing)
+{
+    for (;;) {
+        bool first = true;
+        for (int r = 0; r < job->world; r++) {
+            if (!missing[r])
+                continue;
+            yk_status status = meet_rank(job, r, first ? 1e-3 * PATIENCE_MS : 0);
+            if (status != YK_OK && status != YK_TIMEOUT)
+                return status;
+            missing[r] = status == YK_TIMEOUT;
+            first = first && !missing[r];
+        }
+        if (first)
+            return YK_OK;
+        YK_TRY(check_conflicts(job, missing));
+        notice_missing(job, m, missing);
+        if (yki_now() >= m->deadline) {
+            char list[128];
+            yki_rank_list(list, sizeof list, missing, job->world);
+            return yki_error(YK_TIMEOUT, "rank %s of %d did not join within %g s", list, job->world,
+                             job->timeout_s);
+        }
+    }
+}
+
+static yk_status join_once(yki_job *job, meeting *m, bool *missing)
+{
+    for (int r = 0; r < job->world; r++)
+        missing[r] = true;
+    YK_TRY(reach_store(job, m));
+    YK_TRY(register_rank(job));
+    return meet_all(job, m, missing);
+}
+
+/*
+ * A second group of the same ranks may still reach the store of the first, which rank 0 is just
+ * closing: the connection is lost then, and the new one is tried.
+ */
+static yk_status join(yki_job *job, meeting *m)
+{
+    bool *missing = yki_calloc((size_t)job->world, sizeof *missing);
+    if (!missing)
+        return yki_error_memory((size_t)job->world, "the ranks of a job");
+    yk_status status;
+    while ((status = join_once(job, m, missing)) == YK_NETWORK && job->store && !job->launcher &&
+           !job->server && yki_now() < m->deadline) {
+        yk_store_destroy(job->store);
+        job->store = NULL;
+    }
+    free(missing);
+    return status;
+}
+
+static void watch_peers(yki_job *job)
+{
+    for (int r = 0; r < job->world; r++)
+        job->peers[r].pidfd = (int)syscall(SYS_pidfd_open, job->peers[r].pid, 0);
+}
+
+static yk_status meet(yki_job *job, const yk_group_options *options)
+{
+    static atomic_int generation; /* groups are made in the same order on all ranks */
+    meeting m = {.start = yki_now()};
+    m.deadline = m.start + job->timeout_s;
+    YK_TRY(read_method(job, &m, options));
+    snprintf(job->prefix, sizeof job->prefix, "group/%d", atomic_fetch_add(&generation, 1));
+    job->peers[job->rank].pid = getpid();
+    describe_machine(job->peers[job->rank].machine);
+    if (job->rank == 0 && m.path[0])
+        YK_TRY(serve_by_file(job, &m));
+    else if (job->rank == 0 && !job->launcher)
+        YK_TRY(yk_store_serve(&job->server, m.host, &m.port, m.secret));
+    yk_status status = join(job, &m);
+    if (job->rank == 0 && m.path[0])
+        unlink(m.path);
+    if (status != YK_OK && job->server) /* the others shall still read why from the store */
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+    return status;
+}
+
+yk_status yki_job_join(yki_job *job, const yk_group_options *options)
+{
+    *job = (yki_job){0};
+    YK_TRY(read_timeout(job, options));
+    YK_TRY(read_ranks(job, options));
+    YK_TRY(read_local_ranks(job));
+    job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
+    if (!job->peers)
+        return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");
+    for (int r = 0; r < job->world; r++)
+        job->peers[r].pidfd = -1;
+    if (job->world == 1)
+        return YK_OK;
+    yki_set_rank(job->rank);
+    yk_status status = meet(job, options);
+    if (status == YK_OK)
+        watch_peers(job);
+    else
+        yki_job_leave(job);
+    return status;
+}
+
+void yki_job_leave(yki_job *job)
+{
+    for (int r = 0; job->peers && r < job->world; r++)
+        if (job->peers[r].pidfd >= 0)
+            close(job->peers[r].pidfd);
+    free(job->peers);
+    job->peers = NULL;
+    yk_store_destroy(job->store);
+    job->store = NULL;
+    yk_store_server_destroy(job->server);
+    job->server = NULL;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+bool yki_job_gone(const yki_job *job, int rank)
+{
+    const yki_peer *peer = &job->peers[rank];
+    if (peer->pidfd < 0) /* no such call, or the process had ended before it was made */
+        return kill(peer->pid, 0) != 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+void yki_rank_list(char *text, size_t size, const bool *flags, int world)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int r = 0; r < world; r++) {
+        if (!flags[r])
+            continue;
+        int last = r;
+        while (last + 1 < world && flags[last + 1])
+            last++;
+        char item[40];
+        int length = last > r + 1 ? snprintf(item, sizeof item, "%d-%d", r, last)
+                                  : snprintf(item, sizeof item, "%d", r);
+        if (last == r + 1)
+            last = r;
+        if (at + (size_t)length + 8 > size) {
+            snprintf(text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", item);
+        r = last;
+    }
+}
