@@ -1,0 +1,242 @@
+/*
+ * Operators that work element by element: relu, gelu, add, scale, cast, dropout. All but dropout do
+ * not care for the layout: they run over memory, padding included, and map zero to zero.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/bf16.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+#include "ops/dropout.h"
+
+enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+
+typedef struct eltwise {
+    yki_kernel base;
+    const yki_cpu_loops *loops;
+    yki_geometry shape; /* of dropout */
+    int64_t count;      /* elements in memory */
+    int team;
+    bool bf16, training;
+    yki_attrs attrs;
+} eltwise;
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    bool good = yki_has_out(desc, 0);
+    for (int i = 0; i < desc->in_count; i++)
+        good = good && yki_has_in(desc, i) && yki_alike(&desc->in[i], &desc->out[0]);
+    return good;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    eltwise *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "an element-wise kernel");
+    k->loops = yki_cpu_loops_of(device);
+    k->count = yki_operand_elements(device, &desc->out[0]);
+    k->team = yki_team(device, k->count);
+    k->bf16 = desc->in[0].dtype == YK_BF16;
+    k->training = desc->training;
+    k->attrs = desc->attrs ? *desc->attrs : (yki_attrs){0};
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* ---- relu, add, scale: vector loops -----------------------------------------------------------
+ */
+
+static void map(const yki_kernel *kernel, const yki_run *run, yki_map_op op, const void *second)
+{
+    const eltwise *k = (const eltwise *)kernel;
+    size_t size = k->bf16 ? sizeof(uint16_t) : sizeof(float);
+    float factor = (float)k->attrs.alpha;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t at = 0; at < k->count; at += CHUNK) {
+        size_t offset = (size_t)at * size;
+        int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;
+        k->loops->map(op, k->bf16, (const char *)run->in[0] + offset,
+                      second ? (const char *)second + offset : NULL, (char *)run->out[0] + offset,
+                      factor, count);
+    }
+}
+
+static yk_status relu(const yki_kernel *kernel, const yki_run *run)
+{
+    map(kernel, run, YKI_MAP_RELU, NULL);
+    return YK_OK;
+}
+
+static yk_status relu_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[1]);
+    return YK_OK;
+}
+
+static yk_status add(const yki_kernel *kernel, const yki_run *run)
+{
+    map(kernel, run, YKI_MAP_ADD, run->in[1]);
+    return YK_OK;
+}
+
+static yk_status scale(const yki_kernel *kernel, const yki_run *run)
+{
+    map(kernel, run, YKI_MAP_SCALE, NULL);
+    return YK_OK;
+}
+
+/* ---- single values ----------------------------------------------------------------------------
+ */
+
+static float get(const void *memory, int64_t i, bool bf16)
+{
+    if (!bf16)
+        return ((const float *)memory)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)memory)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void put(void *memory, int64_t i, float value, bool bf16)
+{
+    if (bf16)
+        yki_bf16_narrow((uint16_t *)memory + i, &value, 1, 1);
+    else
+        ((float *)memory)[i] = value;
+}
+
+/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) -------
+ */
+
+static float phi(float x)
+{
+    return 0.5f * erfcf(-0.70710678f * x);
+}
+
+static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
+{
+    const eltwise *k = (const eltwise *)kernel;
+    const void *x = run->in[0];
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->count; i++) {
+        float value = get(x, i, k->bf16);
+        put(run->out[0], i, value * phi(value), k->bf16);
+    }
+    return YK_OK;
+}
+
+static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    const eltwise *k = (const eltwise *)kernel;
+    const void *dy = run->in[0], *x = run->in[1];
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->count; i++) {
+        float value = get(x, i, k->bf16);
+        float density = 0.39894228f * expf(-0.5f * value * value);
+        put(run->out[0], i, get(dy, i, k->bf16) * (phi(value) + value * density), k->bf16);
+    }
+    return YK_OK;
+}
+
+/* ---- cast -------------------------------------------------------------------------------------
+ */
+
+static bool supports_cast(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    const yki_operand *x = &desc->in[0], *y = &desc->out[0];
+    return yki_is_float(x) && yki_is_float(y) && x->layout == y->layout;
+}
+
+static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    YK_TRY(prepare(device, desc, kernel));
+    eltwise *k = (eltwise *)*kernel;
+    if (desc->in[0].dtype == desc->out[0].dtype)
+        k->attrs.alpha = 1; /* a copy */
+    else
+        k->attrs.alpha = 0;
+    return YK_OK;
+}
+
+static yk_status cast(const yki_kernel *kernel, const yki_run *run)
+{
+    const eltwise *k = (const eltwise *)kernel;
+    if (k->attrs.alpha != 0)
+        memmove(run->out[0], run->in[0], (size_t)k->count * (k->bf16 ? 2 : 4));
+    else if (k->bf16)
+        yki_bf16_widen(run->out[0], run->in[0], (size_t)k->count, k->team);
+    else
+        yki_bf16_narrow(run->out[0], run->in[0], (size_t)k->count, k->team);
+    return YK_OK;
+}
+
+/* ---- dropout: forward and backward are one linear map; the mask goes by the plain index -------
+ */
+
+static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    YK_TRY(prepare(device, desc, kernel));
+    eltwise *k = (eltwise *)*kernel;
+    const yki_operand *x = &desc->in[0];
+    if (x->layout == YKI_BLOCKED)
+        k->shape = yki_geometry_of(device, x);
+    else
+        k->shape = (yki_geometry){
+            .images = 1, .channels = 1, .blocks = 1, .pixels = k->count, .b = 1}; /* as it lies */
+    return YK_OK;
+}
+
+/* One pixel of one block: b channels, which lie `pixels` apart in the plain order. */
+static void drop_pixel(const eltwise *k, const yki_run *run, int64_t block, int64_t pixel)
+{
+    const yki_geometry *g = &k->shape;
+    int64_t image = block / g->blocks, channel = block % g->blocks * g->b;
+    int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
+    int64_t at = (block * g->pixels + pixel) * g->b;
+    uint64_t plain = (uint64_t)((image * g->channels + channel) * g->pixels + pixel);
+    float kept = (float)(1 / (1 - k->attrs.p));
+    for (int64_t c = 0; c < g->b; c++) {
+        bool keep = c < channels && yki_dropout_keep(run->seed, run->step, k->attrs.salt,
+                                                     plain + (uint64_t)(c * g->pixels), k->attrs.p);
+        put(run->out[0], at + c, keep ? kept * get(run->in[0], at + c, k->bf16) : 0, k->bf16);
+    }
+}
+
+static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
+{
+    const eltwise *k = (const eltwise *)kernel;
+    const yki_geometry *g = &k->shape;
+    if (!k->training) {
+        if (run->out[0] != run->in[0])
+            memcpy(run->out[0], run->in[0], (size_t)k->count * (k->bf16 ? 2 : 4));
+        return YK_OK;
+    }
+#pragma omp parallel for collapse(2) num_threads(k->team) if (k->team > 1)
+    for (int64_t block = 0; block < g->images * g->blocks; block++)
+        for (int64_t pixel = 0; pixel < g->pixels; pixel++)
+            drop_pixel(k, run, block, pixel);
+    return YK_OK;
+}
+
+#define IMPL(name, place, check, make, function)                                                   \
+    const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
+                                            .inplace = place,                                      \
+                                            .supports = check,                                     \
+                                            .prepare = make,                                       \
+                                            .run = function}
+IMPL(relu, 1, supports, prepare, relu);
+IMPL(relu_backward, 1, supports, prepare, relu_backward);
+IMPL(gelu, 1, supports, prepare, gelu);
+IMPL(gelu_backward, 1, supports, prepare, gelu_backward);
+IMPL(add, 1, supports, prepare, add);
+IMPL(scale, 1, supports, prepare, scale);
+IMPL(cast, 0, supports_cast, prepare_cast, cast);
+IMPL(dropout, 1, supports, prepare_dropout, dropout);
+IMPL(dropout_backward, 1, supports, prepare_dropout, dropout);

@@ -1,0 +1,67 @@
+/*
+ * What the kernels of this folder ask of their operands: which are there, how a 4-d one lies in
+ * memory, and how many threads its size is worth.
+ */
+#ifndef YKI_CPU_GEOMETRY_H
+#define YKI_CPU_GEOMETRY_H
+
+#include <omp.h>
+
+#include "device/cpu/cpu.h"
+
+static inline bool yki_has_in(const yki_kernel_desc *desc, int i)
+{
+    return i < desc->in_count && desc->in[i].ndim >= 0;
+}
+
+static inline bool yki_has_out(const yki_kernel_desc *desc, int i)
+{
+    return i < desc->out_count && desc->out[i].ndim >= 0;
+}
+
+static inline bool yki_is_float(const yki_operand *operand)
+{
+    return operand->dtype == YK_F32 || operand->dtype == YK_BF16;
+}
+
+/* f32 or bf16, and both the same, in the same layout. */
+static inline bool yki_alike(const yki_operand *a, const yki_operand *b)
+{
+    return yki_is_float(a) && a->dtype == b->dtype && a->layout == b->layout;
+}
+
+/* Memory as (images, blocks, pixels, b). Plain tensors have blocks of one channel. */
+typedef struct yki_geometry {
+    int64_t images, channels, blocks, rows, columns, pixels, b;
+} yki_geometry;
+
+static inline yki_geometry yki_geometry_of(const yki_device *device, const yki_operand *x)
+{
+    bool flat = x->ndim < 4;
+    int64_t b = x->layout == YKI_BLOCKED ? device->block : 1;
+    int64_t rows = flat ? 1 : x->dims[2], columns = flat ? 1 : x->dims[3];
+    return (yki_geometry){.images = x->dims[0],
+                          .channels = x->dims[1],
+                          .blocks = (x->dims[1] + b - 1) / b,
+                          .rows = rows,
+                          .columns = columns,
+                          .pixels = rows * columns,
+                          .b = b};
+}
+
+/* Threads for so many elements: one that gets too few costs more than it brings. */
+static inline int yki_team(const yki_device *device, int64_t elements)
+{
+    int64_t useful = elements / 8192 + 1;
+    return useful < device->threads ? (int)useful : device->threads;
+}
+
+/* The calling thread's part of 0 .. count, inside a parallel region or outside. */
+static inline void yki_share(int64_t count, int64_t *begin, int64_t *end)
+{
+    int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    *begin = count * thread / threads;
+    *end = count * (thread + 1) / threads;
+}
+
+#endif

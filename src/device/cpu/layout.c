@@ -1,0 +1,113 @@
+/*
+ * Between layouts: reorder, flatten and unflatten. A plain 2-d (N, C * H * W) lies in memory as the
+ * plain (N, C, H, W) does, so each is a copy or one of two transpositions of (pixels, b) and
+ * (b, pixels), block by block. Padding channels are written as zeros.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+
+typedef enum way { COPY, TO_PLAIN, TO_BLOCKED } way;
+
+typedef struct layout {
+    yki_kernel base;
+    way way;
+    size_t size; /* of an element */
+    yki_geometry shape;
+    int64_t count; /* elements of a copy */
+    int team;
+} layout;
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    const yki_operand *x = &desc->in[0], *y = &desc->out[0];
+    size_t size = yk_dtype_size(x->dtype);
+    return x->dtype == y->dtype && (size == 2 || size == 4) &&
+           (x->layout == YKI_PLAIN || x->ndim == 4) && (y->layout == YKI_PLAIN || y->ndim == 4);
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    layout *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a reorder kernel");
+    const yki_operand *x = &desc->in[0], *y = &desc->out[0];
+    k->size = yk_dtype_size(x->dtype);
+    k->way = x->layout == y->layout ? COPY : y->layout == YKI_PLAIN ? TO_PLAIN : TO_BLOCKED;
+    k->count = yki_operand_elements(device, x);
+    k->team = yki_team(device, k->count);
+    if (k->way != COPY)
+        k->shape = yki_geometry_of(device, k->way == TO_PLAIN ? x : y);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/*
+ * One block: to (channels, pixels) from (pixels, b), or the reverse. TYPE is an integer of the
+ * element's size: the values pass through untouched.
+ */
+#define TRANSPOSITIONS(TYPE)                                                                       \
+    YKI_VECTOR_CLONES                                                                              \
+    static void to_plain_##TYPE(TYPE *restrict plain, const TYPE *restrict block, int64_t b,       \
+                                int64_t channels, int64_t pixels)                                  \
+    {                                                                                              \
+        for (int64_t c = 0; c < channels; c++)                                                     \
+            for (int64_t p = 0; p < pixels; p++)                                                   \
+                plain[c * pixels + p] = block[p * b + c];                                          \
+    }                                                                                              \
+    YKI_VECTOR_CLONES                                                                              \
+    static void to_block_##TYPE(TYPE *restrict block, const TYPE *restrict plain, int64_t b,       \
+                                int64_t channels, int64_t pixels)                                  \
+    {                                                                                              \
+        for (int64_t p = 0; p < pixels; p++) {                                                     \
+            for (int64_t c = 0; c < channels; c++)                                                 \
+                block[p * b + c] = plain[c * pixels + p];                                          \
+            for (int64_t c = channels; c < b; c++)                                                 \
+                block[p * b + c] = 0;                                                              \
+        }                                                                                          \
+    }
+TRANSPOSITIONS(uint16_t)
+TRANSPOSITIONS(uint32_t)
+
+static void transpose_block(const layout *k, const void *x, void *y, int64_t index)
+{
+    const yki_geometry *g = &k->shape;
+    int64_t image = index / g->blocks, channel = index % g->blocks * g->b;
+    int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
+    int64_t blocked = index * g->pixels * g->b;
+    int64_t plain = (image * g->channels + channel) * g->pixels;
+    if (k->size == 2 && k->way == TO_PLAIN)
+        to_plain_uint16_t((uint16_t *)y + plain, (const uint16_t *)x + blocked, g->b, channels,
+                          g->pixels);
+    else if (k->size == 2)
+        to_block_uint16_t((uint16_t *)y + blocked, (const uint16_t *)x + plain, g->b, channels,
+                          g->pixels);
+    else if (k->way == TO_PLAIN)
+        to_plain_uint32_t((uint32_t *)y + plain, (const uint32_t *)x + blocked, g->b, channels,
+                          g->pixels);
+    else
+        to_block_uint32_t((uint32_t *)y + blocked, (const uint32_t *)x + plain, g->b, channels,
+                          g->pixels);
+}
+
+static yk_status run_layout(const yki_kernel *kernel, const yki_run *run)
+{
+    const layout *k = (const layout *)kernel;
+    if (k->way == COPY) {
+        memmove(run->out[0], run->in[0], (size_t)k->count * k->size);
+        return YK_OK;
+    }
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->shape.images * k->shape.blocks; i++)
+        transpose_block(k, run->in[0], run->out[0], i);
+    return YK_OK;
+}
+
+#define IMPL(name)                                                                                 \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##name, .supports = supports, .prepare = prepare, .run = run_layout}
+IMPL(flatten);
+IMPL(unflatten);
+IMPL(reorder);

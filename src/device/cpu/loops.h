@@ -1,0 +1,104 @@
+/*
+ * The inner loops of the memory-bound kernels, once for each width of vector register. Their bodies
+ * stand in loops_norm.h and loops_map.h and are compiled by loops_avx512.c, loops_avx2.c and
+ * loops_generic.c with that instruction set's flags; a kernel asks for its table once, in prepare.
+ *
+ * Whatever the layout, memory is a sequence of elements in which element e of a run belongs to
+ * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel any
+ * divisor of the channels. So one loop serves all layouts, given the constants of YKI_PERIOD
+ * consecutive elements.
+ */
+#ifndef YKI_CPU_LOOPS_H
+#define YKI_CPU_LOOPS_H
+
+#include "device/device.h"
+
+enum { YKI_PERIOD = 32 /* elements; a multiple of every b and of every pack */ };
+
+/* One channel block of a tensor (images, blocks, pixels, b), as a list of contiguous runs. */
+typedef struct yki_runs {
+    bool bf16;      /* else f32 */
+    int64_t b;      /* channels in a block */
+    int64_t pixels; /* of an image */
+    int64_t image;  /* elements from one image to the next */
+    int64_t base;   /* the block's first element in image 0 */
+    int64_t run;    /* pixels of a run; the last of an image may be shorter */
+    int64_t runs_an_image;
+} yki_runs;
+
+typedef struct yki_run_range {
+    int64_t begin, end; /* runs, counted over all images */
+} yki_run_range;
+
+/* Where a run begins; its length in elements. */
+static inline int64_t yki_run_at(const yki_runs *runs, int64_t index, int64_t *count)
+{
+    int64_t image = index / runs->runs_an_image;
+    int64_t pixel = index % runs->runs_an_image * runs->run;
+    int64_t left = runs->pixels - pixel;
+    *count = (left < runs->run ? left : runs->run) * runs->b;
+    return runs->base + image * runs->image + pixel * runs->b;
+}
+
+/* y = (x - mean) * scale + bias, then + residual, then relu. */
+typedef struct yki_norm_constants {
+    float mean[YKI_PERIOD], scale[YKI_PERIOD], bias[YKI_PERIOD];
+} yki_norm_constants;
+
+typedef struct yki_norm_forward {
+    const void *x, *residual; /* residual may be NULL */
+    void *y;
+    bool relu;
+} yki_norm_forward;
+
+/* Where relu was open: everywhere there was none; as y tells; as y computed again from x tells. */
+typedef enum yki_norm_mask { YKI_MASK_NONE, YKI_MASK_Y, YKI_MASK_X } yki_norm_mask;
+
+typedef struct yki_norm_backward {
+    const void *x, *dy, *dy2, *y; /* dy2 may be NULL */
+    void *dx, *dresidual;         /* dresidual may be NULL */
+    yki_norm_mask mask;
+} yki_norm_backward;
+
+/* dx = a g + b (x - mean) + c, g being the gradient behind relu. */
+typedef struct yki_norm_slopes {
+    float a[YKI_PERIOD], b[YKI_PERIOD], c[YKI_PERIOD];
+} yki_norm_slopes;
+
+/* Two sums for each of YKI_PERIOD consecutive elements. */
+typedef struct yki_norm_sums {
+    double first[YKI_PERIOD], second[YKI_PERIOD];
+} yki_norm_sums;
+
+typedef enum yki_map_op {
+    YKI_MAP_RELU,          /* max(a, 0) */
+    YKI_MAP_RELU_BACKWARD, /* a where b > 0 */
+    YKI_MAP_ADD,           /* a + b */
+    YKI_MAP_SCALE          /* factor * a */
+} yki_map_op;
+
+typedef struct yki_cpu_loops {
+    /* Adds sum(x - shift) and sum((x - shift)^2). */
+    void (*moments)(const yki_runs *runs, yki_run_range range, const void *x, const float *shift,
+                    yki_norm_sums *sums);
+    /* Walks its runs backwards: the last that moments() read are still in the cache. */
+    void (*normalise)(const yki_runs *runs, yki_run_range range, const yki_norm_forward *operands,
+                      const yki_norm_constants *constants);
+    /* Adds sum(g) and sum(g (x - mean)); writes dresidual = g where wanted. */
+    void (*gradient_sums)(const yki_runs *runs, yki_run_range range,
+                          const yki_norm_backward *operands, const yki_norm_constants *constants,
+                          yki_norm_sums *sums);
+    /* Writes dx; backwards as normalise. Reads g from dresidual where that was written. */
+    void (*gradient)(const yki_runs *runs, yki_run_range range, const yki_norm_backward *operands,
+                     const yki_norm_constants *constants, const yki_norm_slopes *slopes);
+    /* y = op(a, b), element by element; y may be a or b. */
+    void (*map)(yki_map_op op, bool bf16, const void *a, const void *b, void *y, float factor,
+                int64_t count);
+} yki_cpu_loops;
+
+extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loops_generic;
+
+/* The table for a device: its block tells whether it has AVX-512. */
+const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device);
+
+#endif

@@ -1,0 +1,295 @@
+/*
+ * Batch norm's four sweeps over a channel block: included by loops_table.h alone. Forward and
+ * backward share normalised(), so that backward's mask is forward's to the last bit.
+ *
+ * Sums run in f32 for about SUM_RUN elements of a channel block and go on in f64.
+ */
+
+enum { SUM_RUN = 4096 };
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+typedef struct sums {
+    yki_pack first[2], second[2]; /* two of each, so that additions need not wait */
+} sums;
+
+YKI_INLINE void flush_one(double *total, const yki_pack part[2], bool bf16)
+{
+    for (int j = 0; j < 2; j++) {
+        yki_wide wide = __builtin_convertvector(part[0].v[j] + part[1].v[j], yki_wide);
+        for (int lane = 0; lane < YKI_WIDTH; lane++)
+            total[yki_element(j, lane, bf16)] += wide[lane];
+    }
+}
+
+YKI_INLINE void flush(yki_norm_sums *total, sums *part, bool bf16)
+{
+    flush_one(total->first, part->first, bf16);
+    flush_one(total->second, part->second, bf16);
+    *part = (sums){0};
+}
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
+{
+    for (int j = 0; j < 2; j++) {
+        yki_lanes distance = x.v[j] - shift.v[j];
+        s->first[which].v[j] += distance;
+        s->second[which].v[j] += distance * distance;
+    }
+}
+
+/* The last, shorter pack of a run: lanes behind its end count for nothing. */
+YKI_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t count, yki_pack shift,
+                                 bool bf16)
+{
+    yki_bits inside[2] = {{0}, {0}};
+    yki_first(count, inside, bf16);
+    yki_pack value = yki_load_part(x, at, count, bf16);
+    for (int j = 0; j < 2; j++)
+        value.v[j] = yki_select(inside[j], value.v[j], shift.v[j]);
+    add_moments(s, 0, value, shift);
+}
+
+YKI_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void *x,
+                           const float *shift, yki_norm_sums *total, bool bf16)
+{
+    yki_pack k = yki_spread(shift, bf16);
+    sums s = {0};
+    int64_t held = 0;
+    for (int64_t r = range.begin; r < range.end; r++) {
+        int64_t count, at = yki_run_at(runs, r, &count), i = 0;
+        for (; i + 2 * YKI_PACK <= count; i += 2 * YKI_PACK) {
+            add_moments(&s, 0, yki_load(x, at + i, bf16), k);
+            add_moments(&s, 1, yki_load(x, at + i + YKI_PACK, bf16), k);
+        }
+        for (; i + YKI_PACK <= count; i += YKI_PACK)
+            add_moments(&s, 0, yki_load(x, at + i, bf16), k);
+        if (i < count)
+            add_moments_part(&s, x, at + i, count - i, k, bf16);
+        held += count;
+        if (held >= SUM_RUN || r + 1 == range.end) {
+            flush(total, &s, bf16);
+            held = 0;
+        }
+    }
+}
+
+static void moments(const yki_runs *runs, yki_run_range range, const void *x, const float *shift,
+                    yki_norm_sums *total)
+{
+    if (runs->bf16)
+        moments_as(runs, range, x, shift, total, true);
+    else
+        moments_as(runs, range, x, shift, total, false);
+}
+
+typedef struct constants {
+    yki_pack mean, scale, bias;
+} constants;
+
+YKI_INLINE constants spread_constants(const yki_norm_constants *c, bool bf16)
+{
+    return (constants){yki_spread(c->mean, bf16), yki_spread(c->scale, bf16),
+                       yki_spread(c->bias, bf16)};
+}
+
+YKI_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
+{
+    return (x - c->mean.v[j]) * c->scale.v[j] + c->bias.v[j];
+}
+
+YKI_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
+                                 yki_lanes floor)
+{
+    for (int j = 0; j < 2; j++) {
+        yki_lanes y = normalised(x.v[j], c, j);
+        if (residual)
+            y += residual->v[j];
+        x.v[j] = yki_select((yki_bits)(y < floor), floor, y); /* NaN passes */
+    }
+    return x;
+}
+
+YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
+                             const yki_norm_constants *given, bool bf16, bool with_residual)
+{
+    constants c = spread_constants(given, bf16);
+    yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
+    const void *x = o->x, *residual = o->residual;
+    void *y = o->y;
+    yki_pack added;
+    for (int64_t r = range.end; r-- > range.begin;) {
+        int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
+        for (; i + YKI_PACK <= end; i += YKI_PACK) {
+            if (with_residual)
+                added = yki_load(residual, i, bf16);
+            yki_pack value = yki_load(x, i, bf16);
+            yki_store(y, i, forward_pack(value, with_residual ? &added : NULL, &c, floor), bf16);
+        }
+        if (i == end)
+            continue;
+        if (with_residual)
+            added = yki_load_part(residual, i, end - i, bf16);
+        yki_pack value = yki_load_part(x, i, end - i, bf16);
+        value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
+        yki_store_part(y, i, end - i, value, bf16);
+    }
+}
+
+static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
+                      const yki_norm_constants *c)
+{
+    if (runs->bf16 && o->residual)
+        normalise_as(runs, range, o, c, true, true);
+    else if (runs->bf16)
+        normalise_as(runs, range, o, c, true, false);
+    else if (o->residual)
+        normalise_as(runs, range, o, c, false, true);
+    else
+        normalise_as(runs, range, o, c, false, false);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+/* A pack's operands: whole, or its first `part` elements. */
+YKI_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, bool bf16)
+{
+    return part == YKI_PACK ? yki_load(memory, at, bf16) : yki_load_part(memory, at, part, bf16);
+}
+
+YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, bool bf16)
+{
+    if (part == YKI_PACK)
+        yki_store(memory, at, value, bf16);
+    else
+        yki_store_part(memory, at, part, value, bf16);
+}
+
+/* g: dy + dy2 where relu was open. */
+YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x, int64_t at,
+                             int64_t part, yki_norm_mask mask, bool bf16)
+{
+    yki_lanes zero = {0};
+    yki_pack g = fetch(o->dy, at, part, bf16);
+    if (o->dy2) {
+        yki_pack more = fetch(o->dy2, at, part, bf16);
+        for (int j = 0; j < 2; j++)
+            g.v[j] += more.v[j];
+    }
+    if (mask == YKI_MASK_NONE)
+        return g;
+    yki_pack y = x;
+    if (mask == YKI_MASK_Y)
+        y = fetch(o->y, at, part, bf16);
+    for (int j = 0; j < 2; j++) {
+        yki_lanes open = mask == YKI_MASK_Y ? y.v[j] : normalised(x.v[j], c, j);
+        g.v[j] = yki_select((yki_bits)(open > zero), g.v[j], zero);
+    }
+    return g;
+}
+
+YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, const constants *c,
+                             int64_t at, int64_t part, yki_norm_mask mask, bool bf16)
+{
+    yki_pack x = fetch(o->x, at, part, bf16);
+    yki_pack g = incoming(o, c, x, at, part, mask, bf16);
+    if (o->dresidual)
+        put(o->dresidual, at, part, g, bf16);
+    for (int j = 0; j < 2; j++) {
+        s->first[which].v[j] += g.v[j];
+        s->second[which].v[j] += g.v[j] * (x.v[j] - c->mean.v[j]);
+    }
+}
+
+YKI_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
+                                 const yki_norm_backward *operands, const yki_norm_constants *given,
+                                 yki_norm_sums *total, yki_norm_mask mask, bool bf16)
+{
+    yki_norm_backward o = *operands;
+    constants c = spread_constants(given, bf16);
+    sums s = {0};
+    int64_t held = 0;
+    for (int64_t r = range.begin; r < range.end; r++) {
+        int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
+        for (; i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, bf16);
+            add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, mask, bf16);
+        }
+        for (; i + YKI_PACK <= end; i += YKI_PACK)
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, bf16);
+        if (i < end)
+            add_gradient(&s, 0, &o, &c, i, end - i, mask, bf16);
+        held += count;
+        if (held >= SUM_RUN || r + 1 == range.end) {
+            flush(total, &s, bf16);
+            held = 0;
+        }
+    }
+}
+
+/* Calls body(..., mask, bf16) with constants in the last two places. */
+#define FOR_EACH_MASK(body, mask, bf16, ...)                                                       \
+    do {                                                                                           \
+        if (mask == YKI_MASK_NONE)                                                                 \
+            bf16 ? body(__VA_ARGS__, YKI_MASK_NONE, true)                                          \
+                 : body(__VA_ARGS__, YKI_MASK_NONE, false);                                        \
+        else if (mask == YKI_MASK_Y)                                                               \
+            bf16 ? body(__VA_ARGS__, YKI_MASK_Y, true) : body(__VA_ARGS__, YKI_MASK_Y, false);     \
+        else                                                                                       \
+            bf16 ? body(__VA_ARGS__, YKI_MASK_X, true) : body(__VA_ARGS__, YKI_MASK_X, false);     \
+    } while (0)
+
+static void gradient_sums(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,
+                          const yki_norm_constants *c, yki_norm_sums *total)
+{
+    FOR_EACH_MASK(gradient_sums_as, o->mask, runs->bf16, runs, range, o, c, total);
+}
+
+typedef struct slopes {
+    yki_pack a, b, c;
+} slopes;
+
+YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
+                              int64_t at, int64_t part, yki_norm_mask mask, bool bf16)
+{
+    yki_pack x = fetch(o->x, at, part, bf16);
+    yki_pack g = incoming(o, c, x, at, part, mask, bf16);
+    for (int j = 0; j < 2; j++) {
+        yki_lanes distance = x.v[j] - c->mean.v[j];
+        g.v[j] = k->a.v[j] * g.v[j] + (k->b.v[j] * distance + k->c.v[j]);
+    }
+    put(o->dx, at, part, g, bf16);
+}
+
+YKI_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
+                            const yki_norm_backward *operands, const yki_norm_constants *given,
+                            const yki_norm_slopes *given_slopes, yki_norm_mask mask, bool bf16)
+{
+    yki_norm_backward o = *operands;
+    constants c = spread_constants(given, bf16);
+    slopes k = {yki_spread(given_slopes->a, bf16), yki_spread(given_slopes->b, bf16),
+                yki_spread(given_slopes->c, bf16)};
+    for (int64_t r = range.end; r-- > range.begin;) {
+        int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
+        for (; i + YKI_PACK <= end; i += YKI_PACK)
+            gradient_pack(&o, &c, &k, i, YKI_PACK, mask, bf16);
+        if (i < end)
+            gradient_pack(&o, &c, &k, i, end - i, mask, bf16);
+    }
+}
+
+static void gradient(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,
+                     const yki_norm_constants *c, const yki_norm_slopes *k)
+{
+    yki_norm_backward read = *o;
+    if (o->dresidual) { /* g stands there already */
+        read.dy = o->dresidual;
+        read.dy2 = NULL;
+        read.mask = YKI_MASK_NONE;
+    }
+    FOR_EACH_MASK(gradient_as, read.mask, runs->bf16, runs, range, &read, c, k);
+}

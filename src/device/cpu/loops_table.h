@@ -1,0 +1,12 @@
+/* The bodies of all inner loops and their table, for YKI_WIDTH lanes under the name YKI_LOOPS. */
+#include "device/cpu/loops.h"
+#include "device/cpu/vector.h"
+
+#include "device/cpu/loops_map.h"
+#include "device/cpu/loops_norm.h"
+
+const yki_cpu_loops YKI_LOOPS = {.moments = moments,
+                                 .normalise = normalise,
+                                 .gradient_sums = gradient_sums,
+                                 .gradient = gradient,
+                                 .map = map};

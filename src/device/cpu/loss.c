@@ -1,0 +1,121 @@
+/*
+ * cross_entropy of plain f32 logits (N, C) and labels (N). With smoothing s the target of a sample
+ * is (1 - s) * one_hot(label) + s / C. Samples are shared out over the threads, their losses added
+ * up in order: the sum does not depend on the number of threads.
+ */
+#include <math.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+
+typedef struct loss {
+    yki_kernel base;
+    int64_t batch, classes;
+    int team;
+    float smoothing;
+    bool mean, keep_probabilities;
+} loss;
+
+static bool is_plain_f32(const yki_operand *operand)
+{
+    return operand->dtype == YK_F32 && operand->layout == YKI_PLAIN;
+}
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    bool good = is_plain_f32(&desc->in[0]) && desc->in[1].dtype == YK_I32;
+    for (int i = 0; i < desc->out_count; i++)
+        good = good && (!yki_has_out(desc, i) || is_plain_f32(&desc->out[i]));
+    return good;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    loss *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a cross_entropy kernel");
+    k->batch = desc->in[0].dims[0];
+    k->classes = desc->in[0].dims[1];
+    k->team = yki_team(device, 4 * k->batch * k->classes); /* an exponential is worth several */
+    k->smoothing = (float)desc->attrs->label_smoothing;
+    k->mean = desc->attrs->reduction == YK_MEAN;
+    k->keep_probabilities = yki_has_out(desc, 1);
+    k->base.scratch = (size_t)k->batch * sizeof(double);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static yk_status check_labels(const loss *k, const int32_t *labels)
+{
+    for (int64_t n = 0; n < k->batch; n++)
+        if (labels[n] < 0 || labels[n] >= k->classes)
+            return yki_error(YK_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
+                             (long long)labels[n], (long long)n, (long long)k->classes - 1);
+    return YK_OK;
+}
+
+/* One sample's loss; its probabilities too, where wanted. */
+static double sample_loss(const loss *k, const float *logits, int32_t label, float *probabilities)
+{
+    float largest = logits[0];
+    for (int64_t c = 1; c < k->classes; c++)
+        largest = fmaxf(largest, logits[c]);
+    double sum = 0, distance = 0; /* of exp(), and of the logits below the largest */
+    for (int64_t c = 0; c < k->classes; c++) {
+        float below = logits[c] - largest, power = expf(below);
+        sum += power;
+        distance += below;
+        if (probabilities)
+            probabilities[c] = power;
+    }
+    for (int64_t c = 0; probabilities && c < k->classes; c++)
+        probabilities[c] = (float)(probabilities[c] / sum);
+    double log_sum = log(sum), mean = distance / (double)k->classes;
+    return log_sum - (1 - (double)k->smoothing) * (logits[label] - largest) -
+           (k->smoothing != 0 ? (double)k->smoothing * mean : 0);
+}
+
+static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
+{
+    const loss *k = (const loss *)kernel;
+    const float *logits = run->in[0];   /* (N, C) */
+    const int32_t *labels = run->in[1]; /* (N) */
+    float *probabilities = k->keep_probabilities ? run->out[1] : NULL;
+    double *losses = run->scratch, sum = 0;
+    YK_TRY(check_labels(k, labels));
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t n = 0; n < k->batch; n++)
+        losses[n] = sample_loss(k, logits + n * k->classes, labels[n],
+                                probabilities ? probabilities + n * k->classes : NULL);
+    for (int64_t n = 0; n < k->batch; n++)
+        sum += losses[n];
+    *(float *)run->out[0] = (float)(k->mean ? sum / (double)k->batch : sum);
+    return YK_OK;
+}
+
+/* dlogits = (probabilities - target) * dloss, divided by N for a mean. */
+static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    const loss *k = (const loss *)kernel;
+    const float *probabilities = run->in[0]; /* (N, C) */
+    const int32_t *labels = run->in[1];      /* (N) */
+    float *dlogits = run->out[0];            /* (N, C) */
+    float factor = *(const float *)run->in[2] / (k->mean ? (float)k->batch : 1);
+    float rest = k->smoothing / (float)k->classes;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t n = 0; n < k->batch; n++)
+        for (int64_t c = 0; c < k->classes; c++) {
+            float target = rest + (c == labels[n] ? 1 - k->smoothing : 0);
+            dlogits[n * k->classes + c] = (probabilities[n * k->classes + c] - target) * factor;
+        }
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_cpu_cross_entropy = {
+    .op = &yki_op_cross_entropy, .supports = supports, .prepare = prepare, .run = cross_entropy};
+const yki_kernel_impl yki_cpu_cross_entropy_backward = {.op = &yki_op_cross_entropy_backward,
+                                                        .inplace = 1,
+                                                        .supports = supports,
+                                                        .prepare = prepare,
+                                                        .run = cross_entropy_backward};

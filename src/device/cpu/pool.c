@@ -1,0 +1,309 @@
+/*
+ * Pooling over (images, blocks, pixels, b): each thread takes whole blocks, each pixel is b lanes
+ * side by side. Backward gathers: an input pixel collects from the windows that hold it, in a fixed
+ * order and in f32, so nothing is zeroed first and no two threads write one place.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+
+enum { MAX_BLOCK = 16 };
+
+typedef struct pool {
+    yki_kernel base;
+    yki_geometry x, y; /* of the forward operator's input and output */
+    int64_t kernel, stride, padding;
+    bool bf16, keep_index;
+    int team;
+} pool;
+
+/* ---- preparation ------------------------------------------------------------------------------
+ */
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]);
+}
+
+static bool is_index(const yki_operand *index, const yki_operand *like)
+{
+    return index->dtype == YK_I32 && index->layout == like->layout;
+}
+
+static bool supports_max(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return supports(device, desc) &&
+           (!yki_has_out(desc, 1) || is_index(&desc->out[1], &desc->out[0]));
+}
+
+static bool supports_max_backward(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return supports(device, desc) && is_index(&desc->in[1], &desc->in[0]);
+}
+
+static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, const yki_operand *x,
+                              const yki_operand *y, yki_kernel **kernel)
+{
+    pool *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a pooling kernel");
+    k->x = yki_geometry_of(device, x);
+    k->y = yki_geometry_of(device, y);
+    if (desc->attrs) {
+        k->kernel = desc->attrs->kernel;
+        k->stride = desc->attrs->stride;
+        k->padding = desc->attrs->padding;
+    }
+    k->bf16 = x->dtype == YK_BF16;
+    k->keep_index = yki_has_out(desc, 1);
+    k->team = yki_team(device, yki_operand_elements(device, x));
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    return prepare_pool(device, desc, &desc->in[0], &desc->out[0], kernel);
+}
+
+static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    return prepare_pool(device, desc, &desc->out[0], &desc->in[0], kernel);
+}
+
+/* ---- one pixel's lanes ------------------------------------------------------------------------
+ */
+
+static inline float widen(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline void fetch(float *restrict lanes, const void *memory, int64_t at, int64_t b,
+                         bool bf16)
+{
+    for (int64_t c = 0; c < b; c++)
+        lanes[c] =
+            bf16 ? widen(((const uint16_t *)memory)[at + c]) : ((const float *)memory)[at + c];
+}
+
+static inline uint16_t narrow(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    uint32_t quiet_nan = (bits >> 16) | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+}
+
+static inline void put(void *memory, int64_t at, const float *restrict lanes, int64_t b, bool bf16)
+{
+    for (int64_t c = 0; c < b; c++) {
+        if (bf16)
+            ((uint16_t *)memory)[at + c] = narrow(lanes[c]);
+        else
+            ((float *)memory)[at + c] = lanes[c];
+    }
+}
+
+/* The window's part inside the map along one axis: offsets from .. to - 1. */
+typedef struct span {
+    int64_t start, from, to;
+} span;
+
+static inline span window(const pool *k, int64_t i, int64_t size)
+{
+    int64_t start = i * k->stride - k->padding;
+    int64_t to = size - start < k->kernel ? size - start : k->kernel;
+    return (span){start, start < 0 ? -start : 0, to};
+}
+
+/* The windows that hold input pixel i along one axis: outputs first .. last. */
+static inline span holders(const pool *k, int64_t i, int64_t outputs)
+{
+    int64_t reach = i + k->padding - k->kernel + 1;
+    int64_t first = reach <= 0 ? 0 : (reach + k->stride - 1) / k->stride;
+    int64_t last = (i + k->padding) / k->stride;
+    return (span){i + k->padding, first, last < outputs ? last + 1 : outputs};
+}
+
+/* ---- max: the first of equal maxima wins ------------------------------------------------------
+ */
+
+YKI_VECTOR_CLONES
+static void max_pixel(const pool *k, const void *x, float *restrict best, int32_t *restrict winner,
+                      int64_t base, span h, span w)
+{
+    int64_t b = k->x.b;
+    bool first = true;
+    for (int64_t r = h.from; r < h.to; r++)
+        for (int64_t s = w.from; s < w.to; s++) {
+            float lanes[MAX_BLOCK] = {0};
+            int64_t pixel = (h.start + r) * k->x.columns + w.start + s;
+            int32_t offset = (int32_t)(r * k->kernel + s);
+            fetch(lanes, x, base + pixel * b, b, k->bf16);
+            for (int64_t c = 0; c < MAX_BLOCK; c++) {
+                bool better = first || lanes[c] > best[c];
+                best[c] = better ? lanes[c] : best[c];
+                winner[c] = better ? offset : winner[c];
+            }
+            first = false;
+        }
+}
+
+static void max_block(const pool *k, const yki_run *run, int64_t block)
+{
+    int64_t b = k->x.b, base = block * k->x.pixels * b;
+    for (int64_t p = 0; p < k->y.rows; p++)
+        for (int64_t q = 0; q < k->y.columns; q++) {
+            float best[MAX_BLOCK] = {0};
+            int32_t winner[MAX_BLOCK] = {0};
+            int64_t at = (block * k->y.pixels + p * k->y.columns + q) * b;
+            max_pixel(k, run->in[0], best, winner, base, window(k, p, k->x.rows),
+                      window(k, q, k->x.columns));
+            put(run->out[0], at, best, b, k->bf16);
+            if (k->keep_index)
+                memcpy((int32_t *)run->out[1] + at, winner, (size_t)b * sizeof *winner);
+        }
+}
+
+/* ---- what an input pixel collects; index NULL: from all its windows ---------------------------
+ */
+
+YKI_VECTOR_CLONES
+static void collect(const pool *k, const void *dy, const int32_t *index, float *restrict sum,
+                    int64_t base, span h, span w)
+{
+    int64_t b = k->y.b;
+    for (int64_t p = h.from; p < h.to; p++)
+        for (int64_t q = w.from; q < w.to; q++) {
+            float lanes[MAX_BLOCK] = {0};
+            int32_t winner[MAX_BLOCK] = {0};
+            int64_t at = base + (p * k->y.columns + q) * b;
+            int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
+            int32_t own = index ? (int32_t)(row * k->kernel + column) : 0;
+            fetch(lanes, dy, at, b, k->bf16);
+            if (index)
+                memcpy(winner, index + at, (size_t)b * sizeof *winner);
+            for (int64_t c = 0; c < MAX_BLOCK; c++)
+                sum[c] += winner[c] == own ? lanes[c] : 0;
+        }
+}
+
+static void backward_block(const pool *k, const yki_run *run, int64_t block, const int32_t *index,
+                           float factor)
+{
+    int64_t b = k->x.b, base = block * k->y.pixels * b;
+    for (int64_t i = 0; i < k->x.rows; i++)
+        for (int64_t j = 0; j < k->x.columns; j++) {
+            float sum[MAX_BLOCK] = {0};
+            collect(k, run->in[0], index, sum, base, holders(k, i, k->y.rows),
+                    holders(k, j, k->y.columns));
+            for (int64_t c = 0; c < MAX_BLOCK; c++)
+                sum[c] *= factor;
+            put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->bf16);
+        }
+}
+
+/* ---- average ----------------------------------------------------------------------------------
+ */
+
+YKI_VECTOR_CLONES
+static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_t at, int64_t count)
+{
+    int64_t b = k->x.b;
+    for (int64_t i = 0; i < count; i++) {
+        float lanes[MAX_BLOCK] = {0};
+        fetch(lanes, x, at + i * b, b, k->bf16);
+        for (int64_t c = 0; c < MAX_BLOCK; c++)
+            sum[c] += lanes[c];
+    }
+}
+
+static float share(const pool *k)
+{
+    return 1 / (float)(k->kernel * k->kernel);
+}
+
+static void avg_block(const pool *k, const yki_run *run, int64_t block)
+{
+    int64_t b = k->x.b;
+    for (int64_t p = 0; p < k->y.rows; p++)
+        for (int64_t q = 0; q < k->y.columns; q++) {
+            float sum[MAX_BLOCK] = {0};
+            span h = window(k, p, k->x.rows), w = window(k, q, k->x.columns);
+            for (int64_t r = h.from; r < h.to && w.from < w.to; r++) {
+                int64_t pixel = (h.start + r) * k->x.columns + w.start + w.from;
+                add_pixels(k, run->in[0], sum, (block * k->x.pixels + pixel) * b, w.to - w.from);
+            }
+            for (int64_t c = 0; c < MAX_BLOCK; c++)
+                sum[c] *= share(k);
+            put(run->out[0], (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->bf16);
+        }
+}
+
+static void global_block(const pool *k, const yki_run *run, int64_t block)
+{
+    float sum[MAX_BLOCK] = {0};
+    int64_t b = k->x.b;
+    add_pixels(k, run->in[0], sum, block * k->x.pixels * b, k->x.pixels);
+    for (int64_t c = 0; c < MAX_BLOCK; c++)
+        sum[c] /= (float)k->x.pixels;
+    put(run->out[0], block * b, sum, b, k->bf16);
+}
+
+static void global_backward_block(const pool *k, const yki_run *run, int64_t block)
+{
+    float lanes[MAX_BLOCK] = {0};
+    int64_t b = k->x.b;
+    fetch(lanes, run->in[0], block * b, b, k->bf16);
+    for (int64_t c = 0; c < MAX_BLOCK; c++)
+        lanes[c] /= (float)k->x.pixels;
+    for (int64_t i = 0; i < k->x.pixels; i++)
+        put(run->out[0], (block * k->x.pixels + i) * b, lanes, b, k->bf16);
+}
+
+/* ---- running: blocks over threads -------------------------------------------------------------
+ */
+
+static void max_backward_block(const pool *k, const yki_run *run, int64_t block)
+{
+    backward_block(k, run, block, run->in[1], 1);
+}
+
+static void avg_backward_block(const pool *k, const yki_run *run, int64_t block)
+{
+    backward_block(k, run, block, NULL, share(k));
+}
+
+typedef void (*block_fn)(const pool *k, const yki_run *run, int64_t block);
+
+static yk_status each_block(const yki_kernel *kernel, const yki_run *run, block_fn body)
+{
+    const pool *k = (const pool *)kernel;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t block = 0; block < k->x.images * k->x.blocks; block++)
+        body(k, run, block);
+    return YK_OK;
+}
+
+#define IMPL(name, check, make, body)                                                              \
+    static yk_status name(const yki_kernel *kernel, const yki_run *run)                            \
+    {                                                                                              \
+        return each_block(kernel, run, body);                                                      \
+    }                                                                                              \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##name, .supports = check, .prepare = make, .run = name}
+IMPL(max_pool2d, supports_max, prepare, max_block);
+IMPL(max_pool2d_backward, supports_max_backward, prepare_backward, max_backward_block);
+IMPL(avg_pool2d, supports, prepare, avg_block);
+IMPL(avg_pool2d_backward, supports, prepare_backward, avg_backward_block);
+IMPL(global_avg_pool2d, supports, prepare, global_block);
+IMPL(global_avg_pool2d_backward, supports, prepare_backward, global_backward_block);

@@ -1,0 +1,258 @@
+/*
+ * Runs one operator on the cpu device in a chosen layout, block and dtype, and on ref in plain f32,
+ * and compares: results, what running statistics became, and that padding channels hold zeros. The
+ * conversions are written here anew, so that the device's own are not what checks them.
+ */
+#ifndef YK_TEST_CPU_CHECK_H
+#define YK_TEST_CPU_CHECK_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "harness.h"
+
+/* A tensor of the test, in plain order: numbers as double, whatever the dtype. */
+typedef struct check_tensor {
+    yki_operand operand; /* its dtype and layout are those of the cpu run */
+    double *values;
+} check_tensor;
+
+typedef struct check_case {
+    const yki_op *op;
+    yki_attrs attrs;
+    bool training, blocked;
+    yk_dtype dtype; /* of activations: f32 or bf16 */
+    int block, threads;
+    double tolerance;      /* absolute and relative */
+    double tolerance_bf16; /* of bf16 operands */
+    int in_count, out_count;
+    check_tensor in[YKI_MAX_IN], out[YKI_MAX_OUT];
+    uint64_t state; /* of the numbers drawn */
+} check_case;
+
+static inline double check_draw(check_case *c)
+{
+    c->state = c->state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int64_t)(c->state >> 32) / 2147483648.0 - 1;
+}
+
+static inline uint16_t check_narrow(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static inline float check_widen(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+static inline yki_operand check_operand(const check_case *c, yk_dtype dtype, int ndim,
+                                        const int64_t *dims)
+{
+    yki_operand operand = {.dtype = dtype, .ndim = ndim};
+    for (int i = 0; i < ndim; i++)
+        operand.dims[i] = dims[i];
+    if (c->blocked && ndim == 4)
+        operand.layout = YKI_BLOCKED;
+    return operand;
+}
+
+/* Adds an input with values of scale * (-1, 1) + offset, rounded to its dtype; ndim < 0: absent. */
+static inline double *check_in(check_case *c, yk_dtype dtype, int ndim, const int64_t *dims,
+                               double scale, double offset)
+{
+    check_tensor *t = &c->in[c->in_count++];
+    t->operand = check_operand(c, dtype, ndim, dims);
+    int64_t count = yki_operand_count(&t->operand);
+    t->values = calloc((size_t)count + 1, sizeof *t->values);
+    for (int64_t i = 0; i < count; i++) {
+        double value = scale * check_draw(c) + offset;
+        t->values[i] = dtype == YK_BF16  ? check_widen(check_narrow((float)value))
+                       : dtype == YK_F32 ? (float)value
+                                         : (double)(int64_t)value;
+    }
+    return t->values;
+}
+
+static inline void check_out(check_case *c, yk_dtype dtype, int ndim, const int64_t *dims)
+{
+    check_tensor *t = &c->out[c->out_count++];
+    t->operand = check_operand(c, dtype, ndim, dims);
+}
+
+static inline double check_get(const void *memory, int64_t at, yk_dtype dtype)
+{
+    switch (dtype) {
+    case YK_F32:
+        return ((const float *)memory)[at];
+    case YK_BF16:
+        return check_widen(((const uint16_t *)memory)[at]);
+    case YK_I32:
+        return ((const int32_t *)memory)[at];
+    default:
+        return (double)((const int64_t *)memory)[at];
+    }
+}
+
+static inline void check_set(void *memory, int64_t at, yk_dtype dtype, double value)
+{
+    if (dtype == YK_F32)
+        ((float *)memory)[at] = (float)value;
+    else if (dtype == YK_BF16)
+        ((uint16_t *)memory)[at] = check_narrow((float)value);
+    else if (dtype == YK_I32)
+        ((int32_t *)memory)[at] = (int32_t)value;
+    else
+        ((int64_t *)memory)[at] = (int64_t)value;
+}
+
+/* Where plain element i lies in memory. */
+static inline int64_t check_place(const yki_operand *o, int64_t block, int64_t i)
+{
+    if (o->layout == YKI_PLAIN)
+        return i;
+    int64_t pixels = o->dims[2] * o->dims[3], blocks = (o->dims[1] + block - 1) / block;
+    int64_t pixel = i % pixels, channel = i / pixels % o->dims[1], n = i / pixels / o->dims[1];
+    return ((n * blocks + channel / block) * pixels + pixel) * block + channel % block;
+}
+
+static inline int64_t check_elements(const yki_operand *o, int64_t block)
+{
+    int64_t count = yki_operand_count(o);
+    if (o->layout == YKI_BLOCKED)
+        count = count / o->dims[1] * ((o->dims[1] + block - 1) / block * block);
+    return count;
+}
+
+/* Memory of exactly the operand's size with its values, zeros in padding; NULL values: all ones. */
+static inline void *check_pack(const yki_operand *o, int64_t block, const double *values)
+{
+    size_t bytes = (size_t)check_elements(o, block) * yk_dtype_size(o->dtype);
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+    memset(memory, values ? 0 : 0xff, bytes);
+    for (int64_t i = 0; values && i < yki_operand_count(o); i++)
+        check_set(memory, check_place(o, block, i), o->dtype, values[i]);
+    return memory;
+}
+
+typedef struct check_memory {
+    void *in[YKI_MAX_IN], *out[YKI_MAX_OUT];
+} check_memory;
+
+static inline void check_free(check_memory *memory)
+{
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        free(memory->in[i]);
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        free(memory->out[i]);
+}
+
+/* One run; on the ref device everything is plain, and f32 where it was bf16. */
+static inline void check_run(const check_case *c, bool ref, check_memory *memory)
+{
+    yki_device *device = NULL;
+    assert_ok(yki_device_create(&device, ref ? "ref" : "cpu", c->threads, true));
+    if (!ref)
+        device->block = c->block;
+    yki_kernel_desc desc = {.op = c->op,
+                            .attrs = &c->attrs,
+                            .training = c->training,
+                            .in_count = c->in_count,
+                            .out_count = c->out_count};
+    *memory = (check_memory){{NULL}, {NULL}};
+    for (int i = 0; i < c->in_count + c->out_count; i++) {
+        bool input = i < c->in_count;
+        const check_tensor *t = input ? &c->in[i] : &c->out[i - c->in_count];
+        yki_operand *o = input ? &desc.in[i] : &desc.out[i - c->in_count];
+        *o = t->operand;
+        if (ref) {
+            o->layout = YKI_PLAIN;
+            o->dtype = o->dtype == YK_BF16 ? YK_F32 : o->dtype;
+        }
+        if (o->ndim >= 0)
+            *(input ? &memory->in[i] : &memory->out[i - c->in_count]) =
+                check_pack(o, c->block, t->values);
+    }
+    yki_kernel *kernel = NULL;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    /* Not silently ref's. */
+    assert_true(ref || kernel->impl->op == c->op);
+    void *scratch = aligned_alloc(64, (kernel->scratch + 127) / 64 * 64);
+    memset(scratch, 0xff, kernel->scratch);
+    yki_run run = {.in = memory->in, .out = memory->out, .scratch = scratch, .seed = 7, .step = 3};
+    assert_ok(kernel->impl->run(kernel, &run));
+    free(scratch);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
+
+static inline void check_tensor_equal(const check_case *c, const check_tensor *t, const void *cpu,
+                                      const void *ref, const char *what, int index)
+{
+    const yki_operand *o = &t->operand;
+    if (o->ndim < 0)
+        return;
+    yk_dtype ref_dtype = o->dtype == YK_BF16 ? YK_F32 : o->dtype;
+    int64_t count = yki_operand_count(o), elements = check_elements(o, c->block);
+    double tolerance = o->dtype == YK_BF16 ? c->tolerance_bf16 : c->tolerance;
+    bool *seen = calloc((size_t)elements + 1, sizeof *seen);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = check_place(o, c->block, i);
+        double got = check_get(cpu, at, o->dtype), expected = check_get(ref, i, ref_dtype);
+        seen[at] = true;
+        if (!(fabs(got - expected) <= tolerance * (1 + fabs(expected))))
+            fail_msg("%s, %s %d, block %d, %s, element %lld: got %.9g, expected %.9g", c->op->name,
+                     what, index, c->blocked ? c->block : 1, yk_dtype_name(o->dtype), (long long)i,
+                     got, expected);
+    }
+    for (int64_t at = 0; at < elements; at++)
+        if (!seen[at] && check_get(cpu, at, o->dtype) != 0)
+            fail_msg("%s, %s %d: padding at %lld holds %g", c->op->name, what, index, (long long)at,
+                     check_get(cpu, at, o->dtype));
+    free(seen);
+}
+
+/* Runs both, compares all operands, frees the case's values. */
+static inline void check(check_case *c)
+{
+    check_memory cpu, ref;
+    check_run(c, false, &cpu);
+    check_run(c, true, &ref);
+    for (int i = 0; i < c->in_count; i++)
+        check_tensor_equal(c, &c->in[i], cpu.in[i], ref.in[i], "input", i);
+    for (int i = 0; i < c->out_count; i++)
+        check_tensor_equal(c, &c->out[i], cpu.out[i], ref.out[i], "output", i);
+    check_free(&cpu);
+    check_free(&ref);
+    for (int i = 0; i < c->in_count; i++)
+        free(c->in[i].values);
+}
+
+/* Calls body with every layout, block and dtype, by one and by three threads. */
+static inline void check_everywhere(void (*body)(check_case start))
+{
+    static const int blocks[] = {16, 8};
+    for (int b = 0; b < 2; b++)
+        for (int blocked = 0; blocked < 2; blocked++)
+            for (int bf16 = 0; bf16 < 2; bf16++)
+                for (int threads = 1; threads <= 3; threads += 2) {
+                    if (blocks[b] == 16 && !__builtin_cpu_supports("avx512bw"))
+                        continue;
+                    body((check_case){.block = blocks[b],
+                                      .blocked = blocked,
+                                      .dtype = bf16 ? YK_BF16 : YK_F32,
+                                      .threads = threads,
+                                      .tolerance = 2e-6,
+                                      .tolerance_bf16 = 0x1p-8,
+                                      .state = 42});
+                }
+}
+
+#endif

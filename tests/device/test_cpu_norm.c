@@ -1,0 +1,200 @@
+/* Batch norm on the cpu: every layout and width of vectors against ref; accuracy; determinism. */
+#include "cpu_check.h"
+
+typedef struct norm_shape {
+    int64_t dims[4];
+} norm_shape;
+
+/* Odd channels, odd maps, one pixel, runs longer than a chunk, more threads than blocks. */
+static const norm_shape shapes[] = {{{2, 16, 3, 3}}, {{3, 19, 5, 7}},   {{1, 8, 2, 1}},
+                                    {{5, 32, 1, 1}}, {{2, 3, 70, 70}},  {{4, 48, 8, 8}},
+                                    {{7, 1, 4, 4}},  {{2, 20, 33, 35}}, {{40, 80, 4, 4}}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static const int64_t no_dims[1] = {0};
+
+/* What forward is asked for, as bits. */
+enum { RELU = 1, RESIDUAL = 2, EVALUATION = 4, VARIANTS = 8 };
+
+static void forward(check_case start)
+{
+    for (int s = 0; s < SHAPES; s++)
+        for (int variant = 0; variant < VARIANTS; variant++) {
+            check_case c = start;
+            const int64_t *dims = shapes[s].dims, *channels = &dims[1];
+            c.op = &yki_op_batch_norm;
+            c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = variant & RELU};
+            c.training = !(variant & EVALUATION);
+            check_in(&c, c.dtype, 4, dims, 2, 0.5);
+            check_in(&c, YK_F32, 1, channels, 1, 0);
+            check_in(&c, YK_F32, 1, channels, 1, 0.3);
+            check_in(&c, YK_F32, 1, channels, 1, 0);
+            check_in(&c, YK_F32, 1, channels, 0.4, 1);
+            check_in(&c, YK_I64, 0, no_dims, 0, 5);
+            check_in(&c, c.dtype, variant & RESIDUAL ? 4 : -1, dims, 1, 0);
+            check_out(&c, c.dtype, 4, dims);
+            check_out(&c, YK_F32, 1, channels);
+            check_out(&c, YK_F32, 1, channels);
+            check(&c);
+        }
+}
+
+YK_TEST(batch_norm_equals_ref)
+{
+    check_everywhere(forward);
+}
+
+/* (N, C): plain memory, channels side by side. */
+static void forward_flat(check_case start)
+{
+    static const int64_t flat[][2] = {{4, 16}, {6, 24}, {3, 7}, {130, 40}};
+    for (int s = 0; s < 4 && !start.blocked; s++) {
+        check_case c = start;
+        const int64_t *dims = flat[s], *channels = &dims[1];
+        c.op = &yki_op_batch_norm;
+        c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1};
+        c.training = true;
+        check_in(&c, c.dtype, 2, dims, 2, 0.5);
+        for (int i = 0; i < 4; i++)
+            check_in(&c, YK_F32, 1, channels, 0.5, 1);
+        check_out(&c, c.dtype, 2, dims);
+        check_out(&c, YK_F32, 1, channels);
+        check_out(&c, YK_F32, 1, channels);
+        check(&c);
+    }
+}
+
+YK_TEST(batch_norm_of_vectors_equals_ref)
+{
+    check_everywhere(forward_flat);
+}
+
+/* What backward is given, as bits. */
+enum { B_RELU = 1, B_Y = 2, B_DY2 = 4, B_DRESIDUAL = 8, B_EVALUATION = 16, B_VARIANTS = 32 };
+
+static void backward(check_case start)
+{
+    for (int s = 0; s < SHAPES; s++)
+        for (int variant = 0; variant < B_VARIANTS; variant++) {
+            check_case c = start;
+            const int64_t *dims = shapes[s].dims, *channels = &dims[1];
+            c.op = &yki_op_batch_norm_backward;
+            c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = variant & B_RELU};
+            c.training = !(variant & B_EVALUATION);
+            c.tolerance = 2e-5; /* sums of thousands, relative to their result */
+            if ((variant & B_DY2) && (variant & B_DRESIDUAL))
+                c.tolerance_bf16 = 0x1p-6; /* dx is made of dresidual, itself rounded */
+            check_in(&c, c.dtype, 4, dims, 2, 0.5);
+            check_in(&c, c.dtype, 4, dims, 1, 0.1);
+            check_in(&c, YK_F32, 1, channels, 0.5, 1);
+            check_in(&c, YK_F32, 1, channels, 1, 0.3);
+            check_in(&c, YK_F32, 1, channels, 0.2, 0.5);
+            check_in(&c, YK_F32, 1, channels, 0.2, 0.8);
+            check_in(&c, c.dtype, variant & B_Y ? 4 : -1, dims, 1, 0);
+            check_in(&c, c.dtype, variant & B_DY2 ? 4 : -1, dims, 1, 0);
+            check_out(&c, c.dtype, 4, dims);
+            check_out(&c, YK_F32, 1, channels);
+            check_out(&c, YK_F32, 1, channels);
+            check_out(&c, c.dtype, variant & B_DRESIDUAL ? 4 : -1, dims);
+            check(&c);
+        }
+}
+
+YK_TEST(batch_norm_backward_equals_ref)
+{
+    check_everywhere(backward);
+}
+
+/* A mean a thousand times the deviation: one-pass sums of squares would leave nothing. */
+static void far_from_zero(check_case start)
+{
+    check_case c = start;
+    static const int64_t dims[] = {16, 32, 16, 16}, channels[] = {32};
+    if (c.dtype == YK_BF16)
+        return;
+    c.op = &yki_op_batch_norm;
+    c.attrs = (yki_attrs){.eps = 1e-12, .momentum = 1};
+    c.training = true;
+    check_in(&c, c.dtype, 4, dims, 1, 1000);
+    for (int i = 0; i < 4; i++)
+        check_in(&c, YK_F32, 1, channels, 0, 1);
+    check_out(&c, c.dtype, 4, dims);
+    check_out(&c, YK_F32, 1, channels);
+    check_out(&c, YK_F32, 1, channels);
+    check_memory cpu, ref;
+    check_run(&c, false, &cpu);
+    check_run(&c, true, &ref);
+    for (int i = 0; i < 32; i++) {
+        double got = ((float *)cpu.out[2])[i], expected = ((float *)ref.out[2])[i];
+        assert_true(fabs(got / expected - 1) < 1e-6);
+        assert_true(((float *)cpu.out[1])[i] == ((float *)ref.out[1])[i]);
+    }
+    check_free(&cpu);
+    check_free(&ref);
+    for (int i = 0; i < c.in_count; i++)
+        free(c.in[i].values);
+}
+
+YK_TEST(statistics_are_accurate_far_from_zero)
+{
+    check_everywhere(far_from_zero);
+}
+
+static void twice(check_case start)
+{
+    check_case c = start;
+    static const int64_t dims[] = {6, 40, 31, 31}, channels[] = {40};
+    c.op = &yki_op_batch_norm;
+    c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true};
+    c.training = true;
+    check_in(&c, c.dtype, 4, dims, 1, 3);
+    for (int i = 0; i < 4; i++)
+        check_in(&c, YK_F32, 1, channels, 0.5, 1);
+    check_out(&c, c.dtype, 4, dims);
+    check_out(&c, YK_F32, 1, channels);
+    check_out(&c, YK_F32, 1, channels);
+    check_memory a, b;
+    check_run(&c, false, &a);
+    for (int again = 0; again < 3; again++) {
+        check_run(&c, false, &b);
+        int64_t elements = check_elements(&c.out[0].operand, c.block);
+        assert_memory_equal(a.out[0], b.out[0], (size_t)elements * yk_dtype_size(c.dtype));
+        assert_memory_equal(a.out[2], b.out[2], 40 * sizeof(float));
+        check_free(&b);
+    }
+    check_free(&a);
+    for (int i = 0; i < c.in_count; i++)
+        free(c.in[i].values);
+}
+
+YK_TEST(same_threads_give_the_same_bits)
+{
+    check_everywhere(twice);
+}
+
+YK_TEST(one_value_a_channel_cannot_train)
+{
+    yki_device *device = NULL;
+    assert_ok(yki_device_create(&device, "cpu", 1, true));
+    yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {1, 4}};
+    yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {4}};
+    yki_kernel_desc desc = {.op = &yki_op_batch_norm,
+                            .attrs = &(yki_attrs){.eps = 1e-5, .momentum = 0.1},
+                            .training = true,
+                            .in_count = 5,
+                            .out_count = 3,
+                            .in = {x, vector, vector, vector, vector},
+                            .out = {x, vector, vector}};
+    float memory[8][4] = {{0}};
+    void *in[] = {memory[0], memory[1], memory[2], memory[3], memory[4]};
+    void *out[] = {memory[5], memory[6], memory[7]};
+    char scratch[1024] __attribute__((aligned(64)));
+    yki_kernel *kernel = NULL;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    assert_true(kernel->scratch <= sizeof scratch);
+    yki_run run = {.in = in, .out = out, .scratch = scratch};
+    assert_status(YK_INVALID_SHAPE, kernel->impl->run(kernel, &run));
+    assert_contains(yk_last_error(), "batch_norm");
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
