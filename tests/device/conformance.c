@@ -21,7 +21,7 @@ typedef struct machine {
     double **numbers; /* by value id */
     bool *plain;      /* by value id: always in plain layout, as the planner has it */
     uint64_t draws;
-    char label[160];
+    char label[192];
 } machine;
 
 /* Who runs a node: a device with the operands' own dtypes, or ref with every float in f64. */
@@ -117,7 +117,7 @@ int64_t conformance_place(const yki_device *device, const yki_operand *operand, 
 
 void conformance_padding(const yki_device *device, const yki_operand *operand, const void *memory)
 {
-    if (operand->ndim < 0 || operand->layout == YKI_PLAIN)
+    if (operand->ndim < 0 || operand->layout == YKI_PLAIN || !is_float(operand->dtype))
         return;
     int64_t pixels = operand->dims[2] * operand->dims[3], block = device->block;
     for (int64_t i = 0; i < yki_operand_elements(device, operand); i++) {
@@ -235,11 +235,12 @@ static void describe(machine *m, const char *device)
     const conformance_case *c = m->row;
     snprintf(m->label, sizeof m->label,
              "%s, x (%lld, %lld, %lld, %lld), filters %lld, kernel %lld, stride %lld, padding "
-             "%lld, dilation %lld, groups %lld%s%s",
+             "%lld, dilation %lld, groups %lld%s%s%s%s",
              device, (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
              (long long)c->filters, (long long)c->kernel[0], (long long)c->stride,
              (long long)c->padding, (long long)c->dilation, (long long)c->groups,
-             c->relu ? ", relu" : "", c->residual ? ", residual" : "");
+             c->relu ? ", relu" : "", c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
+             c->evaluation ? ", evaluation" : "");
 }
 
 static void machine_init(machine *m, const conformance_family *family, const conformance_case *row,
@@ -292,7 +293,9 @@ typedef struct invocation {
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT];
 } invocation;
 
-static void call_init(invocation *call, const machine *m, const runner *r, const yki_node *node)
+/* With all outputs, or with output 0 alone. */
+static void call_init(invocation *call, const machine *m, const runner *r, const yki_node *node,
+                      bool all)
 {
     *call = (struct invocation){.runner = r,
                                 .node = node,
@@ -307,7 +310,8 @@ static void call_init(invocation *call, const machine *m, const runner *r, const
         call->in[i] = value ? encode(r, &call->desc.in[i], m->numbers[value->id]) : NULL;
     }
     for (int i = 0; i < YKI_MAX_OUT; i++) {
-        call->desc.out[i] = operand_of(m, r, i < node->out_count ? node->out[i] : NULL);
+        const yk_value *value = i < (all ? node->out_count : 1) ? node->out[i] : NULL;
+        call->desc.out[i] = operand_of(m, r, value);
         call->out[i] = allocate(r, &call->desc.out[i], true);
     }
     if (yki_kernel_create(r->device, &call->desc, &call->kernel) != YK_OK)
@@ -372,7 +376,7 @@ static void check_in_place(const machine *m, invocation *done)
             yki_operand_bytes(device, &done->desc.out[0]))
         return;
     invocation again;
-    call_init(&again, m, done->runner, done->node);
+    call_init(&again, m, done->runner, done->node, true);
     void *out[YKI_MAX_OUT];
     memcpy(out, again.out, sizeof out);
     out[0] = again.in[which];
@@ -382,6 +386,21 @@ static void check_in_place(const machine *m, invocation *done)
             memcmp(out[i], done->out[i], yki_operand_bytes(device, &done->desc.out[i])) != 0)
             fail_msg("%s: %s in place gives another output %d", m->label, done->node->op->name, i);
     call_fini(&again);
+}
+
+/* Nobody may want the outputs behind the first: that one must be the same without them. */
+static void check_alone(const machine *m, const invocation *done)
+{
+    if (done->node->out_count == 1)
+        return;
+    invocation alone;
+    call_init(&alone, m, done->runner, done->node, false);
+    call_run(&alone, alone.in, alone.out);
+    size_t bytes = yki_operand_bytes(done->runner->device, &done->desc.out[0]);
+    if (memcmp(alone.out[0], done->out[0], bytes) != 0)
+        fail_msg("%s: %s gives another output 0 when that is all that is wanted", m->label,
+                 done->node->op->name);
+    call_fini(&alone);
 }
 
 /* ---- comparing --------------------------------------------------------------------------------
@@ -429,12 +448,13 @@ static void check_node(machine *m, const runner *device, const runner *ref, cons
                        double tolerance)
 {
     invocation mine, exact;
-    call_init(&exact, m, ref, node);
+    call_init(&exact, m, ref, node, true);
     call_run(&exact, exact.in, exact.out);
-    call_init(&mine, m, device, node);
+    call_init(&mine, m, device, node, true);
     call_run(&mine, mine.in, mine.out);
     check_inputs_untouched(m, &mine);
     check_in_place(m, &mine);
+    check_alone(m, &mine);
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] && node->in[i]->kind == YKI_BUFFER)
             compare_operand(m, &mine, &exact, false, i, tolerance);
@@ -445,9 +465,9 @@ static void check_node(machine *m, const runner *device, const runner *ref, cons
     call_fini(&exact);
 }
 
-static void open_device(runner *r, const char *name, bool winograd)
+static void open_device(runner *r, const char *name, int threads, bool winograd)
 {
-    assert_ok(yki_device_create(&r->device, name, 2, winograd));
+    assert_ok(yki_device_create(&r->device, name, threads, winograd));
     if (r->device->type->enter)
         r->device->type->enter(r->device);
 }
@@ -455,8 +475,8 @@ static void open_device(runner *r, const char *name, bool winograd)
 void conformance_device(const conformance_family *family, const conformance_setting *setting)
 {
     runner device = {0}, ref = {.exact = true};
-    open_device(&device, setting->device, setting->winograd);
-    open_device(&ref, "ref", false);
+    open_device(&device, setting->device, setting->threads, setting->winograd);
+    open_device(&ref, "ref", 1, false);
     for (size_t i = 0; i < family->count; i++) {
         machine m;
         machine_init(&m, family, &family->cases[i], setting->dtype, setting->device);
@@ -474,7 +494,7 @@ void conformance_device(const conformance_family *family, const conformance_sett
 static void run_and_keep(machine *m, const runner *ref, const yki_node *node)
 {
     invocation call;
-    call_init(&call, m, ref, node);
+    call_init(&call, m, ref, node, true);
     call_run(&call, call.in, call.out);
     for (int i = 0; i < node->out_count; i++)
         if (node->out[i])
@@ -521,7 +541,7 @@ static void check_differences(machine *m, const runner *ref, int input)
 void conformance_gradients(const conformance_family *family)
 {
     runner ref = {.exact = true};
-    open_device(&ref, "ref", false);
+    open_device(&ref, "ref", 1, false);
     for (size_t i = 0; i < family->count; i++) {
         if (family->cases[i].ties)
             continue;

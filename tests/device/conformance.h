@@ -9,7 +9,7 @@
  *
  * Checked besides the values: outputs are written whole (they start as NaN), zero padding of
  * blocked outputs stays zero, inputs stay as they were, kernels that may run in place give the same
- * there, running statistics move as ref's do.
+ * there, outputs that are not wanted may be absent, running statistics move as ref's do.
  */
 #ifndef YK_CONFORMANCE_H
 #define YK_CONFORMANCE_H
@@ -42,6 +42,7 @@ typedef struct conformance_family {
 typedef struct conformance_setting {
     const char *device;
     yk_dtype dtype;
+    int threads;
     bool winograd;
     double tolerance; /* of the relative L2 error of each output */
 } conformance_setting;
@@ -62,7 +63,8 @@ yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtyp
 
 /* Where element i (row-major) of the operand lies in memory. */
 int64_t conformance_place(const yki_device *device, const yki_operand *operand, int64_t i);
-/* Fails unless the padding channels of a blocked operand are zeros. */
+/* Fails unless the padding channels of a blocked float operand are zeros (an index of max_pool2d
+ * has no meaning there). */
 void conformance_padding(const yki_device *device, const yki_operand *operand, const void *memory);
 
 #endif
