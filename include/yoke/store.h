@@ -20,6 +20,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* ---- server --------------------------------------------------------------------------------- */
 
@@ -30,8 +31,7 @@ typedef struct yk_store_server yk_store_server;
  * listen on; *port 0 picks a free one, and *port holds the one in use afterwards. secret may be
  * NULL or "" for none; it is copied. YK_NETWORK when the address is in use or not this machine's.
  */
-yk_status yk_store_serve(yk_store_server **server, const char *host, int *port,
-                         const char *secret);
+yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
 /* Stops the thread and closes all connections. Accepts NULL. */
 void yk_store_server_destroy(yk_store_server *server);
 
@@ -62,6 +62,7 @@ yk_status yk_store_check(yk_store *store, const char *key, bool *found);
 /* Waits until the key is there; YK_TIMEOUT when it did not come in time. */
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
