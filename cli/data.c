@@ -1,0 +1,178 @@
+/* `yoke data`: what lies in a data set, how it looks, and where it comes from. */
+#include "cli.h"
+#include "options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <yoke/data.h>
+
+enum { PATH_SIZE = 4096, MAX_CLASSES = 1000, CHANNELS = 3, PLANE = 32 * 32 };
+
+static const char summary[] =
+    "Looks at a data set, without training on it.\n\n"
+    "  info      how many images of each class there are, and their mean and deviation\n"
+    "  preview   draws the first images of each class into a PNG, a row a class\n"
+    "  fetch     makes sure that CIFAR-10 lies in the cache, and prints its folder\n\n"
+    "DATA is synthetic (drawn here, nothing to download), cifar10 (downloaded once, into\n"
+    "the cache), or a folder: the Python pickles of CIFAR-10 (cifar-10-batches-py), its\n"
+    "binary version (cifar-10-batches-bin), or the folder above either. [synthetic]";
+
+static const char examples[] = "  yoke data preview synthetic\n"
+                               "  yoke data preview ~/data --split test -o sheet.png\n"
+                               "  yoke data info cifar10";
+
+typedef struct data_options {
+    const char *split, *output;
+    int64_t columns;
+    bool output_given, columns_given;
+} data_options;
+
+/* Prints the library's error line; the exit code of a failure. */
+static int failed(void)
+{
+    fprintf(stderr, "%s\n", yk_last_error());
+    return YKI_EXIT_FAILED;
+}
+
+/* ---- info --------------------------------------------------------------------------------------
+ */
+
+typedef struct totals {
+    int64_t of_class[MAX_CLASSES];
+    double sum[CHANNELS], squares[CHANNELS];
+} totals;
+
+static void count_images(totals *all, const yk_dataset *dataset)
+{
+    *all = (totals){.sum = {0}};
+    for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
+        int label = 0;
+        const uint8_t *pixels = yk_dataset_image(dataset, i, &label);
+        if (label < MAX_CLASSES)
+            all->of_class[label]++;
+        for (int c = 0; c < CHANNELS; c++) {
+            uint32_t sum = 0, squares = 0; /* at most 1024 x 255 x 255 */
+            for (int p = 0; p < PLANE; p++, pixels++) {
+                sum += *pixels;
+                squares += (uint32_t)*pixels * *pixels;
+            }
+            all->sum[c] += sum;
+            all->squares[c] += squares;
+        }
+    }
+}
+
+static int print_info(const yk_dataset *dataset, const char *split)
+{
+    totals all;
+    count_images(&all, dataset);
+    int64_t images = yk_dataset_size(dataset), classes = yk_dataset_classes(dataset);
+    printf("%s, %s: %lld images of 3x32x32 in %lld classes\n\n", yk_dataset_name(dataset), split,
+           (long long)images, (long long)classes);
+    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++)
+        printf("  %2lld  %-14s %8lld\n", (long long)label, yk_dataset_class_name(dataset, label),
+               (long long)all.of_class[label]);
+    printf("\n             red   green    blue\n  mean ");
+    double values = (double)images * PLANE, mean[CHANNELS];
+    for (int c = 0; c < CHANNELS; c++) {
+        mean[c] = all.sum[c] / values;
+        printf("  %.4f", mean[c] / 255);
+    }
+    printf("\n  std  ");
+    for (int c = 0; c < CHANNELS; c++)
+        printf("  %.4f", sqrt(fmax(all.squares[c] / values - mean[c] * mean[c], 0)) / 255);
+    printf("\n");
+    return YKI_EXIT_OK;
+}
+
+/* ---- preview -----------------------------------------------------------------------------------
+ */
+
+static int draw_preview(const yk_dataset *dataset, const data_options *options)
+{
+    if (yk_dataset_preview(dataset, options->output, (int)options->columns) != YK_OK)
+        return failed();
+    printf("%s\n", options->output);
+    return YKI_EXIT_OK;
+}
+
+/* ---- the command -------------------------------------------------------------------------------
+ */
+
+static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
+{
+    yk_split split = strcmp(split_name, "test") == 0 ? YK_TEST : YK_TRAIN;
+    char path[PATH_SIZE];
+    if (strcmp(data, "synthetic") == 0)
+        return yk_synthetic_create(dataset, split, NULL);
+    if (strcmp(data, "cifar10") == 0) {
+        yk_status status = yk_cifar10_download(path, sizeof path);
+        if (status != YK_OK)
+            return status;
+        data = path;
+    }
+    return yk_cifar10_open(dataset, data, split);
+}
+
+static int fetch(void)
+{
+    char path[PATH_SIZE];
+    if (yk_cifar10_download(path, sizeof path) != YK_OK)
+        return failed();
+    printf("%s\n", path);
+    return YKI_EXIT_OK;
+}
+
+static int look(const char *action, const char *data, const data_options *options)
+{
+    yk_dataset *dataset;
+    if (open_data(&dataset, data, options->split) != YK_OK)
+        return failed();
+    int code = strcmp(action, "info") == 0 ? print_info(dataset, options->split)
+                                           : draw_preview(dataset, options);
+    yk_dataset_destroy(dataset);
+    return code;
+}
+
+static int parse(int argc, char **argv, data_options *o, char **operands, int *count)
+{
+    const yki_option options[] = {
+        YKI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, NULL),
+        YKI_GROUP("For preview"),
+        YKI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
+                256),
+        YKI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
+    };
+    const yki_command command = {.name = argv[0],
+                                 .operands = "info|preview|fetch [DATA]",
+                                 .summary = summary,
+                                 .examples = examples,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options,
+                                 .max_operands = 2};
+    return yki_options_parse(&command, argc, argv, operands, count);
+}
+
+int yk_cmd_data(int argc, char **argv)
+{
+    data_options options = {.split = "train", .output = "preview.png", .columns = 12};
+    char *operands[2] = {NULL};
+    int count = 0;
+    int code = parse(argc, argv, &options, operands, &count);
+    if (code >= 0)
+        return code;
+    if (!count || !yki_is_choice("info|preview|fetch", operands[0]))
+        return yki_usage_error(argv[0], "expected info, preview or fetch, found %s",
+                               count ? operands[0] : "nothing");
+    const char *action = operands[0], *data = count > 1 ? operands[1] : "synthetic";
+    if (strcmp(action, "preview") != 0 && (options.output_given || options.columns_given))
+        return yki_usage_error(argv[0], "--%s is for preview alone",
+                               options.output_given ? "output" : "columns");
+    if (strcmp(action, "fetch") != 0)
+        return look(action, data, &options);
+    if (count > 1 && strcmp(data, "cifar10") != 0)
+        return yki_usage_error(argv[0], "only cifar10 can be fetched, not %s", data);
+    return fetch();
+}
