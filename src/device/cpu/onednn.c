@@ -24,6 +24,18 @@ yk_status yki_dnn_error(dnnl_status_t status, const char *call)
                      (int)strcspn(call, "("), call);
 }
 
+/* Dimensions in an array as long as oneDNN's prototypes say. */
+typedef struct dims {
+    dnnl_dims_t at;
+} dims;
+
+static dims full_dims(int ndim, const int64_t *from)
+{
+    dims full = {{0}};
+    memcpy(full.at, from, (size_t)ndim * sizeof *from);
+    return full;
+}
+
 static dnnl_data_type_t data_type(yk_dtype dtype)
 {
     switch (dtype) {
@@ -47,17 +59,19 @@ static dnnl_data_type_t data_type(yk_dtype dtype)
 
 #if DNNL_VERSION_MAJOR >= 3
 
-yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                           dnnl_format_tag_t tag)
 {
-    YKI_DNN(dnnl_memory_desc_create_with_tag(md, ndim, dims, data_type(dtype), tag));
+    YKI_DNN(dnnl_memory_desc_create_with_tag(md, ndim, full_dims(ndim, shape).at, data_type(dtype),
+                                             tag));
     return YK_OK;
 }
 
-yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                               const int64_t *strides)
 {
-    YKI_DNN(dnnl_memory_desc_create_with_strides(md, ndim, dims, data_type(dtype), strides));
+    YKI_DNN(dnnl_memory_desc_create_with_strides(md, ndim, full_dims(ndim, shape).at,
+                                                 data_type(dtype), full_dims(ndim, strides).at));
     return YK_OK;
 }
 
@@ -137,19 +151,21 @@ static yk_status on_heap(yki_md *md, const dnnl_memory_desc_t *value)
     return YK_OK;
 }
 
-yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                           dnnl_format_tag_t tag)
 {
     dnnl_memory_desc_t value;
-    YKI_DNN(dnnl_memory_desc_init_by_tag(&value, ndim, dims, data_type(dtype), tag));
+    YKI_DNN(dnnl_memory_desc_init_by_tag(&value, ndim, full_dims(ndim, shape).at, data_type(dtype),
+                                         tag));
     return on_heap(md, &value);
 }
 
-yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                               const int64_t *strides)
 {
     dnnl_memory_desc_t value;
-    YKI_DNN(dnnl_memory_desc_init_by_strides(&value, ndim, dims, data_type(dtype), strides));
+    YKI_DNN(dnnl_memory_desc_init_by_strides(&value, ndim, full_dims(ndim, shape).at,
+                                             data_type(dtype), full_dims(ndim, strides).at));
     return on_heap(md, &value);
 }
 

@@ -37,9 +37,9 @@ typedef const dnnl_memory_desc_t *yki_const_md;
 #endif
 
 /* Shape, dtype and a layout: a tag, strides, or dnnl_format_tag_any. Free with yki_md_destroy. */
-yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                           dnnl_format_tag_t tag);
-yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *dims, yk_dtype dtype,
+yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                               const int64_t *strides);
 /* An operand as it lies in memory: plain, or blocked by the device's b. */
 yk_status yki_md_of(yki_md *md, const yki_device *device, const yki_operand *operand);
