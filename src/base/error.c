@@ -81,6 +81,13 @@ yk_status yki_error_set_line(yk_status status, const char *line)
     return status;
 }
 
+const char *yki_error_text(void)
+{
+    char prefix[64];
+    size_t length = write_prefix(prefix, sizeof prefix);
+    return strncmp(error_line, prefix, length) == 0 ? error_line + length : error_line;
+}
+
 yk_status yki_error_context(yk_status status, const char *format, ...)
 {
     char line[YKI_ERROR_LINE], context[YKI_ERROR_LINE / 2];
@@ -90,10 +97,7 @@ yk_status yki_error_context(yk_status status, const char *format, ...)
     va_end(arguments);
 
     size_t at = write_prefix(line, sizeof line);
-    const char *rest = error_line;
-    if (strncmp(rest, line, at) == 0)
-        rest += at;
-    snprintf(line + at, sizeof line - at, "%s: %s", context, rest);
+    snprintf(line + at, sizeof line - at, "%s: %s", context, yki_error_text());
     memcpy(error_line, line, sizeof line);
     return status;
 }

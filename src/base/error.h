@@ -23,6 +23,8 @@ yk_status yki_error_memory(size_t bytes, const char *what);
 /* Carries an error line from one thread to another: copy out there, set here. */
 void yki_error_copy(char *line, size_t size);
 yk_status yki_error_set_line(yk_status status, const char *line);
+/* This thread's line without its prefix, to be quoted in another. */
+const char *yki_error_text(void);
 /* Puts "context: " behind the prefix of the current line; returns status. */
 yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
 

@@ -203,7 +203,7 @@ yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, in
     yki_shape out[YKI_MAX_OUT] = {{0}};
     yk_status status = op->infer(&draft, out);
     if (status != YK_OK)
-        return yki_graph_fail(graph, status, "%s%s: %s", graph->scope, op->name, yk_last_error());
+        return yki_graph_fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
     yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
     return node ? node->out[0] : &nothing;
 }

@@ -50,7 +50,6 @@ yk_value *yk_gelu(yk_value *x)
 static yk_status infer_add(const yki_node *node, yki_shape *out)
 {
     const yk_value *a = node->in[0], *b = node->in[1];
-    YK_TRY(yki_expect_float(node));
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
     for (int i = 0; same && i < a->ndim; i++)
         same = a->dims[i] == b->dims[i];
@@ -59,8 +58,7 @@ static yk_status infer_add(const yki_node *node, yki_shape *out)
         return yki_error(YK_INVALID_SHAPE, "%s %s and %s %s differ",
                          yki_shape_text(a, at, sizeof at), yk_dtype_name(a->dtype),
                          yki_shape_text(b, bt, sizeof bt), yk_dtype_name(b->dtype));
-    out[0] = yki_shape_of(a);
-    return YK_OK;
+    return yki_infer_same(node, out);
 }
 
 static yk_status gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,

@@ -29,13 +29,25 @@ yk_status yki_expect_vector(const yki_node *node, int input, const char *name, i
                      yki_shape_text(value, text, sizeof text), (long long)length);
 }
 
+static bool is_float(yk_dtype dtype)
+{
+    return dtype == YK_F32 || dtype == YK_F64;
+}
+
 yk_status yki_expect_float(const yki_node *node)
 {
     yk_dtype dtype = node->in[0]->dtype;
-    if (dtype == YK_F32 || dtype == YK_F64)
-        return YK_OK;
-    return yki_error(YK_INVALID_ARGUMENT, "input is %s, expected float32 or float64",
-                     yk_dtype_name(dtype));
+    if (!is_float(dtype))
+        return yki_error(YK_INVALID_ARGUMENT, "input is %s, expected float32 or float64",
+                         yk_dtype_name(dtype));
+    for (int i = 1; i < node->in_count; i++) {
+        const yk_value *other = node->in[i];
+        if (other && is_float(other->dtype) && other->dtype != dtype)
+            return yki_error(YK_INVALID_ARGUMENT, "%s is %s, expected %s like the input",
+                             other->name ? other->name : "an operand", yk_dtype_name(other->dtype),
+                             yk_dtype_name(dtype));
+    }
+    return YK_OK;
 }
 
 yk_dtype yki_accumulate_dtype(yk_dtype dtype)

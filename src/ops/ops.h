@@ -55,7 +55,7 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
 yk_status yki_expect_dims(const yki_node *node, int input, const char *name, int ndim);
 /* A vector (bias, statistics) must have this length; absent is fine. */
 yk_status yki_expect_vector(const yki_node *node, int input, const char *name, int64_t length);
-/* Users build graphs in f32 or f64; 16 bit comes from autocast alone. */
+/* Users build graphs in f32 or f64, not both in one operator; 16 bit comes from autocast alone. */
 yk_status yki_expect_float(const yki_node *node);
 /* dtype of statistics and reductions over values of dtype: f64 for f64, else f32. */
 yk_dtype yki_accumulate_dtype(yk_dtype dtype);

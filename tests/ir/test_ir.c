@@ -1,0 +1,153 @@
+/* Building a graph: names and scopes, symbolic batch, and the sticky error. */
+#include <string.h>
+
+#include "harness.h"
+#include "ir/ir.h"
+
+static yk_value *images(yk_graph *graph)
+{
+    return yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+}
+
+static yk_value *parameter(yk_graph *graph, const char *name, int ndim, const int64_t *dims)
+{
+    return yk_parameter(graph, name, YK_F32, ndim, dims, YK_INIT_ZEROS, 0);
+}
+
+/* No model is made of the graph, and why. */
+static void assert_refused(yk_value *value, yk_status status, const char *text)
+{
+    yk_model *model = NULL;
+    assert_status(status, yk_model_create(&model, value, &(yk_model_options){.device = "ref"}));
+    assert_null(model);
+    assert_contains(yk_last_error(), text);
+}
+
+/* The value is invalid and so is the graph; the error line starts as all do. */
+static void assert_error(yk_value *value, yk_status status, const char *text)
+{
+    int64_t dims[YK_MAX_DIMS];
+    char line[512];
+    snprintf(line, sizeof line, "yoke: %s", text);
+    assert_int_equal(yk_value_shape(value, dims), -1);
+    assert_refused(value, status, line);
+}
+
+YK_TEST(the_batch_stays_symbolic)
+{
+    yk_graph *graph = yk_graph_create();
+    int64_t dims[YK_MAX_DIMS];
+    yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
+    yk_value *y = yk_conv2d(images(graph), weight, NULL, &(yk_conv2d_options){.stride = 2});
+    assert_int_equal(yk_value_shape(y, dims), 4);
+    assert_true(dims[0] == YK_BATCH && dims[1] == 5 && dims[2] == 3 && dims[3] == 3);
+    assert_int_equal(yk_value_dtype(y), YK_F32);
+    assert_ptr_equal(yk_value_graph(y), graph);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(the_first_error_sticks_and_names_scope_op_and_shapes)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = images(graph);
+    yk_scope_push(graph, "layer1");
+    yk_scope_push(graph, "0");
+    yk_value *weight = parameter(graph, "conv1.weight", 4, (int64_t[]){5, 4, 3, 3});
+    yk_value *wrong = yk_conv2d(x, weight, NULL, NULL);
+    yk_scope_pop(graph);
+    /* All that follow are invalid too, whatever is asked of them; no second error is recorded. */
+    yk_value *y = yk_relu(yk_add(wrong, x));
+    y = yk_linear(yk_flatten(yk_gelu(y)), x, NULL);
+    y = yk_dropout(yk_scale(yk_max_pool2d(y, 2, 2, 0), 2), 0.5);
+    y = yk_batch_norm(yk_global_avg_pool2d(yk_avg_pool2d(y, 2, 2, 0)), x, x, x, x, NULL);
+    y = yk_cross_entropy(y, x, NULL);
+    assert_ptr_equal(yk_value_graph(y), graph);
+    assert_error(y, YK_INVALID_SHAPE, "layer1.0.conv2d: input (N, 3, 8, 8)");
+    assert_contains(yk_last_error(), "(N, 3, 8, 8)");
+    assert_contains(yk_last_error(), "(5, 4, 3, 3)");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(an_invalid_value_may_stand_in_any_place)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = images(graph);
+    yk_value *bad =
+        yk_parameter(graph, "weight", YK_F32, 4, (int64_t[]){5, 0, 3, 3}, YK_INIT_ZEROS, 0);
+    assert_error(yk_conv2d(x, bad, NULL, NULL), YK_INVALID_SHAPE, "weight: dimension 1 is 0");
+    assert_error(yk_add(x, bad), YK_INVALID_SHAPE, "weight: dimension 1 is 0");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(a_name_is_given_once)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "fc");
+    parameter(graph, "weight", 1, (int64_t[]){4});
+    yk_value *again = yk_buffer(graph, "weight", YK_F32, 1, (int64_t[]){4}, YK_INIT_ZEROS);
+    assert_error(again, YK_INVALID_ARGUMENT, "the name fc.weight is taken");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(scopes_prefix_parameters_and_buffers_but_not_inputs)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "layer4");
+    yk_scope_push(graph, "1");
+    assert_string_equal(parameter(graph, "w", 1, (int64_t[]){1})->name, "layer4.1.w");
+    assert_string_equal(images(graph)->name, "images");
+    yk_scope_pop(graph);
+    assert_string_equal(yk_buffer(graph, "b", YK_F32, 1, (int64_t[]){1}, YK_INIT_ZEROS)->name,
+                        "layer4.b");
+    yk_scope_pop(graph);
+    yk_scope_pop(graph); /* one too many is harmless */
+    assert_string_equal(parameter(graph, "w", 1, (int64_t[]){1})->name, "w");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(a_scope_without_end_is_an_error)
+{
+    yk_graph *graph = yk_graph_create();
+    for (int i = 0; i < 100; i++)
+        yk_scope_push(graph, "deeper");
+    assert_refused(yk_relu(images(graph)), YK_INVALID_ARGUMENT, "too long");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(only_an_input_has_a_symbolic_batch)
+{
+    yk_graph *graph = yk_graph_create();
+    assert_error(parameter(graph, "w", 2, (int64_t[]){YK_BATCH, 2}), YK_INVALID_SHAPE,
+                 "w: dimension 0 is -1");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(yk_input(graph, "x", YK_F32, 2, (int64_t[]){2, YK_BATCH}), YK_INVALID_SHAPE,
+                 "x: dimension 1 is -1");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(yk_input(graph, "x", YK_F32, 5, (int64_t[]){1, 1, 1, 1, 1}), YK_INVALID_ARGUMENT,
+                 "x: 5 dimensions");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(graphs_do_not_mix)
+{
+    yk_graph *one = yk_graph_create(), *other = yk_graph_create();
+    assert_error(yk_add(images(one), images(other)), YK_INVALID_ARGUMENT,
+                 "add: input 1 belongs to another graph");
+    yk_graph_destroy(one);
+    yk_graph_destroy(other);
+}
+
+YK_TEST(the_loss_must_be_a_scalar)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_model *model = NULL;
+    yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
+    yk_value *y = yk_conv2d(images(graph), weight, NULL, NULL);
+    assert_status(YK_INVALID_SHAPE,
+                  yk_model_create(&model, y, &(yk_model_options){.device = "ref"}));
+    assert_contains(yk_last_error(), "(N, 5, 6, 6)");
+    assert_contains(yk_last_error(), "scalar");
+    yk_graph_destroy(graph);
+}

@@ -1,0 +1,215 @@
+/* The shape rules: a table of calls with the shape they give, or the error they must name. */
+#include <string.h>
+
+#include "harness.h"
+#include "ops/ops.h"
+
+typedef struct shape_case {
+    const char *call; /* picks the operator */
+    int64_t x[4], other[4];
+    int64_t kernel, stride, padding, groups, dilation;
+    double number;        /* p, alpha, smoothing */
+    const char *expected; /* "(N, 3, 4)", or a part of the error */
+} shape_case;
+
+enum { B = YK_BATCH };
+
+static const shape_case cases[] = {
+    {"conv2d", {B, 3, 32, 32}, {64, 3, 3, 3}, .padding = 1, .expected = "(N, 64, 32, 32)"},
+    {"conv2d",
+     {B, 3, 33, 20},
+     {8, 3, 3, 3},
+     .stride = 2,
+     .padding = 1,
+     .expected = "(N, 8, 17, 10)"},
+    {"conv2d",
+     {2, 3, 224, 224},
+     {64, 3, 7, 7},
+     .stride = 2,
+     .padding = 3,
+     .expected = "(2, 64, 112, 112)"},
+    {"conv2d", {B, 3, 9, 9}, {8, 3, 3, 3}, .dilation = 4, .expected = "(N, 8, 1, 1)"},
+    {"conv2d", {B, 3, 9, 9}, {8, 3, 2, 2}, .stride = 5, .expected = "(N, 8, 2, 2)"},
+    {"conv2d", {B, 12, 5, 5}, {8, 3, 1, 1}, .groups = 4, .expected = "(N, 8, 5, 5)"},
+    {"conv2d",
+     {B, 12, 5, 5},
+     {8, 4, 1, 1},
+     .groups = 4,
+     .expected = "(N, 12, 5, 5) does not fit weight (8, 4, 1, 1) with 4 groups"},
+    {"conv2d", {B, 12, 5, 5}, {9, 3, 1, 1}, .groups = 4, .expected = "does not fit"},
+    {"conv2d",
+     {B, 3, 2, 2},
+     {8, 3, 3, 3},
+     .expected = "weight (8, 3, 3, 3) is larger than input (N, 3, 2, 2) with padding 0"},
+    {"conv2d", {B, 3, 8, 8}, {8, 3, 3, 3}, .padding = -1, .expected = "padding -1"},
+    {"conv2d", {B, 3, 8, 8}, {8, 3, 3, 3}, .stride = -1, .expected = "stride -1"},
+    {"conv2d",
+     {B, 3, 8},
+     {8, 3, 3, 3},
+     .expected = "input has shape (N, 3, 8), expected 4 dimensions"},
+    {"conv2d", {B, 3, 8, 8}, {8, 3}, .expected = "weight has shape (8, 3), expected 4 dimensions"},
+    {"linear", {B, 512}, {10, 512}, .expected = "(N, 10)"},
+    {"linear", {B, 512}, {512, 10}, .expected = "input (N, 512) does not fit weight (512, 10)"},
+    {"linear",
+     {B, 3, 8, 8},
+     {10, 192},
+     .expected = "input has shape (N, 3, 8, 8), expected 2 dimensions"},
+    {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
+    {"flatten", {B, 7}, .expected = "(N, 7)"},
+    {"flatten", {B}, .expected = "expected 2 dimensions"},
+    {"add", {B, 3, 8, 8}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"add",
+     {B, 3, 8, 8},
+     {B, 3, 8, 4},
+     .expected = "(N, 3, 8, 8) float32 and (N, 3, 8, 4) float32 differ"},
+    {"add", {B, 3}, {5, 3}, .expected = "differ"},
+    {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"gelu", {B, 3}, .expected = "(N, 3)"},
+    {"scale", {B, 3}, .number = 2, .expected = "(N, 3)"},
+    {"dropout", {B, 3}, .number = 0.5, .expected = "(N, 3)"},
+    {"dropout", {B, 3}, .number = 1, .expected = "p is 1, expected 0 <= p < 1"},
+    {"dropout", {B, 3}, .number = -0.1, .expected = "p is -0.1"},
+    {"max_pool2d",
+     {B, 64, 112, 112},
+     .kernel = 3,
+     .stride = 2,
+     .padding = 1,
+     .expected = "(N, 64, 56, 56)"},
+    {"max_pool2d", {B, 64, 5, 7}, .kernel = 2, .stride = 2, .expected = "(N, 64, 2, 3)"},
+    {"max_pool2d",
+     {B, 64, 5, 7},
+     .kernel = 2,
+     .stride = 2,
+     .padding = 2,
+     .expected = "padding 2 (at most half the kernel)"},
+    {"max_pool2d",
+     {B, 64, 2, 7},
+     .kernel = 3,
+     .stride = 1,
+     .expected = "kernel 3 is larger than input (N, 64, 2, 7)"},
+    {"avg_pool2d", {B, 64, 5, 7}, .kernel = 2, .stride = 3, .expected = "(N, 64, 2, 2)"},
+    {"avg_pool2d", {B, 64, 5, 7}, .kernel = 2, .expected = "stride 0"},
+    {"global_avg_pool2d", {B, 64, 5, 7}, .expected = "(N, 64, 1, 1)"},
+    {"global_avg_pool2d", {B, 64}, .expected = "expected 4 dimensions"},
+    {"batch_norm", {B, 64, 5, 7}, {64}, .expected = "(N, 64, 5, 7)"},
+    {"batch_norm", {B, 64}, {64}, .expected = "(N, 64)"},
+    {"batch_norm", {B, 64, 5}, {64}, .expected = "expected 4 dimensions"},
+    {"batch_norm", {B, 64, 5, 7}, {32}, .expected = "weight has shape (32), expected (64)"},
+    {"cross_entropy", {B, 10}, {B}, .number = 0.1, .expected = "()"},
+    {"cross_entropy", {B, 10}, {B}, .number = 1.5, .expected = "label_smoothing is 1.5"},
+    {"cross_entropy", {4, 10}, {B}, .expected = "labels has shape (N), expected (4)"},
+    {"cross_entropy",
+     {B, 3, 8, 8},
+     {B},
+     .expected = "logits has shape (N, 3, 8, 8), expected 2 dimensions"},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static int rank_of(const int64_t *dims)
+{
+    int ndim = 0;
+    while (ndim < 4 && dims[ndim])
+        ndim++;
+    return ndim;
+}
+
+static yk_value *batch_norm(yk_graph *graph, yk_value *x, const int64_t *dims)
+{
+    yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, dims, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, dims, YK_INIT_ZEROS, 0);
+    yk_value *mean = yk_buffer(graph, "running_mean", YK_F32, 1, dims, YK_INIT_ZEROS);
+    yk_value *var = yk_buffer(graph, "running_var", YK_F32, 1, dims, YK_INIT_ONES);
+    return yk_batch_norm(x, weight, bias, mean, var, NULL);
+}
+
+/* Operators with a second operand. */
+static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
+{
+    int ndim = rank_of(c->other);
+    if (strcmp(c->call, "batch_norm") == 0)
+        return batch_norm(graph, x, c->other);
+    if (strcmp(c->call, "cross_entropy") == 0)
+        return yk_cross_entropy(x, yk_input(graph, "labels", YK_I32, ndim, c->other),
+                                &(yk_cross_entropy_options){.label_smoothing = c->number});
+    if (strcmp(c->call, "add") == 0)
+        return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
+    yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);
+    if (strcmp(c->call, "linear") == 0)
+        return yk_linear(x, weight, NULL);
+    return yk_conv2d(x, weight, NULL,
+                     &(yk_conv2d_options){c->stride, c->padding, c->dilation, c->groups});
+}
+
+static yk_value *build(yk_graph *graph, const shape_case *c)
+{
+    yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
+    if (strcmp(c->call, "flatten") == 0)
+        return yk_flatten(x);
+    if (strcmp(c->call, "relu") == 0)
+        return yk_relu(x);
+    if (strcmp(c->call, "gelu") == 0)
+        return yk_gelu(x);
+    if (strcmp(c->call, "scale") == 0)
+        return yk_scale(x, c->number);
+    if (strcmp(c->call, "dropout") == 0)
+        return yk_dropout(x, c->number);
+    if (strcmp(c->call, "max_pool2d") == 0)
+        return yk_max_pool2d(x, c->kernel, c->stride, c->padding);
+    if (strcmp(c->call, "avg_pool2d") == 0)
+        return yk_avg_pool2d(x, c->kernel, c->stride, c->padding);
+    if (strcmp(c->call, "global_avg_pool2d") == 0)
+        return yk_global_avg_pool2d(x);
+    return build_two(graph, c, x);
+}
+
+YK_TEST(shapes_and_their_errors)
+{
+    for (int i = 0; i < CASES; i++) {
+        char text[96];
+        yk_graph *graph = yk_graph_create();
+        yk_value *y = build(graph, &cases[i]);
+        bool wants_shape = cases[i].expected[0] == '(' && !strchr(cases[i].expected, ')')[1];
+        if (y->valid != wants_shape)
+            fail_msg("case %d, %s: %s", i, cases[i].call, y->valid ? "no error" : graph->error);
+        if (y->valid)
+            assert_string_equal(yki_shape_text(y, text, sizeof text), cases[i].expected);
+        else
+            assert_contains(graph->error, cases[i].expected);
+        if (!y->valid)
+            assert_contains(graph->error, cases[i].call);
+        yk_graph_destroy(graph);
+    }
+}
+
+YK_TEST(dtypes_are_checked)
+{
+    const int64_t dims[] = {YK_BATCH, 10};
+    yk_graph *graph = yk_graph_create();
+    yk_relu(yk_input(graph, "x", YK_I32, 2, dims));
+    assert_contains(graph->error, "relu: input is int32, expected float32 or float64");
+    yk_graph_destroy(graph);
+
+    graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, dims);
+    yk_cross_entropy(x, yk_input(graph, "labels", YK_I64, 1, dims), NULL);
+    assert_contains(graph->error, "labels are int64, expected int32");
+    yk_graph_destroy(graph);
+
+    graph = yk_graph_create();
+    x = yk_input(graph, "x", YK_F32, 2, dims);
+    yk_add(x, yk_input(graph, "y", YK_F64, 2, dims));
+    assert_contains(graph->error, "(N, 10) float32 and (N, 10) float64 differ");
+    yk_graph_destroy(graph);
+}
+
+/* Operands of two dtypes in one operator would be read wrongly: they are refused. */
+YK_TEST(parameters_have_the_dtype_of_their_input)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    yk_value *weight =
+        yk_parameter(graph, "weight", YK_F64, 2, (int64_t[]){3, 4}, YK_INIT_ZEROS, 0);
+    assert_false(yk_linear(x, weight, NULL)->valid);
+    assert_contains(graph->error, "weight is float64, expected float32 like the input");
+    yk_graph_destroy(graph);
+}
