@@ -1,0 +1,165 @@
+/*
+ * The progress line. On a terminal it is redrawn in place on stderr, at most ten times a second and
+ * never wider than the terminal; elsewhere a plain line is printed every ten seconds. Under a
+ * launcher that owns the terminal, YOKE_TERMINAL gives its columns.
+ */
+#define _GNU_SOURCE
+#include <yoke/report.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/memory.h"
+
+enum { BAR = 20, LINE = 512 };
+
+static const double REDRAW_S = 0.1, PLAIN_S = 10;
+
+struct yk_progress {
+    int64_t epochs, steps_per_epoch;
+    bool terminal;
+    int columns;         /* given by YOKE_TERMINAL; 0: ask the terminal */
+    double start_s;      /* of the steps counted below */
+    int64_t steps_done;  /* since start_s */
+    double shown_s;      /* when the line was last drawn */
+    bool drawn;          /* a line stands on the terminal */
+    double images_per_s; /* smoothed */
+};
+
+yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch)
+{
+    *progress = NULL;
+    long columns = 0;
+    bool given;
+    YK_TRY(yki_env_int("YOKE_TERMINAL", 0, 10000, &columns, &given));
+    yk_progress *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the progress line");
+    *made = (yk_progress){.epochs = epochs,
+                          .steps_per_epoch = steps_per_epoch,
+                          .terminal = given || isatty(STDERR_FILENO),
+                          .columns = (int)columns,
+                          .start_s = yki_now(),
+                          .shown_s = yki_now()};
+    *progress = made;
+    return YK_OK;
+}
+
+static int terminal_columns(const yk_progress *progress)
+{
+    struct winsize size;
+    if (progress->columns)
+        return progress->columns;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        return size.ws_col;
+    return 80;
+}
+
+/* ---- the line
+ * ------------------------------------------------------------------------------------- */
+
+/* "47 s", "3:05 min" or "2:03 h". */
+static void format_duration(char *text, size_t size, double seconds)
+{
+    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
+    if (s < 60)
+        snprintf(text, size, "%ld s", s);
+    else if (s < 3600)
+        snprintf(text, size, "%ld:%02ld min", s / 60, s % 60);
+    else
+        snprintf(text, size, "%ld:%02ld h", s / 3600, s / 60 % 60);
+}
+
+/* Seconds to the end of the run, from the pace of this process so far. */
+static double time_left(const yk_progress *progress, const yk_step_record *record,
+                        int64_t step_in_epoch)
+{
+    if (progress->steps_done == 0)
+        return 0;
+    double pace = (yki_now() - progress->start_s) / (double)progress->steps_done;
+    int64_t epochs_left = progress->epochs - record->epoch;
+    int64_t steps_left = progress->steps_per_epoch - step_in_epoch;
+    return pace * (double)(epochs_left * progress->steps_per_epoch + steps_left);
+}
+
+static void format_bar(char *bar, int64_t done, int64_t all)
+{
+    int64_t full = all > 0 ? done * BAR / all : 0;
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < full ? '=' : i == full ? '>' : ' ';
+    bar[BAR] = '\0';
+}
+
+static void format_line(const yk_progress *progress, char *line, const yk_step_record *r,
+                        int64_t step_in_epoch)
+{
+    char bar[BAR + 1], left[32];
+    format_bar(bar, step_in_epoch, progress->steps_per_epoch);
+    format_duration(left, sizeof left, time_left(progress, r, step_in_epoch));
+    snprintf(line, LINE,
+             "epoch %lld/%lld [%s] %lld/%lld  loss %.4f  %.0f images/s  %s left  "
+             "(ms: data %.1f, compute %.0f, exposed comm %.1f)",
+             (long long)r->epoch, (long long)progress->epochs, bar, (long long)step_in_epoch,
+             (long long)progress->steps_per_epoch, r->loss, progress->images_per_s, left,
+             1e3 * r->data_s, 1e3 * r->compute_s, 1e3 * r->exposed_comm_s);
+}
+
+static void erase(yk_progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", stderr);
+    progress->drawn = false;
+}
+
+void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64_t step_in_epoch)
+{
+    double now = yki_now();
+    progress->steps_done++;
+    bool first = progress->images_per_s == 0;
+    progress->images_per_s =
+        first ? record->images_per_s : 0.9 * progress->images_per_s + 0.1 * record->images_per_s;
+    if (!first && now - progress->shown_s < (progress->terminal ? REDRAW_S : PLAIN_S))
+        return;
+    progress->shown_s = now;
+    char line[LINE];
+    format_line(progress, line, record, step_in_epoch);
+    if (progress->terminal) {
+        fprintf(stderr, "\r%.*s\033[K", terminal_columns(progress) - 1, line);
+        progress->drawn = true;
+    } else {
+        fprintf(stderr, "%s\n", line);
+    }
+    fflush(stderr);
+}
+
+/* ---- the end of an epoch
+ * ---------------------------------------------------------------------------- */
+
+void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *r)
+{
+    char took[32];
+    format_duration(took, sizeof took, r->epoch_s);
+    erase(progress);
+    fflush(stderr);
+    double all = r->data_s + r->compute_s + r->exposed_comm_s;
+    double share = all > 0 ? 100 / all : 0;
+    printf("epoch %lld/%lld  train loss %.4f  validation loss %.4f  accuracy %.2f %%  %s  "
+           "(data %.1f %%, compute %.1f %%, exposed comm %.1f %%)\n",
+           (long long)r->epoch, (long long)progress->epochs, r->train_loss, r->val_loss,
+           100 * r->val_accuracy, took, share * r->data_s, share * r->compute_s,
+           share * r->exposed_comm_s);
+    fflush(stdout);
+}
+
+void yk_progress_destroy(yk_progress *progress)
+{
+    if (!progress)
+        return;
+    erase(progress);
+    fflush(stderr);
+    free(progress);
+}

@@ -1,0 +1,144 @@
+/* metrics.jsonl: valid JSON always, torn lines cut, records behind the resume step dropped. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+static const char *metrics_path(void)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", yk_test_directory());
+    return path;
+}
+
+static void write_steps(int64_t first, int64_t last)
+{
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    for (int64_t step = first; step <= last; step++)
+        assert_ok(
+            yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = step, .loss = 0.5}));
+    yk_metrics_close(metrics);
+}
+
+/* Every line must parse; returns how many there are and the last step. */
+static int count_records(double *last_step)
+{
+    FILE *file = fopen(metrics_path(), "r");
+    assert_non_null(file);
+    char *line = NULL;
+    size_t size = 0;
+    int count = 0;
+    while (getline(&line, &size, file) > 0) {
+        cJSON *record = cJSON_Parse(line);
+        assert_non_null(record);
+        *last_step = cJSON_GetObjectItem(record, "step")->valuedouble;
+        cJSON_Delete(record);
+        count++;
+    }
+    free(line);
+    fclose(file);
+    return count;
+}
+
+YK_TEST(report_metrics_append)
+{
+    double last;
+    write_steps(1, 3);
+    write_steps(4, 5);
+    assert_int_equal(count_records(&last), 5);
+    assert_true(last == 5);
+}
+
+YK_TEST(report_metrics_cut_a_torn_line)
+{
+    double last;
+    write_steps(1, 2);
+    FILE *file = fopen(metrics_path(), "a");
+    fputs("{\"epoch\": 1, \"st", file);
+    fclose(file);
+    write_steps(3, 3);
+    assert_int_equal(count_records(&last), 3);
+    assert_true(last == 3);
+}
+
+YK_TEST(report_metrics_rewind)
+{
+    double last;
+    write_steps(1, 9);
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_rewind(metrics, 4));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = 5}));
+    yk_metrics_close(metrics);
+    assert_int_equal(count_records(&last), 5);
+    assert_true(last == 5);
+}
+
+YK_TEST(report_metrics_write_nan_as_null)
+{
+    double last;
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1, .loss = NAN}));
+    assert_ok(yk_metrics_epoch(
+        metrics, &(yk_epoch_record){.step = 1, .train_loss = INFINITY, .val_accuracy = 0.25}));
+    yk_metrics_close(metrics);
+    assert_int_equal(count_records(&last), 2);
+}
+
+YK_TEST(report_metrics_say_where_they_cannot_write)
+{
+    yk_metrics *metrics;
+    assert_status(YK_IO, yk_metrics_open(&metrics, "/nonexistent/metrics.jsonl"));
+    assert_null(metrics);
+    assert_contains(yk_last_error(), "/nonexistent/metrics.jsonl");
+}
+
+/* Runs a few steps of progress with stderr in a file, and returns what it printed. */
+static char *progress_output(const char *columns)
+{
+    static char text[8192];
+    char path[128];
+    snprintf(path, sizeof path, "%s/stderr", yk_test_directory());
+    fflush(stderr);
+    int saved = dup(STDERR_FILENO);
+    FILE *file = fopen(path, "w+");
+    dup2(fileno(file), STDERR_FILENO);
+    if (columns)
+        setenv("YOKE_TERMINAL", columns, 1);
+    yk_progress *progress;
+    yk_status status = yk_progress_create(&progress, 2, 10);
+    for (int i = 1; status == YK_OK && i <= 3; i++)
+        yk_progress_step(progress, &(yk_step_record){.epoch = 1, .step = i, .images_per_s = 100},
+                         i);
+    yk_progress_destroy(progress);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(status, YK_OK);
+    return text;
+}
+
+YK_TEST(report_progress_is_plain_lines_without_a_terminal)
+{
+    const char *text = progress_output(NULL);
+    assert_contains(text, "epoch 1/2");
+    assert_null(strchr(text, '\r'));
+}
+
+YK_TEST(report_progress_fits_the_terminal)
+{
+    char *text = progress_output("40");
+    assert_non_null(strchr(text, '\r'));
+    assert_null(strchr(text, '\n'));
+    for (char *part = strtok(text, "\r"); part; part = strtok(NULL, "\r"))
+        assert_true(strcspn(part, "\033") < 40);
+}
