@@ -49,6 +49,7 @@ static int count_records(double *last_step)
 YK_TEST(report_metrics_append)
 {
     double last;
+    remove(metrics_path());
     write_steps(1, 3);
     write_steps(4, 5);
     assert_int_equal(count_records(&last), 5);
@@ -58,6 +59,7 @@ YK_TEST(report_metrics_append)
 YK_TEST(report_metrics_cut_a_torn_line)
 {
     double last;
+    remove(metrics_path());
     write_steps(1, 2);
     FILE *file = fopen(metrics_path(), "a");
     fputs("{\"epoch\": 1, \"st", file);
@@ -70,6 +72,7 @@ YK_TEST(report_metrics_cut_a_torn_line)
 YK_TEST(report_metrics_rewind)
 {
     double last;
+    remove(metrics_path());
     write_steps(1, 9);
     yk_metrics *metrics;
     assert_ok(yk_metrics_open(&metrics, metrics_path()));
@@ -83,6 +86,7 @@ YK_TEST(report_metrics_rewind)
 YK_TEST(report_metrics_write_nan_as_null)
 {
     double last;
+    remove(metrics_path());
     yk_metrics *metrics;
     assert_ok(yk_metrics_open(&metrics, metrics_path()));
     assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1, .loss = NAN}));
