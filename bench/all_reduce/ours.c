@@ -1,0 +1,25 @@
+/*
+ * yoke's all-reduce on buffers that all ranks can read, as DDP uses it. Start it with
+ * `yoke run --nproc-per-node N -- all_reduce`; rank 0 prints microseconds by size as JSON.
+ */
+#define _GNU_SOURCE
+#include <yoke/yoke.h>
+
+#include "measure.h"
+
+static yk_group *group;
+
+static void all_reduce(float *data, size_t count)
+{
+    YK_CHECK(yk_all_reduce(group, data, count, YK_F32, YK_SUM, NULL));
+}
+
+int main(void)
+{
+    YK_CHECK(yk_group_init(&group, NULL));
+    void *memory;
+    YK_CHECK(yk_group_alloc(group, MEASURED_MAX_BYTES, &memory));
+    measure_all_sizes(all_reduce, memory, yk_group_rank(group), yk_group_size(group));
+    yk_group_destroy(group);
+    return 0;
+}
