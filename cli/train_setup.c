@@ -178,6 +178,7 @@ static bool create_reports(yki_trainer *t)
         return true;
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     return yki_ok(yk_metrics_open(&t->metrics, path)) &&
+           yki_ok(yk_metrics_rewind(t->metrics, t->state.step)) &&
            yki_ok(yk_progress_create(&t->progress, t->options.epochs, t->steps_per_epoch));
 }
 
