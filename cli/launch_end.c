@@ -1,8 +1,7 @@
 /*
  * How a job ends. When a rank fails, the store is told first, so that the survivors can name it;
- * they get a moment to say so and to leave by themselves, then SIGTERM, then SIGKILL. The failure
- * seen first is the cause of the job's end. A signal to the launcher stops the job in order: ranks
- * get SIGTERM and the grace, then SIGKILL.
+ * they get a moment to say so and to leave by themselves, then SIGTERM, then SIGKILL. A signal to
+ * the launcher stops the job in order: ranks get SIGTERM and the grace, then SIGKILL.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -36,12 +35,6 @@ static void tell_survivors(const yki_job *job, int rank)
         yk_store_set(job->store, key, note, strlen(note));
 }
 
-/* Of two failures seen at once, a signal is no reaction to a peer's end, an exit code may be. */
-static bool is_likelier_cause(const yki_member *a, const yki_member *b)
-{
-    return WIFSIGNALED(a->status) && !WIFSIGNALED(b->status);
-}
-
 static void rank_failed(yki_job *job, int rank)
 {
     tell_survivors(job, rank);
@@ -59,22 +52,16 @@ static void rank_failed(yki_job *job, int rank)
 /* Waits for every child that has ended: ranks, and orphans of ranks that became ours. */
 static void reap(yki_job *job)
 {
-    int before = job->first_failed;
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int rank = 0; rank < job->started; rank++) {
-            yki_member *ended = &job->members[rank];
-            if (ended->pid != pid)
-                continue;
-            ended->pid = 0;
-            ended->status = status;
-            job->running--;
-            if (status)
-                rank_failed(job, rank);
-            if (status && before < 0 && job->first_failed >= 0 &&
-                is_likelier_cause(ended, &job->members[job->first_failed]))
-                job->first_failed = rank;
-        }
+        for (int rank = 0; rank < job->started; rank++)
+            if (job->members[rank].pid == pid) {
+                job->members[rank].pid = 0;
+                job->members[rank].status = status;
+                job->running--;
+                if (status)
+                    rank_failed(job, rank);
+            }
 }
 
 static void ask_to_stop(yki_job *job, int number)
@@ -117,4 +104,27 @@ void yki_job_keep_deadlines(yki_job *job)
         job->term_at = YKI_NEVER;
         signal_ranks(job, SIGTERM);
     }
+}
+
+/* Whether a survivor's last words say that it ended because of that rank's end. */
+static bool blames(const yki_job *job, int survivor, int rank)
+{
+    const yki_stream *words = &job->members[survivor].err;
+    char dead[64], left[64];
+    snprintf(dead, sizeof dead, "rank %d is dead: ", rank);
+    snprintf(left, sizeof left, "rank %d (pid %d) has left", rank, (int)job->members[rank].was);
+    return yki_stream_tail_has(words, dead) || yki_stream_tail_has(words, left);
+}
+
+/* Deaths that come close together may be seen in any order: the first one seen may be a victim. */
+int yki_job_cause(const yki_job *job)
+{
+    int cause = job->first_failed;
+    for (int i = 0; i < job->started; i++)
+        for (int rank = 0; rank < job->started; rank++)
+            if (rank != cause && job->members[rank].status && blames(job, cause, rank)) {
+                cause = rank;
+                break;
+            }
+    return cause;
 }

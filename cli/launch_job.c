@@ -169,8 +169,10 @@ int yki_job_run(const yki_launch *launch, int lifeline)
             yki_tree_kill(YKI_TREE_KILL_S);
             return 128 + SIGKILL;
         }
-        if (job.first_failed >= 0)
+        if (job.first_failed >= 0) {
+            job.first_failed = yki_job_cause(&job);
             report_failure(&job);
+        }
         flush_sink(&job.out);
         flush_sink(&job.err);
         code = exit_code(&job);

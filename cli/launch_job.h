@@ -29,7 +29,7 @@ typedef struct yki_job {
     int signal_fd, lifeline;
     double start_s, term_at, kill_at;
     int stop_signal;  /* that asked for the end of the job, or 0 */
-    int first_failed; /* rank, or -1 */
+    int first_failed; /* the rank whose failure was seen first, or -1 */
     double failed_s;
     yki_sink out, err;
     yki_bytes status; /* rank 0's progress line */
@@ -45,6 +45,9 @@ typedef struct yki_job {
 void yki_job_handle_signals(yki_job *job);
 /* Sends SIGTERM and SIGKILL when their time has come. */
 void yki_job_keep_deadlines(yki_job *job);
+
+/* The rank whose failure was the first, once all have ended. */
+int yki_job_cause(const yki_job *job);
 
 /* ---- launch_wait.c --------------------------------------------------------------------------- */
 

@@ -84,6 +84,15 @@ YK_TEST(promise_11_the_cause_is_what_failed_first)
     assert_null(strstr(verdict, "victim"));
 }
 
+YK_TEST(promise_11_a_survivor_that_ends_first_is_not_the_cause)
+{
+    assert_int_equal(
+        run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is dead: "
+            "pid 1\" >&2; exit 1; fi; echo my fault >&2; sleep 0.2; exit 5'"),
+        5);
+    assert_contains(strstr(job.output, "first to fail"), "[rank 1] my fault\n");
+}
+
 YK_TEST(survivors_are_ended_within_two_seconds)
 {
     double start = test_now();
@@ -139,10 +148,15 @@ YK_TEST(a_reader_that_leaves_does_not_stop_the_job)
     snprintf(path, sizeof path, "%s/ended", yk_test_directory());
     yk_test_command(output, sizeof output,
                     "%s run -n 2 sh -c 'for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; "
-                    "echo $RANK >> %s' | head -n 1; while [ \"$(wc -l < %s)\" != 2 ]; do "
-                    "sleep 0.02; done",
-                    test_program(), path, path);
+                    "echo rank $RANK >> %s' | head -n 1",
+                    test_program(), path);
     assert_contains(output, "] 1\n");
+    double deadline = test_now() + 20;
+    do
+        yk_test_command(output, sizeof output, "cat %s", path);
+    while (!(strstr(output, "rank 0") && strstr(output, "rank 1")) && test_now() < deadline);
+    assert_contains(output, "rank 0\n");
+    assert_contains(output, "rank 1\n");
 }
 
 YK_TEST(promise_09_twenty_jobs_at_once)
