@@ -139,8 +139,9 @@ static int look(const char *action, const char *data, const data_options *option
 static int parse(int argc, char **argv, data_options *o, char **operands, int *count)
 {
     const yki_option options[] = {
+        YKI_GROUP("Options"),
         YKI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, NULL),
-        YKI_GROUP("For preview"),
+        YKI_GROUP("Options of preview"),
         YKI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
                 256),
         YKI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
