@@ -28,25 +28,37 @@ typedef struct yk_training_state {
 
 /* A state_dict alone: names to tensors, what torch.save(model.state_dict()) writes. */
 yk_status yk_model_save(const yk_model *model, const char *path);
-/* Loads parameters and buffers by name, from a state_dict or from a whole checkpoint. All names and
- * shapes must fit: missing, unexpected and differently shaped ones are named. Nothing is changed on
- * failure. */
+/*
+ * Loads parameters and buffers by name, from a state_dict or from a whole checkpoint, yoke's or
+ * PyTorch's (a state_dict under "model", "model_state_dict" or "state_dict"; names may begin with
+ * "module."). Elements are converted to the model's dtype. All names and shapes must fit: missing,
+ * unexpected and differently shaped ones are named. Nothing is changed on failure.
+ */
 yk_status yk_model_load(yk_model *model, const char *path);
 
-/* {"model": state_dict, "optimizer": torch.optim's state_dict, "yoke": training state}. */
-yk_status yk_checkpoint_save(const char *path, const yk_model *model,
-                             const yk_optimizer *optimizer, const yk_training_state *state);
-/* optimizer and state may be NULL. Nothing is changed on failure. */
+/*
+ * {"model": state_dict, "optimizer": torch.optim's state_dict, "yoke": training state}. optimizer
+ * and state may be NULL. Tensors are written from the model's own memory.
+ */
+yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
+                             const yk_training_state *state);
+/*
+ * optimizer and state may be NULL. The optimizer, which must be of the kind that was saved, takes
+ * its hyperparameters (lr among them), state and steps from the file. Nothing is changed on
+ * failure.
+ */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);
-/* The training state alone, e.g. to learn the architecture before a model is built. */
+/* The training state alone, e.g. to learn the architecture before a model is built. YK_NOT_FOUND
+ * when the file has none. */
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
 
 /*
- * A folder of checkpoints, with a manifest of hashes: save writes DIR/checkpoint-EPOCH.pth (or
- * -step-STEP), updates DIR/manifest.json, keeps the newest `keep` (0: all). latest writes the path
- * of the newest complete one, verified against its hash, skipping damaged ones with a warning;
- * YK_NOT_FOUND when there is none.
+ * A folder of checkpoints, with a manifest of hashes: save creates DIR where it is missing, writes
+ * DIR/checkpoint-EPOCH.pth (checkpoint-step-STEP.pth within an epoch), updates DIR/manifest.json
+ * and keeps the newest `keep` (0: all). latest writes the path of the newest complete one, verified
+ * against its hash, skipping damaged ones with a warning; YK_NOT_FOUND when there is none. One
+ * process saves at a time; it may be killed at any moment.
  */
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,

@@ -227,26 +227,29 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
     return true;
 }
 
-yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value)
+yk_status yki_optimizer_set_hyperparameters(yk_optimizer *optimizer, const double *values)
 {
     const yki_optimizer_rule *rule = optimizer->rule;
-    int index = 0;
-    while (index < rule->hyperparameters && strcmp(rule->hyperparameter_names[index], name) != 0)
-        index++;
-    if (index == rule->hyperparameters)
-        return yki_error(YK_INVALID_ARGUMENT, "%s has no hyperparameter \"%s\"", rule->name, name);
-
-    double values[YKI_MAX_HYPERPARAMETERS];
-    memcpy(values, optimizer->hyperparameters, sizeof values);
-    values[index] = value;
     YK_TRY(rule->check(values));
     if (rule->slots(values) != optimizer->slots)
         return yki_error(YK_INVALID_ARGUMENT,
-                         "%s: %s cannot become %g: it needs %d state tensors"
-                         " a parameter, and there are %d",
-                         rule->name, name, value, rule->slots(values), optimizer->slots);
-    memcpy(optimizer->hyperparameters, values, sizeof values);
+                         "%s: these settings need %d state tensors a parameter, and there are %d",
+                         rule->name, rule->slots(values), optimizer->slots);
+    memcpy(optimizer->hyperparameters, values, (size_t)rule->hyperparameters * sizeof *values);
     return YK_OK;
+}
+
+yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value)
+{
+    const yki_optimizer_rule *rule = optimizer->rule;
+    double values[YKI_MAX_HYPERPARAMETERS];
+    memcpy(values, optimizer->hyperparameters, sizeof values);
+    for (int i = 0; i < rule->hyperparameters; i++)
+        if (strcmp(rule->hyperparameter_names[i], name) == 0) {
+            values[i] = value;
+            return yki_optimizer_set_hyperparameters(optimizer, values);
+        }
+    return yki_error(YK_INVALID_ARGUMENT, "%s has no hyperparameter \"%s\"", rule->name, name);
 }
 
 yk_status yki_check_option(const char *rule, const char *option, double value, double minimum,

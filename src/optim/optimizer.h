@@ -51,6 +51,9 @@ typedef struct yki_optimizer_rule {
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
 
+/* All of them at once, as the rule lists them; refused, and nothing changed, when the rule does. */
+yk_status yki_optimizer_set_hyperparameters(yk_optimizer *optimizer, const double *values);
+
 /* YK_OK when minimum <= value (< below, where below > 0); the error names rule, option and value.
  */
 yk_status yki_check_option(const char *rule, const char *option, double value, double minimum,

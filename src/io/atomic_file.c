@@ -1,0 +1,163 @@
+/* See atomic_file.h. The lock is flock(2), held by the open file: it ends with its process. */
+#define _GNU_SOURCE
+#include "io/atomic_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static yk_status system_error(const char *path, const char *doing)
+{
+    int error = errno;
+    return yki_error(error == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot %s: %s", path, doing,
+                     strerror(error));
+}
+
+/* Whether path still names the file that fd has open: its last writer may have renamed it. */
+static bool names_same_file(const char *path, int fd)
+{
+    struct stat by_path, by_fd;
+    return stat(path, &by_path) == 0 && fstat(fd, &by_fd) == 0 && by_path.st_ino == by_fd.st_ino &&
+           by_path.st_dev == by_fd.st_dev;
+}
+
+/* True unless another process holds it; a file system without locks is taken at its word. */
+static bool lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+static yk_status open_locked(const char *path, int *fd)
+{
+    for (;;) {
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*fd < 0)
+            return system_error(path, "create it");
+        bool locked = lock(*fd);
+        if (locked && names_same_file(path, *fd))
+            return YK_OK;
+        close(*fd);
+        if (!locked)
+            return yki_error(YK_IO, "%s: another process is writing it", path);
+    }
+}
+
+static void forget(yki_atomic_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    free(file->temporary);
+    *file = (yki_atomic_file){.fd = -1};
+}
+
+yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
+{
+    *file = (yki_atomic_file){.fd = -1};
+    size_t size = strlen(path) + sizeof YKI_TEMPORARY_SUFFIX;
+    file->path = strdup(path);
+    file->temporary = malloc(size);
+    if (!file->path || !file->temporary) {
+        forget(file);
+        return yki_error_memory(2 * size, "a file's name");
+    }
+    snprintf(file->temporary, size, "%s%s", path, YKI_TEMPORARY_SUFFIX);
+    yk_status status = open_locked(file->temporary, &file->fd);
+    if (status == YK_OK && ftruncate(file->fd, 0) != 0)
+        status = system_error(file->temporary, "empty it");
+    if (status != YK_OK)
+        forget(file);
+    return status;
+}
+
+/* A rename is safe from a power cut once its folder is synced. */
+static yk_status sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", path);
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    const char *name = length ? folder : slash ? "/" : ".";
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return system_error(name, "open it");
+    /* Some file systems cannot sync a folder and say EINVAL: they do not need to. */
+    yk_status status = YK_OK;
+    if (fsync(fd) != 0 && errno != EINVAL)
+        status = system_error(name, "sync it");
+    close(fd);
+    return status;
+}
+
+yk_status yki_atomic_commit(yki_atomic_file *file)
+{
+    yk_status status = YK_OK;
+    if (fsync(file->fd) != 0)
+        status = system_error(file->temporary, "sync it");
+    else if (rename(file->temporary, file->path) != 0)
+        status = system_error(file->path, "replace it");
+    else
+        status = sync_folder_of(file->path);
+    if (status == YK_OK)
+        forget(file);
+    else
+        yki_atomic_abandon(file);
+    return status;
+}
+
+void yki_atomic_abandon(yki_atomic_file *file)
+{
+    if (file->fd >= 0 && names_same_file(file->temporary, file->fd))
+        unlink(file->temporary);
+    forget(file);
+}
+
+yk_status yki_write_all(int fd, const char *path, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t written = write(fd, at, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return system_error(path, "write");
+        at += written;
+        size -= (size_t)written;
+    }
+    return YK_OK;
+}
+
+static bool is_left_over(const char *name, const char *prefix)
+{
+    size_t length = strlen(name), suffix = strlen(YKI_TEMPORARY_SUFFIX);
+    return strncmp(name, prefix, strlen(prefix)) == 0 && length > suffix &&
+           strcmp(name + length - suffix, YKI_TEMPORARY_SUFFIX) == 0;
+}
+
+void yki_atomic_clean(const char *folder, const char *prefix)
+{
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return;
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        if (!is_left_over(entry->d_name, prefix))
+            continue;
+        int fd = openat(dirfd(entries), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0)
+            continue;
+        if (lock(fd))
+            unlinkat(dirfd(entries), entry->d_name, 0);
+        close(fd);
+    }
+    closedir(entries);
+}

@@ -1,0 +1,243 @@
+/*
+ * A folder of checkpoints. Saving takes four steps, and a process may die between any two of them:
+ *
+ *     1. write and sync checkpoint-E.pth.tmp, hash it
+ *     2. where the manifest lists an older file of this name, strike it out
+ *     3. rename it to checkpoint-E.pth
+ *     4. enter it into the manifest, then delete what is older than the newest `keep`
+ *
+ * A file that is there under its final name is always whole. Between 3 and 4 it is not listed; so
+ * finding the newest looks at the folder too, and takes an unlisted file whose members all have
+ * their CRC-32. Newest means saved last, not trained longest: a run may have been started anew.
+ */
+#define _GNU_SOURCE
+#include "io/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/atomic_file.h"
+#include "io/manifest.h"
+
+static yk_status join(char path[PATH_MAX], const char *dir, const char *file)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", dir, file) >= PATH_MAX)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", dir);
+    return YK_OK;
+}
+
+static double seconds(struct timespec time)
+{
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* A manifest that cannot be read is done without. */
+static void read_manifest(yki_manifest *manifest, const char *dir)
+{
+    if (yki_manifest_read(manifest, dir) == YK_OK)
+        return;
+    YKI_WARN("going on without the manifest: %s", yk_last_error());
+    yki_manifest_fini(manifest);
+}
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+/* Makes the folder, and its parents, like mkdir -p. */
+static yk_status make_folder(const char *dir)
+{
+    char path[PATH_MAX];
+    YK_TRY(join(path, dir, ""));
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return yki_error(YK_IO, "%s: cannot create the folder: %s", path, strerror(errno));
+        *slash = '/';
+    }
+    return YK_OK;
+}
+
+static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *state)
+{
+    *entry = (yki_manifest_entry){.epoch = state->epoch, .step = state->step};
+    if (state->epoch_batch == 0)
+        snprintf(entry->file, sizeof entry->file, "checkpoint-%lld.pth", (long long)state->epoch);
+    else
+        snprintf(entry->file, sizeof entry->file, "checkpoint-step-%lld.pth",
+                 (long long)state->step);
+}
+
+/* Deletes the oldest but `keep`; they leave the manifest only after they are gone. */
+static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
+{
+    if (keep <= 0 || manifest->count <= (size_t)keep)
+        return YK_OK;
+    while (manifest->count > (size_t)keep) {
+        char path[PATH_MAX];
+        YK_TRY(join(path, dir, manifest->entries[0].file));
+        if (unlink(path) != 0 && errno != ENOENT)
+            YKI_WARN("%s: cannot delete the old checkpoint: %s", path, strerror(errno));
+        yki_manifest_remove(manifest, manifest->entries[0].file);
+    }
+    return yki_manifest_write(manifest, dir);
+}
+
+/* Steps 2 to 4. */
+static yk_status publish(yki_atomic_file *file, yki_manifest *manifest, yki_manifest_entry *entry,
+                         const char *dir, int keep)
+{
+    yk_status status = YK_OK;
+    if (yki_manifest_remove(manifest, entry->file))
+        status = yki_manifest_write(manifest, dir);
+    if (status != YK_OK) {
+        yki_atomic_abandon(file);
+        return status;
+    }
+    struct stat info;
+    if (fstat(file->fd, &info) == 0)
+        entry->saved_at = seconds(info.st_mtim);
+    YK_TRY(yki_atomic_commit(file));
+    YK_TRY(yki_manifest_append(manifest, entry));
+    YK_TRY(yki_manifest_write(manifest, dir));
+    return prune(manifest, dir, keep);
+}
+
+yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
+                                 const yk_optimizer *optimizer, const yk_training_state *state,
+                                 int keep)
+{
+    char path[PATH_MAX];
+    yki_manifest_entry entry;
+    yki_atomic_file file;
+    if (!state)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: a checkpoint in a folder needs a training state",
+                         dir);
+    name_checkpoint(&entry, state);
+    YK_TRY(make_folder(dir));
+    YK_TRY(join(path, dir, entry.file));
+    yki_atomic_clean(dir, "checkpoint-");
+    YK_TRY(yki_atomic_open(&file, path));
+    yk_status status = yki_checkpoint_write(file.fd, path, model, optimizer, state);
+    if (status == YK_OK)
+        status = yki_sha256_fd(file.fd, path, entry.sha256, &entry.bytes);
+    if (status != YK_OK) {
+        yki_atomic_abandon(&file);
+        return status;
+    }
+    yki_manifest manifest;
+    read_manifest(&manifest, dir);
+    status = publish(&file, &manifest, &entry, dir, keep);
+    yki_manifest_fini(&manifest);
+    return status;
+}
+
+/* ---- finding the newest --------------------------------------------------------------------- */
+
+typedef struct candidate {
+    char file[YKI_MANIFEST_NAME];
+    double saved_at;
+} candidate;
+
+static int newest_first(const void *a, const void *b)
+{
+    const candidate *left = a, *right = b;
+    if (left->saved_at != right->saved_at)
+        return left->saved_at > right->saved_at ? -1 : 1;
+    return strverscmp(right->file, left->file);
+}
+
+/* What the manifest says, and for a file that it does not list the time of its last change. */
+static double time_of(const yki_manifest *manifest, DIR *folder, const char *file)
+{
+    const yki_manifest_entry *entry = yki_manifest_find(manifest, file);
+    struct stat info;
+    if (entry)
+        return entry->saved_at;
+    return fstatat(dirfd(folder), file, &info, 0) == 0 ? seconds(info.st_mtim) : 0;
+}
+
+static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
+                                 candidate **candidates, size_t *count)
+{
+    *candidates = NULL;
+    *count = 0;
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open the folder: %s",
+                         dir, strerror(errno));
+    yk_status status = YK_OK;
+    for (const struct dirent *entry; status == YK_OK && (entry = readdir(folder));) {
+        if (!yki_is_checkpoint_name(entry->d_name))
+            continue;
+        candidate *larger = realloc(*candidates, (*count + 1) * sizeof *larger);
+        if (!larger) {
+            status = yki_error_memory((*count + 1) * sizeof *larger, "a list of checkpoints");
+            break;
+        }
+        *candidates = larger;
+        candidate *new = &larger[(*count)++];
+        snprintf(new->file, sizeof new->file, "%.*s", YKI_MANIFEST_NAME - 1, entry->d_name);
+        new->saved_at = time_of(manifest, folder, entry->d_name);
+    }
+    closedir(folder);
+    if (*count)
+        qsort(*candidates, *count, sizeof **candidates, newest_first);
+    return status;
+}
+
+/* By its hash where the manifest has one, else by its CRCs. */
+static yk_status verify(const char *path, const yki_manifest_entry *entry)
+{
+    yk_training_state state;
+    char hash[YKI_SHA256_TEXT];
+    int64_t bytes;
+    if (!entry)
+        return yki_checkpoint_verify(path, &state);
+    YK_TRY(yki_sha256_file(path, hash, &bytes));
+    if (bytes != entry->bytes)
+        return yki_error(YK_FORMAT, "%s: expected %lld bytes, found %lld", path,
+                         (long long)entry->bytes, (long long)bytes);
+    if (strcmp(hash, entry->sha256) != 0)
+        return yki_error(YK_FORMAT, "%s: expected SHA-256 %.16s..., found %.16s...", path,
+                         entry->sha256, hash);
+    return YK_OK;
+}
+
+static yk_status first_sound(const char *dir, const yki_manifest *manifest,
+                             const candidate *candidates, size_t count, char found[PATH_MAX])
+{
+    for (size_t i = 0; i < count; i++) {
+        YK_TRY(join(found, dir, candidates[i].file));
+        yk_status status = verify(found, yki_manifest_find(manifest, candidates[i].file));
+        if (status == YK_OK || status == YK_OUT_OF_MEMORY)
+            return status;
+        YKI_WARN("skipping a damaged checkpoint: %s", yk_last_error());
+    }
+    return yki_error(YK_NOT_FOUND, "%s: no complete checkpoint among %zu", dir, count);
+}
+
+yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size)
+{
+    char found[PATH_MAX];
+    candidate *candidates;
+    size_t count;
+    yki_manifest manifest;
+    read_manifest(&manifest, dir);
+    yk_status status = list_candidates(dir, &manifest, &candidates, &count);
+    if (status == YK_OK)
+        status = first_sound(dir, &manifest, candidates, count, found);
+    free(candidates);
+    yki_manifest_fini(&manifest);
+    YK_TRY(status);
+    if ((size_t)snprintf(path, path_size, "%s", found) >= path_size)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is longer than %zu bytes", found,
+                         path_size - 1);
+    return YK_OK;
+}

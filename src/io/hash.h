@@ -1,0 +1,15 @@
+/* SHA-256 of a file, over libcrypto. */
+#ifndef YKI_HASH_H
+#define YKI_HASH_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { YKI_SHA256_TEXT = 65 /* 64 hexadecimal digits and a zero */ };
+
+/* Of the whole file that fd has open, from its beginning; path is its name in error lines. */
+yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes);
+yk_status yki_sha256_file(const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes);
+
+#endif

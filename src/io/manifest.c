@@ -1,0 +1,212 @@
+/* See manifest.h. JSON by cJSON; the file is read whole, so its size is bounded first. */
+#define _GNU_SOURCE
+#include "io/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/memory.h"
+#include "io/atomic_file.h"
+
+enum { MANIFEST_LIMIT = 4 << 20, VERSION = 1 };
+
+static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
+
+bool yki_is_checkpoint_name(const char *name)
+{
+    static const char prefix[] = "checkpoint-", suffix[] = ".pth";
+    size_t length = strlen(name);
+    return length < YKI_MANIFEST_NAME && length > sizeof prefix + sizeof suffix - 2 &&
+           strncmp(name, prefix, sizeof prefix - 1) == 0 &&
+           strcmp(name + length - (sizeof suffix - 1), suffix) == 0 && !strchr(name, '/');
+}
+
+static yk_status manifest_path(char path[PATH_MAX], const char *dir)
+{
+    if (snprintf(path, PATH_MAX, "%s/manifest.json", dir) >= PATH_MAX)
+        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", dir);
+    return YK_OK;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* The file's text, ended by a zero; *text is NULL when there is no file. */
+static yk_status read_text(const char *path, char **text)
+{
+    *text = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return YK_OK;
+    if (fd < 0)
+        return yki_error(YK_IO, "%s: cannot open it: %s", path, strerror(errno));
+    yk_status status = YK_OK;
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MANIFEST_LIMIT)
+        status =
+            yki_error(YK_FORMAT, "%s: expected a file of at most %d bytes", path, MANIFEST_LIMIT);
+    char *data = status == YK_OK ? yki_calloc((size_t)info.st_size + 1, 1) : NULL;
+    if (status == YK_OK && !data)
+        status = yki_error_memory((size_t)info.st_size, "a manifest");
+    if (status == YK_OK && read(fd, data, (size_t)info.st_size) < 0)
+        status = yki_error(YK_IO, "%s: cannot read it: %s", path, strerror(errno));
+    close(fd);
+    if (status != YK_OK)
+        free(data);
+    else
+        *text = data;
+    return status;
+}
+
+static bool to_count(const cJSON *object, const char *key, int64_t *count)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0) ||
+        number->valuedouble > exact_integers)
+        return false;
+    *count = (int64_t)number->valuedouble;
+    return true;
+}
+
+static bool to_entry(const cJSON *object, yki_manifest_entry *entry)
+{
+    const cJSON *file = cJSON_GetObjectItemCaseSensitive(object, "file");
+    const cJSON *hash = cJSON_GetObjectItemCaseSensitive(object, "sha256");
+    const cJSON *saved_at = cJSON_GetObjectItemCaseSensitive(object, "saved_at");
+    *entry = (yki_manifest_entry){0};
+    if (!cJSON_IsString(file) || !yki_is_checkpoint_name(file->valuestring) ||
+        !cJSON_IsString(hash) || strlen(hash->valuestring) != YKI_SHA256_TEXT - 1 ||
+        !cJSON_IsNumber(saved_at) || !isfinite(saved_at->valuedouble))
+        return false;
+    snprintf(entry->file, sizeof entry->file, "%s", file->valuestring);
+    snprintf(entry->sha256, sizeof entry->sha256, "%s", hash->valuestring);
+    entry->saved_at = saved_at->valuedouble;
+    return to_count(object, "epoch", &entry->epoch) && to_count(object, "step", &entry->step) &&
+           to_count(object, "bytes", &entry->bytes);
+}
+
+static yk_status parse(yki_manifest *manifest, const char *path, const char *text)
+{
+    cJSON *root = cJSON_Parse(text);
+    int64_t version = 0;
+    yk_status status = YK_OK;
+    if (!to_count(root, "version", &version) || version != VERSION)
+        status = yki_error(YK_FORMAT, "%s: expected a manifest of version %d", path, VERSION);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "checkpoints"), *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        yki_manifest_entry entry;
+        if (status == YK_OK && !to_entry(item, &entry))
+            status = yki_error(YK_FORMAT,
+                               "%s: entry %zu: expected file, epoch, step, bytes,"
+                               " sha256 and saved_at",
+                               path, manifest->count);
+        if (status == YK_OK)
+            status = yki_manifest_append(manifest, &entry);
+    }
+    cJSON_Delete(root);
+    return status;
+}
+
+yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
+{
+    char path[PATH_MAX], *text;
+    *manifest = (yki_manifest){0};
+    YK_TRY(manifest_path(path, dir));
+    YK_TRY(read_text(path, &text));
+    if (!text)
+        return YK_OK;
+    yk_status status = parse(manifest, path, text);
+    free(text);
+    return status;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static cJSON *to_json(const yki_manifest *manifest)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "version", VERSION);
+    cJSON *list = cJSON_AddArrayToObject(root, "checkpoints");
+    for (size_t i = 0; i < manifest->count; i++) {
+        const yki_manifest_entry *entry = &manifest->entries[i];
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddStringToObject(object, "file", entry->file);
+        cJSON_AddNumberToObject(object, "epoch", (double)entry->epoch);
+        cJSON_AddNumberToObject(object, "step", (double)entry->step);
+        cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes);
+        cJSON_AddStringToObject(object, "sha256", entry->sha256);
+        cJSON_AddNumberToObject(object, "saved_at", entry->saved_at);
+        cJSON_AddItemToArray(list, object);
+    }
+    return root;
+}
+
+yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
+{
+    char path[PATH_MAX];
+    YK_TRY(manifest_path(path, dir));
+    cJSON *root = to_json(manifest);
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text)
+        return yki_error_memory(manifest->count * 256, "a manifest");
+    yki_atomic_file file;
+    yk_status status = yki_atomic_open(&file, path);
+    if (status == YK_OK) {
+        status = yki_write_all(file.fd, path, text, strlen(text));
+        if (status == YK_OK)
+            status = yki_write_all(file.fd, path, "\n", 1);
+        if (status == YK_OK)
+            status = yki_atomic_commit(&file);
+        else
+            yki_atomic_abandon(&file);
+    }
+    cJSON_free(text);
+    return status;
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+void yki_manifest_fini(yki_manifest *manifest)
+{
+    free(manifest->entries);
+    *manifest = (yki_manifest){0};
+}
+
+yki_manifest_entry *yki_manifest_find(const yki_manifest *manifest, const char *file)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (strcmp(manifest->entries[i].file, file) == 0)
+            return &manifest->entries[i];
+    return NULL;
+}
+
+yk_status yki_manifest_append(yki_manifest *manifest, const yki_manifest_entry *entry)
+{
+    size_t bytes = (manifest->count + 1) * sizeof *entry;
+    yki_manifest_entry *larger = realloc(manifest->entries, bytes);
+    if (!larger)
+        return yki_error_memory(bytes, "a manifest");
+    manifest->entries = larger;
+    larger[manifest->count++] = *entry;
+    return YK_OK;
+}
+
+bool yki_manifest_remove(yki_manifest *manifest, const char *file)
+{
+    yki_manifest_entry *entry = yki_manifest_find(manifest, file);
+    if (!entry)
+        return false;
+    size_t index = (size_t)(entry - manifest->entries);
+    memmove(entry, entry + 1, (manifest->count - index - 1) * sizeof *entry);
+    manifest->count--;
+    return true;
+}

@@ -1,0 +1,187 @@
+/*
+ * The opcodes of pickle protocol 2 that the checkpoints need, as CPython's Lib/pickletools.py
+ * documents them. Numbers are little-endian, except for the big-endian double of BINFLOAT.
+ */
+#include "io/pickle_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MARK = '(',
+    STOP = '.',
+    NONE = 'N',
+    BINFLOAT = 'G',
+    BININT = 'J',
+    BININT1 = 'K',
+    BININT2 = 'M',
+    BINUNICODE = 'X',
+    GLOBAL = 'c',
+    REDUCE = 'R',
+    BINPERSID = 'Q',
+    EMPTY_LIST = ']',
+    APPENDS = 'e',
+    EMPTY_DICT = '}',
+    SETITEMS = 'u',
+    EMPTY_TUPLE = ')',
+    TUPLE = 't',
+    PROTO = 0x80,
+    NEWTRUE = 0x88,
+    NEWFALSE = 0x89,
+    LONG1 = 0x8a
+};
+
+static void put_bytes(yki_pickle_writer *writer, const void *bytes, size_t count)
+{
+    if (writer->failed)
+        return;
+    if (count > writer->capacity - writer->size) {
+        size_t wanted = 2 * writer->capacity + count + 256;
+        unsigned char *larger = realloc(writer->data, wanted);
+        if (!larger) {
+            writer->failed = true;
+            return;
+        }
+        writer->data = larger;
+        writer->capacity = wanted;
+    }
+    memcpy(writer->data + writer->size, bytes, count);
+    writer->size += count;
+}
+
+static void put(yki_pickle_writer *writer, int byte)
+{
+    unsigned char value = (unsigned char)byte;
+    put_bytes(writer, &value, 1);
+}
+
+static void put_little(yki_pickle_writer *writer, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        put(writer, (int)(value >> (8 * i) & 0xff));
+}
+
+void yki_pickle_init(yki_pickle_writer *writer)
+{
+    *writer = (yki_pickle_writer){0};
+    put(writer, PROTO);
+    put(writer, 2);
+}
+
+void yki_pickle_fini(yki_pickle_writer *writer)
+{
+    free(writer->data);
+    *writer = (yki_pickle_writer){0};
+}
+
+yk_status yki_pickle_finish(yki_pickle_writer *writer)
+{
+    put(writer, STOP);
+    return writer->failed ? yki_error_memory(2 * writer->capacity, "a pickle") : YK_OK;
+}
+
+void yki_pickle_none(yki_pickle_writer *writer)
+{
+    put(writer, NONE);
+}
+
+void yki_pickle_bool(yki_pickle_writer *writer, bool value)
+{
+    put(writer, value ? NEWTRUE : NEWFALSE);
+}
+
+void yki_pickle_int(yki_pickle_writer *writer, int64_t value)
+{
+    if (value >= 0 && value <= UINT8_MAX) {
+        put(writer, BININT1);
+        put_little(writer, (uint64_t)value, 1);
+    } else if (value >= 0 && value <= UINT16_MAX) {
+        put(writer, BININT2);
+        put_little(writer, (uint64_t)value, 2);
+    } else if (value >= INT32_MIN && value <= INT32_MAX) {
+        put(writer, BININT);
+        put_little(writer, (uint64_t)value, 4);
+    } else {
+        put(writer, LONG1);
+        put(writer, 8);
+        put_little(writer, (uint64_t)value, 8);
+    }
+}
+
+void yki_pickle_float(yki_pickle_writer *writer, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put(writer, BINFLOAT);
+    for (int i = 7; i >= 0; i--)
+        put(writer, (int)(bits >> (8 * i) & 0xff));
+}
+
+void yki_pickle_text(yki_pickle_writer *writer, const char *text)
+{
+    size_t length = strlen(text);
+    put(writer, BINUNICODE);
+    put_little(writer, length, 4);
+    put_bytes(writer, text, length);
+}
+
+void yki_pickle_global(yki_pickle_writer *writer, const char *module, const char *name)
+{
+    put(writer, GLOBAL);
+    put_bytes(writer, module, strlen(module));
+    put(writer, '\n');
+    put_bytes(writer, name, strlen(name));
+    put(writer, '\n');
+}
+
+void yki_pickle_mark(yki_pickle_writer *writer)
+{
+    put(writer, MARK);
+}
+
+void yki_pickle_tuple(yki_pickle_writer *writer)
+{
+    put(writer, TUPLE);
+}
+
+void yki_pickle_appends(yki_pickle_writer *writer)
+{
+    put(writer, APPENDS);
+}
+
+void yki_pickle_setitems(yki_pickle_writer *writer)
+{
+    put(writer, SETITEMS);
+}
+
+void yki_pickle_list(yki_pickle_writer *writer)
+{
+    put(writer, EMPTY_LIST);
+}
+
+void yki_pickle_dict(yki_pickle_writer *writer)
+{
+    put(writer, EMPTY_DICT);
+}
+
+void yki_pickle_ordered_dict(yki_pickle_writer *writer)
+{
+    yki_pickle_global(writer, "collections", "OrderedDict");
+    put(writer, EMPTY_TUPLE);
+    put(writer, REDUCE);
+}
+
+void yki_pickle_empty_tuple(yki_pickle_writer *writer)
+{
+    put(writer, EMPTY_TUPLE);
+}
+
+void yki_pickle_reduce(yki_pickle_writer *writer)
+{
+    put(writer, REDUCE);
+}
+
+void yki_pickle_persistent(yki_pickle_writer *writer)
+{
+    put(writer, BINPERSID);
+}

@@ -1,0 +1,65 @@
+/*
+ * PyTorch's .pth files, what torch.save writes since 1.6: a zip archive of one folder with a pickle
+ * (data.pkl), in which each tensor is a call of torch._utils._rebuild_tensor_v2 on a storage, and
+ * the storages' bytes (data/0, data/1, ...).
+ */
+#ifndef YKI_PTH_H
+#define YKI_PTH_H
+
+#include <yoke/tensor.h>
+
+#include "base/error.h"
+#include "io/pickle.h"
+#include "io/pickle_write.h"
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+typedef struct yki_pth_writer yki_pth_writer;
+
+/* Writes to the empty file fd, which stays the caller's; path is its name in error lines. */
+yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *path);
+/* Where dicts, names and numbers go. */
+yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer);
+/* A tensor, in a storage of its own. Its data is not copied: it must stay until finish. */
+yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor);
+/* A float32 tensor without dimensions. */
+yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
+/* Writes the archive and frees the writer, also on failure. */
+yk_status yki_pth_writer_finish(yki_pth_writer *writer);
+/* Accepts NULL. */
+void yki_pth_writer_discard(yki_pth_writer *writer);
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+typedef struct yki_pth yki_pth;
+
+/* What a storage's elements may be: PyTorch's class, bytes, and how one becomes a double. */
+typedef struct yki_pth_dtype yki_pth_dtype;
+
+/* A tensor of the file: checked to lie within its storage, whose bytes are not read yet. */
+typedef struct yki_pth_view {
+    const yki_pth_dtype *dtype;
+    int ndim;
+    int64_t dims[YK_MAX_DIMS], strides[YK_MAX_DIMS]; /* in elements */
+    int64_t offset;
+    size_t member; /* of the archive */
+} yki_pth_view;
+
+/* Reads and checks the pickle. */
+yk_status yki_pth_open(yki_pth **pth, const char *path);
+/* Accepts NULL. */
+void yki_pth_close(yki_pth *pth);
+
+const char *yki_pth_path(const yki_pth *pth);
+const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
+const yki_pickle_value *yki_pth_root(const yki_pth *pth);
+bool yki_pth_is_tensor(const yki_pickle_value *value);
+yk_status yki_pth_view_of(yki_pth *pth, const yki_pickle_value *value, yki_pth_view *view);
+/* Reads the bytes of the view's storage, once; afterwards copying from it cannot fail. */
+yk_status yki_pth_fetch(yki_pth *pth, const yki_pth_view *view);
+/* Whether elements can become those of this dtype. */
+bool yki_pth_converts_to(yk_dtype dtype);
+/* Copies a fetched view, made dense, into a tensor of the same shape, converting as needed. */
+void yki_pth_copy(const yki_pth *pth, const yki_pth_view *view, yk_tensor *tensor);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * The writer of .pth files. The archive is written last, straight from the tensors' own memory: a
+ * checkpoint costs no second copy of the model.
+ */
+#include "io/pth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/zip.h"
+
+/* The folder within the archive; torch.load takes any name. */
+#define FOLDER "archive/"
+
+/* A number that has to stay in memory until the archive is written. */
+typedef struct scalar {
+    struct scalar *next;
+    float value;
+} scalar;
+
+/* Data of a storage, kept until the pickle, which comes first in the archive, is complete. */
+typedef struct storage {
+    const void *data;
+    size_t bytes;
+} storage;
+
+struct yki_pth_writer {
+    yki_zip_writer *zip;
+    yki_pickle_writer pickle;
+    storage *storages;
+    size_t count, capacity;
+    scalar *scalars;
+};
+
+static const char *storage_class(yk_dtype dtype)
+{
+    static const char *const names[YK_DTYPE_COUNT] = {
+        [YK_F32] = "FloatStorage", [YK_F64] = "DoubleStorage", [YK_BF16] = "BFloat16Storage",
+        [YK_F16] = "HalfStorage",  [YK_I32] = "IntStorage",    [YK_I64] = "LongStorage",
+        [YK_U8] = "ByteStorage",
+    };
+    return names[dtype];
+}
+
+yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *path)
+{
+    *writer = NULL;
+    yki_pth_writer *new = yki_calloc(1, sizeof *new);
+    if (!new)
+        return yki_error_memory(sizeof *new, "a checkpoint's writer");
+    yki_pickle_init(&new->pickle);
+    yk_status status = yki_zip_writer_create(&new->zip, fd, path);
+    if (status != YK_OK) {
+        yki_pth_writer_discard(new);
+        return status;
+    }
+    *writer = new;
+    return YK_OK;
+}
+
+yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer)
+{
+    return &writer->pickle;
+}
+
+static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t bytes)
+{
+    if (writer->count == writer->capacity) {
+        size_t wanted = writer->capacity ? 2 * writer->capacity : 256;
+        storage *larger = realloc(writer->storages, wanted * sizeof *larger);
+        if (!larger)
+            return yki_error_memory(wanted * sizeof *larger, "a checkpoint's list of tensors");
+        writer->storages = larger;
+        writer->capacity = wanted;
+    }
+    writer->storages[writer->count++] = (storage){data, bytes};
+    return YK_OK;
+}
+
+/* ('storage', torch.FloatStorage, '0', 'cpu', count) as a persistent id */
+static void pickle_storage(yki_pickle_writer *pickle, const yk_tensor *tensor, size_t key)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", key);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "storage");
+    yki_pickle_global(pickle, "torch", storage_class(tensor->dtype));
+    yki_pickle_text(pickle, text);
+    yki_pickle_text(pickle, "cpu");
+    yki_pickle_int(pickle, yk_tensor_count(tensor));
+    yki_pickle_tuple(pickle);
+    yki_pickle_persistent(pickle);
+}
+
+static void pickle_shape(yki_pickle_writer *pickle, int ndim, const int64_t *numbers)
+{
+    yki_pickle_mark(pickle);
+    for (int i = 0; i < ndim; i++)
+        yki_pickle_int(pickle, numbers[i]);
+    yki_pickle_tuple(pickle);
+}
+
+yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor)
+{
+    int64_t strides[YK_MAX_DIMS], stride = 1;
+    for (int i = tensor->ndim - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= tensor->dims[i];
+    }
+    yki_pickle_writer *pickle = &writer->pickle;
+    yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
+    yki_pickle_mark(pickle);
+    pickle_storage(pickle, tensor, writer->count);
+    yki_pickle_int(pickle, 0); /* offset in the storage */
+    pickle_shape(pickle, tensor->ndim, tensor->dims);
+    pickle_shape(pickle, tensor->ndim, strides);
+    yki_pickle_bool(pickle, false);  /* requires_grad */
+    yki_pickle_ordered_dict(pickle); /* backward hooks */
+    yki_pickle_tuple(pickle);
+    yki_pickle_reduce(pickle);
+    return keep_storage(writer, tensor->data, yk_tensor_bytes(tensor));
+}
+
+yk_status yki_pth_scalar(yki_pth_writer *writer, float value)
+{
+    scalar *kept = yki_calloc(1, sizeof *kept);
+    if (!kept)
+        return yki_error_memory(sizeof *kept, "a checkpoint's number");
+    *kept = (scalar){writer->scalars, value};
+    writer->scalars = kept;
+    return yki_pth_tensor(writer, &(yk_tensor){.data = &kept->value, .dtype = YK_F32});
+}
+
+/* Members in torch.save's order. */
+static yk_status add_members(yki_pth_writer *writer)
+{
+    static const char byteorder[] = "little", version[] = "3\n";
+    YK_TRY(yki_pickle_finish(&writer->pickle));
+    YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "data.pkl", writer->pickle.data,
+                              writer->pickle.size));
+    YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "byteorder", byteorder, sizeof byteorder - 1));
+    for (size_t i = 0; i < writer->count; i++) {
+        char name[48];
+        snprintf(name, sizeof name, FOLDER "data/%zu", i);
+        YK_TRY(yki_zip_writer_add(writer->zip, name, writer->storages[i].data,
+                                  writer->storages[i].bytes));
+    }
+    return yki_zip_writer_add(writer->zip, FOLDER "version", version, sizeof version - 1);
+}
+
+yk_status yki_pth_writer_finish(yki_pth_writer *writer)
+{
+    yk_status status = add_members(writer);
+    if (status == YK_OK) {
+        status = yki_zip_writer_finish(writer->zip);
+        writer->zip = NULL;
+    }
+    yki_pth_writer_discard(writer);
+    return status;
+}
+
+void yki_pth_writer_discard(yki_pth_writer *writer)
+{
+    if (!writer)
+        return;
+    yki_zip_writer_discard(writer->zip);
+    yki_pickle_fini(&writer->pickle);
+    while (writer->scalars) {
+        scalar *next = writer->scalars->next;
+        free(writer->scalars);
+        writer->scalars = next;
+    }
+    free(writer->storages);
+    free(writer);
+}

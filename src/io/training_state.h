@@ -1,0 +1,20 @@
+/* Yoke's own part of a checkpoint: the dict "yoke", numbers and texts under the struct's names. */
+#ifndef YKI_TRAINING_STATE_H
+#define YKI_TRAINING_STATE_H
+
+#include <yoke/checkpoint.h>
+
+#include "io/pth.h"
+
+/* optimizer may be NULL; its name and number of steps are kept here, since torch.optim keeps none.
+ */
+void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state *state,
+                              const yk_optimizer *optimizer);
+/* value: the pickled dict. */
+yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *value,
+                                  yk_training_state *state);
+/* The optimizer's steps, or -1; refused when the file is of another optimizer. */
+yk_status yki_training_state_steps(const yki_pth *pth, const yki_pickle_value *value,
+                                   const yk_optimizer *optimizer, int64_t *steps);
+
+#endif
