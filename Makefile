@@ -38,7 +38,7 @@ check: ## build, and run the fast tests (the default)
 	$(call run_tests,release,--label-exclude '^(faults|parity|build)$$')
 
 .PHONY: train
-train: ## install what is missing, build, train ResNet-18 on 2 ranks; DATA=DIR for your own copy of CIFAR-10
+train: ## install what is missing, build, train on 2 ranks; DATA=DIR: your copy of CIFAR-10
 	@scripts/install-deps build
 	$(call cmake_build,release,yoke_program)
 	@scripts/train "$(DATA)"
@@ -77,7 +77,7 @@ fmt: ## format the sources
 bench: ## measure yoke and its peers on this machine
 	@scripts/install-deps build bench
 	$(call cmake_build,release,all,-DYOKE_BENCH=ON)
-	@bench/run
+	@for run in bench/*/run; do "$$run" build || exit 1; done
 
 .PHONY: install
 install: ## install the program, the library and its headers below PREFIX (/usr/local)
