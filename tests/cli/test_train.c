@@ -1,0 +1,305 @@
+/* `yoke train` and `yoke evaluate` as a user runs them: small networks on drawn images. */
+#define _GNU_SOURCE
+#include "../launcher/job.h"
+
+#include <math.h>
+#include <pty.h>
+
+static test_job job;
+
+/* Trains with these options into FOLDER/name; returns the exit code, job.output what was said. */
+static int train(const char *name, const char *options)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "train --data synthetic --arch mlp --lr 0.02 --threads 1 --output %s/%s %s",
+             yk_test_directory(), name, options);
+    test_job_start(&job, command);
+    return test_job_wait(&job, 100);
+}
+
+static const char *path_of(const char *name, const char *file)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s/%s", yk_test_directory(), name, file);
+    return path;
+}
+
+/* All of metrics.jsonl. */
+static const char *metrics_of(const char *name)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path_of(name, "metrics.jsonl"), "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        found++;
+    return found;
+}
+
+/* The last value of a key in metrics.jsonl. */
+static double last_value(const char *name, const char *key)
+{
+    const char *text = metrics_of(name), *found = NULL;
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    for (const char *at = text; (at = strstr(at, quoted)); at += strlen(quoted))
+        found = at + strlen(quoted);
+    if (!found)
+        fail_msg("no %s in \"%s\"", key, text);
+    return strtod(found, NULL);
+}
+
+YK_TEST(a_run_leaves_metrics_and_a_checkpoint_an_epoch)
+{
+    assert_int_equal(train("a", "--epochs 2 --batch-size 250"), 0);
+    assert_contains(job.output, "Training mlp on synthetic");
+    assert_contains(job.output, "Done after step 40: validation accuracy ");
+    static const char *const step[] = {
+        "\"epoch\":",  "\"step\":",      "\"loss\":",         "\"lr\":",
+        "\"data_s\":", "\"compute_s\":", "\"images_per_s\":", "\"exposed_comm_s\":"};
+    static const char *const epoch[] = {
+        "\"train_loss\":", "\"val_loss\":", "\"val_accuracy\":", "\"epoch_s\":"};
+    const char *metrics = metrics_of("a");
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++)
+        assert_true(count(metrics, step[i]) >= 40);
+    for (size_t i = 0; i < sizeof epoch / sizeof *epoch; i++)
+        assert_int_equal(count(metrics, epoch[i]), 2);
+    assert_int_equal(access(path_of("a", "manifest.json"), R_OK), 0);
+}
+
+YK_TEST(it_learns)
+{
+    assert_int_equal(train("a", "--epochs 3 --batch-size 100 --nproc 2"), 0);
+    assert_true(last_value("a", "val_accuracy") > 0.3); /* ten classes */
+}
+
+YK_TEST(promise_23_the_start_says_what_will_be_done_and_why)
+{
+    assert_int_equal(train("a", "--max-steps 1 --nproc 2"), 0);
+    static const char *const words[] = {"128 images a step = 2 ranks x 64 (default)",
+                                        "learning rate 0.02 (--lr, not scaled)",
+                                        "2 (shm), 1 thread each (--threads)",
+                                        "parameters  ",
+                                        " MiB, in the order of backward",
+                                        "device      cpu"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        assert_contains(job.output, words[i]);
+    assert_int_equal(count(job.output, "Training mlp"), 1);
+}
+
+YK_TEST(ranks_of_one_global_batch_train_alike)
+{
+    assert_int_equal(train("one", "--epochs 1 --batch-size 120"), 0);
+    assert_int_equal(train("three", "--epochs 1 --batch-size 120 --nproc 3"), 0);
+    assert_true(fabs(last_value("one", "val_loss") - last_value("three", "val_loss")) < 2e-3);
+    assert_true(fabs(last_value("one", "train_loss") - last_value("three", "train_loss")) < 2e-3);
+}
+
+YK_TEST(steps_asked_for_end_with_an_evaluation_and_a_checkpoint)
+{
+    assert_int_equal(train("a", "--max-steps 3"), 0);
+    assert_int_equal(count(metrics_of("a"), "\"val_accuracy\":"), 1);
+    assert_int_equal((int)last_value("a", "step"), 3);
+    assert_contains(job.output, "Done after step 3: validation accuracy");
+}
+
+YK_TEST(promise_19_evaluation_counts_every_sample_once)
+{
+    char command[512], first[256] = "";
+    assert_int_equal(train("a", "--max-steps 8"), 0);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        snprintf(command, sizeof command,
+                 "evaluate --data synthetic --batch-size 96 --nproc %d %s/a", ranks,
+                 yk_test_directory());
+        test_job_start(&job, command);
+        assert_int_equal(test_job_wait(&job, 60), 0);
+        const char *counts = strstr(job.output, " of 1000)");
+        assert_non_null(counts);
+        while (*counts != '(')
+            counts--;
+        if (ranks == 1)
+            snprintf(first, sizeof first, "%.200s", counts);
+        assert_string_equal(counts, first); /* "(412 of 1000)" */
+    }
+}
+
+YK_TEST(a_run_goes_on_where_it_ended)
+{
+    assert_int_equal(train("whole", "--epochs 2 --batch-size 250"), 0);
+    assert_int_equal(train("parts", "--epochs 1 --batch-size 250"), 0);
+    assert_int_equal(train("parts", "--epochs 2 --resume auto"), 0);
+    assert_contains(job.output, "250 images a step (from the checkpoint)");
+    assert_contains(job.output, "after step 20");
+    assert_int_equal(count(metrics_of("parts"), "\"val_loss\":"), 2);
+    assert_true(last_value("whole", "val_loss") == last_value("parts", "val_loss"));
+}
+
+YK_TEST(a_run_goes_on_within_an_epoch)
+{
+    assert_int_equal(train("whole", "--epochs 1 --batch-size 250"), 0);
+    assert_int_equal(train("parts", "--epochs 1 --batch-size 250 --max-steps 7"), 0);
+    assert_int_equal(train("parts", "--epochs 1 --resume auto"), 0);
+    assert_true(last_value("whole", "val_loss") == last_value("parts", "val_loss"));
+}
+
+YK_TEST(resume_auto_begins_when_there_is_nothing_yet)
+{
+    assert_int_equal(train("a", "--max-steps 1 --resume auto"), 0);
+    assert_contains(job.output, "Done after step 1");
+}
+
+YK_TEST(a_run_is_not_overwritten_by_another)
+{
+    assert_int_equal(train("a", "--max-steps 1"), 0);
+    assert_int_not_equal(train("a", "--max-steps 1 --nproc 2"), 0);
+    assert_contains(job.output, "holds the run of");
+}
+
+YK_TEST(a_checkpoint_of_another_network_is_refused)
+{
+    assert_int_equal(train("a", "--max-steps 1"), 0);
+    char options[512];
+    snprintf(options, sizeof options, "--arch resnet18 --resume %s",
+             path_of("a", "checkpoint-step-1.pth"));
+    if (access(path_of("a", "checkpoint-step-1.pth"), R_OK))
+        snprintf(options, sizeof options, "--arch resnet18 --resume auto");
+    assert_int_equal(train("a", options), 1);
+    assert_contains(job.output, "is a mlp, --arch says resnet18");
+}
+
+YK_TEST(missing_data_is_one_line)
+{
+    test_job_start(&job, "train --data /no/such/folder --output /tmp/no-output-is-made");
+    assert_int_equal(test_job_wait(&job, 60), 1);
+    assert_contains(job.output, "/no/such/folder");
+    assert_int_equal(count(job.output, "\n"), 1);
+    rmdir("/tmp/no-output-is-made");
+}
+
+/* ---- ends before the end -------------------------------------------------------------------- */
+
+static void start_long_run(const char *options)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "train --data synthetic --arch mlp --threads 1 --epochs 100000 --batch-size 60 "
+             "--output %s/long %s",
+             yk_test_directory(), options);
+    test_job_start(&job, command);
+    double deadline = test_now() + 30;
+    struct timespec nap = {.tv_nsec = 5000000};
+    while (access(path_of("long", "manifest.json"), R_OK)) {
+        if (test_now() > deadline)
+            fail_msg("no checkpoint appeared: \"%s\"", test_job_output(&job));
+        nanosleep(&nap, NULL);
+    }
+}
+
+YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
+{
+    start_long_run("--nproc 2");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 20), 143);
+    assert_contains(job.output, "Stopped after step ");
+    test_job_gone(&job, 2);
+    int step = atoi(strstr(job.output, "Stopped after step ") + strlen("Stopped after step "));
+    char expected[64];
+    snprintf(expected, sizeof expected, "after step %d\n", step);
+    test_job_start(&job, "--version");
+    test_job_wait(&job, 10);
+    char command[512];
+    snprintf(command, sizeof command,
+             "train --data synthetic --threads 1 --max-steps 1 --resume auto --output %s/long",
+             yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, expected);
+}
+
+YK_TEST(an_interrupt_of_a_single_process_does_so_too)
+{
+    start_long_run("");
+    kill(job.pid, SIGINT);
+    assert_int_equal(test_job_wait(&job, 20), 130);
+    assert_contains(job.output, "Stopped after step ");
+}
+
+/* The pid of a rank of the job. */
+static pid_t rank_pid(const test_job *of, int rank)
+{
+    char variable[32];
+    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    pid_t pid = 0;
+    for (struct dirent *entry; !pid && (entry = readdir(processes));)
+        if (isdigit((unsigned char)entry->d_name[0]) && test_has_mark(entry->d_name, of->mark) &&
+            test_has_mark(entry->d_name, variable))
+            pid = atoi(entry->d_name);
+    closedir(processes);
+    return pid;
+}
+
+YK_TEST(promise_01_survivors_of_a_killed_rank_name_it)
+{
+    start_long_run("--nproc 3");
+    pid_t victim = rank_pid(&job, 1);
+    assert_true(victim > 0);
+    double start = test_now();
+    kill(victim, SIGKILL);
+    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
+    assert_true(test_now() - start < 2);
+    test_job_gone(&job, 2);
+    char words[128];
+    snprintf(words, sizeof words, "rank 1 is dead: pid %d killed by signal 9 (SIGKILL)",
+             (int)victim);
+    assert_int_equal(count(job.output, words), 2); /* one line of each survivor */
+    snprintf(words, sizeof words, "rank 1 (pid %d) killed by signal 9 (SIGKILL)", (int)victim);
+    assert_contains(job.output, words);
+}
+
+YK_TEST(promise_04_loader_workers_die_with_the_job)
+{
+    start_long_run("--nproc 2 --workers 3");
+    kill(job.pid, SIGKILL);
+    test_job_gone(&job, 2);
+    test_job_wait(&job, 1);
+}
+
+/* ---- on a terminal -------------------------------------------------------------------------- */
+
+YK_TEST(the_progress_line_is_redrawn_on_a_terminal)
+{
+    int terminal;
+    char command[512];
+    static char text[256 * 1024];
+    snprintf(command, sizeof command,
+             "exec %s train --data synthetic --arch mlp --threads 1 --epochs 2 --nproc 2 "
+             "--output %s/tty",
+             test_program(), yk_test_directory());
+    pid_t pid = forkpty(&terminal, NULL, NULL, &(struct winsize){.ws_row = 24, .ws_col = 100});
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    size_t size = 0;
+    for (ssize_t got;
+         size < sizeof text - 1 && (got = read(terminal, text + size, sizeof text - 1 - size)) > 0;)
+        size += (size_t)got;
+    int status;
+    waitpid(pid, &status, 0);
+    close(terminal);
+    assert_int_equal(status, 0);
+    assert_contains(text, "\r\033[K");
+    assert_contains(text, "\nDone after step "); /* on a line of its own */
+    assert_null(strstr(text, "[rank 0]"));
+}
