@@ -102,7 +102,8 @@ yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared,
     shm_line *mine = &shm->me->line[slot];
     mine->what = call->what;
     mine->placement = shared ? yki_shm_placement(shm, shared) : 0;
-    memcpy(mine->data, data, size <= SHM_INLINE ? size : 0);
+    if (size)
+        memcpy(mine->data, data, size);
     yki_shm_publish(shm, &mine->ticket, ticket);
     YK_TRY(yki_shm_wait_for(&(shm_wait){.shm = shm,
                                         .counter = ticket_of,

@@ -14,7 +14,7 @@ enum { PAGE = 4096 };
 /* Each rank's news; fits a line of the exchange. */
 typedef struct offer {
     int32_t status, fd;
-    uint64_t serial, free_bytes;
+    uint64_t free_bytes;
 } offer;
 
 _Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
@@ -42,7 +42,7 @@ static yk_status attach_peers(shm_backend *shm, shm_region *region)
         if (r == shm->rank)
             continue;
         memcpy(&theirs, yki_shm_line_of(shm, r)->data, sizeof theirs);
-        yki_shm_name(name, sizeof name, shm->job->peers[r].pid, theirs.fd, theirs.serial);
+        yki_shm_name(name, sizeof name, shm->job->peers[r].pid, theirs.fd);
         YK_TRY(yki_shm_attach(&region->segments[r], name, region->bytes));
     }
     return YK_OK;
@@ -61,13 +61,10 @@ static yk_status share(shm_backend *shm, yki_call *call, shm_region *region)
     shm_segment *mine = &region->segments[shm->rank];
     offer news = {.status = yki_shm_create(mine, region->bytes)};
     news.fd = mine->fd;
-    news.serial = mine->serial;
     news.free_bytes = yki_shm_free_bytes();
     YK_TRY(tell_all(shm, call, &news));
     news.status = attach_peers(shm, region);
-    YK_TRY(tell_all(shm, call, &news));
-    yki_shm_unlink(mine);
-    return YK_OK;
+    return tell_all(shm, call, &news);
 }
 
 static bool make_room(shm_backend *shm, shm_region *region)

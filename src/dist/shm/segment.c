@@ -2,33 +2,26 @@
  * Segments: memory that the processes of one machine share.
  *
  * A segment is a memfd: it has no name, so nothing can be left behind however its processes end,
- * and no /dev/shm has to be large enough. Peers open it as /proc/PID/fd/N. YOKE_SHM_DIR=DIR puts it
- * into a file of DIR instead (a tmpfs such as /dev/shm, or hugetlbfs), for systems whose /proc is
- * hidden. Such a file is unlinked as soon as all ranks have attached; should they die before that,
- * the next run of the same user removes it: a segment's owner holds a lock on it while it lives.
+ * and no /dev/shm has to be large enough. Peers of the same user open it as /proc/PID/fd/N.
+ * YOKE_SHM_DIR=DIR takes the memory from a tmpfs of one's choice instead, through a file that never
+ * gets a name (O_TMPFILE).
  *
  * All pages are allocated at once with fallocate, because a page that a full tmpfs cannot give
  * later is a SIGBUS; a shortage is an error that tells bytes needed and free. fallocate on a memfd
  * may be stopped by no limit but the kernel's killer, so free memory is looked at before.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "dist/shm/shm.h"
-
-enum { YOUNG_S = 10 }; /* a file this new may not have its owner's lock yet */
 
 static const char *directory(void)
 {
@@ -36,13 +29,9 @@ static const char *directory(void)
     return dir && *dir ? dir : NULL;
 }
 
-void yki_shm_name(char *name, size_t size, pid_t pid, int fd, uint64_t serial)
+void yki_shm_name(char *name, size_t size, pid_t pid, int fd)
 {
-    if (directory())
-        snprintf(name, size, "%.80s/yoke-%u-%d-%lu", directory(), geteuid(), pid,
-                 (unsigned long)serial);
-    else
-        snprintf(name, size, "/proc/%d/fd/%d", pid, fd);
+    snprintf(name, size, "/proc/%d/fd/%d", pid, fd);
 }
 
 /* ---- how much there is ----------------------------------------------------------------------- */
@@ -86,49 +75,12 @@ uint64_t yki_shm_free_bytes(void)
     return disk < memory ? disk : memory;
 }
 
-/* ---- what earlier runs left ------------------------------------------------------------------ */
-
-static void remove_if_orphaned(int dir, const char *name)
-{
-    struct stat info;
-    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
-        time(NULL) - info.st_ctime >= YOUNG_S && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-        unlinkat(dir, name, 0) == 0)
-        YKI_INFO("removed %s/%s, left by an earlier run", directory(), name);
-    close(fd);
-}
-
-static void remove_orphans(void)
-{
-    char prefix[32];
-    DIR *dir = opendir(directory());
-    if (!dir)
-        return;
-    snprintf(prefix, sizeof prefix, "yoke-%u-", geteuid());
-    for (struct dirent *entry; (entry = readdir(dir));)
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
-            remove_if_orphaned(dirfd(dir), entry->d_name);
-    closedir(dir);
-}
-
 /* ---- making and finding ---------------------------------------------------------------------- */
 
-static int open_new(shm_segment *segment)
+static int open_nameless(void)
 {
-    static atomic_ulong serials;
-    segment->serial = atomic_fetch_add(&serials, 1);
-    if (!directory())
-        return memfd_create("yoke", MFD_CLOEXEC);
-    remove_orphans();
-    yki_shm_name(segment->path, sizeof segment->path, getpid(), -1, segment->serial);
-    unlink(segment->path); /* only an earlier process of this pid can have made it */
-    int fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        flock(fd, LOCK_SH); /* until this process ends */
-    return fd;
+    return directory() ? open(directory(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                       : memfd_create("yoke", MFD_CLOEXEC);
 }
 
 static yk_status map(shm_segment *segment, size_t bytes)
@@ -158,7 +110,7 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     uint64_t free_bytes = yki_shm_free_bytes();
     if (bytes > free_bytes)
         return no_room(bytes, free_bytes, 0);
-    segment->fd = open_new(segment);
+    segment->fd = open_nameless();
     if (segment->fd < 0)
         return yki_error(YK_IO, "cannot create shared memory%s%s: %s", directory() ? " in " : "",
                          directory() ? directory() : "", strerror(errno));
@@ -166,10 +118,8 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     while ((error = posix_fallocate(segment->fd, 0, (off_t)bytes)) == EINTR)
         ;
     yk_status status = error ? no_room(bytes, free_bytes, error) : map(segment, bytes);
-    if (status != YK_OK) {
-        yki_shm_unlink(segment);
+    if (status != YK_OK)
         yki_shm_detach(segment);
-    }
     return status;
 }
 
@@ -178,8 +128,8 @@ yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
     struct stat info;
     *segment = (shm_segment){.fd = open(name, O_RDWR | O_CLOEXEC)};
     if (segment->fd < 0)
-        return yki_error(YK_DENIED, "cannot open a peer's shared memory %s: %s%s", name,
-                         strerror(errno), directory() ? "" : " (YOKE_SHM_DIR=/dev/shm may help)");
+        return yki_error(YK_DENIED, "cannot open a peer's shared memory %s: %s", name,
+                         strerror(errno));
     yk_status status = YK_OK;
     if (fstat(segment->fd, &info) || info.st_uid != geteuid() || (size_t)info.st_size != bytes)
         status = yki_error(YK_FORMAT, "%s is no segment of this job", name);
@@ -190,16 +140,8 @@ yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
     return status;
 }
 
-void yki_shm_unlink(shm_segment *segment)
-{
-    if (segment->path[0])
-        unlink(segment->path);
-    segment->path[0] = '\0';
-}
-
 void yki_shm_detach(shm_segment *segment)
 {
-    yki_shm_unlink(segment);
     if (segment->memory)
         munmap(segment->memory, segment->bytes);
     if (segment->fd >= 0)

@@ -1,6 +1,6 @@
 /*
  * The backend for ranks of one machine: opening and closing its control segment. Rank 0 makes it
- * and tells its name through the store; when all have attached, no name is left.
+ * and tells through the store where it is.
  */
 #define _GNU_SOURCE
 #include "dist/shm/shm.h"
@@ -46,8 +46,7 @@ static yk_status publish_segment(shm_backend *shm, yk_status status)
 {
     char key[64], text[YKI_ERROR_LINE + 16], rest[YKI_ERROR_LINE];
     if (status == YK_OK)
-        yki_shm_name(rest, sizeof rest, shm->job->peers[0].pid, shm->control.fd,
-                     shm->control.serial);
+        yki_shm_name(rest, sizeof rest, shm->job->peers[0].pid, shm->control.fd);
     else
         yki_error_copy(rest, sizeof rest);
     int size = snprintf(text, sizeof text, "%d %s", (int)status, rest);
@@ -161,7 +160,6 @@ static yk_status attach(shm_backend *shm)
     CPU_ZERO(&shm->me->affinity);
     sched_getaffinity(0, sizeof shm->me->affinity, &shm->me->affinity);
     YK_TRY(wait_for_all(shm));
-    yki_shm_unlink(&shm->control);
     shm->spin = cores_for_all(shm);
     return YK_OK;
 }

@@ -77,13 +77,11 @@ typedef struct shm_header {
     _Alignas(SHM_LINE) unsigned char ranks[]; /* world times rank_bytes */
 } shm_header;
 
-/* A mapped segment; path is empty where it has no name that is still to be removed. */
+/* A mapped segment; fd is -1 where there is none. */
 typedef struct shm_segment {
     void *memory;
     size_t bytes;
     int fd;
-    uint64_t serial; /* of the segments that its process made */
-    char path[128];
 } shm_segment;
 
 typedef struct shm_region {
@@ -115,11 +113,9 @@ typedef struct shm_backend {
 
 /* Makes a segment of zeroed bytes that are really there. */
 yk_status yki_shm_create(shm_segment *segment, size_t bytes);
-/* what yki_shm_attach takes to find a segment of process pid, by descriptor and serial number. */
-void yki_shm_name(char *name, size_t size, pid_t pid, int fd, uint64_t serial);
+/* What yki_shm_attach takes to find the segment of that process and descriptor. */
+void yki_shm_name(char *name, size_t size, pid_t pid, int fd);
 yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes);
-/* Once all have attached: nothing is left to find by name. */
-void yki_shm_unlink(shm_segment *segment);
 void yki_shm_detach(shm_segment *segment);
 /* Bytes that a new segment could still get, by what limits it first. */
 uint64_t yki_shm_free_bytes(void);

@@ -1,0 +1,628 @@
+/*
+ * What groups promise when ranks misbehave: real processes that are killed, stopped, that call
+ * different things or never come. Each rank's error line goes to a file of the test's folder, named
+ * by YK_TEST_LINES, because it is the line that is promised.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* ---- lines from the ranks -------------------------------------------------------------------- */
+
+/* A folder for each case. */
+static void open_lines(void)
+{
+    static int cases;
+    char path[128];
+    if (getenv("YK_TEST_RANK"))
+        return;
+    snprintf(path, sizeof path, "%s/case-%d", yk_test_directory(), cases++);
+    assert_int_equal(mkdir(path, 0700), 0);
+    setenv("YK_TEST_LINES", path, 1);
+}
+
+static void leave_text(const char *name, int rank, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s-%d", getenv("YK_TEST_LINES"), name, rank);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void leave_line(int rank)
+{
+    leave_text("line", rank, yk_last_error());
+}
+
+static const char *text_of(const char *name, int rank)
+{
+    static char text[1024];
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s-%d", getenv("YK_TEST_LINES"), name, rank);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[size] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static const char *line_of(int rank)
+{
+    return text_of("line", rank);
+}
+
+/* Waits until every rank has left this text: it is in the thick of it. */
+static void await_texts(const char *name, int world)
+{
+    double deadline = yki_now() + 20;
+    for (int r = 0; r < world; r++)
+        while (text_of(name, r)[0] == '\0' && yki_now() < deadline)
+            usleep(5000);
+}
+
+static yk_group *join(double timeout_s)
+{
+    yk_group *group = NULL;
+    assert_ok(yk_group_init(&group, &(yk_group_options){.timeout_s = timeout_s}));
+    return group;
+}
+
+/* ---- 1: SIGKILL in the middle of an all-reduce ------------------------------------------------
+ */
+
+enum { BIG = 4 << 20 };
+
+static pid_t victim_pid;
+static double killed_at;
+
+static void reduce_until_failure(yk_group *group, int rank)
+{
+    void *data;
+    assert_ok(yk_group_alloc(group, BIG * sizeof(float), &data));
+    yk_status status;
+    leave_text("running", rank, "yes");
+    while ((status = yk_all_reduce(group, data, BIG, YK_F32, YK_AVG, NULL)) == YK_OK)
+        ;
+    leave_line(rank);
+    /* Whatever comes next fails with the same cause, at once and on every thread. */
+    double start = yki_now();
+    yk_work *work;
+    assert_status(YK_PEER_FAILED, yk_barrier(group));
+    assert_ok(yk_all_reduce(group, data, BIG, YK_F32, YK_SUM, &work));
+    assert_status(YK_PEER_FAILED, yk_work_wait(work));
+    assert_contains(yk_last_error(), "rank 1 is dead");
+    assert_true(yki_now() - start < 1);
+    yk_group_destroy(group);
+    exit(status == YK_PEER_FAILED ? 3 : 4);
+}
+
+static void killed_body(int rank, int world)
+{
+    (void)world;
+    reduce_until_failure(join(60), rank);
+}
+
+static void kill_rank_1(const pid_t *pids, int world)
+{
+    await_texts("running", world);
+    usleep(50000);
+    victim_pid = pids[1];
+    killed_at = yki_now();
+    kill(pids[1], SIGKILL);
+}
+
+static void check_survivors(int world, const int *statuses, const char *how)
+{
+    char expected[128];
+    assert_true(yki_now() - killed_at < 2);
+    assert_true(WIFSIGNALED(statuses[1]));
+    for (int r = 0; r < world; r++) {
+        if (r == 1)
+            continue;
+        assert_true(WIFEXITED(statuses[r]));
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        snprintf(expected, sizeof expected, "rank 1 is dead: pid %d %s", victim_pid, how);
+        assert_contains(line_of(r), expected);
+        assert_contains(line_of(r), "all_reduce(float32 x 4194304, avg)");
+        assert_null(strchr(line_of(r), '\n'));
+    }
+}
+
+/* Without a launcher the pid is certain; the signal only where the kernel tells it. */
+YK_TEST(promise_01_sigkill_in_all_reduce)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_ranks_status(3, killed_body, statuses, kill_rank_1);
+    check_survivors(3, statuses, "");
+}
+
+static yk_store_server *launcher_store;
+
+static void launched_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = NULL;
+    assert_ok(yk_group_init(&group, &(yk_group_options){.init_method = getenv("YK_TEST_STORE")}));
+    reduce_until_failure(group, rank);
+}
+
+/* The test is the launcher: it writes how rank 1 ended, as include/yoke/store.h asks. */
+static void kill_and_note(const pid_t *pids, int world)
+{
+    char text[64];
+    yk_store *store;
+    int port = atoi(strrchr(getenv("YK_TEST_STORE"), ':') + 1);
+    kill_rank_1(pids, world);
+    usleep(100000);
+    int size = snprintf(text, sizeof text, "pid %d killed by signal 9 (SIGKILL)", pids[1]);
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "the secret", 5));
+    assert_ok(yk_store_set(store, "dead/1", text, (size_t)size));
+    yk_store_destroy(store);
+}
+
+YK_TEST(promise_01_signal_named_with_a_launcher)
+{
+    int statuses[3], port = 0;
+    char method[64];
+    open_lines();
+    setenv("YOKE_SECRET", "the secret", 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    if (!getenv("YK_TEST_RANK")) {
+        assert_ok(yk_store_serve(&launcher_store, "127.0.0.1", &port, "the secret"));
+        snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
+        setenv("YK_TEST_STORE", method, 1);
+    }
+    yk_test_ranks_status(3, launched_body, statuses, kill_and_note);
+    yk_store_server_destroy(launcher_store);
+    unsetenv("YOKE_USE_LAUNCHER_STORE");
+    unsetenv("YOKE_SECRET");
+    check_survivors(3, statuses, "killed by signal 9 (SIGKILL)");
+}
+
+/* A rank that leaves in order, or just returns from main, is no mystery either. */
+static void leaving_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    if (rank == 1)
+        yk_group_destroy(group);
+    if (rank == 1)
+        return;
+    assert_status(YK_PEER_FAILED, yk_barrier(group));
+    assert_contains(yk_last_error(), "rank 1");
+    assert_contains(yk_last_error(), "has left the group");
+    yk_group_destroy(group);
+}
+
+static void stay_body(int rank, int world)
+{
+    leaving_body(rank, world);
+    if (rank == 1)
+        sleep(1); /* alive, so that only the departure can be seen */
+}
+
+YK_TEST(departure_is_named)
+{
+    yk_test_ranks(3, stay_body);
+}
+
+/* ---- 2: SIGSTOP, and the timeout --------------------------------------------------------------
+ */
+
+static void stopped_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(1);
+    float x = 1;
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    leave_text("running", rank, "yes");
+    if (rank == 1)
+        raise(SIGSTOP);
+    double start = yki_now();
+    yk_status status = yk_broadcast(group, &x, 1, YK_F32, 0, NULL);
+    leave_line(rank);
+    bool in_time = yki_now() - start >= 0.9 && yki_now() - start < 3;
+    exit(status == YK_TIMEOUT && (rank == 1 || in_time) ? 3 : 4);
+}
+
+static void continue_later(const pid_t *pids, int world)
+{
+    (void)world;
+    await_texts("line", 1); /* rank 0 has given up */
+    usleep(100000);
+    kill(pids[1], SIGCONT);
+}
+
+YK_TEST(promise_02_sigstop_and_timeout)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_ranks_status(3, stopped_body, statuses, continue_later);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        assert_contains(line_of(r), "broadcast(float32 x 1, root 0), operation 3: timed out");
+        assert_contains(line_of(r), "rank 1");
+    }
+}
+
+/* ---- 5 and 6: mismatches ----------------------------------------------------------------------
+ */
+
+typedef yk_status (*call_fn)(yk_group *group, void *data);
+
+static yk_status call_reduce(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 4, YK_F32, YK_SUM, NULL);
+}
+
+static yk_status call_barrier(yk_group *group, void *data)
+{
+    (void)data;
+    return yk_barrier(group);
+}
+
+static yk_status call_i32(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 4, YK_I32, YK_SUM, NULL);
+}
+
+static yk_status call_count(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 100000, YK_F32, YK_SUM, NULL);
+}
+
+static yk_status call_max(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 4, YK_F32, YK_MAX, NULL);
+}
+
+static yk_status call_root_0(yk_group *group, void *data)
+{
+    return yk_broadcast(group, data, 4, YK_F32, 0, NULL);
+}
+
+static yk_status call_root_1(yk_group *group, void *data)
+{
+    return yk_broadcast(group, data, 4, YK_F32, 1, NULL);
+}
+
+static yk_status call_work(yk_group *group, void *data)
+{
+    yk_work *work;
+    yk_status status = yk_all_reduce(group, data, 5, YK_F32, YK_SUM, &work);
+    return status == YK_OK ? yk_work_wait(work) : status;
+}
+
+static const struct {
+    call_fn a, b;
+    const char *difference, *words_a, *words_b;
+} mismatches[] = {
+    {call_reduce, call_barrier, "operation", "all_reduce(float32 x 4, sum)", "barrier()"},
+    {call_reduce, call_i32, "dtype", "all_reduce(float32 x 4, sum)", "all_reduce(int32 x 4, sum)"},
+    {call_reduce, call_count, "count", "float32 x 4, sum", "float32 x 100000, sum"},
+    {call_reduce, call_max, "reduction", "float32 x 4, sum", "float32 x 4, max"},
+    {call_root_0, call_root_1, "root", "x 4, root 0", "x 4, root 1"},
+    {call_reduce, call_work, "count", "float32 x 4, sum", "float32 x 5, sum"},
+};
+
+/* The last rank differs. Every rank gets both sides, its data untouched, and the group goes on. */
+static void mismatch_body(int rank, int world)
+{
+    static float data[100000];
+    yk_group *group = join(60);
+    double start = yki_now();
+    for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
+        char side[96];
+        for (int k = 0; k < 100000; k++)
+            data[k] = (float)(rank + k);
+        assert_status(YK_MISMATCH,
+                      (rank == world - 1 ? mismatches[i].b : mismatches[i].a)(group, data));
+        assert_contains(yk_last_error(), "ranks disagree in ");
+        assert_contains(yk_last_error(), mismatches[i].difference);
+        snprintf(side, sizeof side, "rank 0 called ");
+        assert_contains(yk_last_error(), side);
+        snprintf(side, sizeof side, "rank %d called ", world - 1);
+        assert_contains(yk_last_error(), side);
+        assert_contains(yk_last_error(), mismatches[i].words_a);
+        assert_contains(yk_last_error(), mismatches[i].words_b);
+        for (int k = 0; k < 100000; k++)
+            assert_true(data[k] == (float)(rank + k));
+        float x = 1;
+        assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+        assert_true(x == (float)world);
+    }
+    assert_true(yki_now() - start < 20); /* far from the timeout */
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_05_mismatches_are_detected)
+{
+    yk_test_ranks(2, mismatch_body);
+}
+
+YK_TEST(promise_06_mismatches_of_one_of_three)
+{
+    yk_test_ranks(3, mismatch_body);
+}
+
+/* Arguments refused on one rank are a mismatch for the others, not a hang. */
+static void refused_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x = 1;
+    double start = yki_now();
+    if (rank == 0) {
+        assert_status(YK_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 7, NULL));
+        assert_contains(yk_last_error(), "root 7");
+    } else {
+        assert_status(YK_MISMATCH, yk_broadcast(group, &x, 1, YK_F32, 0, NULL));
+        assert_contains(yk_last_error(), "invalid arguments");
+    }
+    assert_true(yki_now() - start < 20);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_06_refused_arguments_of_one_rank)
+{
+    yk_test_ranks(3, refused_body);
+}
+
+static void transfer_mismatch_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x[8] = {0};
+    for (int i = 0; i < 3; i++) {
+        assert_status(YK_MISMATCH, rank == 0 ? yk_send(group, x, 4, YK_F32, 1)
+                                             : yk_recv(group, x, 8, YK_F32, 0));
+        assert_contains(yk_last_error(), "rank 0 called send(float32 x 4, to rank 1)");
+        assert_contains(yk_last_error(), "rank 1 called recv(float32 x 8, from rank 0)");
+    }
+    assert_ok(rank == 0 ? yk_send(group, x, 4, YK_F32, 1) : yk_recv(group, x, 4, YK_F32, 0));
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_05_send_against_recv)
+{
+    yk_test_ranks(2, transfer_mismatch_body);
+}
+
+/* A send against a collective can never end: all ranks are told, and the group has failed. */
+static void crossed_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x[8] = {0};
+    double start = yki_now();
+    for (int i = 0; i < 2; i++) { /* the second time it is known */
+        yk_status status = rank == 1 ? yk_send(group, x, 4, YK_F32, 0)
+                                     : yk_all_reduce(group, x, 8, YK_F32, YK_SUM, NULL);
+        assert_status(YK_MISMATCH, status);
+        assert_contains(yk_last_error(), "send(float32 x 4, to rank 0)");
+        assert_contains(yk_last_error(), "all_reduce(float32 x 8, sum)");
+    }
+    assert_true(yki_now() - start < 20);
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_06_send_against_collective)
+{
+    yk_test_ranks(3, crossed_body);
+}
+
+/* ---- 8: missing ranks, and ranks too many ------------------------------------------------------
+ */
+
+static void missing_body(int rank, int world)
+{
+    (void)world;
+    char path[256];
+    if (rank == 2 || rank == 3)
+        return;
+    snprintf(path, sizeof path, "%s/stderr-%d", getenv("YK_TEST_LINES"), rank);
+    assert_non_null(freopen(path, "w", stderr));
+    yk_group *group = NULL;
+    yk_status status = yk_group_init(&group, &(yk_group_options){.timeout_s = 4});
+    leave_line(rank);
+    exit(status == YK_TIMEOUT ? 3 : 4);
+}
+
+YK_TEST(promise_08_missing_ranks_are_listed)
+{
+    int statuses[5];
+    open_lines();
+    yk_test_ranks_status(5, missing_body, statuses, NULL);
+    assert_contains(text_of("stderr", 0), "still waiting for rank 2, 3 of 5");
+    for (int r = 0; r < 5; r++) {
+        if (r == 2 || r == 3)
+            continue;
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        assert_contains(line_of(r), "rank 2, 3 of 5 did not join within 4 s");
+    }
+}
+
+static void no_rank_0_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = NULL;
+    if (rank == 0)
+        return;
+    assert_status(YK_TIMEOUT, yk_group_init(&group, &(yk_group_options){.timeout_s = 0.5}));
+    assert_contains(yk_last_error(), "rank 0");
+}
+
+YK_TEST(promise_08_rank_0_is_missing)
+{
+    yk_test_ranks(2, no_rank_0_body);
+}
+
+static void twice_body(int rank, int world)
+{
+    yk_group *group = NULL;
+    char method[64];
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    int claimed = rank == 2 ? 1 : rank;
+    double start = yki_now();
+    assert_status(YK_MISMATCH, yk_group_init(&group, &(yk_group_options){.init_method = method,
+                                                                         .rank = claimed,
+                                                                         .world_size = world,
+                                                                         .timeout_s = 30}));
+    assert_contains(yk_last_error(), "rank 1 came twice");
+    assert_true(yki_now() - start < 10);
+}
+
+YK_TEST(rank_that_comes_twice)
+{
+    yk_test_ranks(3, twice_body);
+}
+
+/* ---- 9: many jobs at once ----------------------------------------------------------------------
+ */
+
+static void job_body(int rank, int world)
+{
+    (void)world;
+    char method[256];
+    yk_group *group = NULL;
+    snprintf(method, sizeof method, "file://%s/job-%d", getenv("YK_TEST_LINES"), rank / 2);
+    assert_ok(yk_group_init(
+        &group, &(yk_group_options){.init_method = method, .rank = rank % 2, .world_size = 2}));
+    int64_t sum = rank / 2;
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_SUM, NULL));
+    assert_int_equal(sum, rank / 2 * 2);
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_09_twenty_jobs_at_once)
+{
+    open_lines();
+    yk_test_ranks(40, job_body);
+}
+
+/* What a dead job left under the same path is no obstacle. */
+YK_TEST(stale_rendezvous_file)
+{
+    open_lines();
+    if (!getenv("YK_TEST_RANK"))
+        leave_text("job", 0, "yoke-store 1 1 0123456789abcdef\n");
+    yk_test_ranks(2, job_body);
+}
+
+/* ---- 3 and 28: shared memory -------------------------------------------------------------------
+ */
+
+static int entries_of(const char *dir)
+{
+    char output[256];
+    yk_test_command(output, sizeof output, "ls %s | wc -l", dir);
+    return atoi(output);
+}
+
+static void in_directory_body(int rank, int world)
+{
+    (void)rank;
+    yk_group *group = join(60);
+    void *memory;
+    int32_t one = 1;
+    assert_ok(yk_group_alloc(group, 1 << 20, &memory));
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_int_equal(one, world);
+    leave_text("running", rank, "yes");
+    assert_ok(yk_recv(group, memory, 1, YK_F32, 1 - rank)); /* until it is killed */
+}
+
+static void kill_all(const pid_t *pids, int world)
+{
+    await_texts("running", world);
+    assert_int_equal(entries_of(getenv("YOKE_SHM_DIR")), 0);
+    for (int r = 0; r < world; r++)
+        kill(pids[r], SIGKILL);
+}
+
+/* Shared memory never has a name that could be left behind, not even while the job runs. */
+YK_TEST(promise_03_no_entries_are_left)
+{
+    char dir[160];
+    int statuses[2];
+    open_lines();
+    if (!getenv("YK_TEST_RANK")) {
+        snprintf(dir, sizeof dir, "%s/shm", getenv("YK_TEST_LINES"));
+        assert_int_equal(mkdir(dir, 0700), 0);
+        setenv("YOKE_SHM_DIR", dir, 1);
+    }
+    yk_test_ranks_status(2, in_directory_body, statuses, kill_all);
+    assert_int_equal(entries_of(dir), 0);
+    assert_true(WIFSIGNALED(statuses[0]) && WIFSIGNALED(statuses[1]));
+    unsetenv("YOKE_SHM_DIR");
+}
+
+static void full_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    void *memory = NULL;
+    double start = yki_now();
+    yk_status status = yk_group_alloc(group, 512 << 20, &memory);
+    leave_line(rank);
+    assert_true(yki_now() - start < 20);
+    assert_ok(yk_barrier(group)); /* the group itself is whole */
+    yk_group_destroy(group);
+    exit(status == YK_OUT_OF_MEMORY ? 3 : 4);
+}
+
+/* A tmpfs of 16 MiB has room for the group but not for the gradients. */
+YK_TEST(promise_28_full_shared_memory)
+{
+    int statuses[2];
+    char dir[160];
+    open_lines();
+    if (!getenv("YK_TEST_RANK")) {
+        snprintf(dir, sizeof dir, "%s/small", getenv("YK_TEST_LINES"));
+        assert_int_equal(mkdir(dir, 0700), 0);
+        if (mount("tmpfs", dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m"))
+            skip_because("cannot mount a small tmpfs: not root, or not allowed to");
+        setenv("YOKE_SHM_DIR", dir, 1);
+    }
+    yk_test_ranks_status(2, full_body, statuses, NULL);
+    umount2(dir, MNT_DETACH);
+    unsetenv("YOKE_SHM_DIR");
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        assert_contains(line_of(r), "536870912 bytes needed");
+        assert_contains(line_of(r), " free");
+        assert_contains(line_of(r), dir);
+    }
+}
+
+/* The same without any file system: more than the machine has. */
+static void huge_body(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group = join(60);
+    void *memory = NULL;
+    assert_status(YK_OUT_OF_MEMORY, yk_group_alloc(group, (size_t)1 << 50, &memory));
+    assert_contains(yk_last_error(), "1125899906842624 bytes needed");
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_28_more_than_there_is)
+{
+    yk_test_ranks(2, huge_body);
+}
