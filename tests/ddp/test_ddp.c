@@ -1,0 +1,315 @@
+/* Gradients over several ranks are those of one process on the joint batch. */
+#include "harness.h"
+
+#include "small_network.h"
+
+/* Weights and buffers of rank 0; the others must start elsewhere and end up here. */
+static const double rank0_shift = 0.25;
+
+static yk_model *make_rank_model(network net, int rank)
+{
+    net.seed += (uint64_t)rank;
+    yk_model *model = make_model(&net);
+    shift_buffers(model, rank0_shift * (rank + 1));
+    return model;
+}
+
+/* A rank's side of a case: its group, its model under DDP, and one process's model to compare. */
+typedef struct side {
+    network net;
+    int rank, world;
+    yk_group *group;
+    yk_model *model, *alone;
+    yk_ddp *ddp;
+    samples own, joint;
+} side;
+
+static void begin(side *s, const network *net, const yk_ddp_options *options)
+{
+    s->net = *net;
+    assert_ok(yk_group_init(&s->group, NULL));
+    s->rank = yk_group_rank(s->group);
+    s->world = yk_group_size(s->group);
+    s->model = make_rank_model(*net, s->rank);
+    s->alone = make_rank_model(*net, 0);
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, options));
+}
+
+static void end(side *s)
+{
+    yk_ddp_destroy(s->ddp);
+    yk_model_destroy(s->model);
+    yk_model_destroy(s->alone);
+    yk_group_destroy(s->group);
+}
+
+/* One step on `count` samples a rank, from sample `first` on: rank by rank, and all in one. */
+static void both_step(side *s, int64_t first, int64_t count)
+{
+    step(s->model, take_samples(&s->own, s->net.dtype, first + s->rank * count, count));
+    step(s->alone, take_samples(&s->joint, s->net.dtype, first, s->world * count));
+}
+
+static const network ref_norm = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
+static const network ref_plain = {.device = "ref", .dtype = YK_F64, .seed = 7};
+static const network cpu_norm = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7};
+
+/* ---- the mean over the joint batch ----------------------------------------------------------- */
+
+static void check_evaluation_mode(const network *net, const yk_ddp_options *options,
+                                  double tolerance)
+{
+    side s;
+    begin(&s, net, options);
+    assert_same_parameters(s.model, s.alone, 0);
+    assert_same_buffers(s.model, s.alone, 0);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    for (int i = 0; i < 3; i++) {
+        both_step(&s, 100 * i, 2 + i);
+        assert_same_gradients(s.model, s.alone, tolerance);
+        yk_model_zero_grad(s.model);
+        yk_model_zero_grad(s.alone);
+    }
+    end(&s);
+}
+
+static void f64_on_ref(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_evaluation_mode(&ref_norm, NULL, 1e-12);
+}
+
+YK_TEST(two_ranks_in_f64_equal_one_process)
+{
+    yk_test_ranks(2, f64_on_ref);
+}
+
+YK_TEST(three_ranks_in_f64_equal_one_process)
+{
+    yk_test_ranks(3, f64_on_ref);
+}
+
+static void f32_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_evaluation_mode(&cpu_norm, NULL, 1e-5);
+}
+
+YK_TEST(two_ranks_in_f32_equal_one_process)
+{
+    yk_test_ranks(2, f32_on_cpu);
+}
+
+YK_TEST(three_ranks_in_f32_equal_one_process)
+{
+    yk_test_ranks(3, f32_on_cpu);
+}
+
+static void many_buckets(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_evaluation_mode(&ref_norm, &(yk_ddp_options){.bucket_cap_mb = 1e-6}, 1e-12);
+}
+
+YK_TEST(a_bucket_per_gradient_changes_nothing)
+{
+    yk_test_ranks(3, many_buckets);
+}
+
+/* Optimizers see averaged gradients only, so that ranks stay bitwise equal. */
+static void train_three_steps(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, NULL);
+    yk_optimizer *sgd, *sgd_alone;
+    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3};
+    assert_ok(yk_sgd_create(&sgd, s.model, &options));
+    assert_ok(yk_sgd_create(&sgd_alone, s.alone, &options));
+    for (int i = 0; i < 3; i++) {
+        both_step(&s, 50 * i, 3);
+        assert_ok(yk_optimizer_step(sgd));
+        assert_ok(yk_optimizer_step(sgd_alone));
+    }
+    assert_same_parameters(s.model, s.alone, 1e-12);
+    for (size_t i = 0; i < yk_model_parameter_count(s.model); i++) {
+        yk_tensor mine = yk_model_parameter(s.model, i).value;
+        size_t bytes = yk_tensor_bytes(&mine);
+        void *first = malloc(bytes);
+        assert_non_null(first);
+        memcpy(first, mine.data, bytes);
+        assert_ok(yk_broadcast(s.group, first, bytes, YK_U8, 0, NULL));
+        assert_memory_equal(first, mine.data, bytes);
+        free(first);
+    }
+    yk_optimizer_destroy(sgd);
+    yk_optimizer_destroy(sgd_alone);
+    end(&s);
+}
+
+YK_TEST(training_equals_one_process)
+{
+    yk_test_ranks(3, train_three_steps);
+}
+
+/* ---- unequal shares -------------------------------------------------------------------------- */
+
+static void uneven_batches(int rank, int world)
+{
+    static const int64_t counts[][3] = {{3, 3, 3}, {5, 2, 1}, {1, 4, 2}};
+    side s;
+    begin(&s, &ref_plain, NULL);
+    for (int i = 0; i < 3; i++) {
+        int64_t first = 40 * i, before = 0, all = 0;
+        for (int r = 0; r < world; r++) {
+            before += r < rank ? counts[i][r] : 0;
+            all += counts[i][r];
+        }
+        step(s.model, take_samples(&s.own, YK_F64, first + before, counts[i][rank]));
+        step(s.alone, take_samples(&s.joint, YK_F64, first, all));
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        yk_model_zero_grad(s.model);
+        yk_model_zero_grad(s.alone);
+    }
+    end(&s);
+}
+
+YK_TEST(promise_21_a_short_batch_is_weighted_by_its_samples)
+{
+    yk_test_ranks(3, uneven_batches);
+}
+
+YK_TEST(promise_21_a_short_batch_of_two_ranks)
+{
+    yk_test_ranks(2, uneven_batches);
+}
+
+/* ---- accumulation ---------------------------------------------------------------------------- */
+
+static void accumulate(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, NULL);
+    for (int round = 0; round < 2; round++) {
+        yk_ddp_set_no_sync(s.ddp, true);
+        both_step(&s, 0, 3);
+        assert_true(yk_ddp_last_stats(s.ddp).communication_s == 0);
+        both_step(&s, 30, 3);
+        yk_ddp_set_no_sync(s.ddp, false);
+        both_step(&s, 60, 3);
+        assert_true(yk_ddp_last_stats(s.ddp).communication_s > 0);
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        yk_model_zero_grad(s.model);
+        yk_model_zero_grad(s.alone);
+    }
+    end(&s);
+}
+
+YK_TEST(no_sync_accumulates_until_the_next_synced_backward)
+{
+    yk_test_ranks(3, accumulate);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* Two training steps; where rank r's running statistics come from: rank 0's first batch, or its
+ * own, and then its own second one. Weights stand still, so the batches alone decide. */
+static void check_buffers(const yk_ddp_options *options, bool follow)
+{
+    side s;
+    begin(&s, &ref_norm, options);
+    for (int i = 0; i < 2; i++)
+        step(s.model, take_samples(&s.own, YK_F64, 10 * i + s.rank * 3, 3));
+    assert_ok(
+        yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, follow ? 0 : s.rank * 3, 3)));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
+    assert_same_buffers(s.model, s.alone, 0);
+    end(&s);
+}
+
+static void buffers_follow(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_buffers(NULL, true);
+}
+
+YK_TEST(buffers_follow_rank_0)
+{
+    yk_test_ranks(3, buffers_follow);
+}
+
+static void buffers_stay(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_buffers(&(yk_ddp_options){.no_broadcast_buffers = true}, false);
+}
+
+YK_TEST(buffers_stay_apart_on_request)
+{
+    yk_test_ranks(2, buffers_stay);
+}
+
+/* ---- what users see -------------------------------------------------------------------------- */
+
+static void look_at_stats(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &cpu_norm, NULL);
+    size_t bytes = 0, expected = 0;
+    for (size_t b = 0; b < yk_ddp_bucket_count(s.ddp); b++)
+        bytes += yk_ddp_bucket_bytes(s.ddp, b);
+    for (size_t i = 0; i < yk_model_parameter_count(s.model); i++) {
+        yk_tensor grad = yk_model_parameter(s.model, i).grad;
+        expected += yk_tensor_bytes(&grad);
+    }
+    assert_int_equal(bytes, expected);
+    assert_int_equal(yk_ddp_bucket_count(s.ddp), 1);
+    both_step(&s, 0, 4);
+    yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
+    assert_true(stats.communication_s > 0 && stats.communication_s < 60);
+    assert_true(stats.exposed_s >= 0 && stats.exposed_s <= stats.communication_s);
+    end(&s);
+}
+
+YK_TEST(statistics_are_sane)
+{
+    yk_test_ranks(2, look_at_stats);
+}
+
+YK_TEST(one_rank_computes_what_no_group_does)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    assert_int_equal(s.world, 1);
+    both_step(&s, 0, 4);
+    assert_same_gradients(s.model, s.alone, 0);
+    assert_same_buffers(s.model, s.alone, 0);
+    end(&s);
+}
+
+static void train_on_alone(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, NULL);
+    both_step(&s, 0, 2);
+    yk_ddp_destroy(s.ddp);
+    yk_group_destroy(s.group);
+    s.ddp = NULL;
+    s.group = NULL;
+    for (int i = 0; i < 2; i++) { /* the same samples now, by itself */
+        yk_model *model = i ? s.model : s.alone;
+        yk_model_zero_grad(model);
+        step(model, take_samples(&s.own, YK_F64, 9, 3));
+    }
+    assert_same_gradients(s.model, s.alone, 0);
+    end(&s);
+}
+
+YK_TEST(without_ddp_the_model_is_its_own_again)
+{
+    yk_test_ranks(2, train_on_alone);
+}
