@@ -133,16 +133,26 @@ static void remember(yki_stream *stream, const char *text, size_t size)
     *slot = strndup(text, size < 1000 ? size : 1000);
 }
 
-/* What a terminal would show in the end: the text behind the last carriage return. */
+/*
+ * What a terminal would show in the end: the text behind the last carriage return, and behind the
+ * sequence that clears a line.
+ */
 static const char *visible_part(const char *text, size_t *size)
 {
+    static const char clear[] = "\033[K";
+    const size_t clear_size = sizeof clear - 1;
     if (*size && text[*size - 1] == '\r')
         (*size)--;
     const char *back = memrchr(text, '\r', *size);
-    if (!back)
-        return text;
-    *size -= (size_t)(back + 1 - text);
-    return back + 1;
+    if (back) {
+        *size -= (size_t)(back + 1 - text);
+        text = back + 1;
+    }
+    if (*size >= clear_size && memcmp(text, clear, clear_size) == 0) {
+        *size -= clear_size;
+        text += clear_size;
+    }
+    return text;
 }
 
 static void finish_line(yki_stream *stream, const char *text, size_t size)
@@ -188,6 +198,17 @@ static void cut_lines(yki_stream *stream)
     }
 }
 
+/* What had no newline when the stream ended, unless it had been cleared. */
+static void finish_last_line(yki_stream *stream)
+{
+    size_t size = stream->line.size;
+    if (size)
+        visible_part(stream->line.data, &size);
+    if (size)
+        finish_line(stream, stream->line.data, stream->line.size);
+    stream->line.size = 0;
+}
+
 void yki_stream_read(yki_stream *stream)
 {
     char chunk[8192];
@@ -204,9 +225,7 @@ void yki_stream_read(yki_stream *stream)
     }
     close(stream->fd);
     stream->fd = -1;
-    if (stream->line.size)
-        finish_line(stream, stream->line.data, stream->line.size);
-    stream->line.size = 0;
+    finish_last_line(stream);
 }
 
 void yki_stream_free(yki_stream *stream)

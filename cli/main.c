@@ -30,7 +30,7 @@ static void print_commands(void)
         printf("  %-10s%s\n", commands[i].name, commands[i].summary);
     puts("\n`yoke COMMAND --help` describes a command, `yoke --version` prints the version.\n\n"
          "To see it work, without any data or network:\n"
-         "  yoke train --data synthetic --arch mlp --epochs 3 --nproc 2");
+         "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");
 }
 
 int main(int argc, char **argv)

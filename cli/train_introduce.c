@@ -40,7 +40,7 @@ static void print_model(const yki_trainer *t)
     size_t buckets = yk_ddp_bucket_count(t->ddp);
     printf("  buckets     %zu:", buckets);
     for (size_t i = 0; i < buckets; i++)
-        printf("%s %.2f", i ? "," : "", (double)yk_ddp_bucket_bytes(t->ddp, i) / (1 << 20));
+        printf("%s %.3g", i ? "," : "", (double)yk_ddp_bucket_bytes(t->ddp, i) / (1 << 20));
     printf(" MiB, in the order of backward\n");
 }
 

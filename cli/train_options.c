@@ -12,7 +12,7 @@ static const char summary[] =
     "epoch ends with an evaluation and a checkpoint in the output folder.";
 
 static const char examples[] =
-    "  yoke train --data synthetic --arch mlp --epochs 3\n"
+    "  yoke train --data synthetic --arch mlp --lr 0.01 --epochs 3\n"
     "  yoke train --data cifar10 --arch resnet18 --epochs 10 --nproc 2 --output runs/a\n"
     "  yoke train --data cifar10 --arch resnet18 --epochs 20 --nproc 2 --output runs/a \\\n"
     "             --resume auto";

@@ -1,4 +1,5 @@
 /* The example programs, alone and under the launcher. */
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <stdlib.h>

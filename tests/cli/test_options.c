@@ -1,4 +1,5 @@
 /* What the program says to those who call it: help pages, and one line for every mistake. */
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <stdlib.h>

@@ -98,9 +98,9 @@ YK_TEST(promise_23_the_start_says_what_will_be_done_and_why)
 YK_TEST(ranks_of_one_global_batch_train_alike)
 {
     assert_int_equal(train("one", "--epochs 1 --batch-size 120"), 0);
-    assert_int_equal(train("three", "--epochs 1 --batch-size 120 --nproc 3"), 0);
-    assert_true(fabs(last_value("one", "val_loss") - last_value("three", "val_loss")) < 2e-3);
-    assert_true(fabs(last_value("one", "train_loss") - last_value("three", "train_loss")) < 2e-3);
+    assert_int_equal(train("two", "--epochs 1 --batch-size 120 --nproc 2"), 0);
+    assert_true(fabs(last_value("one", "val_loss") - last_value("two", "val_loss")) < 2e-3);
+    assert_true(fabs(last_value("one", "train_loss") - last_value("two", "train_loss")) < 2e-3);
 }
 
 YK_TEST(steps_asked_for_end_with_an_evaluation_and_a_checkpoint)
@@ -213,8 +213,6 @@ YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
     int step = atoi(strstr(job.output, "Stopped after step ") + strlen("Stopped after step "));
     char expected[64];
     snprintf(expected, sizeof expected, "after step %d\n", step);
-    test_job_start(&job, "--version");
-    test_job_wait(&job, 10);
     char command[512];
     snprintf(command, sizeof command,
              "train --data synthetic --threads 1 --max-steps 1 --resume auto --output %s/long",
