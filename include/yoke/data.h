@@ -39,17 +39,21 @@ int64_t yk_dataset_size(const yk_dataset *dataset);
 int64_t yk_dataset_classes(const yk_dataset *dataset);
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
 const char *yk_dataset_name(const yk_dataset *dataset);
-/* One image: pixels (3, 32, 32), R then G then B, a view; and its label. */
+/*
+ * One image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). A view, in a mapped
+ * file for CIFAR-10, valid as long as the data set is. NULL when there is no such image.
+ */
 const uint8_t *yk_dataset_image(const yk_dataset *dataset, int64_t index, int *label);
 
 /*
  * Makes sure CIFAR-10 lies in the user's cache and writes its folder to path (path_size bytes):
  * downloads the official archive once, with progress on stderr, resuming a partial file, checking
- * its MD5. Call it on one rank only. Offline it fails, saying how to go on.
+ * its MD5. Call it on one rank only. Offline it fails, saying how to go on. YOKE_CIFAR10_URL names
+ * another source, YOKE_CIFAR10_MD5 the checksum that goes with it.
  */
 yk_status yk_cifar10_download(char *path, size_t path_size);
 
-/* Writes a contact sheet of the first rows x columns images of each class as a PNG. */
+/* Writes a contact sheet of the first `columns` images (0: 12) of each class as a PNG. */
 yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, int columns);
 
 /* ---- transforms ----------------------------------------------------------------------------- */
@@ -78,7 +82,10 @@ typedef struct yk_sampler_options {
     bool exact; /* evaluation: no padding, each sample exactly once over all ranks */
 } yk_sampler_options;
 
-/* Number of indices of one rank and epoch. */
+/*
+ * Number of indices of one rank and epoch. With more ranks than samples the indices repeat, as
+ * PyTorch's do; with exact or drop_last some ranks then have none.
+ */
 int64_t yk_sampler_count(const yk_sampler_options *options);
 /* Writes them: bit for bit those of torch's DistributedSampler after set_epoch(epoch). */
 yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, int64_t *indices);
@@ -90,8 +97,9 @@ typedef struct yk_loader yk_loader;
 typedef struct yk_loader_options {
     const yk_group *group; /* NULL: one rank */
     int64_t batch_size;    /* of this rank */
-    bool shuffle, drop_last;
-    bool exact; /* see yk_sampler_options */
+    bool shuffle;
+    bool drop_last; /* the last batch if short, and what the ranks cannot share evenly */
+    bool exact;     /* see yk_sampler_options */
     yk_transform transform;
     uint64_t seed;
     int workers;  /* threads; 0: one. The batch is always prepared ahead */
@@ -111,9 +119,11 @@ void yk_loader_destroy(yk_loader *loader);
 const yk_batch *yk_loader_next(yk_loader *loader);
 yk_status yk_loader_status(const yk_loader *loader);
 
-/* Batches of one epoch on this rank; the running epoch; go to (epoch, batch) in O(1) of data. */
+/* Batches of one epoch on this rank. */
 int64_t yk_loader_batches(const yk_loader *loader);
+/* Of the last batch; after NULL still the epoch that has ended, until the next call. */
 int64_t yk_loader_epoch(const yk_loader *loader);
+/* The next batch is then `batch` of `epoch`: in O(1), no image is read. Clears a worker's error. */
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
 /* Seconds the last yk_loader_next waited for data. */
 double yk_loader_wait_s(const yk_loader *loader);

@@ -29,10 +29,30 @@ yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more)
     return images && labels ? YK_OK : yki_error_memory(count * sizeof *images, "image pointers");
 }
 
-yk_status yki_dataset_check(const yk_dataset *dataset)
+/* The file that the image lies in, or NULL. */
+static const yki_mapped_file *file_of(const yk_dataset *dataset, const uint8_t *pixels)
 {
-    for (int i = 0; i < dataset->file_count; i++)
-        YK_TRY(yki_mapped_file_check(&dataset->files[i]));
+    for (int i = 0; i < dataset->file_count; i++) {
+        const yki_mapped_file *file = &dataset->files[i];
+        if (pixels >= file->data && pixels < file->data + file->size)
+            return file;
+    }
+    return NULL;
+}
+
+yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
+                           const uint8_t **pixels, int *label)
+{
+    *pixels = yk_dataset_image(dataset, index, label);
+    if (!*pixels)
+        return yki_error(YK_INTERNAL, "%s: there is no image %lld", dataset->name,
+                         (long long)index);
+    const yki_mapped_file *file = file_of(dataset, *pixels);
+    if (file) {
+        YK_TRY(
+            yki_mapped_file_read(file, (size_t)(*pixels - file->data), scratch, YKI_IMAGE_BYTES));
+        *pixels = scratch;
+    }
     return YK_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * A data set in memory: a pointer to each image's 3,072 bytes and its label. The bytes lie in
- * mapped files (CIFAR-10: nothing is copied, ranks share the page cache) or in one block that the
- * data set owns (synthetic). All of it is read-only once made, so that threads need no lock.
+ * A data set: a pointer to each image's 3,072 bytes and its label. The bytes lie in mapped files
+ * (CIFAR-10: the ranks share the page cache) or in one block that the data set owns (synthetic).
+ * All of it is read-only once made, so that threads need no lock.
  */
 #ifndef YKI_DATASET_H
 #define YKI_DATASET_H
@@ -30,9 +30,11 @@ yk_dataset *yki_dataset_new(const char *name, const char *const *class_names);
 /* Room for `more` further images; count stays. */
 yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more);
 /*
- * YK_IO when a mapped file is shorter than it was: reading the lost part would end the process with
- * SIGBUS. Called before each batch; costs one fstat a file.
+ * One image for a worker: *pixels points to its bytes, in memory of the data set or in scratch
+ * (YKI_IMAGE_BYTES). Bytes of a file are read, not looked at through the mapping: should the file
+ * have been cut short, that is YK_IO with its name here, but would be SIGBUS there.
  */
-yk_status yki_dataset_check(const yk_dataset *dataset);
+yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
+                           const uint8_t **pixels, int *label);
 
 #endif

@@ -91,15 +91,13 @@ static slot *claim(yk_loader *loader)
 /* Writes the claimed batch; no lock is held. */
 static yk_status prepare(const yk_loader *loader, slot *claimed)
 {
-    YK_TRY(yki_dataset_check(loader->dataset));
+    uint8_t scratch[YKI_IMAGE_BYTES];
     size_t image_bytes = YKI_IMAGE_BYTES * yk_dtype_size(loader->options.dtype);
     for (int64_t i = 0; i < claimed->batch.size; i++) {
         int label = -1;
         int64_t index = claimed->indices[i];
-        const uint8_t *pixels = yk_dataset_image(loader->dataset, index, &label);
-        if (!pixels || label < 0 || label >= YKI_CLASSES)
-            return yki_error(YK_INTERNAL, "no valid image %lld (label %d) in %s", (long long)index,
-                             label, yk_dataset_name(loader->dataset));
+        const uint8_t *pixels = NULL;
+        YK_TRY(yki_dataset_read(loader->dataset, index, scratch, &pixels, &label));
         yki_transform_apply(&loader->plan, pixels, loader->options.seed, claimed->epoch, index,
                             loader->options.dtype,
                             (char *)claimed->images + (size_t)i * image_bytes);

@@ -50,13 +50,20 @@ void yki_mapped_file_close(yki_mapped_file *file)
     *file = (yki_mapped_file){.fd = -1};
 }
 
-yk_status yki_mapped_file_check(const yki_mapped_file *file)
+yk_status yki_mapped_file_read(const yki_mapped_file *file, size_t offset, void *bytes, size_t size)
 {
-    struct stat info;
-    if (fstat(file->fd, &info) != 0)
-        return yki_error(YK_IO, "%s: %s", file->path, strerror(errno));
-    if ((size_t)info.st_size < file->size)
-        return yki_error(YK_IO, "%s: shrank from %zu to %zu bytes while in use", file->path,
-                         file->size, (size_t)info.st_size);
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(file->fd, (char *)bytes + done, size - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return yki_error(YK_IO, "%s: offset %zu: %s", file->path, offset, strerror(errno));
+        if (got == 0)
+            return yki_error(YK_IO,
+                             "%s: offset %zu: the file ends here; it had %zu bytes when it "
+                             "was opened",
+                             file->path, offset + done, file->size);
+        done += (size_t)got;
+    }
     return YK_OK;
 }

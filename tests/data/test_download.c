@@ -1,0 +1,222 @@
+/* The download, from files and from a server on the loopback: whole, resumed, damaged, hostile. */
+#define _GNU_SOURCE
+#include "cifar_files.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "data/download.h"
+
+/* CACHE for this process, and an archive of a little CIFAR-10 to download into it. */
+static const char *prepare(char archive[512], bool binary)
+{
+    char output[1024], cache[600], md5[33];
+    const char *folder = fresh_folder();
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    write_cifar(folder, binary, 4);
+    snprintf(archive, 512, "%s/archive.tar.gz", folder);
+    if (yk_test_command(output, sizeof output,
+                        "cd %s && tar czf archive.tar.gz cifar-10-batches-%s", folder,
+                        binary ? "bin" : "py"))
+        skip_because("tar does not work here: %s", output);
+    assert_ok(yki_file_md5(archive, md5));
+    setenv("YOKE_CIFAR10_MD5", md5, 1);
+    snprintf(cache, sizeof cache, "file://%s", archive);
+    setenv("YOKE_CIFAR10_URL", cache, 1);
+    return folder;
+}
+
+static void check_downloaded(const char *folder, bool binary)
+{
+    char path[512], expected[600], output[1024];
+    assert_ok(yk_cifar10_download(path, sizeof path));
+    snprintf(expected, sizeof expected, "%s/cache/yoke/cifar-10-batches-%s", folder,
+             binary ? "bin" : "py");
+    assert_string_equal(path, expected);
+    yk_dataset *dataset;
+    assert_ok(yk_cifar10_open(&dataset, path, YK_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 20);
+    assert_int_equal(yk_dataset_image(dataset, 7, NULL)[9], row_pixel(1, 3, 9));
+    yk_dataset_destroy(dataset);
+    /* Nothing else stays: no archive, no half-unpacked folder. */
+    yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
+    snprintf(expected, sizeof expected, "cifar-10-batches-%s\nlock\n", binary ? "bin" : "py");
+    assert_string_equal(output, expected);
+}
+
+YK_TEST(downloads_once_and_then_needs_no_network)
+{
+    char archive[512];
+    const char *folder = prepare(archive, false);
+    check_downloaded(folder, false);
+    setenv("YOKE_CIFAR10_URL", "file:///nowhere/at/all", 1);
+    check_downloaded(folder, false);
+}
+
+YK_TEST(downloads_the_binary_version_too)
+{
+    char archive[512];
+    check_downloaded(prepare(archive, true), true);
+}
+
+YK_TEST(goes_on_where_a_download_stopped)
+{
+    char archive[512], output[256];
+    const char *folder = prepare(archive, false);
+    /* Half of it lies there; the first half at the source is gone bad, so only resuming works. */
+    assert_int_equal(
+        yk_test_command(output, sizeof output,
+                        "mkdir -p %s/cache/yoke && cd %s && head -c 700 archive.tar.gz "
+                        "> cache/yoke/cifar-10.tar.gz.part && printf xxxx | dd "
+                        "of=archive.tar.gz conv=notrunc status=none",
+                        folder, folder),
+        0);
+    check_downloaded(folder, false);
+}
+
+YK_TEST(a_damaged_archive_is_refused_and_removed)
+{
+    char archive[512], path[512], output[256];
+    const char *folder = prepare(archive, false);
+    setenv("YOKE_CIFAR10_MD5", "00000000000000000000000000000000", 1);
+    assert_status(YK_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_contains(yk_last_error(), "MD5");
+    yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
+    assert_string_equal(output, "lock\n");
+    unsetenv("YOKE_CIFAR10_MD5"); /* then the official ones count */
+    assert_status(YK_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_contains(yk_last_error(), "c58f30108f718f92721af3b95e74349a");
+}
+
+YK_TEST(a_damaged_cache_is_replaced)
+{
+    char archive[512], output[256];
+    const char *folder = prepare(archive, false);
+    check_downloaded(folder, false);
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "truncate -s 100 "
+                                     "%s/cache/yoke/cifar-10-batches-py/data_batch_2",
+                                     folder),
+                     0);
+    check_downloaded(folder, false);
+}
+
+YK_TEST(offline_it_says_how_to_go_on)
+{
+    char archive[512], path[512];
+    prepare(archive, false);
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/x", yk_test_free_port());
+    setenv("YOKE_CIFAR10_URL", url, 1);
+    assert_status(YK_NETWORK, yk_cifar10_download(path, sizeof path));
+    assert_contains(yk_last_error(), "--data DIR");
+    assert_contains(yk_last_error(), "--data synthetic");
+    assert_contains(yk_last_error(), url);
+    assert_null(strchr(yk_last_error(), '\n'));
+}
+
+/* Unpacks an archive made by a shell command in a folder of its own; the error's words. */
+static void hostile(const char *command, const char *words)
+{
+    char output[2048], archive[512], target[512];
+    const char *folder = fresh_folder();
+    bool binary;
+    snprintf(archive, sizeof archive, "%s/hostile/a.tgz", folder);
+    snprintf(target, sizeof target, "%s/hostile/out", folder);
+    int code = yk_test_command(output, sizeof output,
+                               "rm -rf %s/hostile && mkdir -p %s/hostile/out && cd %s/hostile && "
+                               "mkdir cifar-10-batches-py && %s",
+                               folder, folder, folder, command);
+    if (code)
+        skip_because("cannot make the archive: %s", output);
+    assert_status(YK_FORMAT, yki_unpack_cifar10(archive, target, &binary));
+    assert_contains(yk_last_error(), words);
+    yk_test_command(output, sizeof output, "ls -A %s", target);
+    assert_null(strstr(output, "evil"));
+}
+
+YK_TEST(promise_31_hostile_archives_are_refused)
+{
+    hostile("echo x > evil && tar czPf a.tgz ../hostile/evil", "../hostile/evil");
+    hostile("echo x > evil && tar czPf a.tgz $PWD/evil", "evil");
+    hostile("echo x > cifar-10-batches-py/evil && tar czf a.tgz cifar-10-batches-py", "evil");
+    hostile("ln -s /etc/passwd cifar-10-batches-py/test_batch && "
+            "tar czf a.tgz cifar-10-batches-py",
+            "test_batch");
+    hostile("echo x > cifar-10-batches-py/test_batch && ln cifar-10-batches-py/test_batch "
+            "cifar-10-batches-py/data_batch_1 && tar czf a.tgz cifar-10-batches-py",
+            "which CIFAR-10's archive does not");
+    hostile("truncate -s 100M cifar-10-batches-py/test_batch && "
+            "tar czf a.tgz cifar-10-batches-py",
+            "more than 67108864 bytes");
+    hostile("echo x > cifar-10-batches-py/test_batch && tar czf b.tgz cifar-10-batches-py && "
+            "head -c 60 b.tgz > a.tgz",
+            "a.tgz");
+    hostile("echo no archive at all > a.tgz", "a.tgz");
+}
+
+/* ---- over HTTP ---------------------------------------------------------------------------------
+ */
+
+static pid_t start_server(const char *folder, int port)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", port);
+        if (chdir(folder) == 0 && freopen("/dev/null", "w", stderr) &&
+            freopen("/dev/null", "w", stdout))
+            execlp("python3", "python3", "-m", "http.server", "--bind", "127.0.0.1", number,
+                   (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
+{
+    char archive[512], url[128], output[256];
+    const char *folder = prepare(archive, false);
+    if (yk_test_command(output, sizeof output, "python3 -c 'import http.server'"))
+        skip_because("no python3 to serve files");
+    int port = yk_test_free_port();
+    pid_t server = start_server(folder, port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
+    setenv("YOKE_CIFAR10_URL", url, 1);
+    yk_test_command(output, sizeof output,
+                    "mkdir -p %s/cache/yoke && printf stale > "
+                    "%s/cache/yoke/cifar-10.tar.gz.part",
+                    folder, folder);
+    char path[512];
+    yk_status status = YK_NETWORK;
+    for (int i = 0; i < 200 && status == YK_NETWORK; i++) { /* until the server listens */
+        status = yk_cifar10_download(path, sizeof path);
+        usleep(status == YK_OK ? 0 : 50000);
+    }
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    assert_ok(status);
+    check_downloaded(folder, false);
+}
+
+/* Several processes at once: one downloads, the others wait and find it. */
+static void one_of_many(int rank, int world)
+{
+    (void)world;
+    char path[512];
+    yk_status status = yk_cifar10_download(path, sizeof path);
+    if (status != YK_OK)
+        fprintf(stderr, "rank %d: %s\n", rank, yk_last_error());
+    assert_int_equal(status, YK_OK);
+}
+
+YK_TEST(processes_at_once_download_once)
+{
+    char archive[512];
+    const char *folder = getenv("YK_TEST_RANK") ? NULL : prepare(archive, false);
+    yk_test_ranks(6, one_of_many);
+    check_downloaded(folder, false);
+}

@@ -1,0 +1,305 @@
+/* The loader: order, epochs, seeking, failure and end, with any number of workers. */
+#define _GNU_SOURCE
+#include "cifar_files.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static yk_dataset *make_dataset(int64_t count)
+{
+    yk_dataset *dataset;
+    assert_ok(yk_synthetic_create(&dataset, YK_TRAIN, &(yk_synthetic_options){.count = count}));
+    return dataset;
+}
+
+/* FNV-1a over everything that a batch holds. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
+{
+    for (const unsigned char *p = data, *end = p + size; p < end; p++)
+        hash = (hash ^ *p) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_batch(uint64_t hash, const yk_batch *batch)
+{
+    for (int i = 0; i < batch->count; i++)
+        hash = hash_bytes(hash, batch->tensors[i].data, yk_tensor_bytes(&batch->tensors[i]));
+    return hash_bytes(hash, batch->indices, (size_t)batch->size * sizeof *batch->indices);
+}
+
+static uint64_t hash_epoch(yk_loader *loader, int64_t *samples)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    *samples = 0;
+    for (const yk_batch *batch; (batch = yk_loader_next(loader));) {
+        hash = hash_batch(hash, batch);
+        *samples += batch->size;
+    }
+    assert_ok(yk_loader_status(loader));
+    return hash;
+}
+
+YK_TEST(batches_have_names_shapes_and_the_samplers_indices)
+{
+    yk_dataset *dataset = make_dataset(50);
+    yk_loader *loader;
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        &(yk_loader_options){
+            .batch_size = 16, .shuffle = true, .seed = 3, .transform = yk_cifar10_normalize}));
+    assert_int_equal(yk_loader_batches(loader), 4);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        int64_t expected[50], at = 0;
+        yk_sampler_options sampler = {.size = 50, .world_size = 1, .shuffle = true, .seed = 3};
+        assert_ok(yk_sampler_indices(&sampler, epoch, expected));
+        for (const yk_batch *batch; (batch = yk_loader_next(loader)); at += batch->size) {
+            assert_int_equal(yk_loader_epoch(loader), epoch);
+            assert_int_equal(batch->size, at == 48 ? 2 : 16);
+            assert_int_equal(batch->count, 2);
+            assert_string_equal(batch->names[0], "images");
+            assert_string_equal(batch->names[1], "labels");
+            const yk_tensor *images = &batch->tensors[0], *labels = &batch->tensors[1];
+            assert_int_equal(images->ndim, 4);
+            assert_int_equal(images->dims[0], batch->size);
+            assert_int_equal(yk_tensor_count(images), batch->size * 3072);
+            assert_int_equal(images->dtype, YK_F32);
+            assert_int_equal(labels->ndim, 1);
+            assert_int_equal(labels->dims[0], batch->size);
+            assert_int_equal(labels->dtype, YK_I32);
+            for (int64_t i = 0; i < batch->size; i++) {
+                int label;
+                const uint8_t *pixels = yk_dataset_image(dataset, batch->indices[i], &label);
+                assert_int_equal(batch->indices[i], expected[at + i]);
+                assert_int_equal(((int32_t *)labels->data)[i], label);
+                float value = ((float)pixels[5] / 255.0f - 0.4914f) / 0.2023f;
+                assert_true(((float *)images->data)[i * 3072 + 5] == value);
+            }
+        }
+        assert_int_equal(at, 50);
+        assert_int_equal(yk_loader_epoch(loader), epoch); /* until the next call */
+    }
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(promise_29_batches_are_the_same_for_any_number_of_workers)
+{
+    yk_dataset *dataset = make_dataset(203);
+    uint64_t expected[3] = {0};
+    for (int workers = 0; workers <= 8; workers += 2)
+        for (int prefetch = 0; prefetch < 5; prefetch += 4) {
+            yk_loader *loader;
+            assert_ok(yk_loader_create(&loader, dataset,
+                                       &(yk_loader_options){.batch_size = 10,
+                                                            .shuffle = true,
+                                                            .seed = 7,
+                                                            .transform = yk_cifar10_augment,
+                                                            .workers = workers,
+                                                            .prefetch = prefetch}));
+            for (int epoch = 0; epoch < 3; epoch++) {
+                int64_t samples;
+                uint64_t hash = hash_epoch(loader, &samples);
+                assert_int_equal(samples, 203);
+                if (!workers && !prefetch)
+                    expected[epoch] = hash;
+                assert_true(hash == expected[epoch]);
+            }
+            yk_loader_destroy(loader);
+        }
+    assert_true(expected[0] != expected[1] && expected[1] != expected[2]);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(epochs_shorter_than_the_ring_do_not_mix)
+{
+    yk_dataset *dataset = make_dataset(5);
+    yk_loader *loader;
+    assert_ok(yk_loader_create(&loader, dataset,
+                               &(yk_loader_options){.batch_size = 100,
+                                                    .shuffle = true,
+                                                    .transform = yk_cifar10_augment,
+                                                    .workers = 3,
+                                                    .prefetch = 4}));
+    assert_int_equal(yk_loader_batches(loader), 1);
+    for (int64_t epoch = 0; epoch < 200; epoch++) {
+        int64_t expected[5];
+        yk_sampler_options sampler = {.size = 5, .world_size = 1, .shuffle = true};
+        assert_ok(yk_sampler_indices(&sampler, epoch, expected));
+        const yk_batch *batch = yk_loader_next(loader);
+        assert_non_null(batch);
+        assert_int_equal(batch->size, 5);
+        assert_memory_equal(batch->indices, expected, sizeof expected);
+        assert_int_equal(yk_loader_epoch(loader), epoch);
+        assert_null(yk_loader_next(loader));
+    }
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(drop_last_and_exact)
+{
+    yk_dataset *dataset = make_dataset(25);
+    yk_loader *loader;
+    int64_t samples;
+    assert_ok(yk_loader_create(&loader, dataset,
+                               &(yk_loader_options){.batch_size = 10, .drop_last = true}));
+    assert_int_equal(yk_loader_batches(loader), 2);
+    hash_epoch(loader, &samples);
+    assert_int_equal(samples, 20);
+    yk_loader_destroy(loader);
+    assert_ok(yk_loader_create(&loader, dataset,
+                               &(yk_loader_options){.batch_size = 30, .drop_last = true}));
+    assert_int_equal(yk_loader_batches(loader), 0); /* nothing, again and again, without a hang */
+    for (int i = 0; i < 3; i++)
+        assert_null(yk_loader_next(loader));
+    assert_int_equal(yk_loader_epoch(loader), 2);
+    assert_ok(yk_loader_status(loader));
+    yk_loader_destroy(loader);
+    assert_ok(
+        yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 10, .exact = true}));
+    hash_epoch(loader, &samples);
+    assert_int_equal(samples, 25);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(seeks_to_any_batch)
+{
+    yk_dataset *dataset = make_dataset(103);
+    uint64_t hashes[3][11];
+    yk_loader *loader;
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        &(yk_loader_options){
+            .batch_size = 10, .shuffle = true, .transform = yk_cifar10_augment, .workers = 3}));
+    for (int epoch = 0; epoch < 3; epoch++) {
+        for (int i = 0; i < 11; i++)
+            hashes[epoch][i] = hash_batch(1, yk_loader_next(loader));
+        assert_null(yk_loader_next(loader));
+    }
+    for (int i = 0; i < 60; i++) {
+        int epoch = i * 7 % 3, batch = i * 5 % 12;
+        assert_ok(yk_loader_seek(loader, epoch, batch));
+        assert_int_equal(yk_loader_epoch(loader), epoch);
+        if (batch < 11)
+            assert_true(hash_batch(1, yk_loader_next(loader)) == hashes[epoch][batch]);
+        if (batch >= 10) {
+            assert_null(yk_loader_next(loader));
+            if (epoch < 2)
+                assert_true(hash_batch(1, yk_loader_next(loader)) == hashes[epoch + 1][0]);
+        }
+    }
+    assert_ok(yk_loader_seek(loader, 1000000000, 3));
+    assert_non_null(yk_loader_next(loader));
+    assert_status(YK_INVALID_ARGUMENT, yk_loader_seek(loader, 0, 12));
+    assert_status(YK_INVALID_ARGUMENT, yk_loader_seek(loader, -1, 0));
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(double_precision_images)
+{
+    yk_dataset *dataset = make_dataset(7);
+    yk_loader *loader;
+    assert_ok(
+        yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 7, .dtype = YK_F64}));
+    const yk_batch *batch = yk_loader_next(loader);
+    assert_int_equal(batch->tensors[0].dtype, YK_F64);
+    for (int i = 0; i < 7; i++) {
+        double value = ((double *)batch->tensors[0].data)[i * 3072 + 11];
+        assert_true(value == yk_dataset_image(dataset, i, NULL)[11] / 255.0);
+    }
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+/* Ended at any moment, with batches ready, being made, or in the consumer's hands. */
+YK_TEST(can_be_destroyed_at_any_moment)
+{
+    yk_dataset *dataset = make_dataset(300);
+    for (int round = 0; round < 120; round++) {
+        yk_loader *loader;
+        assert_ok(yk_loader_create(&loader, dataset,
+                                   &(yk_loader_options){.batch_size = 16,
+                                                        .shuffle = true,
+                                                        .transform = yk_cifar10_augment,
+                                                        .workers = 1 + round % 4}));
+        for (int i = 0; i < round % 7 * 4; i++)
+            yk_loader_next(loader);
+        yk_loader_destroy(loader);
+    }
+    yk_loader_destroy(NULL);
+    yk_dataset_destroy(dataset);
+}
+
+/* A file cut short under the workers' hands: the cause comes with next(), and again; no SIGBUS. */
+YK_TEST(promise_28_a_failing_worker_is_an_explicit_error)
+{
+    char path[512];
+    yk_dataset *dataset;
+    yk_loader *loader;
+    const char *folder = fresh_folder();
+    write_cifar(folder, false, 100);
+    assert_ok(yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_ok(yk_loader_create(
+        &loader, dataset, &(yk_loader_options){.batch_size = 8, .shuffle = true, .workers = 2}));
+    assert_non_null(yk_loader_next(loader));
+    snprintf(path, sizeof path, "%s/cifar-10-batches-py/data_batch_4", folder);
+    assert_int_equal(truncate(path, 4096), 0);
+    int batches = 1;
+    while (yk_loader_next(loader))
+        assert_true(++batches < 63);
+    assert_int_equal(yk_loader_status(loader), YK_IO);
+    assert_contains(yk_last_error(), "loader worker");
+    assert_contains(yk_last_error(), "data_batch_4: offset ");
+    assert_contains(yk_last_error(), "the file ends here");
+    assert_null(yk_loader_next(loader));
+    assert_int_equal(yk_loader_status(loader), YK_IO);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(refuses_options_that_make_no_sense)
+{
+    yk_dataset *dataset = make_dataset(10);
+    yk_loader *loader;
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 0}));
+    assert_contains(yk_last_error(), "batch size 0");
+    assert_status(
+        YK_INVALID_ARGUMENT,
+        yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 1, .workers = -1}));
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_loader_create(&loader, dataset,
+                                   &(yk_loader_options){.batch_size = 1, .dtype = YK_BF16}));
+    assert_status(
+        YK_INVALID_ARGUMENT,
+        yk_loader_create(&loader, dataset,
+                         &(yk_loader_options){.batch_size = 1, .exact = true, .drop_last = true}));
+    assert_status(
+        YK_INVALID_ARGUMENT,
+        yk_loader_create(&loader, dataset,
+                         &(yk_loader_options){.batch_size = 1, .transform = {.crop_padding = 99}}));
+    yk_dataset_destroy(dataset);
+}
+
+/* With the ring full, nobody runs: the process's CPU time stands still. */
+YK_TEST(idle_workers_use_no_cpu)
+{
+    yk_dataset *dataset = make_dataset(100);
+    yk_loader *loader;
+    assert_ok(
+        yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 10, .workers = 4}));
+    assert_non_null(yk_loader_next(loader));
+    usleep(100000);
+    struct timespec before, after;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    usleep(300000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    double used =
+        (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+    assert_true(used < 0.1);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}

@@ -1,0 +1,134 @@
+/* The synthetic data set: balanced, reproducible, and to be learnt. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 3072 };
+
+YK_TEST(has_ten_balanced_classes)
+{
+    yk_dataset *train, *test;
+    assert_ok(yk_synthetic_create(&train, YK_TRAIN, NULL));
+    assert_ok(yk_synthetic_create(&test, YK_TEST, NULL));
+    assert_int_equal(yk_dataset_size(train), 5000);
+    assert_int_equal(yk_dataset_size(test), 1000);
+    assert_int_equal(yk_dataset_classes(train), 10);
+    assert_string_equal(yk_dataset_class_name(train, 0), "disc");
+    int count[10] = {0};
+    for (int64_t i = 0; i < 5000; i++) {
+        int label;
+        assert_non_null(yk_dataset_image(train, i, &label));
+        count[label]++;
+    }
+    for (int label = 0; label < 10; label++)
+        assert_int_equal(count[label], 500);
+    assert_memory_not_equal(yk_dataset_image(train, 0, NULL), yk_dataset_image(test, 0, NULL),
+                            BYTES);
+    yk_dataset_destroy(train);
+    yk_dataset_destroy(test);
+}
+
+YK_TEST(depends_on_seed_and_index_alone)
+{
+    yk_dataset *few, *many, *other;
+    assert_ok(yk_synthetic_create(&few, YK_TRAIN, &(yk_synthetic_options){.count = 30}));
+    assert_ok(yk_synthetic_create(&many, YK_TRAIN, &(yk_synthetic_options){.count = 90}));
+    assert_ok(
+        yk_synthetic_create(&other, YK_TRAIN, &(yk_synthetic_options){.count = 30, .seed = 1}));
+    for (int64_t i = 0; i < 30; i++) {
+        const uint8_t *image = yk_dataset_image(few, i, NULL);
+        assert_memory_equal(image, yk_dataset_image(many, i, NULL), BYTES);
+        assert_memory_not_equal(image, yk_dataset_image(other, i, NULL), BYTES);
+    }
+    yk_dataset_destroy(few);
+    yk_dataset_destroy(many);
+    yk_dataset_destroy(other);
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_synthetic_create(&few, YK_TRAIN, &(yk_synthetic_options){.count = -1}));
+}
+
+/*
+ * How the brightness changes from pixel to pixel, by direction: enough to tell some classes from
+ * others whatever their colours are. A nearest-neighbour vote on it must beat chance by far, and
+ * must not be perfect: then the task would be no test of a network.
+ */
+enum { FEATURES = 16 };
+
+static void features(const uint8_t *pixels, float out[FEATURES])
+{
+    memset(out, 0, FEATURES * sizeof *out);
+    float total = 1;
+    for (int y = 1; y < 31; y++)
+        for (int x = 1; x < 31; x++) {
+            float dx = 0, dy = 0;
+            for (int c = 0; c < 3; c++) {
+                const uint8_t *p = pixels + c * 1024 + y * 32 + x;
+                dx += (float)(p[1] - p[-1]);
+                dy += (float)(p[32] - p[-32]);
+            }
+            float strength = sqrtf(dx * dx + dy * dy);
+            if (strength < 90)
+                continue;
+            float radius = hypotf((float)(x - 16), (float)(y - 16)) / 6;
+            out[(int)((atan2f(dy, dx) + 3.1416f) * 7.99f / 6.2832f)] += 1;
+            out[8 + (radius > 3 ? 3 : (int)radius)] += 1;
+            out[12] += 1;
+            total += 1;
+        }
+    for (int f = 0; f < 12; f++)
+        out[f] /= total;
+    out[12] /= 900;
+}
+
+YK_TEST(can_be_learnt_but_not_trivially)
+{
+    enum { TRAIN = 2000, TEST = 300 };
+    yk_dataset *train, *test;
+    assert_ok(yk_synthetic_create(&train, YK_TRAIN, &(yk_synthetic_options){.count = TRAIN}));
+    assert_ok(yk_synthetic_create(&test, YK_TEST, &(yk_synthetic_options){.count = TEST}));
+    float(*known)[FEATURES] = malloc(TRAIN * sizeof *known);
+    for (int i = 0; i < TRAIN; i++)
+        features(yk_dataset_image(train, i, NULL), known[i]);
+    int right = 0;
+    for (int i = 0; i < TEST; i++) {
+        int label, guess = -1;
+        float one[FEATURES], least = INFINITY;
+        features(yk_dataset_image(test, i, &label), one);
+        for (int j = 0; j < TRAIN; j++) {
+            float distance = 0;
+            for (int f = 0; f < 13; f++)
+                distance += (one[f] - known[j][f]) * (one[f] - known[j][f]);
+            if (distance < least) {
+                least = distance;
+                yk_dataset_image(train, j, &guess);
+            }
+        }
+        right += guess == label;
+    }
+    print_message("nearest neighbour: %d of %d\n", right, TEST);
+    assert_in_range(right, TEST / 4, TEST * 9 / 10);
+    free(known);
+    yk_dataset_destroy(train);
+    yk_dataset_destroy(test);
+}
+
+YK_TEST(preview_is_a_png)
+{
+    char path[256];
+    yk_dataset *dataset;
+    snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
+    assert_ok(yk_synthetic_create(&dataset, YK_TEST, &(yk_synthetic_options){.count = 25}));
+    assert_ok(yk_dataset_preview(dataset, path, 4));
+    unsigned char head[8];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    fclose(file);
+    assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
+    assert_status(YK_INVALID_ARGUMENT, yk_dataset_preview(dataset, path, -1));
+    assert_status(YK_IO, yk_dataset_preview(dataset, "/nowhere/at/all.png", 4));
+    assert_contains(yk_last_error(), "/nowhere/at/all.png");
+    yk_dataset_destroy(dataset);
+}
