@@ -44,13 +44,16 @@ static zip_int64_t fail(yki_zip_writer *writer, int error)
     return -1;
 }
 
-static zip_int64_t sink_write(yki_zip_writer *writer, const void *data, uint64_t size)
+/* libzip takes a short write for an error, so write until all is written or one fails. */
+static zip_int64_t sink_write(yki_zip_writer *writer, const char *data, uint64_t size)
 {
-    ssize_t written;
-    do
-        written = write(writer->fd, data, size);
-    while (written < 0 && errno == EINTR);
-    return written < 0 ? fail(writer, errno) : written;
+    for (uint64_t at = 0; at < size;) {
+        ssize_t written = write(writer->fd, data + at, size - at);
+        if (written < 0 && errno != EINTR)
+            return fail(writer, errno);
+        at += written > 0 ? (uint64_t)written : 0;
+    }
+    return (zip_int64_t)size;
 }
 
 static zip_int64_t sink_seek(yki_zip_writer *writer, const void *data, uint64_t size)
@@ -97,6 +100,8 @@ static zip_int64_t sink(void *context, void *data, zip_uint64_t size, zip_source
         return sink_tell(writer);
     case ZIP_SOURCE_ERROR:
         return zip_error_to_data(&writer->reported, data, size);
+    case ZIP_SOURCE_OPEN: /* asked before it looks at ZIP_TRUNCATE; nothing is read */
+    case ZIP_SOURCE_CLOSE:
     case ZIP_SOURCE_BEGIN_WRITE:
     case ZIP_SOURCE_COMMIT_WRITE:
     case ZIP_SOURCE_ROLLBACK_WRITE:

@@ -1,0 +1,279 @@
+/* Checkpoints there and back, what is refused, and that a refusal changes nothing. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char *scratch(const char *name)
+{
+    static char path[2][256];
+    static int turn;
+    turn ^= 1;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
+    return path[turn];
+}
+
+/* Two convolutions with batch norm and a linear layer: every kind of tensor there is. */
+static yk_model *make_model(uint64_t seed, int64_t classes)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv1", 4, 3, NULL), "bn1");
+    yk_scope_push(graph, "layer1");
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv2", 4, 3, NULL), "bn2");
+    yk_scope_pop(graph);
+    x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", classes);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                              &(yk_model_options){.device = "ref", .seed = seed}));
+    return model;
+}
+
+static void fill(yk_tensor tensor, double scale)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&tensor); i++)
+        if (tensor.dtype == YK_F32)
+            ((float *)tensor.data)[i] = (float)(scale * (double)(i + 1));
+        else
+            ((int64_t *)tensor.data)[i] = (int64_t)(scale * 1e12) + i;
+}
+
+/* A few steps with gradients made up, so that optimizer and buffers have something to save. */
+static void train(yk_model *model, yk_optimizer *optimizer, int steps)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++)
+        fill(yk_model_buffer(model, i).value, 0.25 * (double)(i + 1));
+    for (int step = 0; step < steps; step++) {
+        for (size_t i = 0; i < yk_model_parameter_count(model); i++)
+            fill(yk_model_parameter(model, i).grad, 0.01 * (step + 1));
+        assert_ok(yk_optimizer_step(optimizer));
+    }
+}
+
+static yk_optimizer *make_sgd(yk_model *model)
+{
+    yk_optimizer *optimizer;
+    assert_ok(yk_sgd_create(
+        &optimizer, model,
+        &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}));
+    return optimizer;
+}
+
+static void assert_same_tensor(const char *name, yk_tensor a, yk_tensor b)
+{
+    if (memcmp(a.data, b.data, yk_tensor_bytes(&a)) != 0)
+        fail_msg("%s differs", name);
+}
+
+static void assert_same_model(const yk_model *a, const yk_model *b)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(a); i++)
+        assert_same_tensor(yk_model_parameter(a, i).name, yk_model_parameter(a, i).value,
+                           yk_model_parameter(b, i).value);
+    for (size_t i = 0; i < yk_model_buffer_count(a); i++)
+        assert_same_tensor(yk_model_buffer(a, i).name, yk_model_buffer(a, i).value,
+                           yk_model_buffer(b, i).value);
+}
+
+static void assert_same_optimizer(const yk_optimizer *a, const yk_optimizer *b)
+{
+    const char *name;
+    yk_tensor left, right;
+    double value, other;
+    for (size_t i = 0; yk_optimizer_state(a, i, 0, &name, &left); i++)
+        for (size_t slot = 0; yk_optimizer_state(a, i, slot, &name, &left); slot++) {
+            assert_true(yk_optimizer_state(b, i, slot, &name, &right));
+            assert_same_tensor(name, left, right);
+        }
+    for (size_t i = 0; yk_optimizer_hyperparameter(a, i, &name, &value); i++) {
+        assert_true(yk_optimizer_hyperparameter(b, i, &name, &other));
+        assert_true(value == other);
+    }
+    assert_int_equal(yk_optimizer_steps(a), yk_optimizer_steps(b));
+}
+
+static const yk_training_state sample = {.arch = "resnet18",
+                                         .epoch = 3,
+                                         .step = 1173,
+                                         .epoch_batch = 17,
+                                         .batch_size = 128,
+                                         .world_size = 2,
+                                         .seed = 0xfedcba9876543210u,
+                                         .lr = 0.1,
+                                         .val_accuracy = 0.625};
+
+static void assert_sample(const yk_training_state *state)
+{
+    assert_string_equal(state->arch, sample.arch);
+    assert_int_equal(state->epoch, sample.epoch);
+    assert_int_equal(state->step, sample.step);
+    assert_int_equal(state->epoch_batch, sample.epoch_batch);
+    assert_int_equal(state->batch_size, sample.batch_size);
+    assert_int_equal(state->world_size, sample.world_size);
+    assert_true(state->seed == sample.seed);
+    assert_true(state->lr == sample.lr);
+    assert_true(state->val_accuracy == sample.val_accuracy);
+}
+
+YK_TEST(sgd_there_and_back)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer = make_sgd(model), *fresh;
+    yk_training_state training = {.epoch = -1};
+    train(model, optimizer, 3);
+    assert_ok(yk_sgd_create(&fresh, other, &(yk_sgd_options){.lr = 7, .momentum = 0.5}));
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, &training));
+    assert_same_model(model, other);
+    assert_same_optimizer(optimizer, fresh);
+    assert_sample(&training);
+    training = (yk_training_state){0};
+    assert_ok(yk_checkpoint_read_state(scratch("a.pth"), &training));
+    assert_sample(&training);
+    /* The same again is the same file, byte for byte. */
+    char output[256];
+    assert_ok(yk_checkpoint_save(scratch("b.pth"), other, fresh, &training));
+    assert_int_equal(yk_test_command(output, sizeof output, "cmp %s/a.pth %s/b.pth",
+                                     yk_test_directory(), yk_test_directory()),
+                     0);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(fresh);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(adamw_there_and_back)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer, *fresh;
+    yk_adam_options options = {.lr = 0.01, .beta1 = 0.8, .weight_decay = 0.1, .decoupled = true};
+    assert_ok(yk_adam_create(&optimizer, model, &options));
+    assert_ok(yk_adam_create(&fresh, other, &(yk_adam_options){.decoupled = true}));
+    train(model, optimizer, 3);
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, NULL));
+    assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, NULL));
+    assert_same_model(model, other);
+    assert_same_optimizer(optimizer, fresh);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(fresh);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(before_the_first_step)
+{
+    yk_model *model = make_model(1, 10);
+    yk_optimizer *optimizer = make_sgd(model), *used = make_sgd(model);
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
+    train(model, used, 2);
+    assert_ok(yk_checkpoint_load(scratch("a.pth"), model, used, NULL));
+    assert_same_optimizer(optimizer, used);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(used);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_state_dict_alone)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer = make_sgd(other);
+    yk_training_state training;
+    assert_ok(yk_model_save(model, scratch("a.pth")));
+    assert_ok(yk_model_load(other, scratch("a.pth")));
+    assert_same_model(model, other);
+    assert_status(YK_NOT_FOUND, yk_checkpoint_read_state(scratch("a.pth"), &training));
+    assert_status(YK_NOT_FOUND, yk_checkpoint_load(scratch("a.pth"), other, optimizer, NULL));
+    assert_contains(yk_last_error(), "no optimizer state");
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(another_shape_is_named_and_nothing_changes)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 7), *copy = make_model(2, 7);
+    assert_ok(yk_model_save(model, scratch("a.pth")));
+    assert_status(YK_MISMATCH, yk_model_load(other, scratch("a.pth")));
+    assert_contains(yk_last_error(), "a.pth");
+    assert_contains(yk_last_error(), "fc.weight (10, 4) is (7, 4) in the model");
+    assert_contains(yk_last_error(), "fc.bias (10) is (7) in the model");
+    assert_same_model(other, copy);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+    yk_model_destroy(copy);
+}
+
+YK_TEST(missing_and_unexpected_names_are_listed)
+{
+    yk_model *model = make_model(1, 10);
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *mlp;
+    assert_ok(yk_model_create(&mlp, yk_cross_entropy(yk_mlp(x, 10), labels, NULL),
+                              &(yk_model_options){.device = "ref"}));
+    assert_ok(yk_model_save(model, scratch("a.pth")));
+    assert_status(YK_MISMATCH, yk_model_load(mlp, scratch("a.pth")));
+    assert_contains(yk_last_error(), "missing fc1.weight, fc1.bias, fc2.weight and 1 more");
+    assert_contains(yk_last_error(), "unexpected conv1.weight, bn1.weight, bn1.bias and ");
+    yk_model_destroy(mlp);
+    yk_model_destroy(model);
+}
+
+YK_TEST(another_optimizer_is_refused_and_nothing_changes)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10), *copy = make_model(2, 10);
+    yk_optimizer *optimizer = make_sgd(model), *adam;
+    train(model, optimizer, 1);
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_adam_create(&adam, other, NULL));
+    assert_status(YK_MISMATCH, yk_checkpoint_load(scratch("a.pth"), other, adam, NULL));
+    assert_contains(yk_last_error(), "was trained with sgd, not with adam");
+    assert_same_model(other, copy);
+    assert_int_equal(yk_optimizer_steps(adam), 0);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(adam);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+    yk_model_destroy(copy);
+}
+
+/* A disk that fills up: the old file stays, the temporary one goes, the error says why. */
+YK_TEST(a_failed_save_leaves_the_old_file)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    struct rlimit limit;
+    assert_ok(yk_model_save(model, scratch("a.pth")));
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 1024;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    yk_status status = yk_model_save(other, scratch("a.pth"));
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_int_equal(status, YK_IO);
+    assert_contains(yk_last_error(), "File too large");
+    assert_int_not_equal(access(scratch("a.pth.tmp"), F_OK), 0);
+    assert_ok(yk_model_load(other, scratch("a.pth")));
+    assert_same_model(model, other);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(errors_of_paths)
+{
+    yk_model *model = make_model(1, 10);
+    assert_status(YK_NOT_FOUND, yk_model_save(model, scratch("no/such/folder.pth")));
+    assert_contains(yk_last_error(), "no/such/folder.pth.tmp");
+    assert_status(YK_NOT_FOUND, yk_model_load(model, scratch("absent.pth")));
+    assert_contains(yk_last_error(), "absent.pth");
+    yk_model_destroy(model);
+}

@@ -1,0 +1,251 @@
+/*
+ * Folders of checkpoints: which is the newest, what damage does, and kill -9 at random moments of
+ * a save. YOKE_KILL_TRIES sets how often (120).
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+static yk_model *make_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 4, 4});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_mlp(x, 10), labels, NULL),
+                              &(yk_model_options){.device = "ref"}));
+    return model;
+}
+
+/* Every weight of checkpoint number E is E. */
+static void fill(yk_model *model, double value)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_tensor tensor = yk_model_parameter(model, i).value;
+        for (int64_t k = 0; k < yk_tensor_count(&tensor); k++)
+            ((float *)tensor.data)[k] = (float)value;
+    }
+}
+
+static void assert_filled(const yk_model *model, double value)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_tensor tensor = yk_model_parameter(model, i).value;
+        for (int64_t k = 0; k < yk_tensor_count(&tensor); k++)
+            if (((float *)tensor.data)[k] != (float)value)
+                fail_msg("%s holds %g, not %g", yk_model_parameter(model, i).name,
+                         (double)((float *)tensor.data)[k], value);
+    }
+}
+
+static yk_status save(const char *dir, yk_model *model, int64_t epoch, int keep)
+{
+    yk_training_state training = {.arch = "mlp", .epoch = epoch, .step = epoch * 10};
+    fill(model, (double)epoch);
+    return yk_checkpoint_dir_save(dir, model, NULL, &training, keep);
+}
+
+static void assert_latest(const char *dir, yk_model *model, int64_t epoch)
+{
+    char path[512];
+    yk_training_state training;
+    assert_ok(yk_checkpoint_dir_latest(dir, path, sizeof path));
+    fill(model, -1);
+    assert_ok(yk_checkpoint_load(path, model, NULL, &training));
+    assert_int_equal(training.epoch, epoch);
+    assert_filled(model, (double)epoch);
+}
+
+/* A folder of one case alone. */
+static const char *folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    return path;
+}
+
+static const char *in(const char *dir, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%.200s", dir, name);
+    return path;
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void overwrite(const char *path, long offset, const char *text)
+{
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    fseek(file, offset, SEEK_SET);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Damaged ones are warned of, which a passing test should not show. */
+static void hush(void)
+{
+    setenv("YOKE_LOG", "error", 1);
+}
+
+YK_TEST(keeps_the_newest_and_makes_its_folder)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("a/b/run");
+    char path[512];
+    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    for (int64_t epoch = 1; epoch <= 5; epoch++)
+        assert_ok(save(dir, model, epoch, 2));
+    assert_latest(dir, model, 5);
+    assert_true(exists(in(dir, "checkpoint-5.pth")) && exists(in(dir, "checkpoint-4.pth")));
+    for (int old = 1; old <= 3; old++) {
+        char name[32];
+        snprintf(name, sizeof name, "checkpoint-%d.pth", old);
+        assert_false(exists(in(dir, name)));
+    }
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(dir, path, 8));
+    yk_model_destroy(model);
+}
+
+YK_TEST(within_an_epoch_it_is_named_after_the_step)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("step");
+    yk_training_state training = {.epoch = 2, .step = 77, .epoch_batch = 7};
+    assert_ok(yk_checkpoint_dir_save(dir, model, NULL, &training, 0));
+    assert_true(exists(in(dir, "checkpoint-step-77.pth")));
+    assert_true(exists(in(dir, "manifest.json")));
+    yk_model_destroy(model);
+}
+
+/* A run started anew in the same folder: its first checkpoint is newer than the old run's last. */
+YK_TEST(newest_means_saved_last)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("anew");
+    for (int64_t epoch = 1; epoch <= 3; epoch++)
+        assert_ok(save(dir, model, epoch, 0));
+    assert_ok(save(dir, model, 1, 0));
+    assert_latest(dir, model, 1);
+    yk_model_destroy(model);
+}
+
+YK_TEST(damaged_ones_are_skipped)
+{
+    hush();
+    yk_model *model = make_model();
+    const char *dir = folder("damaged");
+    char path[512];
+    for (int64_t epoch = 1; epoch <= 4; epoch++)
+        assert_ok(save(dir, model, epoch, 0));
+    overwrite(in(dir, "checkpoint-4.pth"), 5000, "flipped");
+    assert_latest(dir, model, 3);
+    assert_int_equal(truncate(in(dir, "checkpoint-3.pth"), 100), 0);
+    assert_latest(dir, model, 2);
+    unlink(in(dir, "checkpoint-2.pth"));
+    assert_latest(dir, model, 1);
+    overwrite(in(dir, "checkpoint-1.pth"), 0, "no zip");
+    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    assert_contains(yk_last_error(), "no complete checkpoint among 3");
+    yk_model_destroy(model);
+}
+
+YK_TEST(does_without_the_manifest)
+{
+    hush();
+    yk_model *model = make_model();
+    const char *dir = folder("manifest");
+    for (int64_t epoch = 1; epoch <= 3; epoch++)
+        assert_ok(save(dir, model, epoch, 0));
+    unlink(in(dir, "manifest.json"));
+    assert_latest(dir, model, 3);
+    overwrite(in(dir, "checkpoint-3.pth"), 5000, "flipped"); /* found by its CRC */
+    assert_latest(dir, model, 2);
+    FILE *file = fopen(in(dir, "manifest.json"), "w");
+    fputs("{\"version\": 1, \"checkpoints\": [{\"file\": \"../../etc/passwd\"}]}", file);
+    fclose(file);
+    assert_latest(dir, model, 2);
+    assert_ok(save(dir, model, 4, 0));
+    assert_latest(dir, model, 4);
+    yk_model_destroy(model);
+}
+
+YK_TEST(left_over_temporary_files_go)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("temporary");
+    assert_ok(save(dir, model, 1, 0));
+    FILE *file = fopen(in(dir, "checkpoint-9.pth.tmp"), "w");
+    fclose(file);
+    assert_ok(save(dir, model, 1, 0));
+    assert_false(exists(in(dir, "checkpoint-9.pth.tmp")));
+    assert_false(exists(in(dir, "checkpoint-1.pth.tmp")));
+    yk_model_destroy(model);
+}
+
+/* ---- promise 14 ----------------------------------------------------------------------------- */
+
+/* Saves one checkpoint after another until it is killed; tells which it was sure of. */
+static void save_for_ever(const char *dir, yk_model *model, int64_t epoch,
+                          volatile int64_t *completed)
+{
+    for (;; epoch++) {
+        if (save(dir, model, epoch, 3) != YK_OK) {
+            fprintf(stderr, "%s\n", yk_last_error());
+            _exit(1);
+        }
+        *completed = epoch;
+    }
+}
+
+YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
+{
+    const char *wanted = getenv("YOKE_KILL_TRIES");
+    int tries = wanted ? atoi(wanted) : 120;
+    yk_model *model = make_model();
+    const char *dir = folder("killed");
+    volatile int64_t *completed =
+        mmap(NULL, sizeof *completed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ok(save(dir, model, 1, 3));
+    *completed = 1;
+    int64_t newest = 1;
+    for (int try = 0; try < tries; try++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            save_for_ever(dir, model, newest + 1, completed);
+        usleep((useconds_t)(yki_hash3(14, 0, (uint64_t)try) % 12000));
+        int status;
+        kill(pid, SIGKILL);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        assert_true(WIFSIGNALED(status));
+
+        char path[512];
+        yk_training_state training;
+        assert_ok(yk_checkpoint_dir_latest(dir, path, sizeof path));
+        fill(model, -1);
+        assert_ok(yk_checkpoint_load(path, model, NULL, &training));
+        assert_filled(model, (double)training.epoch);
+        if (training.epoch < *completed)
+            fail_msg("try %d: checkpoint %d was complete, %s is the newest", try, (int)*completed,
+                     path);
+        newest = training.epoch;
+    }
+    assert_true(newest > 1); /* else it never got to save anything */
+    munmap((void *)completed, sizeof *completed);
+    yk_model_destroy(model);
+}
