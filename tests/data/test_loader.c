@@ -303,3 +303,31 @@ YK_TEST(idle_workers_use_no_cpu)
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
 }
+
+/* Over three ranks each sample is evaluated once, though 100 does not divide by 3. */
+static void count_each_sample(int rank, int world)
+{
+    int32_t seen[100] = {0};
+    yk_group *group;
+    yk_dataset *dataset = make_dataset(100);
+    yk_loader *loader;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_loader_create(
+        &loader, dataset, &(yk_loader_options){.group = group, .batch_size = 7, .exact = true}));
+    for (const yk_batch *batch; (batch = yk_loader_next(loader));)
+        for (int64_t i = 0; i < batch->size; i++) {
+            assert_int_equal(batch->indices[i] % world, rank);
+            seen[batch->indices[i]]++;
+        }
+    assert_ok(yk_all_reduce(group, seen, 100, YK_I32, YK_SUM, NULL));
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(seen[i], 1);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_19_ranks_evaluate_each_sample_once)
+{
+    yk_test_ranks(3, count_each_sample);
+}

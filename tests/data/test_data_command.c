@@ -1,0 +1,74 @@
+/* `yoke data`, as a user calls it. */
+#define _GNU_SOURCE
+#include "cifar_files.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *program(void)
+{
+    const char *path = getenv("YOKE_PROGRAM");
+    if (!path || access(path, X_OK) != 0)
+        skip_because("the program is not built");
+    return path;
+}
+
+YK_TEST(info_counts_the_images_of_each_class)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    write_cifar(folder, true, 20);
+    assert_int_equal(yk_test_command(output, sizeof output, "%s data info %s", program(), folder),
+                     0);
+    assert_contains(output, "CIFAR-10, train: 100 images of 3x32x32 in 10 classes");
+    assert_contains(output, "9  truck                10\n");
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "%s data info --split=test synthetic", program()),
+        0);
+    assert_contains(output, "synthetic, test: 1000 images");
+    assert_contains(output, "checkerboard");
+}
+
+YK_TEST(preview_writes_a_picture)
+{
+    char output[4096], path[512];
+    const char *folder = fresh_folder();
+    snprintf(path, sizeof path, "%s/a.png", folder);
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "%s data preview synthetic --split test -c 3 -o %s", program(),
+                                     path),
+                     0);
+    assert_contains(output, path);
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+YK_TEST(wrong_calls_get_one_line_and_code_2)
+{
+    static const char *const wrong[] = {"",
+                                        "frobnicate",
+                                        "info --columns 3",
+                                        "info --output x.png",
+                                        "preview --columns 0",
+                                        "preview --split both",
+                                        "fetch synthetic",
+                                        "info a b"};
+    char output[4096];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(yk_test_command(output, sizeof output, "%s data %s", program(), wrong[i]),
+                         2);
+        assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
+    }
+    assert_int_equal(yk_test_command(output, sizeof output, "%s data info /nowhere", program()), 1);
+    assert_contains(output, "yoke: /nowhere: no CIFAR-10 here");
+}
+
+YK_TEST(fetch_offline_says_how_to_go_on)
+{
+    char output[4096];
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "XDG_CACHE_HOME=%s YOKE_CIFAR10_URL=http://127.0.0.1:%d/x "
+                                     "%s data fetch",
+                                     fresh_folder(), yk_test_free_port(), program()),
+                     1);
+    assert_contains(output, "--data synthetic");
+}
