@@ -144,7 +144,7 @@ static void fuzz(bool binary)
     FILE *file = fopen(path, "rb");
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
-    for (uint64_t round = 0; round < 3000; round++) {
+    for (uint64_t round = 0; round < 800; round++) {
         char edited[sizeof bytes];
         memcpy(edited, bytes, size);
         size_t head = round % 2 ? 320 : size; /* the structure is in the first bytes and the last */
