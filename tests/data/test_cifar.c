@@ -153,6 +153,7 @@ static void fuzz(bool binary)
             edited[draw % head] = (char)(draw >> 40);
         }
         size_t kept = round % 4 ? size : yki_hash3(round, 2, 0) % size;
+        unlink(path); /* some file systems flush a file that is truncated and written anew */
         file = fopen(path, "wb");
         write_bytes(file, edited, kept);
         fclose(file);
