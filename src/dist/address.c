@@ -31,7 +31,7 @@ static yk_status resolve(struct addrinfo **found, const char *host, int port, in
 
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &size))
         return 0;

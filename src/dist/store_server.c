@@ -384,7 +384,9 @@ yk_status yk_store_serve(yk_store_server **out, const char *host, int *port, con
     if (!server)
         return yki_error_memory(sizeof *server, "a store");
     server->listener = server->poller = server->stop = -1;
-    server->secret = yki_strdup(secret ? secret : "");
+    if (!secret)
+        secret = "";
+    server->secret = yki_strdup(secret);
     yk_status status = server->secret ? yki_listen(&server->listener, host, port)
                                       : yki_error_memory(strlen(secret) + 1, "a store's secret");
     if (status == YK_OK)

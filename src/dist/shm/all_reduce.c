@@ -2,7 +2,8 @@
  * All-reduce, in one of four ways, by size and place:
  *
  *   up to 32 bytes     rides in the line of the exchange; every rank reduces all of it
- *   up to 8 KiB        the same with small[], published by the same exchange
+ *   up to 8 KiB        the same with small[], published by the same exchange; buffers in shared
+ *                      regions only up to 512 bytes, beyond which the copy costs more than a step
  *   in shared regions  each rank owns a slice: it reads it from all ranks' buffers where they lie
  *                      and writes the result to all of them. One exchange before, one step after;
  *                      each byte is read and written once by each rank, no copies
@@ -17,6 +18,8 @@
 
 #include "dist/shm/reduce_kernels.h"
 #include "dist/shm/shm.h"
+
+enum { COPIED = 512 }; /* bytes of a shared buffer that still go through small[] */
 
 /* Rank r's part of count elements; starts at a cache line so that no two ranks write to one. */
 static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int rank)
@@ -73,37 +76,46 @@ static yk_status reduce_private(shm_backend *shm, const yki_call *call)
     return YK_OK;
 }
 
-static bool all_shared(shm_backend *shm)
+/* How many ranks' buffers are where all can reach them; then also where, in shm->to. */
+static int find_shared(shm_backend *shm)
 {
+    int found = 0;
     for (int r = 0; r < shm->world; r++)
-        if (!(shm->to[r] = yki_shm_placed(shm, r)))
-            return false;
-    return true;
+        found += (shm->to[r] = yki_shm_placed(shm, r)) != NULL;
+    return found;
+}
+
+/* In the line of the exchange. */
+static yk_status reduce_tiny(shm_backend *shm, yki_call *call, size_t bytes)
+{
+    YK_TRY(yki_shm_exchange(shm, call, NULL, call->out, bytes));
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = yki_shm_line_of(shm, r)->data;
+    reduce_whole(shm, &call->what, call->out, call->what.count);
+    return YK_OK;
 }
 
 yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call)
 {
     const yki_descriptor *what = &call->what;
     size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);
-    if (bytes <= SHM_INLINE) {
-        YK_TRY(yki_shm_exchange(shm, call, NULL, call->out, bytes));
-        for (int r = 0; r < shm->world; r++)
-            shm->from[r] = yki_shm_line_of(shm, r)->data;
-        reduce_whole(shm, what, call->out, what->count);
-        return YK_OK;
-    }
-    if (bytes <= SHM_SMALL) {
-        int slot = (shm->ticket + 1) & 1;
+    if (bytes <= SHM_INLINE)
+        return reduce_tiny(shm, call, bytes);
+    int slot = (shm->ticket + 1) & 1;
+    bool small = bytes <= SHM_SMALL;
+    const void *shared = bytes > COPIED && yki_shm_placement(shm, call->out) ? call->out : NULL;
+    if (small && !shared)
         memcpy(shm->me->small[slot], call->out, bytes);
-        YK_TRY(yki_shm_exchange(shm, call, NULL, NULL, 0));
-        for (int r = 0; r < shm->world; r++)
-            shm->from[r] = shm->ranks[r]->small[slot];
-        reduce_whole(shm, what, call->out, what->count);
-        return YK_OK;
+    YK_TRY(yki_shm_exchange(shm, call, shared, NULL, 0));
+    int found = find_shared(shm);
+    if (found == shm->world) {
+        reduce_slice(shm, what, what->count);
+        return yki_shm_step(shm);
     }
-    YK_TRY(yki_shm_exchange(shm, call, call->out, NULL, 0));
-    if (!all_shared(shm))
+    if (!small || found > 0)
         return reduce_private(shm, call);
-    reduce_slice(shm, what, what->count);
-    return yki_shm_step(shm);
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = shm->ranks[r]->small[slot];
+    reduce_whole(shm, what, call->out, what->count);
+    return YK_OK;
 }
