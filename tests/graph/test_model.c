@@ -1,0 +1,161 @@
+/* What a model promises around forward and backward: accumulation, modes, batch sizes, errors. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "nets.h"
+
+/* The residual net: it has everything. */
+static yk_model *model_of(const char *device)
+{
+    return net_model(net_find("residual"), device, YK_F64, 1);
+}
+
+static void assert_gradients(yk_model *model, const double *expected, double factor)
+{
+    int64_t count;
+    double *got = net_gradients(model, &count);
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - factor * expected[i]) <= 1e-12 * (1 + fabs(expected[i]))))
+            fail_msg("gradient %lld is %g, expected %g times %g", (long long)i, got[i], factor,
+                     expected[i]);
+    free(got);
+}
+
+YK_TEST(backward_adds_until_gradients_are_spent)
+{
+    yk_model *model = model_of("ref");
+    net_batch b;
+    int64_t count;
+    net_batch_init(&b, YK_F64, 4, 1);
+    net_step(model, &b);
+    double *once = net_gradients(model, &count);
+    net_step(model, &b);
+    assert_gradients(model, once, 2);
+    net_step(model, &b);
+    assert_gradients(model, once, 3);
+    yk_model_zero_grad(model);
+    net_step(model, &b);
+    assert_gradients(model, once, 1);
+    free(once);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_parameter_the_loss_does_not_reach_has_gradient_zero)
+{
+    yk_model *model = net_model(net_find("loose"), "ref", YK_F64, 1);
+    net_batch b;
+    net_batch_init(&b, YK_F64, 4, 1);
+    for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+        yk_tensor grad = yk_model_parameter(model, p).grad;
+        memset(grad.data, 0x55, yk_tensor_bytes(&grad));
+    }
+    net_step(model, &b);
+    net_step(model, &b);
+    yk_parameter_view unused = yk_model_parameter(model, 0);
+    assert_string_equal(unused.name, "unused");
+    for (int i = 0; i < 6; i++)
+        assert_true(((double *)unused.grad.data)[i] == 0);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+/* Plans of several sizes and modes share one arena; going back to one must give the same. */
+YK_TEST(batch_sizes_and_modes_take_turns)
+{
+    static const int64_t sizes[] = {4, 1, 9, 4, 2, 9};
+    yk_model *model = model_of("ref");
+    double first_loss[10] = {0};
+    yk_model_eval(model);
+    for (int i = 0; i < 6; i++) {
+        net_batch b;
+        net_batch_init(&b, YK_F64, sizes[i], 1);
+        assert_ok(yk_model_forward(model, &b.batch));
+        double loss = yk_model_loss(model), *seen = &first_loss[sizes[i]];
+        assert_true(isfinite(loss) && (*seen == 0 || *seen == loss));
+        *seen = loss;
+        yk_tensor logits;
+        assert_ok(yk_model_output(model, &logits));
+        assert_int_equal(logits.dims[0], sizes[i]);
+        assert_int_equal(logits.dims[1], NET_CLASSES);
+        net_batch_fini(&b);
+    }
+    yk_model_destroy(model);
+}
+
+static double buffer_sum(const yk_model *model)
+{
+    double sum = 0;
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor value = yk_model_buffer(model, i).value;
+        for (int64_t j = 0; j < yk_tensor_count(&value); j++)
+            sum += value.dtype == YK_F64 ? ((double *)value.data)[j]
+                                         : (double)((int64_t *)value.data)[j];
+    }
+    return sum;
+}
+
+YK_TEST(evaluation_changes_no_state)
+{
+    yk_model *model = model_of("ref");
+    net_batch b;
+    net_batch_init(&b, YK_F64, 4, 1);
+    double before = buffer_sum(model);
+    yk_model_eval(model);
+    net_step(model, &b);
+    assert_true(buffer_sum(model) == before);
+    yk_model_train(model);
+    net_step(model, &b);
+    assert_true(buffer_sum(model) != before);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(dropout_draws_anew_at_every_step)
+{
+    yk_model *model = net_model(net_find("dropout"), "ref", YK_F64, 1);
+    net_batch b;
+    net_batch_init(&b, YK_F64, 4, 1);
+    double first = net_step(model, &b), second = net_step(model, &b);
+    assert_true(first != second);
+    yk_model_eval(model);
+    assert_ok(yk_model_forward(model, &b.batch));
+    first = yk_model_loss(model);
+    assert_ok(yk_model_forward(model, &b.batch));
+    assert_true(first == yk_model_loss(model));
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(misuse_is_an_error)
+{
+    yk_model *model = model_of("ref");
+    net_batch b;
+    yk_tensor logits;
+    net_batch_init(&b, YK_F64, 4, 1);
+    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+    assert_contains(yk_last_error(), "without a forward");
+    assert_status(YK_INVALID_ARGUMENT, yk_model_output(model, &logits));
+    assert_true(isnan(yk_model_loss(model)));
+    net_step(model, &b);
+    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+
+    b.labels[2] = 4;
+    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+    assert_contains(yk_last_error(), "label 4 of sample 2 is outside 0..3");
+    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+    b.labels[2] = 3;
+    b.tensors[1].dims[2] = 5;
+    assert_status(YK_INVALID_SHAPE, yk_model_forward(model, &b.batch));
+    assert_contains(yk_last_error(), "images");
+    b.tensors[1].dims[2] = NET_ROWS;
+    b.batch.count = 1;
+    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+    assert_contains(yk_last_error(), "no tensor \"images\"");
+    b.batch.count = 2;
+    net_step(model, &b);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}

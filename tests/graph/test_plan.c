@@ -1,0 +1,167 @@
+/*
+ * Plans: what shares memory never lives at the same time. Checked on random slots, and on the plans
+ * of all nets by following, step by step, whose bytes are whose.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "graph/arena.h"
+#include "graph/model.h"
+#include "harness.h"
+#include "nets.h"
+
+/* ---- the arena --------------------------------------------------------------------------------
+ */
+
+static bool bytes_overlap(const yki_slot *a, const yki_slot *b)
+{
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static bool alive_together(const yki_slot *a, const yki_slot *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+static void check_slots(const yki_slot *slots, size_t count, size_t total)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const yki_slot *a = &slots[i];
+        size_t alive = 0;
+        assert_true(a->offset % 64 == 0 && a->offset + a->bytes <= total);
+        for (size_t j = 0; j < count; j++) {
+            if (j < i)
+                assert_false(alive_together(a, &slots[j]) && bytes_overlap(a, &slots[j]));
+            if (slots[j].first <= a->first && a->first <= slots[j].last)
+                alive += slots[j].bytes;
+        }
+        most = alive > most ? alive : most;
+    }
+    assert_true(total >= most);
+    assert_true(total <= 2 * most); /* greedy by size stays well below this */
+}
+
+YK_TEST(slots_alive_together_never_overlap)
+{
+    enum { SLOTS = 120, ROUNDS = 200 };
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        yki_slot slots[SLOTS] = {{0}};
+        size_t total, count = 1 + yki_hash3(round, 0, 0) % SLOTS;
+        for (uint64_t i = 0; i < count; i++) {
+            slots[i].bytes = 1 + yki_hash3(round, i, 1) % 5000;
+            slots[i].first = (int)(yki_hash3(round, i, 2) % 60);
+            slots[i].last = slots[i].first + (int)(yki_hash3(round, i, 3) % 20);
+        }
+        assert_ok(yki_arena_assign(slots, count, &total));
+        check_slots(slots, count, total);
+    }
+}
+
+YK_TEST(an_empty_arena_is_fine)
+{
+    size_t total = 1;
+    assert_ok(yki_arena_assign(NULL, 0, &total));
+    assert_int_equal(total, 0);
+}
+
+/* ---- whole plans ------------------------------------------------------------------------------
+ */
+
+/* Follows a plan: for every value, whether its bytes still hold it. */
+typedef struct follower {
+    const yk_model *model;
+    const yki_plan *plan;
+    bool *holds;         /* by value id */
+    const yki_slot **at; /* by value id: the slot it was written to */
+} follower;
+
+static void write_value(follower *f, const yki_place *place, const yk_value *value)
+{
+    if (place->kind != YKI_PLACE_ARENA)
+        return;
+    const yki_slot *slot = &f->plan->slots[place->index];
+    assert_true(slot->offset + slot->bytes <= f->plan->arena_bytes);
+    for (size_t i = 0; i < f->model->graph->value_count; i++)
+        if (f->holds[i] && bytes_overlap(slot, f->at[i]))
+            f->holds[i] = false;
+    if (value) {
+        f->holds[value->id] = true;
+        f->at[value->id] = slot;
+    }
+}
+
+static void read_value(const follower *f, const yki_place *place, const yk_value *value)
+{
+    if (place->kind != YKI_PLACE_ARENA)
+        return;
+    if (!f->holds[value->id] || f->at[value->id] != &f->plan->slots[place->index])
+        fail_msg("value %d is read after its bytes were given away", value->id);
+}
+
+/* The kernel reads all its inputs before and while it writes: only output 0 may take one over. */
+static void follow_step(follower *f, const yki_step *step)
+{
+    const yki_node *node = step->node;
+    int inplace = step->kernel->impl->inplace - 1;
+    for (int i = 0; node && i < step->in_count; i++)
+        if (node->in[i])
+            read_value(f, &step->in[i], node->in[i]);
+    for (int i = 0; i < step->out_count; i++)
+        write_value(f, &step->out[i], node ? node->out[i] : f->model->inputs[step->in[0].index]);
+    for (int i = 0; node && i < step->in_count; i++) {
+        bool arena = node->in[i] && step->in[i].kind == YKI_PLACE_ARENA;
+        if (arena && !f->holds[node->in[i]->id] && i != inplace)
+            fail_msg("%s overwrites its input %d while it reads it", node->op->name, i);
+    }
+    for (int i = 0; i < step->out_count; i++)
+        if (node && node->out[i] && step->out[i].kind == YKI_PLACE_ARENA)
+            assert_true(f->holds[node->out[i]->id]);
+}
+
+static void check_plan(const yk_model *model, const yki_plan *plan)
+{
+    size_t values = model->graph->value_count, total = 0;
+    follower f = {.model = model, .plan = plan};
+    f.holds = calloc(values, sizeof *f.holds);
+    f.at = calloc(values, sizeof *f.at);
+    for (size_t i = 0; i < plan->slot_count; i++)
+        total += plan->slots[i].bytes;
+    for (size_t i = 0; i < plan->step_count; i++)
+        follow_step(&f, &plan->steps[i]);
+    assert_true(f.holds[model->source.loss->id] && f.holds[model->source.logits->id]);
+    assert_true(plan->arena_bytes <= total);
+    free(f.holds);
+    free(f.at);
+}
+
+/* Plans of training, of evaluation, and of evaluation with backward. */
+static void check_net(const test_net *net, const char *device, yk_dtype dtype, int64_t width)
+{
+    yk_model *model = net_model(net, device, dtype, width);
+    net_batch b;
+    net_batch_init(&b, dtype, 3, 7);
+    net_step(model, &b);
+    yk_model_eval(model);
+    assert_ok(yk_model_forward(model, &b.batch));
+    net_step(model, &b);
+    assert_int_equal(model->plan_count, 3);
+    for (size_t i = 0; i < model->plan_count; i++)
+        check_plan(model, model->plans[i]);
+    assert_true(model->plans[1]->arena_bytes <= model->plans[0]->arena_bytes);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(values_keep_their_bytes_while_they_are_read)
+{
+    for (int i = 0; i < net_count; i++)
+        check_net(&nets[i], "ref", YK_F64, 1);
+}
+
+YK_TEST(values_keep_their_bytes_on_cpu)
+{
+    for (int i = 0; i < net_count; i++)
+        check_net(&nets[i], "cpu", YK_F32, 7);
+}
