@@ -68,7 +68,8 @@ typedef struct yk_transform {
     float mean[3], std[3]; /* of pixels scaled to [0, 1]; std 0 means 1 */
 } yk_transform;
 
-/* Padding 4, flip, and the tutorials' mean and standard deviation; the second without crop, flip. */
+/* Padding 4, flip, and the tutorials' mean and standard deviation; the second without crop, flip.
+ */
 extern const yk_transform yk_cifar10_augment;
 extern const yk_transform yk_cifar10_normalize;
 
@@ -102,8 +103,8 @@ typedef struct yk_loader_options {
     bool exact;     /* see yk_sampler_options */
     yk_transform transform;
     uint64_t seed;
-    int workers;  /* threads; 0: one. The batch is always prepared ahead */
-    int prefetch; /* batches a worker; 0: 2 */
+    int workers;    /* threads; 0: one. The batch is always prepared ahead */
+    int prefetch;   /* batches a worker; 0: 2 */
     yk_dtype dtype; /* of images: YK_F32 (0, default) or YK_F64 */
 } yk_loader_options;
 

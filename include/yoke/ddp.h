@@ -16,9 +16,9 @@ extern "C" {
 typedef struct yk_ddp yk_ddp;
 
 typedef struct yk_ddp_options {
-    double bucket_cap_mb;        /* 0 means 25; a bucket is closed when its bytes reach the cap */
-    double first_bucket_mb;      /* 0 means 1 (bucket_cap_mb if that is set): starts sooner */
-    bool no_broadcast_buffers;   /* buffers otherwise follow rank 0 before each synced forward */
+    double bucket_cap_mb;      /* 0 means 25; a bucket is closed when its bytes reach the cap */
+    double first_bucket_mb;    /* 0 means 1 (bucket_cap_mb if that is set): starts sooner */
+    bool no_broadcast_buffers; /* buffers otherwise follow rank 0 before each synced forward */
 } yk_ddp_options;
 
 /*

@@ -57,7 +57,8 @@ yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int nd
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init);
 
-/* Shape of a value: dims gets ndim entries (YK_BATCH where symbolic); returns ndim, -1 if invalid. */
+/* Shape of a value: dims gets ndim entries (YK_BATCH where symbolic); returns ndim, -1 if invalid.
+ */
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS]);
 yk_dtype yk_value_dtype(const yk_value *value);
 yk_graph *yk_value_graph(const yk_value *value);
@@ -78,8 +79,8 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 
 typedef struct yk_batch_norm_options {
-    double eps;      /* 0 means 1e-5 */
-    double momentum; /* of the running statistics, PyTorch's sense; 0 means 0.1 */
+    double eps;                    /* 0 means 1e-5 */
+    double momentum;               /* of the running statistics, PyTorch's sense; 0 means 0.1 */
     yk_value *num_batches_tracked; /* i64 scalar buffer that counts training forwards, or NULL */
 } yk_batch_norm_options;
 
@@ -119,21 +120,21 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
 typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16 } yk_amp;
 
 typedef struct yk_model_options {
-    const char *device;   /* "cpu" (default) or "ref", the readable oracle */
-    yk_amp amp;           /* autocast: convolutions and linear in 16 bit, f32 master weights */
-    uint64_t seed;        /* initial weights and dropout; PyTorch's manual_seed in spirit */
-    int threads;          /* of this model's kernels; 0: yk_threads_default(1) */
-    yk_value *logits;     /* kept readable after forward (yk_model_output); may be NULL */
-    bool no_winograd;     /* use direct convolution only: slower, a little more accurate */
+    const char *device; /* "cpu" (default) or "ref", the readable oracle */
+    yk_amp amp;         /* autocast: convolutions and linear in 16 bit, f32 master weights */
+    uint64_t seed;      /* initial weights and dropout; PyTorch's manual_seed in spirit */
+    int threads;        /* of this model's kernels; 0: yk_threads_default(1) */
+    yk_value *logits;   /* kept readable after forward (yk_model_output); may be NULL */
+    bool no_winograd;   /* use direct convolution only: slower, a little more accurate */
 } yk_model_options;
 
 /* One mini-batch. Tensors are views into whoever made it; see yk_loader_next. */
 typedef struct yk_batch {
-    int64_t size;              /* samples, the first dimension of every tensor */
-    int count;                 /* named tensors */
-    const char *const *names;  /* count of them */
-    const yk_tensor *tensors;  /* count of them */
-    const int64_t *indices;    /* (size): each sample's index in its data set, or NULL */
+    int64_t size;             /* samples, the first dimension of every tensor */
+    int count;                /* named tensors */
+    const char *const *names; /* count of them */
+    const yk_tensor *tensors; /* count of them */
+    const int64_t *indices;   /* (size): each sample's index in its data set, or NULL */
 } yk_batch;
 
 /*
@@ -160,7 +161,8 @@ void yk_model_zero_grad(yk_model *model);
 
 /* The last forward's loss. */
 double yk_model_loss(const yk_model *model);
-/* The last forward's logits (yk_model_options.logits): a view, f32 or f64, until the next forward. */
+/* The last forward's logits (yk_model_options.logits): a view, f32 or f64, until the next forward.
+ */
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
 
 /* Parameters in declaration order (PyTorch's), and buffers likewise. Views of the live memory. */

@@ -9,7 +9,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Cores this process may use (affinity and cgroup limits) divided by local_world_size, at least 1. */
+/* Cores this process may use (affinity and cgroup limits) divided by local_world_size, at least 1.
+ */
 int yk_threads_default(int local_world_size);
 
 /* Whether this processor has bf16 arithmetic (AVX-512 BF16), which YK_AMP_BF16 needs. */
