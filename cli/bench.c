@@ -143,7 +143,7 @@ static bool bench_step(const bench_options *o, yk_group *world)
     yk_ddp *ddp = NULL;
     yk_optimizer *optimizer = NULL;
     yk_tensor tensors[2] = {{.data = NULL}};
-    yk_batch batch;
+    yk_batch batch = {.size = 0};
     bool fine =
         make_batch(&batch, tensors, o->batch_size / ranks) && yki_build_model(&model, &setup) &&
         (ranks == 1 || yki_ok(yk_ddp_create(&ddp, model, world, NULL))) &&

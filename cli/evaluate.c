@@ -73,9 +73,10 @@ static bool find_checkpoint(char path[PATH_SIZE], yk_training_state *state, eval
     return true;
 }
 
-static bool evaluate(const char *checkpoint, evaluate_options *o, yk_group *world)
+static bool evaluate(const char *checkpoint, const evaluate_options *options, yk_group *world)
 {
     char path[PATH_SIZE];
+    evaluate_options o = *options; /* the network may come from the checkpoint */
     yk_training_state state = {.epoch = 0};
     yk_dataset *train = NULL, *test = NULL;
     yk_model *model = NULL;
@@ -83,25 +84,25 @@ static bool evaluate(const char *checkpoint, evaluate_options *o, yk_group *worl
     yki_evaluation result;
     const char *source;
     snprintf(path, sizeof path, "%s", checkpoint);
-    bool fine = find_checkpoint(path, &state, o) && yki_open_data(&train, &test, world, o->data);
+    bool fine = find_checkpoint(path, &state, &o) && yki_open_data(&train, &test, world, o.data);
     if (fine) {
-        yki_model_setup setup = {.arch = o->arch,
-                                 .device = o->device,
-                                 .amp = o->amp,
+        yki_model_setup setup = {.arch = o.arch,
+                                 .device = o.device,
+                                 .amp = o.amp,
                                  .threads =
-                                     yki_threads(o->threads, yk_group_local_size(world), &source),
+                                     yki_threads(o.threads, yk_group_local_size(world), &source),
                                  .classes = yk_dataset_classes(test)};
         yk_loader_options loading = {.group = world,
-                                     .batch_size = o->batch_size / yk_group_size(world),
+                                     .batch_size = o.batch_size / yk_group_size(world),
                                      .exact = true,
                                      .transform = yk_cifar10_normalize,
-                                     .workers = (int)o->workers};
+                                     .workers = (int)o.workers};
         fine = yki_build_model(&model, &setup) && yki_ok(yk_model_load(model, path)) &&
                yki_ok(yk_loader_create(&loader, test, &loading)) &&
                yki_evaluate(&result, model, loader, world, NULL);
     }
     if (fine && yk_group_rank(world) == 0)
-        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o->arch,
+        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o.arch,
                yk_dataset_name(test), result.loss, 100 * result.accuracy, (long long)result.correct,
                (long long)result.count);
     yk_loader_destroy(loader);

@@ -31,12 +31,15 @@ static yk_status resolve(struct addrinfo **found, const char *host, int port, in
 
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {.sin6_family = AF_UNSPEC}};
     socklen_t size = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &size))
+    if (getsockname(fd, &address.any, &size))
         return 0;
-    return address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
-                                         : ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 /* A listening socket, or -errno. */
