@@ -1,5 +1,5 @@
 // The peer gloo: its ring over TCP on the loopback interface, what torch.distributed's gloo backend
-// runs. Usage: all_reduce_gloo RANK WORLD_SIZE EMPTY_FOLDER, once per rank, at the same time.
+// runs. Usage: gloo RANK WORLD_SIZE EMPTY_FOLDER, once per rank, at the same time.
 #include <exception>
 #include <memory>
 #include <vector>
@@ -26,7 +26,7 @@ static void all_reduce(float *data, size_t count)
 int main(int argc, char **argv)
 try {
     if (argc != 4) {
-        fprintf(stderr, "usage: all_reduce_gloo RANK WORLD_SIZE EMPTY_FOLDER\n");
+        fprintf(stderr, "usage: gloo RANK WORLD_SIZE EMPTY_FOLDER\n");
         return 2;
     }
     int rank = atoi(argv[1]), world = atoi(argv[2]);
@@ -39,6 +39,6 @@ try {
     measure_all_sizes(all_reduce, memory.data(), rank, world);
     return 0;
 } catch (const std::exception &error) {
-    fprintf(stderr, "all_reduce_gloo: %s\n", error.what());
+    fprintf(stderr, "gloo: %s\n", error.what());
     return 1;
 }

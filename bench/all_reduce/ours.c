@@ -1,6 +1,6 @@
 /*
  * yoke's all-reduce on buffers that all ranks can read, as DDP uses it. Start it with
- * `yoke run --nproc-per-node N -- all_reduce`; rank 0 prints microseconds by size as JSON.
+ * `yoke run --nproc-per-node N -- ours`; rank 0 prints microseconds by size as JSON.
  */
 #define _GNU_SOURCE
 #include <yoke/yoke.h>
