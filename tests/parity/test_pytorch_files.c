@@ -1,0 +1,211 @@
+/*
+ * Files that PyTorch and torchvision read from yoke, and yoke from them; and optimizers that go on
+ * in PyTorch where yoke stopped. Skipped where PyTorch is not installed (python3-torch,
+ * python3-torchvision). YOKE_PYTHON names another interpreter than /usr/bin/python3.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void python(const char *command, const char *argument)
+{
+    char output[4096];
+    const char *interpreter = getenv("YOKE_PYTHON"), *source = getenv("YOKE_SOURCE");
+    int code =
+        yk_test_command(output, sizeof output, "%s %s/tests/parity/pytorch_files.py %s %s %s",
+                        interpreter ? interpreter : "/usr/bin/python3", source ? source : ".",
+                        command, yk_test_directory(), argument);
+    if (code == 77 || code == 127)
+        skip_because("no PyTorch here (Debian: python3-torch python3-torchvision): %s", output);
+    if (code != 0)
+        fail_msg("%s %s: exit code %d: %s", command, argument, code, output);
+}
+
+static const char *file_path(const char *name, const char *ending)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s%s", yk_test_directory(), name, ending);
+    return path;
+}
+
+static yk_model *make(yk_value *logits, yk_graph *graph)
+{
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
+                              &(yk_model_options){.device = "ref", .seed = 3}));
+    return model;
+}
+
+/* ---- the networks --------------------------------------------------------------------------- */
+
+static void check_network(const char *name, int64_t side)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    yk_model *model = make(yk_arch_find(name)(images, 10), graph);
+    assert_ok(yk_model_save(model, file_path(name, ".pth")));
+    yk_model_destroy(model);
+    python("state_dict", name);
+}
+
+YK_TEST(torchvision_loads_resnet18)
+{
+    check_network("resnet18", 32);
+}
+
+YK_TEST(torchvision_loads_resnet18_imagenet)
+{
+    check_network("resnet18-imagenet", 224);
+}
+
+YK_TEST(torchvision_loads_resnet50)
+{
+    check_network("resnet50", 224);
+}
+
+/* ---- optimizers ----------------------------------------------------------------------------- */
+
+static yk_model *make_small(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 4, 3, NULL), "bn");
+    return make(yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 10), graph);
+}
+
+static void steps(yk_model *model, yk_optimizer *optimizer, int count)
+{
+    for (int64_t step = yk_optimizer_steps(optimizer), end = step + count; step < end; step++) {
+        for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+            yk_tensor grad = yk_model_parameter(model, p).grad;
+            for (int64_t i = 0; i < yk_tensor_count(&grad); i++)
+                ((float *)grad.data)[i] =
+                    (float)(0.1 * sin(0.37 * (double)i + (double)step + 3 * (double)p));
+        }
+        assert_ok(yk_optimizer_step(optimizer));
+    }
+}
+
+static void assert_close(const char *name, yk_tensor a, yk_tensor b)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&a); i++) {
+        double left = (double)((float *)a.data)[i], right = (double)((float *)b.data)[i];
+        if (!(fabs(left - right) <= 1e-6 * (1 + fabs(right))))
+            fail_msg("%s, element %d: %.9g here, %.9g in PyTorch", name, (int)i, left, right);
+    }
+}
+
+/* 3 steps here, saved; 20 more here and in PyTorch from the file; what PyTorch saved is the same.
+ */
+static void check_optimizer(const char *name, yk_model *model, yk_optimizer *optimizer,
+                            yk_model *other, yk_optimizer *fresh)
+{
+    yk_training_state training = {.arch = "small", .step = 3};
+    steps(model, optimizer, 3);
+    assert_ok(yk_checkpoint_save(file_path(name, ".pth"), model, optimizer, &training));
+    steps(model, optimizer, 20);
+    python("train_on", name);
+    assert_ok(yk_checkpoint_load(file_path(name, ".torch.pth"), other, fresh, NULL));
+
+    const char *slot_name;
+    yk_tensor here, there;
+    for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+        yk_parameter_view view = yk_model_parameter(model, p);
+        assert_close(view.name, view.value, yk_model_parameter(other, p).value);
+        for (size_t slot = 0; yk_optimizer_state(optimizer, p, slot, &slot_name, &here); slot++) {
+            assert_true(yk_optimizer_state(fresh, p, slot, &slot_name, &there));
+            assert_close(slot_name, here, there);
+        }
+    }
+    assert_true(yk_optimizer_lr(fresh) == yk_optimizer_lr(optimizer));
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(fresh);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+static void check_sgd(const yk_sgd_options *options)
+{
+    yk_model *model = make_small(), *other = make_small();
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_sgd_create(&optimizer, model, options));
+    assert_ok(
+        yk_sgd_create(&fresh, other, &(yk_sgd_options){.lr = 5, .momentum = options->momentum}));
+    check_optimizer("sgd", model, optimizer, other, fresh);
+}
+
+static void check_adam(const yk_adam_options *options)
+{
+    yk_model *model = make_small(), *other = make_small();
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adam_create(&optimizer, model, options));
+    assert_ok(yk_adam_create(&fresh, other, &(yk_adam_options){.decoupled = options->decoupled}));
+    int64_t before = yk_optimizer_steps(fresh);
+    assert_int_equal(before, 0);
+    check_optimizer(options->decoupled ? "adamw" : "adam", model, optimizer, other, fresh);
+}
+
+YK_TEST(pytorch_goes_on_with_sgd)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
+}
+
+YK_TEST(pytorch_goes_on_with_plain_sgd)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .weight_decay = 5e-4});
+}
+
+YK_TEST(pytorch_goes_on_with_dampened_sgd)
+{
+    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.3});
+}
+
+YK_TEST(pytorch_goes_on_with_nesterov)
+{
+    check_sgd(
+        &(yk_sgd_options){.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
+}
+
+YK_TEST(pytorch_goes_on_with_adam)
+{
+    check_adam(&(yk_adam_options){.lr = 0.002, .beta1 = 0.85, .weight_decay = 0.01});
+}
+
+YK_TEST(pytorch_goes_on_with_adamw)
+{
+    check_adam(&(yk_adam_options){.lr = 0.002, .weight_decay = 0.05, .decoupled = true});
+}
+
+/* ---- PyTorch's files ------------------------------------------------------------------------ */
+
+YK_TEST(odd_files_of_pytorch_are_read)
+{
+    static const char *const names[] = {"module",   "nested", "float64", "float16",
+                                        "bfloat16", "views",  "deflated"};
+    python("odd_files", "");
+    yk_model *plain = make_small();
+    assert_ok(yk_model_load(plain, file_path("plain", ".pth")));
+    assert_int_equal(*(int64_t *)yk_model_buffer(plain, 2).value.data, 42);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        yk_model *model = make_small();
+        assert_ok(yk_model_load(model, file_path(names[n], ".pth")));
+        for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+            yk_parameter_view view = yk_model_parameter(model, i);
+            if (memcmp(view.value.data, yk_model_parameter(plain, i).value.data,
+                       yk_tensor_bytes(&view.value)) != 0)
+                fail_msg("%s.pth: %s differs", names[n], view.name);
+        }
+        for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+            yk_parameter_view view = yk_model_buffer(model, i);
+            if (memcmp(view.value.data, yk_model_buffer(plain, i).value.data,
+                       yk_tensor_bytes(&view.value)) != 0)
+                fail_msg("%s.pth: %s differs", names[n], view.name);
+        }
+        yk_model_destroy(model);
+    }
+    yk_model_destroy(plain);
+}
