@@ -26,7 +26,11 @@ typedef struct yk_training_state {
     double val_accuracy; /* of the last evaluation, 0..1; negative when none */
 } yk_training_state;
 
-/* A state_dict alone: names to tensors, what torch.save(model.state_dict()) writes. */
+/*
+ * A state_dict alone: names to tensors, what torch.save(model.state_dict()) writes. torch.load
+ * reads it with weights_only=True from PyTorch 1.13 on; a whole checkpoint, which holds floats,
+ * from 2.0 on (and without weights_only before).
+ */
 yk_status yk_model_save(const yk_model *model, const char *path);
 /*
  * Loads parameters and buffers by name, from a state_dict or from a whole checkpoint, yoke's or
@@ -56,7 +60,8 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
 /*
  * A folder of checkpoints, with a manifest of hashes: save creates DIR where it is missing, writes
  * DIR/checkpoint-EPOCH.pth (checkpoint-step-STEP.pth within an epoch), updates DIR/manifest.json
- * and keeps the newest `keep` (0: all). latest writes the path of the newest complete one, verified
+ * and keeps the newest `keep` (0: all); DIR/model.pth holds the newest weights alone, as
+ * yk_model_save writes them. latest writes the path of the newest complete one, verified
  * against its hash, skipping damaged ones with a warning; YK_NOT_FOUND when there is none. One
  * process saves at a time; it may be killed at any moment.
  */

@@ -1,10 +1,12 @@
 /*
- * A folder of checkpoints. Saving takes four steps, and a process may die between any two of them:
+ * A folder of checkpoints. Saving takes these steps, and a process may die between any two of them:
  *
  *     1. write and sync checkpoint-E.pth.tmp, hash it
  *     2. where the manifest lists an older file of this name, strike it out
  *     3. rename it to checkpoint-E.pth
  *     4. enter it into the manifest, then delete what is older than the newest `keep`
+ *
+ * and last writes model.pth, the weights alone, as what a trained model is handed on in.
  *
  * A file that is there under its final name is always whole. Between 3 and 4 it is not listed; so
  * finding the newest looks at the folder too, and takes an unlisted file whose members all have
@@ -135,7 +137,9 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
     read_manifest(&manifest, dir);
     status = publish(&file, &manifest, &entry, dir, keep);
     yki_manifest_fini(&manifest);
-    return status;
+    YK_TRY(status);
+    YK_TRY(join(path, dir, "model.pth"));
+    return yk_model_save(model, path);
 }
 
 /* ---- finding the newest --------------------------------------------------------------------- */

@@ -117,6 +117,9 @@ YK_TEST(keeps_the_newest_and_makes_its_folder)
         assert_false(exists(in(dir, name)));
     }
     assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(dir, path, 8));
+    fill(model, -1);
+    assert_ok(yk_model_load(model, in(dir, "model.pth")));
+    assert_filled(model, 5);
     yk_model_destroy(model);
 }
 
