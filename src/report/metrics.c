@@ -28,8 +28,7 @@ static yk_status fail(const yk_metrics *metrics, const char *what)
     return yki_error(YK_IO, "%s: %s: %s", metrics->path, what, strerror(errno));
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Where the last whole line ends. */
 static yk_status find_end(const yk_metrics *metrics, off_t *end)
@@ -90,8 +89,7 @@ void yk_metrics_close(yk_metrics *metrics)
     free(metrics);
 }
 
-/* ---- going on from a checkpoint -----------------------------------------------------------------
- */
+/* ---- going on from a checkpoint -------------------------------------------------------------- */
 
 /* The step of a record, or -1 when the line is none. */
 static double step_of(const char *line)
@@ -119,8 +117,7 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step)
     return cut(metrics, end);
 }
 
-/* ---- records ------------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 typedef struct field {
     const char *name;

@@ -56,11 +56,12 @@ static int terminal_columns(const yk_progress *progress)
         return progress->columns;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         return size.ws_col;
-    return 80;
+    const char *columns = getenv("COLUMNS");
+    long given;
+    return columns && yki_parse_int(columns, 2, 10000, &given) ? (int)given : 80;
 }
 
-/* ---- the line
- * ------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 /* "47 s", "3:05 min" or "2:03 h". */
 static void format_duration(char *text, size_t size, double seconds)
@@ -94,18 +95,54 @@ static void format_bar(char *bar, int64_t done, int64_t all)
     bar[BAR] = '\0';
 }
 
-static void format_line(const yk_progress *progress, char *line, const yk_step_record *r,
-                        int64_t step_in_epoch)
+/* A piece of the line; where room is short, those of the highest rank go first. */
+typedef struct piece {
+    int rank;
+    char text[96];
+} piece;
+
+enum { PIECES = 7 };
+
+static void format_pieces(const yk_progress *progress, piece pieces[PIECES],
+                          const yk_step_record *r, int64_t step_in_epoch)
 {
     char bar[BAR + 1], left[32];
     format_bar(bar, step_in_epoch, progress->steps_per_epoch);
     format_duration(left, sizeof left, time_left(progress, r, step_in_epoch));
-    snprintf(line, LINE,
-             "epoch %lld/%lld [%s] %lld/%lld  loss %.4f  %.0f images/s  %s left  "
-             "(ms: data %.1f, compute %.0f, exposed comm %.1f)",
-             (long long)r->epoch, (long long)progress->epochs, bar, (long long)step_in_epoch,
-             (long long)progress->steps_per_epoch, r->loss, progress->images_per_s, left,
+    for (int i = 0; i < PIECES; i++)
+        pieces[i].rank = (const int[PIECES]){0, 5, 1, 2, 4, 3, 6}[i];
+    enum { SIZE = sizeof pieces->text };
+    snprintf(pieces[0].text, SIZE, "epoch %lld/%lld", (long long)r->epoch,
+             (long long)progress->epochs);
+    snprintf(pieces[1].text, SIZE, "[%s]", bar);
+    snprintf(pieces[2].text, SIZE, "%lld/%lld", (long long)step_in_epoch,
+             (long long)progress->steps_per_epoch);
+    snprintf(pieces[3].text, SIZE, "loss %.4f", r->loss);
+    snprintf(pieces[4].text, SIZE, "%.0f images/s", progress->images_per_s);
+    snprintf(pieces[5].text, SIZE, "%s left", left);
+    snprintf(pieces[6].text, SIZE, "(ms: data %.1f, compute %.0f, exposed comm %.1f)",
              1e3 * r->data_s, 1e3 * r->compute_s, 1e3 * r->exposed_comm_s);
+}
+
+/* Joins the pieces of a rank below the limit, two spaces apart; returns the length. */
+static size_t join(char line[LINE], const piece pieces[PIECES], int limit)
+{
+    size_t at = 0;
+    line[0] = '\0';
+    for (int i = 0; i < PIECES; i++)
+        if (pieces[i].rank < limit && at < LINE)
+            at += (size_t)snprintf(line + at, LINE - at, "%s%s", at ? "  " : "", pieces[i].text);
+    return at;
+}
+
+/* As many pieces as fit into the columns, the first one in any case. */
+static void format_line(const yk_progress *progress, char line[LINE], const yk_step_record *r,
+                        int64_t step_in_epoch, size_t columns)
+{
+    piece pieces[PIECES];
+    format_pieces(progress, pieces, r, step_in_epoch);
+    for (int limit = PIECES; join(line, pieces, limit) > columns && limit > 1;)
+        limit--;
 }
 
 static void erase(yk_progress *progress)
@@ -126,9 +163,10 @@ void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64
         return;
     progress->shown_s = now;
     char line[LINE];
-    format_line(progress, line, record, step_in_epoch);
+    int columns = progress->terminal ? terminal_columns(progress) - 1 : LINE;
+    format_line(progress, line, record, step_in_epoch, (size_t)columns);
     if (progress->terminal) {
-        fprintf(stderr, "\r%.*s\033[K", terminal_columns(progress) - 1, line);
+        fprintf(stderr, "\r%.*s\033[K", columns, line);
         progress->drawn = true;
     } else {
         fprintf(stderr, "%s\n", line);
@@ -136,8 +174,7 @@ void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64
     fflush(stderr);
 }
 
-/* ---- the end of an epoch
- * ---------------------------------------------------------------------------- */
+/* ---- the end of an epoch --------------------------------------------------------------------- */
 
 void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *r)
 {

@@ -146,3 +146,15 @@ YK_TEST(report_progress_fits_the_terminal)
     for (char *part = strtok(text, "\r"); part; part = strtok(NULL, "\r"))
         assert_true(strcspn(part, "\033") < 40);
 }
+
+/* What matters less goes first, and nothing is cut in the middle. */
+YK_TEST(report_progress_drops_pieces_that_do_not_fit)
+{
+    char *text = progress_output("60");
+    assert_contains(text, "epoch 1/2  1/10  loss 0.0000  ");
+    assert_contains(text, " left");
+    assert_null(strstr(text, "compute"));
+    text = progress_output("200");
+    assert_contains(text, "epoch 1/2  [==>");
+    assert_contains(text, "exposed comm 0.0)");
+}
