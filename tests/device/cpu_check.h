@@ -42,7 +42,8 @@ static inline uint16_t check_narrow(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, 4);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    return (uint16_t)((isnan(value) ? bits : rounded) >> 16);
 }
 
 static inline float check_widen(uint16_t half)
@@ -212,7 +213,7 @@ static inline void check_tensor_equal(const check_case *c, const check_tensor *t
                      what, index, c->blocked ? c->block : 1, yk_dtype_name(o->dtype), (long long)i,
                      got, expected);
     }
-    for (int64_t at = 0; at < elements; at++)
+    for (int64_t at = 0; at < elements && o->dtype != YK_I32; at++)
         if (!seen[at] && check_get(cpu, at, o->dtype) != 0)
             fail_msg("%s, %s %d: padding at %lld holds %g", c->op->name, what, index, (long long)at,
                      check_get(cpu, at, o->dtype));

@@ -6,9 +6,9 @@ typedef struct norm_shape {
 } norm_shape;
 
 /* Odd channels, odd maps, one pixel, runs longer than a chunk, more threads than blocks. */
-static const norm_shape shapes[] = {{{2, 16, 3, 3}}, {{3, 19, 5, 7}},   {{1, 8, 2, 1}},
-                                    {{5, 32, 1, 1}}, {{2, 3, 70, 70}},  {{4, 48, 8, 8}},
-                                    {{7, 1, 4, 4}},  {{2, 20, 33, 35}}, {{40, 80, 4, 4}}};
+static const norm_shape shapes[] = {{{2, 16, 3, 3}}, {{3, 19, 5, 7}},  {{1, 8, 2, 1}},
+                                    {{5, 32, 1, 1}}, {{1, 3, 65, 64}}, {{2, 40, 4, 4}},
+                                    {{7, 1, 4, 4}},  {{2, 20, 17, 18}}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static const int64_t no_dims[1] = {0};
@@ -143,7 +143,7 @@ YK_TEST(statistics_are_accurate_far_from_zero)
 static void twice(check_case start)
 {
     check_case c = start;
-    static const int64_t dims[] = {6, 40, 31, 31}, channels[] = {40};
+    static const int64_t dims[] = {6, 40, 17, 19}, channels[] = {40};
     c.op = &yki_op_batch_norm;
     c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true};
     c.training = true;

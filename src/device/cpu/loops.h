@@ -33,8 +33,9 @@ typedef struct yki_run_range {
 /* Where a run begins; its length in elements. */
 static inline int64_t yki_run_at(const yki_runs *runs, int64_t index, int64_t *count)
 {
-    int64_t image = index / runs->runs_an_image;
-    int64_t pixel = index % runs->runs_an_image * runs->run;
+    bool whole = runs->runs_an_image == 1; /* small images: no division for each */
+    int64_t image = whole ? index : index / runs->runs_an_image;
+    int64_t pixel = (index - image * runs->runs_an_image) * runs->run;
     int64_t left = runs->pixels - pixel;
     *count = (left < runs->run ? left : runs->run) * runs->b;
     return runs->base + image * runs->image + pixel * runs->b;
@@ -49,6 +50,7 @@ typedef struct yki_norm_forward {
     const void *x, *residual; /* residual may be NULL */
     void *y;
     bool relu;
+    bool stream; /* y is written past the caches */
 } yki_norm_forward;
 
 /* Where relu was open: everywhere there was none; as y tells; as y computed again from x tells. */
@@ -58,6 +60,7 @@ typedef struct yki_norm_backward {
     const void *x, *dy, *dy2, *y; /* dy2 may be NULL */
     void *dx, *dresidual;         /* dresidual may be NULL */
     yki_norm_mask mask;
+    bool stream; /* dx is written past the caches */
 } yki_norm_backward;
 
 /* dx = a g + b (x - mean) + c, g being the gradient behind relu. */

@@ -29,6 +29,14 @@ YKI_INLINE void flush(yki_norm_sums *total, sums *part, bool bf16)
     *part = (sums){0};
 }
 
+/* Where the run after this one begins (step 1) or the one before (-1): what to prefetch. */
+YKI_INLINE int64_t following(const yki_runs *runs, yki_run_range range, int64_t run, int64_t step,
+                             int64_t at)
+{
+    int64_t count, other = run + step;
+    return other >= range.begin && other < range.end ? yki_run_at(runs, other, &count) : at;
+}
+
 /* ---- forward ----------------------------------------------------------------------------------
  */
 
@@ -61,7 +69,10 @@ YKI_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void
     int64_t held = 0;
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = 0;
+        int64_t next = following(runs, range, r, 1, at);
         for (; i + 2 * YKI_PACK <= count; i += 2 * YKI_PACK) {
+            yki_prefetch(x, next + i, bf16);
+            yki_prefetch(x, next + i + YKI_PACK, bf16);
             add_moments(&s, 0, yki_load(x, at + i, bf16), k);
             add_moments(&s, 1, yki_load(x, at + i + YKI_PACK, bf16), k);
         }
@@ -123,11 +134,20 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
     yki_pack added;
     for (int64_t r = range.end; r-- > range.begin;) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
+        int64_t next = following(runs, range, r, -1, at) - at;
+        bool stream = o->stream && yki_can_stream(y, at, bf16);
         for (; i + YKI_PACK <= end; i += YKI_PACK) {
+            yki_prefetch(x, next + i, bf16);
+            if (with_residual)
+                yki_prefetch(residual, next + i, bf16);
             if (with_residual)
                 added = yki_load(residual, i, bf16);
             yki_pack value = yki_load(x, i, bf16);
-            yki_store(y, i, forward_pack(value, with_residual ? &added : NULL, &c, floor), bf16);
+            value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
+            if (stream)
+                yki_stream(y, i, value, bf16);
+            else
+                yki_store(y, i, value, bf16);
         }
         if (i == end)
             continue;
@@ -137,6 +157,7 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
         value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
         yki_store_part(y, i, end - i, value, bf16);
     }
+    yki_stream_end();
 }
 
 static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
@@ -192,6 +213,17 @@ YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki
     return g;
 }
 
+YKI_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_mask mask,
+                                  bool bf16)
+{
+    yki_prefetch(o->x, at, bf16);
+    yki_prefetch(o->dy, at, bf16);
+    if (o->dy2)
+        yki_prefetch(o->dy2, at, bf16);
+    if (mask == YKI_MASK_Y)
+        yki_prefetch(o->y, at, bf16);
+}
+
 YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, const constants *c,
                              int64_t at, int64_t part, yki_norm_mask mask, bool bf16)
 {
@@ -215,7 +247,10 @@ YKI_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
     int64_t held = 0;
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
+        int64_t next = following(runs, range, r, 1, at) - at;
         for (; i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
+            prefetch_gradient(&o, next + i, mask, bf16);
+            prefetch_gradient(&o, next + i + YKI_PACK, mask, bf16);
             add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, bf16);
             add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, mask, bf16);
         }
@@ -254,7 +289,7 @@ typedef struct slopes {
 } slopes;
 
 YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
-                              int64_t at, int64_t part, yki_norm_mask mask, bool bf16)
+                              int64_t at, int64_t part, bool stream, yki_norm_mask mask, bool bf16)
 {
     yki_pack x = fetch(o->x, at, part, bf16);
     yki_pack g = incoming(o, c, x, at, part, mask, bf16);
@@ -262,7 +297,10 @@ YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, co
         yki_lanes distance = x.v[j] - c->mean.v[j];
         g.v[j] = k->a.v[j] * g.v[j] + (k->b.v[j] * distance + k->c.v[j]);
     }
-    put(o->dx, at, part, g, bf16);
+    if (stream)
+        yki_stream(o->dx, at, g, bf16);
+    else
+        put(o->dx, at, part, g, bf16);
 }
 
 YKI_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
@@ -275,11 +313,16 @@ YKI_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
                 yki_spread(given_slopes->c, bf16)};
     for (int64_t r = range.end; r-- > range.begin;) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
-        for (; i + YKI_PACK <= end; i += YKI_PACK)
-            gradient_pack(&o, &c, &k, i, YKI_PACK, mask, bf16);
+        int64_t next = following(runs, range, r, -1, at) - at;
+        bool stream = o.stream && yki_can_stream(o.dx, at, bf16);
+        for (; i + YKI_PACK <= end; i += YKI_PACK) {
+            prefetch_gradient(&o, next + i, mask, bf16);
+            gradient_pack(&o, &c, &k, i, YKI_PACK, stream, mask, bf16);
+        }
         if (i < end)
-            gradient_pack(&o, &c, &k, i, end - i, mask, bf16);
+            gradient_pack(&o, &c, &k, i, end - i, false, mask, bf16);
     }
+    yki_stream_end();
 }
 
 static void gradient(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,

@@ -25,6 +25,7 @@ enum {
     MAX_BLOCK = 16,
     RUN = 4096,        /* elements of a run at most: 16 KiB, a part of the first-level cache */
     SHIFT_PIXELS = 16, /* whose mean is near enough to the channel's */
+    STREAM = 1 << 24 /* bytes of a result that no cache keeps until it is read: see bench/kernels */
 };
 
 /* What a slice knows of its channels: count, mean, squared distances; in backward two sums. */
@@ -40,7 +41,7 @@ typedef struct norm {
     yki_runs runs; /* of block 0 */
     int64_t run_count, slices;
     int team;
-    bool training, relu;
+    bool training, relu, stream;
     double eps, momentum;
     bool in[YKI_MAX_IN], out[YKI_MAX_OUT]; /* which operands there are */
 } norm;
@@ -86,6 +87,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     if (desc->in[X].layout == YKI_PLAIN)
         widen_block(&k->shape);
     divide_work(k, device, desc->in[X].dtype == YK_BF16);
+    k->stream = yki_operand_bytes(device, &desc->in[X]) >= STREAM;
     k->training = desc->training;
     k->relu = desc->attrs->relu;
     k->eps = desc->attrs->eps;
@@ -325,7 +327,8 @@ static yki_norm_backward backward_operands(const norm *k, const yki_run *run)
                                   .dy2 = in(k, run, B_DY2),
                                   .y = in(k, run, B_Y),
                                   .dx = out(k, run, DX),
-                                  .dresidual = out(k, run, DRESIDUAL)};
+                                  .dresidual = out(k, run, DRESIDUAL),
+                                  .stream = k->stream};
     if (k->relu)
         operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;
     return operands;

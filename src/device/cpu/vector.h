@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* all is inlined: nothing is passed by any ABI */
@@ -62,16 +65,70 @@ YKI_INLINE yki_bits yki_round(yki_lanes x)
     return bits + (half & (yki_bits)(x == x));
 }
 
+YKI_INLINE yki_bits yki_narrow(yki_pack x)
+{
+    return (yki_round(x.v[0]) >> 16) | (yki_round(x.v[1]) & 0xffff0000u);
+}
+
 YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, bool bf16)
 {
     if (bf16) {
-        yki_bits pairs = (yki_round(x.v[0]) >> 16) | (yki_round(x.v[1]) & 0xffff0000u);
-        *(yki_bits_at *)((uint16_t *)memory + element) = pairs;
+        *(yki_bits_at *)((uint16_t *)memory + element) = yki_narrow(x);
         return;
     }
     float *to = (float *)memory + element;
     *(yki_lanes_at *)to = x.v[0];
     *(yki_lanes_at *)(to + YKI_WIDTH) = x.v[1];
+}
+
+/*
+ * Past the caches, where the processor can: a big result would only push out of them what is needed
+ * sooner. `memory + element` must be aligned to a vector; yki_stream_end() when all is written.
+ */
+YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, bool bf16)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
+    if (bf16) {
+        _mm512_stream_ps(to, (__m512)yki_narrow(x));
+        return;
+    }
+    _mm512_stream_ps(to, (__m512)x.v[0]);
+    _mm512_stream_ps(to + YKI_WIDTH, (__m512)x.v[1]);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
+    if (bf16) {
+        _mm256_stream_ps(to, (__m256)yki_narrow(x));
+        return;
+    }
+    _mm256_stream_ps(to, (__m256)x.v[0]);
+    _mm256_stream_ps(to + YKI_WIDTH, (__m256)x.v[1]);
+#else
+    yki_store(memory, element, x, bf16);
+#endif
+}
+
+YKI_INLINE void yki_stream_end(void)
+{
+#if defined(__AVX__)
+    _mm_sfence();
+#endif
+}
+
+YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, bool bf16)
+{
+    return ((uintptr_t)memory + (size_t)element * (bf16 ? 2 : 4)) % sizeof(yki_lanes) == 0;
+}
+
+/*
+ * Asks for the cache lines of a pack ahead of time: runs of one channel block are short and lie far
+ * apart, which the processor's own prefetching does not follow.
+ */
+YKI_INLINE void yki_prefetch(const void *memory, int64_t element, bool bf16)
+{
+    const char *at = (const char *)memory + element * (bf16 ? 2 : 4);
+    for (int line = 0; line < YKI_PACK * (bf16 ? 2 : 4); line += 64)
+        __builtin_prefetch(at + line);
 }
 
 /* The first `count` elements of a pack, the others zero; and the reverse. */

@@ -1,0 +1,292 @@
+/*
+ * The cpu device's other kernels in every layout and width of vectors against ref; whole memory is
+ * looked at, so that padding channels are seen to stay zero.
+ */
+#include "cpu_check.h"
+#include "device/cpu/bf16.h"
+
+static const int64_t maps[][4] = {{2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}};
+enum { MAPS = sizeof maps / sizeof *maps };
+
+/* ---- element by element -----------------------------------------------------------------------
+ */
+
+static void elementwise(check_case start)
+{
+    static const struct {
+        const yki_op *op;
+        int inputs;
+    } ops[] = {{&yki_op_relu, 1},    {&yki_op_relu_backward, 2},
+               {&yki_op_add, 2},     {&yki_op_scale, 1},
+               {&yki_op_gelu, 1},    {&yki_op_gelu_backward, 2},
+               {&yki_op_dropout, 1}, {&yki_op_dropout_backward, 1}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        for (int m = 0; m < MAPS; m++)
+            for (int training = 0; training < 2; training++) {
+                check_case c = start;
+                c.op = ops[i].op;
+                c.training = training;
+                c.attrs = (yki_attrs){.alpha = -0.75, .p = 0.25, .salt = 11};
+                for (int in = 0; in < ops[i].inputs; in++)
+                    check_in(&c, c.dtype, 4, maps[m], 3, 0);
+                check_out(&c, c.dtype, 4, maps[m]);
+                check(&c);
+            }
+}
+
+YK_TEST(elementwise_equals_ref)
+{
+    check_everywhere(elementwise);
+}
+
+/* ---- pooling ----------------------------------------------------------------------------------
+ */
+
+typedef struct window_case {
+    int64_t size, kernel, stride, padding;
+} window_case;
+
+/* ResNet's, overlapping, one with gaps, one whole map. */
+static const window_case windows[] = {{7, 3, 2, 1}, {6, 2, 2, 0}, {5, 3, 1, 1},
+                                      {8, 2, 3, 1}, {4, 4, 4, 0}, {3, 2, 2, 1}};
+enum { WINDOWS = sizeof windows / sizeof *windows };
+
+static void pooled_dims(const window_case *w, const int64_t *x, int64_t *y)
+{
+    y[0] = x[0];
+    y[1] = x[1];
+    for (int i = 2; i < 4; i++)
+        y[i] = (x[i] + 2 * w->padding - w->kernel) / w->stride + 1;
+}
+
+static void pools(check_case start)
+{
+    static const int64_t channels[] = {16, 19, 5};
+    for (int w = 0; w < WINDOWS; w++)
+        for (int m = 0; m < 3; m++) {
+            const int64_t x[] = {2, channels[m], windows[w].size, windows[w].size + 1};
+            int64_t y[4];
+            pooled_dims(&windows[w], x, y);
+            check_case c = start;
+            c.attrs = (yki_attrs){.kernel = windows[w].kernel,
+                                  .stride = windows[w].stride,
+                                  .padding = windows[w].padding};
+            c.op = &yki_op_max_pool2d;
+            /* Few different values: ties. */
+            double *values = check_in(&c, c.dtype, 4, x, 1, 0);
+            for (int64_t i = 0; i < yki_operand_count(&c.in[0].operand); i++)
+                values[i] = floor(4 * values[i]);
+            check_out(&c, c.dtype, 4, y);
+            check_out(&c, YK_I32, 4, y);
+            check(&c);
+
+            c.in_count = c.out_count = 0;
+            c.op = &yki_op_avg_pool2d;
+            check_in(&c, c.dtype, 4, x, 1, 0);
+            check_out(&c, c.dtype, 4, y);
+            check(&c);
+
+            c.in_count = c.out_count = 0;
+            c.op = &yki_op_avg_pool2d_backward;
+            check_in(&c, c.dtype, 4, y, 1, 0);
+            check_out(&c, c.dtype, 4, x);
+            check(&c);
+        }
+}
+
+YK_TEST(pooling_equals_ref)
+{
+    check_everywhere(pools);
+}
+
+static void max_backward(check_case start)
+{
+    for (int w = 0; w < WINDOWS; w++) {
+        const int64_t x[] = {2, 19, windows[w].size, windows[w].size};
+        int64_t y[4], kernel = windows[w].kernel;
+        pooled_dims(&windows[w], x, y);
+        check_case c = start;
+        c.attrs = (yki_attrs){
+            .kernel = kernel, .stride = windows[w].stride, .padding = windows[w].padding};
+        c.op = &yki_op_max_pool2d_backward;
+        check_in(&c, c.dtype, 4, y, 1, 0);
+        double area = (double)(kernel * kernel);
+        check_in(&c, YK_I32, 4, y, area / 2, area / 2);
+        check_out(&c, c.dtype, 4, x);
+        check(&c);
+    }
+}
+
+YK_TEST(max_pooling_backward_equals_ref)
+{
+    check_everywhere(max_backward);
+}
+
+static void global(check_case start)
+{
+    for (int m = 0; m < MAPS; m++) {
+        const int64_t pooled[] = {maps[m][0], maps[m][1], 1, 1};
+        check_case c = start;
+        c.op = &yki_op_global_avg_pool2d;
+        check_in(&c, c.dtype, 4, maps[m], 1, 0.5);
+        check_out(&c, c.dtype, 4, pooled);
+        check(&c);
+
+        c.in_count = c.out_count = 0;
+        c.op = &yki_op_global_avg_pool2d_backward;
+        check_in(&c, c.dtype, 4, pooled, 1, 0.5);
+        check_out(&c, c.dtype, 4, maps[m]);
+        check(&c);
+    }
+}
+
+YK_TEST(global_pooling_equals_ref)
+{
+    check_everywhere(global);
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------
+ */
+
+static void flattened(check_case start)
+{
+    for (int m = 0; m < MAPS; m++) {
+        const int64_t flat[] = {maps[m][0], maps[m][1] * maps[m][2] * maps[m][3]};
+        check_case c = start;
+        c.op = &yki_op_flatten;
+        c.tolerance = c.tolerance_bf16 = 0;
+        check_in(&c, c.dtype, 4, maps[m], 1, 0);
+        check_out(&c, c.dtype, 2, flat);
+        check(&c);
+
+        c.in_count = c.out_count = 0;
+        c.op = &yki_op_unflatten;
+        check_in(&c, c.dtype, 2, flat, 1, 0);
+        check_out(&c, c.dtype, 4, maps[m]);
+        check(&c);
+    }
+}
+
+YK_TEST(flatten_equals_ref)
+{
+    check_everywhere(flattened);
+}
+
+/* ---- loss -------------------------------------------------------------------------------------
+ */
+
+static void losses(check_case start)
+{
+    static const int64_t sizes[][2] = {{1, 10}, {33, 10}, {7, 1000}};
+    for (int s = 0; s < 3 && start.dtype == YK_F32; s++)
+        for (int smooth = 0; smooth < 2; smooth++)
+            for (int sum = 0; sum < 2; sum++) {
+                static const int64_t scalar[1] = {0};
+                check_case c = start;
+                c.op = &yki_op_cross_entropy;
+                c.attrs = (yki_attrs){.label_smoothing = smooth ? 0.1 : 0,
+                                      .reduction = sum ? YK_SUM_LOSS : YK_MEAN};
+                check_in(&c, YK_F32, 2, sizes[s], 30, 20);
+                check_in(&c, YK_I32, 1, sizes[s], 4.9, 5);
+                check_out(&c, YK_F32, 0, scalar);
+                check_out(&c, YK_F32, 2, sizes[s]);
+                check(&c);
+
+                c.in_count = c.out_count = 0;
+                c.op = &yki_op_cross_entropy_backward;
+                check_in(&c, YK_F32, 2, sizes[s], 0.5, 0.5);
+                check_in(&c, YK_I32, 1, sizes[s], 4.9, 5);
+                check_in(&c, YK_F32, 0, scalar, 1, 2);
+                check_out(&c, YK_F32, 2, sizes[s]);
+                check(&c);
+            }
+}
+
+YK_TEST(cross_entropy_equals_ref)
+{
+    check_everywhere(losses);
+}
+
+/* ---- bf16 -------------------------------------------------------------------------------------
+ */
+
+static float of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+YK_TEST(narrowing_rounds_to_even_and_keeps_nan)
+{
+    static const struct {
+        uint32_t from;
+        uint16_t to;
+    } cases[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82},
+                 {0x3f808001, 0x3f81}, {0x3f807fff, 0x3f80}, {0x80000000, 0x8000},
+                 {0x7f7fffff, 0x7f80}, {0xff800000, 0xff80}, {0x00018000, 0x0002},
+                 {0x7f800001, 0x7fc0}, {0x7fffffff, 0x7fff}, {0xffc00000, 0xffc0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float from = of_bits(cases[i].from);
+        uint16_t to;
+        yki_bf16_narrow(&to, &from, 1, 1);
+        assert_int_equal(to, cases[i].to);
+    }
+}
+
+/* Vector loops round by code of their own: every bf16 plus every bf16 near it, exactly halved. */
+static void halves(check_case start)
+{
+    static const int64_t dims[] = {1, 1, 1, 512};
+    check_case c = start;
+    if (c.dtype != YK_BF16 || c.blocked)
+        return;
+    c.op = &yki_op_scale;
+    c.attrs = (yki_attrs){.alpha = 1.5};
+    c.tolerance_bf16 = 0;
+    double *values = check_in(&c, YK_BF16, 4, dims, 1, 0);
+    for (int i = 0; i < 512; i++)
+        values[i] = check_widen((uint16_t)(0x3f80 + i));
+    check_out(&c, YK_BF16, 4, dims);
+    check_memory cpu;
+    check_run(&c, false, &cpu);
+    for (int i = 0; i < 512; i++)
+        assert_int_equal(((uint16_t *)cpu.out[0])[i], check_narrow((float)(1.5 * values[i])));
+    check_free(&cpu);
+    free(c.in[0].values);
+}
+
+YK_TEST(vector_loops_round_to_even)
+{
+    check_everywhere(halves);
+}
+
+static void nans(check_case start)
+{
+    static const int64_t dims[] = {1, 16, 3, 3}, channels[] = {16};
+    check_case c = start;
+    c.op = &yki_op_batch_norm;
+    c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true};
+    c.training = true;
+    double *values = check_in(&c, c.dtype, 4, dims, 1, 0);
+    values[3] = NAN;
+    for (int i = 0; i < 4; i++)
+        check_in(&c, YK_F32, 1, channels, 0.1, 1);
+    check_out(&c, c.dtype, 4, dims);
+    check_out(&c, YK_F32, 1, channels);
+    check_out(&c, YK_F32, 1, channels);
+    check_memory cpu;
+    check_run(&c, false, &cpu);
+    for (int i = 0; i < 144; i++) {
+        int64_t at = check_place(&c.out[0].operand, c.block, i);
+        assert_int_equal(isnan(check_get(cpu.out[0], at, c.dtype)) != 0, i < 9);
+    }
+    check_free(&cpu);
+    for (int i = 0; i < c.in_count; i++)
+        free(c.in[i].values);
+}
+
+YK_TEST(nan_passes_through_relu)
+{
+    check_everywhere(nans);
+}
