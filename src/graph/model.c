@@ -136,39 +136,37 @@ static yk_status reserve(yk_model *model, const yki_plan *plan)
     return YK_OK;
 }
 
-static yk_status add_plan(yk_model *model, int64_t batch, bool backward, yki_plan **plan)
+static yk_status add_plan(yk_model *model, int64_t batch, bool training, bool backward,
+                          yki_plan **plan)
 {
     yki_plan **larger = realloc(model->plans, (model->plan_count + 1) * sizeof *larger);
     if (!larger)
         return yki_error_memory(sizeof *larger, "a plan");
     model->plans = larger;
-    YK_TRY(yki_plan_create(plan, &model->source, batch, model->training, backward));
+    YK_TRY(yki_plan_create(plan, &model->source, batch, training, backward));
     model->plans[model->plan_count++] = *plan;
-    YK_TRY(yki_packs_add(model, *plan));
-    return reserve(model, *plan);
+    yk_status status = yki_packs_add(model, *plan);
+    if (status != YK_OK)
+        (*plan)->batch = 0; /* kept, as packs may point at its kernels, but never found again */
+    return status;
 }
 
-static yk_status find_plan(yk_model *model, int64_t batch, yki_plan **plan)
+static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_plan **plan)
 {
-    bool backward = model->training || model->eval_backward;
+    bool backward = training || model->eval_backward;
     for (size_t i = 0; i < model->plan_count; i++) {
         *plan = model->plans[i];
-        if ((*plan)->batch == batch && (*plan)->training == model->training &&
+        if ((*plan)->batch == batch && (*plan)->training == training &&
             (*plan)->backward == backward)
             return YK_OK;
     }
-    return add_plan(model, batch, backward, plan);
+    return add_plan(model, batch, training, backward, plan);
 }
 
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
 {
-    bool was_training = model->training;
     yki_plan *plan = NULL;
-    model->training = true;
-    yk_status status = find_plan(model, batch_size, &plan);
-    model->training = was_training;
-    if (status != YK_OK)
-        return status;
+    YK_TRY(find_plan(model, batch_size, true, &plan));
     *memory = (yk_memory_plan){.parameters = model->variable_bytes,
                                .gradients = model->gradient_bytes,
                                .activations = plan->arena_bytes,
@@ -202,15 +200,15 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
 }
 
 /* A stale packed copy is made anew, once a step: parameters change between steps. */
-static yk_status refresh_pack(yk_model *model, const yki_step *step, void **memory)
+static yk_status refresh_pack(yk_model *model, const yki_step *step, void **weight)
 {
     yki_pack *pack = &model->packs[step->pack];
-    *memory = pack->memory;
-    if (pack->version == model->version)
+    const void *canonical = *weight;
+    *weight = pack->memory;
+    if (pack->source.kind == YKI_PLACE_PARAMETER && pack->version == model->version)
         return YK_OK;
     pack->version = model->version;
-    return step->kernel->impl->pack(step->kernel, model->parameters[pack->parameter].data,
-                                    pack->memory);
+    return step->kernel->impl->pack(step->kernel, canonical, pack->memory);
 }
 
 static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step *step)
@@ -266,10 +264,11 @@ static void enter(yk_model *model)
         model->device->type->enter(model->device);
 }
 
-static yk_status run_forward(yk_model *model, const yk_batch *batch)
+static yk_status run_forward(yk_model *model, const yk_batch *batch, bool training)
 {
     yki_plan *plan;
-    YK_TRY(find_plan(model, batch->size, &plan));
+    YK_TRY(find_plan(model, batch->size, training, &plan));
+    YK_TRY(reserve(model, plan));
     for (size_t i = 0; i < plan->forward_count; i++)
         YK_TRY(run_step(model, plan, &plan->steps[i]));
     model->current = model->last = plan;
@@ -287,7 +286,7 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
             YK_TRY(model->hooks.forward_begin(model->hooks.context, batch->size));
     }
     model->batch = batch;
-    return run_forward(model, batch);
+    return run_forward(model, batch, model->training);
 }
 
 /* Further backwards add: what is there is set aside and added when the new gradient is final. */
@@ -372,7 +371,7 @@ yk_status yk_model_backward(yk_model *model)
     if (!model->current->backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
         model->eval_backward = true;
-        YK_TRY(run_forward(model, model->batch));
+        YK_TRY(run_forward(model, model->batch, false));
     }
     double loss_weight = 1;
     if (model->hooks.backward_begin)

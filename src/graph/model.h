@@ -16,9 +16,10 @@ typedef struct yki_variable {
     void *grad; /* parameters only */
 } yki_variable;
 
-/* A parameter in some kernels' own layout. */
+/* A weight in some kernels' own layout. Kernels of one parameter may share it; what is no parameter
+ * (a buffer, something computed) may change at any time and is packed at every run. */
 typedef struct yki_pack {
-    size_t parameter;
+    yki_place source;
     const yki_kernel *kernel; /* the first that asked for it */
     void *memory;
     uint64_t version;

@@ -154,13 +154,19 @@ yk_status yki_variables_place(yk_model *model, const yki_gradients *gradients)
 /* ---- packed copies ----------------------------------------------------------------------------
  */
 
-static yk_status find_pack(yk_model *model, const yki_kernel *kernel, size_t parameter, int *index)
+static bool can_share(const yki_pack *pack, const yki_kernel *kernel, const yki_place *source)
+{
+    return source->kind == YKI_PLACE_PARAMETER && pack->source.kind == YKI_PLACE_PARAMETER &&
+           pack->source.index == source->index &&
+           pack->kernel->impl->same_pack == kernel->impl->same_pack &&
+           kernel->impl->same_pack(kernel, pack->kernel);
+}
+
+static yk_status find_pack(yk_model *model, const yki_kernel *kernel, const yki_place *source,
+                           int *index)
 {
     for (size_t i = 0; i < model->pack_count; i++) {
-        const yki_pack *pack = &model->packs[i];
-        if (pack->parameter == parameter &&
-            pack->kernel->impl->same_pack == kernel->impl->same_pack &&
-            kernel->impl->same_pack(kernel, pack->kernel)) {
+        if (can_share(&model->packs[i], kernel, source)) {
             *index = (int)i;
             return YK_OK;
         }
@@ -173,7 +179,7 @@ static yk_status find_pack(yk_model *model, const yki_kernel *kernel, size_t par
         return yki_error_memory(kernel->pack_bytes, "packed weights");
     *index = (int)model->pack_count;
     model->packs[model->pack_count++] =
-        (yki_pack){.parameter = parameter, .kernel = kernel, .memory = memory};
+        (yki_pack){.source = *source, .kernel = kernel, .memory = memory};
     return YK_OK;
 }
 
@@ -182,8 +188,8 @@ yk_status yki_packs_add(yk_model *model, yki_plan *plan)
     for (size_t i = 0; i < plan->step_count; i++) {
         yki_step *step = &plan->steps[i];
         if (step->kernel->pack_bytes)
-            YK_TRY(find_pack(model, step->kernel, step->in[step->kernel->pack_input].index,
-                             &step->pack));
+            YK_TRY(
+                find_pack(model, step->kernel, &step->in[step->kernel->pack_input], &step->pack));
     }
     return YK_OK;
 }

@@ -29,19 +29,20 @@ static yki_operand absent(void)
     return (yki_operand){.ndim = -1};
 }
 
-/* The value's concrete shape, in the layout that the device wants. */
+/*
+ * The value's concrete shape. What has the batch in it is in the layout that the device wants; all
+ * else (parameters, what is computed of them, their gradients and parts of those) is plain.
+ */
 static yki_operand operand_of(const planner *p, const yk_value *value)
 {
     if (!value)
         return absent();
     yki_operand operand = {.dtype = value->dtype, .ndim = value->ndim};
     memcpy(operand.dims, value->dims, sizeof operand.dims);
-    if (value->ndim > 0 && value->dims[0] == YK_BATCH)
+    if (value->ndim > 0 && value->dims[0] == YK_BATCH) {
         operand.dims[0] = p->plan->batch;
-    bool ours = value->kind == YKI_ACTIVATION || value->kind == YKI_INPUT;
-    bool parameter_gradient = p->source->fixed[value->id].kind == YKI_PLACE_GRADIENT;
-    if (ours && !parameter_gradient)
         operand.layout = p->source->device->type->layout(p->source->device, &operand);
+    }
     return operand;
 }
 
@@ -114,7 +115,7 @@ static yk_status add_step(planner *p, const yki_node *node, const yki_kernel_des
 
     for (int i = 0; i < node->out_count; i++) {
         const yk_value *value = node->out[i];
-        if (!value)
+        if (desc->out[i].ndim < 0)
             continue;
         if (p->source->fixed[value->id].kind == YKI_PLACE_GRADIENT) {
             p->places[value->id] = p->source->fixed[value->id];

@@ -113,6 +113,52 @@ YK_TEST(evaluation_changes_no_state)
     yk_model_destroy(model);
 }
 
+/* The mode of a forward is the mode of its backward, whatever is switched in between. */
+YK_TEST(backward_follows_the_mode_of_its_forward)
+{
+    yk_model *model = model_of("ref");
+    net_batch b;
+    int64_t count;
+    net_batch_init(&b, YK_F64, 4, 1);
+    yk_model_eval(model);
+    net_step(model, &b);
+    double *expected = net_gradients(model, &count), before = buffer_sum(model);
+    yk_model_destroy(model);
+
+    model = model_of("ref");
+    yk_model_eval(model);
+    assert_ok(yk_model_forward(model, &b.batch));
+    yk_model_train(model);
+    assert_ok(yk_model_backward(model));
+    assert_gradients(model, expected, 1);
+    assert_true(buffer_sum(model) == before);
+    free(expected);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(asking_for_a_memory_plan_disturbs_nothing)
+{
+    yk_model *model = model_of("ref");
+    yk_memory_plan plan;
+    net_batch b;
+    int64_t count;
+    net_batch_init(&b, YK_F64, 4, 1);
+    net_step(model, &b);
+    double *expected = net_gradients(model, &count);
+    yk_model_zero_grad(model);
+    assert_ok(yk_model_forward(model, &b.batch));
+    double loss = yk_model_loss(model);
+    assert_ok(yk_model_memory_plan(model, 64, &plan));
+    assert_true(yk_model_loss(model) == loss);
+    assert_ok(yk_model_backward(model));
+    assert_gradients(model, expected, 1);
+    assert_true(plan.activations > 0 && plan.parameters >= plan.gradients && plan.gradients > 0);
+    free(expected);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
 YK_TEST(dropout_draws_anew_at_every_step)
 {
     yk_model *model = net_model(net_find("dropout"), "ref", YK_F64, 1);
