@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "ddp/agree.h"
 #include "ddp/bucket.h"
+#include "dist/queue.h"
 #include "graph/model_hooks.h"
 
 #define MEBIBYTE 1048576.0
@@ -52,12 +53,10 @@ struct yk_ddp {
     bool exchanging;  /* the running backward is synced */
     yk_status status; /* of the launches in the running backward */
     char error[YKI_ERROR_LINE];
-    double launched; /* when the first bucket was */
     yk_ddp_stats stats;
 };
 
-/* ---- making -----------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static size_t padded_bytes(const yk_model *model, size_t parameter)
 {
@@ -152,8 +151,7 @@ static yk_status build(yk_ddp *ddp)
     return allocate_exchange(ddp);
 }
 
-/* ---- before forward: buffers and sample counts
- * --------------------------------------------------- */
+/* ---- before forward: buffers and sample counts ----------------------------------------------- */
 
 /* Copies all buffers into the flat block, or back. */
 static void copy_buffers(yk_ddp *ddp, bool pack)
@@ -200,8 +198,7 @@ static yk_status forward_begin(void *context, int64_t samples)
                          &ddp->samples_work);
 }
 
-/* ---- backward
- * -------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static yk_status backward_begin(void *context, double *loss_weight)
 {
@@ -210,7 +207,6 @@ static yk_status backward_begin(void *context, double *loss_weight)
     ddp->stats = (yk_ddp_stats){0};
     ddp->next = 0;
     ddp->status = YK_OK;
-    ddp->launched = 0;
     ddp->exchanging = !ddp->no_sync;
     for (size_t b = 0; b < ddp->bucket_count; b++)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;
@@ -227,8 +223,6 @@ static yk_status backward_begin(void *context, double *loss_weight)
 
 static void launch(yk_ddp *ddp, reduced_bucket *bucket)
 {
-    if (ddp->launched == 0)
-        ddp->launched = yki_now();
     ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
                                 YK_SUM, &bucket->work);
     if (ddp->status != YK_OK)
@@ -253,22 +247,20 @@ static yk_status backward_end(void *context)
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         yk_work *work = ddp->buckets[b].work;
         ddp->buckets[b].work = NULL;
-        yk_status status = work ? yk_work_wait(work) : YK_OK;
+        double seconds = 0;
+        yk_status status = work ? yki_work_wait_timed(work, &seconds) : YK_OK;
+        ddp->stats.communication_s += seconds;
         if (status != YK_OK && ddp->status == YK_OK) {
             ddp->status = status;
             yki_error_copy(ddp->error, sizeof ddp->error);
         }
     }
-    if (ddp->launched > 0) {
-        double end = yki_now();
-        ddp->stats =
-            (yk_ddp_stats){.communication_s = end - ddp->launched, .exposed_s = end - start};
-    }
+    if (ddp->exchanging)
+        ddp->stats.exposed_s = yki_now() - start;
     return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
 }
 
-/* ---- the public face
- * ---------------------------------------------------------------------------------- */
+/* ---- the public face ------------------------------------------------------------------------- */
 
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options)

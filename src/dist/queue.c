@@ -123,24 +123,26 @@ void yki_queue_fini(yki_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-double yki_work_seconds(const yk_work *work)
-{
-    return work->seconds;
-}
-
-yk_status yk_work_wait(yk_work *work)
+yk_status yki_work_wait_timed(yk_work *work, double *seconds)
 {
     yki_queue *queue = work->queue;
     pthread_mutex_lock(&queue->lock);
     while (!work->done)
         pthread_cond_wait(&queue->changed, &queue->lock);
     yk_status status = work->status;
+    *seconds = work->seconds;
     if (status != YK_OK)
         yki_error_set_line(status, work->line);
     work->next = queue->spare;
     queue->spare = work;
     pthread_mutex_unlock(&queue->lock);
     return status;
+}
+
+yk_status yk_work_wait(yk_work *work)
+{
+    double seconds;
+    return yki_work_wait_timed(work, &seconds);
 }
 
 bool yk_work_done(const yk_work *work)

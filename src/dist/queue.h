@@ -40,7 +40,7 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
                            yk_work **work);
 /* Returns when all that was submitted has run. */
 void yki_queue_drain(yki_queue *queue);
-/* Seconds that a done work ran on the thread; valid until its yk_work_wait. */
-double yki_work_seconds(const yk_work *work);
+/* yk_work_wait that also tells how many seconds the work ran on the thread. */
+yk_status yki_work_wait_timed(yk_work *work, double *seconds);
 
 #endif

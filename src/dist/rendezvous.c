@@ -500,6 +500,19 @@ bool yki_job_gone(const yki_job *job, int rank)
     return poll(&ended, 1, 0) > 0;
 }
 
+const char *yki_job_doing(const yki_job *job, int rank)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", job->peers[rank].pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(file);
+    }
+    return state == 'T' || state == 't' ? "stopped" : "running";
+}
+
 void yki_rank_list(char *text, size_t size, const bool *flags, int world)
 {
     size_t at = 0;

@@ -35,6 +35,9 @@ void yki_job_leave(yki_job *job);
 /* Whether the process of that rank has ended (a zombie has, too). */
 bool yki_job_gone(const yki_job *job, int rank);
 
+/* What a process that has not ended is up to: "running" or "stopped" (by a signal, a debugger). */
+const char *yki_job_doing(const yki_job *job, int rank);
+
 /* This group's key NAME, or NAME/RANK when rank is not negative. */
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank);
 
