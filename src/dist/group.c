@@ -98,8 +98,9 @@ static yk_status fail_late(yk_group *group, const bool *late)
     int one = 0;
     while (!late[one])
         one++;
-    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is alive)",
-             group->job.timeout_s, list, group->job.peers[one].pid);
+    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is %s)",
+             group->job.timeout_s, list, group->job.peers[one].pid,
+             yki_job_doing(&group->job, one));
     return fail(group, YK_TIMEOUT, text);
 }
 
