@@ -321,7 +321,7 @@ YK_TEST(works_run_in_order)
     yk_test_ranks(3, works_body);
 }
 
-/* Groups after one another, and two at the same time, from the same environment. */
+/* Groups after one another from the same environment. */
 static void several_body(int rank, int world)
 {
     for (int i = 0; i < 4; i++) {
