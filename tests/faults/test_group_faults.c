@@ -516,6 +516,33 @@ YK_TEST(promise_09_twenty_jobs_at_once)
     yk_test_ranks(40, job_body);
 }
 
+/* torchrun's agent, here the test, holds MASTER_PORT and speaks another protocol there. */
+static void torchrun_body(int rank, int world)
+{
+    (void)rank;
+    setenv("MASTER_PORT", getenv("YK_TEST_AGENT_PORT"), 1);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    yk_group *group = join(20);
+    int32_t one = 1;
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_int_equal(one, world);
+    yk_group_destroy(group);
+}
+
+YK_TEST(port_held_by_torchruns_agent)
+{
+    yk_store_server *agent = NULL;
+    int port = 0;
+    char text[16];
+    if (!getenv("YK_TEST_RANK")) {
+        assert_ok(yk_store_serve(&agent, "127.0.0.1", &port, "another secret"));
+        snprintf(text, sizeof text, "%d", port);
+        setenv("YK_TEST_AGENT_PORT", text, 1);
+    }
+    yk_test_ranks(3, torchrun_body);
+    yk_store_server_destroy(agent);
+}
+
 /* What a dead job left under the same path is no obstacle. */
 YK_TEST(stale_rendezvous_file)
 {
