@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TAIL_WIDTH = 1000 }; /* of a line that is remembered */
+
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* Out of memory loses output, never the job. */
@@ -129,8 +131,11 @@ static void remember(yki_stream *stream, const char *text, size_t size)
     if (size == 0)
         return;
     char **slot = &stream->tail[stream->tail_next++ % YKI_TAIL_LINES];
+    size_t kept = size < TAIL_WIDTH ? size : TAIL_WIDTH;
     free(*slot);
-    *slot = strndup(text, size < 1000 ? size : 1000);
+    *slot = calloc(kept + 1, 1);
+    if (*slot)
+        memcpy(*slot, text, kept);
 }
 
 /*

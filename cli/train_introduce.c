@@ -61,10 +61,13 @@ void yki_trainer_introduce(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
-    printf("Training %s on %s: %lld images, %lld for validation, %lld epochs of %lld steps\n",
+    printf("Training %s on %s: %lld images, %lld for validation, %lld epochs of %lld steps",
            o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
            (long long)yk_dataset_size(t->test_set), (long long)o->epochs,
            (long long)t->steps_per_epoch);
+    if (o->max_steps)
+        printf(", ended after %lld", (long long)o->max_steps);
+    putchar('\n');
     print_batch(t);
     print_optimizer(t);
     printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),

@@ -171,6 +171,13 @@ static bool create_loaders(yki_trainer *t)
            yki_ok(yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch));
 }
 
+/* Epochs that the run will begin: for the time that is left. */
+static int64_t epochs_begun(const yki_trainer *t)
+{
+    int64_t epochs = (t->options.max_steps + t->steps_per_epoch - 1) / t->steps_per_epoch;
+    return epochs > 0 && epochs < t->options.epochs ? epochs : t->options.epochs;
+}
+
 static bool create_reports(yki_trainer *t)
 {
     char path[YKI_PATH + 16];
@@ -179,7 +186,7 @@ static bool create_reports(yki_trainer *t)
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     return yki_ok(yk_metrics_open(&t->metrics, path)) &&
            yki_ok(yk_metrics_rewind(t->metrics, t->state.step)) &&
-           yki_ok(yk_progress_create(&t->progress, t->options.epochs, t->steps_per_epoch));
+           yki_ok(yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch));
 }
 
 bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)

@@ -20,9 +20,9 @@ YK_TEST(train_cifar10_works_alone)
 
 YK_TEST(train_cifar10_works_on_two_ranks)
 {
-    int code = yk_test_command(output, sizeof output,
-                               "%s run -n 2 -- %s/train_cifar10 synthetic resnet18 1 2",
-                               getenv("YOKE_PROGRAM"), getenv("YOKE_EXAMPLES"));
+    int code =
+        yk_test_command(output, sizeof output, "%s run -n 2 -- %s/train_cifar10 synthetic mlp 1 2",
+                        getenv("YOKE_PROGRAM"), getenv("YOKE_EXAMPLES"));
     if (code)
         fail_msg("exit code %d: %s", code, output);
     assert_contains(output, "[rank 0] epoch 1: loss ");
