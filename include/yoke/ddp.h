@@ -31,7 +31,8 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options);
 void yk_ddp_destroy(yk_ddp *ddp);
 
-/* While true, backward only accumulates locally; the next synced backward reduces the sum. */
+/* While true, backward only accumulates locally, gradients divided by the number of ranks; the next
+ * synced backward reduces the sum. */
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 
 size_t yk_ddp_bucket_count(const yk_ddp *ddp);

@@ -51,6 +51,7 @@ struct yk_ddp {
 
     bool no_sync;
     bool exchanging;  /* the running backward is synced */
+    bool reduced;     /* the last one was: its gradients are the same on all ranks */
     yk_status status; /* of the launches in the running backward */
     char error[YKI_ERROR_LINE];
     yk_ddp_stats stats;
@@ -184,23 +185,30 @@ static yk_status drop_samples_work(yk_ddp *ddp)
     return work ? yk_work_wait(work) : YK_OK;
 }
 
-static yk_status forward_begin(void *context, int64_t samples)
+static yk_status start_samples_work(yk_ddp *ddp, int64_t samples)
 {
-    yk_ddp *ddp = context;
-    YK_TRY(drop_samples_work(ddp));
-    if (ddp->no_sync)
-        return YK_OK;
-    if (ddp->buffers_moved && ddp->flat_bytes && !ddp->options.no_broadcast_buffers)
-        YK_TRY(broadcast_buffers(ddp));
-    ddp->buffers_moved = true;
     ddp->samples = samples;
     return yk_all_gather(ddp->group, ddp->all_samples, &ddp->samples, 1, YK_I64,
                          &ddp->samples_work);
 }
 
+static yk_status forward_begin(void *context, int64_t samples)
+{
+    yk_ddp *ddp = context;
+    bool moved = ddp->buffers_moved;
+    YK_TRY(drop_samples_work(ddp));
+    ddp->buffers_moved = true;
+    if (ddp->no_sync)
+        return YK_OK;
+    if (moved && ddp->flat_bytes && !ddp->options.no_broadcast_buffers)
+        YK_TRY(broadcast_buffers(ddp));
+    return start_samples_work(ddp, samples);
+}
+
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static yk_status backward_begin(void *context, double *loss_weight)
+static yk_status backward_begin(void *context, int64_t samples, double *loss_weight,
+                                double *kept_weight)
 {
     yk_ddp *ddp = context;
     int size = yk_group_size(ddp->group);
@@ -211,8 +219,13 @@ static yk_status backward_begin(void *context, double *loss_weight)
     for (size_t b = 0; b < ddp->bucket_count; b++)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;
     *loss_weight = 1.0 / size;
+    if (ddp->reduced)
+        *kept_weight = 1.0 / size; /* every rank has it: the sum over the ranks is to leave it */
+    ddp->reduced = ddp->exchanging;
+    if (!ddp->samples_work && ddp->exchanging) /* after a forward in evaluation mode */
+        YK_TRY(start_samples_work(ddp, samples));
     if (!ddp->samples_work)
-        return YK_OK; /* no_sync, or evaluation mode: equal shares */
+        return YK_OK; /* no_sync: equal shares */
     YK_TRY(drop_samples_work(ddp));
     int64_t total = 0;
     for (int rank = 0; rank < size; rank++)

@@ -305,7 +305,8 @@ static yk_status set_aside(yk_model *model)
     return YK_OK;
 }
 
-static void add_aside(yk_model *model, size_t parameter)
+/* gradient += weight * what was set aside. */
+static void add_aside(yk_model *model, size_t parameter, double weight)
 {
     size_t offset = 0;
     for (size_t i = 0; i < parameter; i++)
@@ -315,22 +316,23 @@ static void add_aside(yk_model *model, size_t parameter)
     int64_t count = yk_tensor_count(&grad);
     if (grad.dtype == YK_F64)
         for (int64_t i = 0; i < count; i++)
-            ((double *)grad.data)[i] += ((const double *)from)[i];
+            ((double *)grad.data)[i] += weight * ((const double *)from)[i];
     else
         for (int64_t i = 0; i < count; i++)
-            ((float *)grad.data)[i] += ((const float *)from)[i];
+            ((float *)grad.data)[i] += (float)weight * ((const float *)from)[i];
 }
 
-static void finish_gradient(yk_model *model, size_t parameter, bool add)
+/* kept: the weight of what was set aside; 0 when nothing was. */
+static void finish_gradient(yk_model *model, size_t parameter, double kept)
 {
-    if (add)
-        add_aside(model, parameter);
+    if (kept != 0)
+        add_aside(model, parameter, kept);
     if (model->hooks.grad_ready)
         model->hooks.grad_ready(model->hooks.context, parameter);
 }
 
 /* Parameters that the loss does not depend on: their gradient is zero, and they are ready last. */
-static void finish_unreached(yk_model *model, const yki_plan *plan, bool add)
+static void finish_unreached(yk_model *model, const yki_plan *plan, double kept)
 {
     size_t reached = 0;
     for (size_t i = plan->forward_count; i < plan->step_count; i++)
@@ -339,15 +341,15 @@ static void finish_unreached(yk_model *model, const yki_plan *plan, bool add)
         size_t parameter = model->grad_order[i];
         yki_variable *variable = &model->parameters[parameter];
         memset(variable->grad, 0, yki_variable_bytes(variable));
-        finish_gradient(model, parameter, add);
+        finish_gradient(model, parameter, kept);
     }
 }
 
-static yk_status run_backward(yk_model *model, double loss_weight)
+static yk_status run_backward(yk_model *model, double loss_weight, double kept_weight)
 {
     const yki_plan *plan = model->current;
-    bool add = !model->gradients_spent;
-    if (add)
+    double kept = model->gradients_spent ? 0 : kept_weight;
+    if (kept != 0)
         YK_TRY(set_aside(model));
     if (model->source.loss->dtype == YK_F64)
         model->loss_gradient.f64 = loss_weight;
@@ -357,9 +359,9 @@ static yk_status run_backward(yk_model *model, double loss_weight)
         const yki_step *step = &plan->steps[i];
         YK_TRY(run_step(model, plan, step));
         for (int g = 0; g < step->gradients; g++)
-            finish_gradient(model, step->parameter[g], add);
+            finish_gradient(model, step->parameter[g], kept);
     }
-    finish_unreached(model, plan, add);
+    finish_unreached(model, plan, kept);
     return YK_OK;
 }
 
@@ -373,10 +375,11 @@ yk_status yk_model_backward(yk_model *model)
         model->eval_backward = true;
         YK_TRY(run_forward(model, model->batch, false));
     }
-    double loss_weight = 1;
+    double loss_weight = 1, kept_weight = 1;
     if (model->hooks.backward_begin)
-        YK_TRY(model->hooks.backward_begin(model->hooks.context, &loss_weight));
-    yk_status status = run_backward(model, loss_weight);
+        YK_TRY(model->hooks.backward_begin(model->hooks.context, model->current->batch,
+                                           &loss_weight, &kept_weight));
+    yk_status status = run_backward(model, loss_weight, kept_weight);
     char line[YKI_ERROR_LINE];
     if (status != YK_OK)
         yki_error_copy(line, sizeof line);

@@ -15,8 +15,13 @@ typedef struct yki_model_hooks {
     void *context;
     /* Before a forward in training mode; samples is the batch's size on this rank. */
     yk_status (*forward_begin)(void *context, int64_t samples);
-    /* Before backward; *loss_weight (1 on entry) multiplies the gradient of the loss. */
-    yk_status (*backward_begin)(void *context, double *loss_weight);
+    /*
+     * Before backward for a batch of `samples`. Both weights are 1 on entry: *loss_weight
+     * multiplies the gradient of the loss, *kept_weight the gradients that are there, where
+     * backward adds.
+     */
+    yk_status (*backward_begin)(void *context, int64_t samples, double *loss_weight,
+                                double *kept_weight);
     /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory. */
     void (*grad_ready)(void *context, size_t parameter);
     /* After the last kernel of backward: wait for what is in flight. */

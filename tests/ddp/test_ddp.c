@@ -185,6 +185,25 @@ YK_TEST(promise_21_a_short_batch_of_two_ranks)
     yk_test_ranks(2, uneven_batches);
 }
 
+/* Also where batch_norm is held in evaluation mode, as in fine-tuning. */
+static void uneven_evaluation(int rank, int world)
+{
+    (void)world;
+    side s;
+    begin(&s, &ref_norm, NULL);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    step(s.model, take_samples(&s.own, YK_F64, rank ? 5 : 0, rank ? 2 : 5));
+    step(s.alone, take_samples(&s.joint, YK_F64, 0, 7));
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    end(&s);
+}
+
+YK_TEST(promise_21_a_short_batch_in_evaluation_mode)
+{
+    yk_test_ranks(2, uneven_evaluation);
+}
+
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
 static void accumulate(int rank, int world)
@@ -210,6 +229,28 @@ static void accumulate(int rank, int world)
 YK_TEST(no_sync_accumulates_until_the_next_synced_backward)
 {
     yk_test_ranks(3, accumulate);
+}
+
+/* A gradient that is already averaged must not be summed over the ranks again. */
+static void accumulate_synced(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, NULL);
+    both_step(&s, 0, 3);
+    both_step(&s, 30, 3);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    yk_ddp_set_no_sync(s.ddp, true);
+    both_step(&s, 60, 3);
+    yk_ddp_set_no_sync(s.ddp, false);
+    both_step(&s, 90, 3);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    end(&s);
+}
+
+YK_TEST(synced_backwards_add_up)
+{
+    yk_test_ranks(3, accumulate_synced);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -249,6 +290,27 @@ static void buffers_stay(int rank, int world)
 YK_TEST(buffers_stay_apart_on_request)
 {
     yk_test_ranks(2, buffers_stay);
+}
+
+/* Accumulation moves them too: the synced forward behind it starts from rank 0's. */
+static void buffers_after_no_sync(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_norm, NULL);
+    yk_ddp_set_no_sync(s.ddp, true);
+    step(s.model, take_samples(&s.own, YK_F64, s.rank * 3, 3));
+    yk_ddp_set_no_sync(s.ddp, false);
+    step(s.model, take_samples(&s.own, YK_F64, 10 + s.rank * 3, 3));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 0, 3)));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
+    assert_same_buffers(s.model, s.alone, 0);
+    end(&s);
+}
+
+YK_TEST(buffers_follow_after_no_sync)
+{
+    yk_test_ranks(2, buffers_after_no_sync);
 }
 
 /* ---- what users see -------------------------------------------------------------------------- */
