@@ -187,26 +187,9 @@ YK_TEST(missing_data_is_one_line)
 
 /* ---- ends before the end -------------------------------------------------------------------- */
 
-static void start_long_run(const char *options)
-{
-    char command[512];
-    snprintf(command, sizeof command,
-             "train --data synthetic --arch mlp --threads 1 --epochs 100000 --batch-size 60 "
-             "--output %s/long %s",
-             yk_test_directory(), options);
-    test_job_start(&job, command);
-    double deadline = test_now() + 30;
-    struct timespec nap = {.tv_nsec = 5000000};
-    while (access(path_of("long", "manifest.json"), R_OK)) {
-        if (test_now() > deadline)
-            fail_msg("no checkpoint appeared: \"%s\"", test_job_output(&job));
-        nanosleep(&nap, NULL);
-    }
-}
-
 YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
 {
-    start_long_run("--nproc 2");
+    test_job_train(&job, "--nproc 2");
     kill(job.pid, SIGTERM);
     assert_int_equal(test_job_wait(&job, 20), 143);
     assert_contains(job.output, "Stopped after step ");
@@ -216,7 +199,7 @@ YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
     snprintf(expected, sizeof expected, "after step %d\n", step);
     char command[512];
     snprintf(command, sizeof command,
-             "train --data synthetic --threads 1 --max-steps 1 --resume auto --output %s/long",
+             "train --data synthetic --threads 1 --max-steps 1 --resume auto --output %s/trained",
              yk_test_directory());
     test_job_start(&job, command);
     assert_int_equal(test_job_wait(&job, 60), 0);
@@ -225,52 +208,10 @@ YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
 
 YK_TEST(an_interrupt_of_a_single_process_does_so_too)
 {
-    start_long_run("");
+    test_job_train(&job, "");
     kill(job.pid, SIGINT);
     assert_int_equal(test_job_wait(&job, 20), 130);
     assert_contains(job.output, "Stopped after step ");
-}
-
-/* The pid of a rank of the job. */
-static pid_t rank_pid(const test_job *of, int rank)
-{
-    char variable[32];
-    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    pid_t pid = 0;
-    for (struct dirent *entry; !pid && (entry = readdir(processes));)
-        if (isdigit((unsigned char)entry->d_name[0]) && test_has_mark(entry->d_name, of->mark) &&
-            test_has_mark(entry->d_name, variable))
-            pid = atoi(entry->d_name);
-    closedir(processes);
-    return pid;
-}
-
-YK_TEST(promise_01_survivors_of_a_killed_rank_name_it)
-{
-    start_long_run("--nproc 3");
-    pid_t victim = rank_pid(&job, 1);
-    assert_true(victim > 0);
-    double start = test_now();
-    kill(victim, SIGKILL);
-    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
-    assert_true(test_now() - start < 2);
-    test_job_gone(&job, 2);
-    char words[128];
-    snprintf(words, sizeof words, "rank 1 is dead: pid %d killed by signal 9 (SIGKILL)",
-             (int)victim);
-    assert_int_equal(count(job.output, words), 2); /* one line of each survivor */
-    snprintf(words, sizeof words, "rank 1 (pid %d) killed by signal 9 (SIGKILL)", (int)victim);
-    assert_contains(job.output, words);
-}
-
-YK_TEST(promise_04_loader_workers_die_with_the_job)
-{
-    start_long_run("--nproc 2 --workers 3");
-    kill(job.pid, SIGKILL);
-    test_job_gone(&job, 2);
-    test_job_wait(&job, 1);
 }
 
 /* ---- on a terminal -------------------------------------------------------------------------- */

@@ -144,4 +144,39 @@ static inline double test_job_gone(const test_job *job, double limit)
     return test_now() - start;
 }
 
+/* The pid of a rank of the job; fails when there is none. */
+static inline pid_t test_job_rank_pid(const test_job *job, int rank)
+{
+    char variable[32];
+    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    pid_t pid = 0;
+    for (struct dirent *entry; !pid && (entry = readdir(processes));)
+        if (isdigit((unsigned char)entry->d_name[0]) && test_has_mark(entry->d_name, job->mark) &&
+            test_has_mark(entry->d_name, variable))
+            pid = atoi(entry->d_name);
+    closedir(processes);
+    assert_true(pid > 0);
+    return pid;
+}
+
+/* Starts a training without an end into FOLDER/trained and waits until it has saved an epoch. */
+static inline void test_job_train(test_job *job, const char *options)
+{
+    char command[512], path[128];
+    snprintf(path, sizeof path, "%s/trained/manifest.json", yk_test_directory());
+    snprintf(command, sizeof command,
+             "train --data synthetic --arch mlp --threads 1 --epochs 100000 --batch-size 240 "
+             "--output %s/trained %s",
+             yk_test_directory(), options);
+    test_job_start(job, command);
+    double deadline = test_now() + 90;
+    while (access(path, R_OK)) {
+        if (test_now() > deadline)
+            fail_msg("no checkpoint appeared: \"%s\"", test_job_output(job));
+        usleep(5000);
+    }
+}
+
 #endif

@@ -1,0 +1,67 @@
+/* Rank processes of a real training are killed: who is left must say what happened, and go. */
+#define _GNU_SOURCE
+#include "../launcher/job.h"
+
+static test_job job;
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        found++;
+    return found;
+}
+
+/* Kills rank 1 of a training of three with this signal. */
+static void kill_rank_1(int number, const char *name)
+{
+    test_job_train(&job, "--nproc 3");
+    pid_t victim = test_job_rank_pid(&job, 1);
+    double start = test_now();
+    kill(victim, number);
+    assert_int_equal(test_job_wait(&job, 10), 128 + number);
+    assert_true(test_now() - start < 2);
+    test_job_gone(&job, 2);
+    char words[128];
+    snprintf(words, sizeof words, "rank 1 is dead: pid %d killed by signal %d (%s)", (int)victim,
+             number, name);
+    assert_int_equal(count(job.output, words), 2); /* one line of each survivor */
+    snprintf(words, sizeof words, "rank 1 (pid %d) killed by signal %d (%s)", (int)victim, number,
+             name);
+    assert_contains(job.output, words);
+}
+
+YK_TEST(promise_01_survivors_of_a_killed_rank_name_it)
+{
+    kill_rank_1(SIGKILL, "SIGKILL");
+}
+
+YK_TEST(promise_01_survivors_of_a_crashed_rank_name_it)
+{
+    kill_rank_1(SIGSEGV, "SIGSEGV");
+}
+
+YK_TEST(promise_03_a_training_ends_with_its_launcher)
+{
+    test_job_train(&job, "--nproc 2");
+    kill(job.pid, SIGKILL);
+    test_job_gone(&job, 2);
+    test_job_wait(&job, 1);
+}
+
+YK_TEST(promise_04_loader_workers_die_with_the_job)
+{
+    test_job_train(&job, "--nproc 2 --workers 3");
+    kill(test_job_rank_pid(&job, 0), SIGKILL);
+    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(promise_13_sigusr1_to_one_rank_stops_all_after_the_same_step)
+{
+    test_job_train(&job, "--nproc 2");
+    kill(test_job_rank_pid(&job, 1), SIGUSR1);
+    assert_int_not_equal(test_job_wait(&job, 30), -1);
+    assert_contains(job.output, "Stopped after step ");
+    test_job_gone(&job, 2);
+}
