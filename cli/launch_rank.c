@@ -90,8 +90,10 @@ static environment rank_environment(const yki_rank_setting *setting, int rank)
     set(&env, "TORCHELASTIC_USE_AGENT_STORE", "True"); /* MASTER_PORT is the launcher's store */
     set(&env, "YOKE_USE_LAUNCHER_STORE", "1");
     set(&env, "YOKE_SECRET", "%s", setting->secret);
-    if (!getenv("OMP_NUM_THREADS"))
+    if (!getenv("OMP_NUM_THREADS")) {
         set(&env, "OMP_NUM_THREADS", "%d", yk_threads_default(launch->ranks));
+        set(&env, "YOKE_THREADS_CHOSEN", "1"); /* by us, not by the user */
+    }
     if (setting->terminal_columns && launch->rank0_speaks && rank == 0)
         set(&env, "YOKE_TERMINAL", "%d", setting->terminal_columns);
     return env;

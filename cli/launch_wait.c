@@ -9,7 +9,10 @@ static bool sink_is_full(const yki_sink *sink)
     return sink->pending.size > YKI_SINK_MAX;
 }
 
-/* Slots of job->polled: lifeline, signals, two sinks, then out and err of each rank. */
+/*
+ * Slots of job->polled: lifeline, signals, two sinks, then err and out of each rank: in this order,
+ * so that a progress line that was cleared on err is gone before a line on out takes its place.
+ */
 enum { LIFELINE, SIGNALS, SINK_OUT, SINK_ERR, STREAMS };
 
 size_t yki_job_slots(int ranks)
@@ -20,7 +23,7 @@ size_t yki_job_slots(int ranks)
 static yki_stream *stream_at(const yki_job *job, int slot)
 {
     yki_member *owner = &job->members[(slot - STREAMS) / 2];
-    return (slot - STREAMS) % 2 ? &owner->err : &owner->out;
+    return (slot - STREAMS) % 2 ? &owner->out : &owner->err;
 }
 
 /* Fills the slots; returns how many of them are streams that are still open. */

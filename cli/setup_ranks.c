@@ -81,8 +81,7 @@ int yki_threads(int64_t wanted, int local_ranks, const char **source)
         return (int)wanted;
     }
     if (from_environment > 0 && from_environment < 4096) {
-        *source = getenv("YOKE_USE_LAUNCHER_STORE") ? "cores / local ranks, or OMP_NUM_THREADS"
-                                                    : "OMP_NUM_THREADS";
+        *source = getenv("YOKE_THREADS_CHOSEN") ? "cores / local ranks" : "OMP_NUM_THREADS";
         return (int)from_environment;
     }
     *source = "cores / local ranks";

@@ -39,9 +39,12 @@ static void print_model(const yki_trainer *t)
     }
     size_t buckets = yk_ddp_bucket_count(t->ddp);
     printf("  buckets     %zu:", buckets);
-    for (size_t i = 0; i < buckets; i++)
-        printf("%s %.3g", i ? "," : "", (double)yk_ddp_bucket_bytes(t->ddp, i) / (1 << 20));
-    printf(" MiB, in the order of backward\n");
+    for (size_t i = 0; i < buckets; i++) {
+        double kib = (double)yk_ddp_bucket_bytes(t->ddp, i) / 1024;
+        printf("%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
+               kib < 1024 ? "KiB" : "MiB");
+    }
+    printf(", in the order of backward\n");
 }
 
 static void print_memory(const yki_trainer *t)
