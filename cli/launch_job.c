@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -51,13 +52,22 @@ static int terminal_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
 }
 
+/* When both outputs are one terminal, one queue keeps them in order. */
+static yki_sink *sink_for_out(yki_job *job)
+{
+    struct stat out, err;
+    bool same = job->out.terminal && job->err.terminal && fstat(job->out.fd, &out) == 0 &&
+                fstat(job->err.fd, &err) == 0 && out.st_rdev == err.st_rdev;
+    return same ? &job->err : &job->out;
+}
+
 /* 0 or an exit code. */
 static int start_rank(yki_job *job, const yki_rank_setting *setting, int rank)
 {
     const yki_launch *launch = job->launch;
     yki_member *new = &job->members[rank];
     bool speaks = launch->rank0_speaks && rank == 0;
-    new->out = (yki_stream){.fd = -1, .rank = rank, .speaks = speaks, .sink = &job->out};
+    new->out = (yki_stream){.fd = -1, .rank = rank, .speaks = speaks, .sink = sink_for_out(job)};
     new->err = (yki_stream){.fd = -1,
                             .rank = rank,
                             .speaks = speaks,
