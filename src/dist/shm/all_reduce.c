@@ -14,6 +14,7 @@
  * The slices are those of the "reduce-scatter + all-gather" scheme (Rabenseifner 2004), with loads
  * and stores in place of messages.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "dist/shm/reduce_kernels.h"
@@ -24,6 +25,7 @@ enum { COPIED = 512 }; /* bytes of a shared buffer that still go through small[]
 /* Rank r's part of count elements; starts at a cache line so that no two ranks write to one. */
 static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int rank)
 {
+    assert(size > 0 && size <= SHM_LINE);
     size_t unit = SHM_LINE / size, units = (count + unit - 1) / unit;
     size_t start = units * (size_t)rank / (size_t)shm->world * unit;
     return start < count ? start : count;
@@ -101,6 +103,7 @@ yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call)
     size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);
     if (bytes <= SHM_INLINE)
         return reduce_tiny(shm, call, bytes);
+    assert(call->out);
     int slot = (shm->ticket + 1) & 1;
     bool small = bytes <= SHM_SMALL;
     const void *shared = bytes > COPIED && yki_shm_placement(shm, call->out) ? call->out : NULL;
