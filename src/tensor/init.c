@@ -22,12 +22,6 @@ static void put(const yk_tensor *tensor, int64_t index, double value)
         ((float *)tensor->data)[index] = (float)value;
 }
 
-static double get(const yk_tensor *tensor, int64_t index)
-{
-    return tensor->dtype == YK_F64 ? ((double *)tensor->data)[index]
-                                   : (double)((float *)tensor->data)[index];
-}
-
 /* In [0, 1), a multiple of 2^-24. */
 static double draw24(yki_mt19937 *generator)
 {
@@ -49,15 +43,33 @@ static void fill_uniform(yki_mt19937 *generator, double bound, yk_tensor *tensor
         put(tensor, i, draw24(generator) * 2 * bound - bound);
 }
 
-/* 16 uniform numbers from `at` on become 16 normal ones. */
+/* 16 uniform numbers become 16 normal ones: in the tensor's own precision, as in PyTorch. */
+static void transform_f64(double deviation, double *u)
+{
+    for (int i = 0; i < 8; i++) {
+        double radius = sqrt(-2 * log(1 - u[i])); /* 1 - u: never log(0) */
+        double angle = 2 * pi * u[i + 8];
+        u[i] = radius * cos(angle) * deviation;
+        u[i + 8] = radius * sin(angle) * deviation;
+    }
+}
+
+static void transform_f32(float deviation, float *u)
+{
+    for (int i = 0; i < 8; i++) {
+        float radius = sqrtf(-2 * logf(1 - u[i]));
+        float angle = 2 * (float)pi * u[i + 8];
+        u[i] = radius * cosf(angle) * deviation;
+        u[i + 8] = radius * sinf(angle) * deviation;
+    }
+}
+
 static void transform_16(double deviation, yk_tensor *tensor, int64_t at)
 {
-    for (int64_t i = at; i < at + 8; i++) {
-        double radius = sqrt(-2 * log(1 - get(tensor, i))); /* 1 - u: never log(0) */
-        double angle = 2 * pi * get(tensor, i + 8);
-        put(tensor, i, radius * cos(angle) * deviation);
-        put(tensor, i + 8, radius * sin(angle) * deviation);
-    }
+    if (tensor->dtype == YK_F64)
+        transform_f64(deviation, (double *)tensor->data + at);
+    else
+        transform_f32((float)deviation, (float *)tensor->data + at);
 }
 
 static void fill_normal_large(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
