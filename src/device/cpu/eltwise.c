@@ -9,6 +9,7 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
+#include "device/cpu/scalar.h"
 #include "ops/dropout.h"
 
 enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
@@ -89,27 +90,6 @@ static yk_status scale(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- single values ----------------------------------------------------------------------------
- */
-
-static float get(const void *memory, int64_t i, bool bf16)
-{
-    if (!bf16)
-        return ((const float *)memory)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)memory)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void put(void *memory, int64_t i, float value, bool bf16)
-{
-    if (bf16)
-        yki_bf16_narrow((uint16_t *)memory + i, &value, 1, 1);
-    else
-        ((float *)memory)[i] = value;
-}
-
 /* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) -------
  */
 
@@ -124,8 +104,8 @@ static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
     const void *x = run->in[0];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
-        float value = get(x, i, k->bf16);
-        put(run->out[0], i, value * phi(value), k->bf16);
+        float value = yki_get(x, i, k->bf16);
+        yki_put(run->out[0], i, value * phi(value), k->bf16);
     }
     return YK_OK;
 }
@@ -136,9 +116,9 @@ static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
     const void *dy = run->in[0], *x = run->in[1];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
-        float value = get(x, i, k->bf16);
+        float value = yki_get(x, i, k->bf16);
         float density = 0.39894228f * expf(-0.5f * value * value);
-        put(run->out[0], i, get(dy, i, k->bf16) * (phi(value) + value * density), k->bf16);
+        yki_put(run->out[0], i, yki_get(dy, i, k->bf16) * (phi(value) + value * density), k->bf16);
     }
     return YK_OK;
 }
@@ -205,7 +185,8 @@ static void drop_pixel(const eltwise *k, const yki_run *run, int64_t block, int6
     for (int64_t c = 0; c < g->b; c++) {
         bool keep = c < channels && yki_dropout_keep(run->seed, run->step, k->attrs.salt,
                                                      plain + (uint64_t)(c * g->pixels), k->attrs.p);
-        put(run->out[0], at + c, keep ? kept * get(run->in[0], at + c, k->bf16) : 0, k->bf16);
+        yki_put(run->out[0], at + c, keep ? kept * yki_get(run->in[0], at + c, k->bf16) : 0,
+                k->bf16);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/scalar.h"
 
 enum { MAX_BLOCK = 16 };
 
@@ -78,39 +79,41 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
 /* ---- one pixel's lanes ------------------------------------------------------------------------
  */
 
-static inline float widen(uint16_t half)
+static inline void fetch_lanes(float *restrict lanes, const void *memory, int64_t at, int64_t b,
+                               bool bf16)
 {
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    for (int64_t c = 0; c < b; c++)
+        lanes[c] = yki_get(memory, at + c, bf16);
 }
 
+/* The usual b as constants: loops that compilers turn into one vector. */
 static inline void fetch(float *restrict lanes, const void *memory, int64_t at, int64_t b,
                          bool bf16)
 {
+    if (b == 16)
+        bf16 ? fetch_lanes(lanes, memory, at, 16, true) : fetch_lanes(lanes, memory, at, 16, false);
+    else if (b == 8)
+        bf16 ? fetch_lanes(lanes, memory, at, 8, true) : fetch_lanes(lanes, memory, at, 8, false);
+    else
+        fetch_lanes(lanes, memory, at, b, bf16);
+}
+
+static inline void put_lanes(void *memory, int64_t at, const float *restrict lanes, int64_t b,
+                             bool bf16)
+{
     for (int64_t c = 0; c < b; c++)
-        lanes[c] =
-            bf16 ? widen(((const uint16_t *)memory)[at + c]) : ((const float *)memory)[at + c];
+        yki_put(memory, at + c, lanes[c], bf16);
 }
 
-static inline uint16_t narrow(float value)
+YKI_VECTOR_CLONES
+static void put(void *memory, int64_t at, const float *restrict lanes, int64_t b, bool bf16)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    uint32_t quiet_nan = (bits >> 16) | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
-}
-
-static inline void put(void *memory, int64_t at, const float *restrict lanes, int64_t b, bool bf16)
-{
-    for (int64_t c = 0; c < b; c++) {
-        if (bf16)
-            ((uint16_t *)memory)[at + c] = narrow(lanes[c]);
-        else
-            ((float *)memory)[at + c] = lanes[c];
-    }
+    if (b == 16)
+        bf16 ? put_lanes(memory, at, lanes, 16, true) : put_lanes(memory, at, lanes, 16, false);
+    else if (b == 8)
+        bf16 ? put_lanes(memory, at, lanes, 8, true) : put_lanes(memory, at, lanes, 8, false);
+    else
+        put_lanes(memory, at, lanes, b, bf16);
 }
 
 /* The window's part inside the map along one axis: offsets from .. to - 1. */
@@ -141,20 +144,21 @@ YKI_VECTOR_CLONES
 static void max_pixel(const pool *k, const void *x, float *restrict best, int32_t *restrict winner,
                       int64_t base, span h, span w)
 {
-    int64_t b = k->x.b;
-    bool first = true;
+    int64_t b = k->x.b, columns = k->x.columns;
+    int32_t first = (int32_t)(h.from * k->kernel + w.from);
+    fetch(best, x, base + ((h.start + h.from) * columns + w.start + w.from) * b, b, k->bf16);
+    for (int c = 0; c < MAX_BLOCK; c++)
+        winner[c] = first;
     for (int64_t r = h.from; r < h.to; r++)
         for (int64_t s = w.from; s < w.to; s++) {
             float lanes[MAX_BLOCK] = {0};
-            int64_t pixel = (h.start + r) * k->x.columns + w.start + s;
             int32_t offset = (int32_t)(r * k->kernel + s);
-            fetch(lanes, x, base + pixel * b, b, k->bf16);
-            for (int64_t c = 0; c < MAX_BLOCK; c++) {
-                bool better = first || lanes[c] > best[c];
-                best[c] = better ? lanes[c] : best[c];
-                winner[c] = better ? offset : winner[c];
+            fetch(lanes, x, base + ((h.start + r) * columns + w.start + s) * b, b, k->bf16);
+#pragma omp simd
+            for (int c = 0; c < MAX_BLOCK; c++) {
+                winner[c] = lanes[c] > best[c] ? offset : winner[c];
+                best[c] = lanes[c] > best[c] ? lanes[c] : best[c];
             }
-            first = false;
         }
 }
 
@@ -192,7 +196,8 @@ static void collect(const pool *k, const void *dy, const int32_t *index, float *
             fetch(lanes, dy, at, b, k->bf16);
             if (index)
                 memcpy(winner, index + at, (size_t)b * sizeof *winner);
-            for (int64_t c = 0; c < MAX_BLOCK; c++)
+#pragma omp simd
+            for (int c = 0; c < MAX_BLOCK; c++)
                 sum[c] += winner[c] == own ? lanes[c] : 0;
         }
 }
@@ -201,15 +206,16 @@ static void backward_block(const pool *k, const yki_run *run, int64_t block, con
                            float factor)
 {
     int64_t b = k->x.b, base = block * k->y.pixels * b;
-    for (int64_t i = 0; i < k->x.rows; i++)
+    for (int64_t i = 0; i < k->x.rows; i++) {
+        span h = holders(k, i, k->y.rows);
         for (int64_t j = 0; j < k->x.columns; j++) {
             float sum[MAX_BLOCK] = {0};
-            collect(k, run->in[0], index, sum, base, holders(k, i, k->y.rows),
-                    holders(k, j, k->y.columns));
+            collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
             for (int64_t c = 0; c < MAX_BLOCK; c++)
                 sum[c] *= factor;
             put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->bf16);
         }
+    }
 }
 
 /* ---- average ----------------------------------------------------------------------------------
@@ -222,7 +228,8 @@ static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_
     for (int64_t i = 0; i < count; i++) {
         float lanes[MAX_BLOCK] = {0};
         fetch(lanes, x, at + i * b, b, k->bf16);
-        for (int64_t c = 0; c < MAX_BLOCK; c++)
+#pragma omp simd
+        for (int c = 0; c < MAX_BLOCK; c++)
             sum[c] += lanes[c];
     }
 }

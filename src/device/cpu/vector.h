@@ -65,7 +65,7 @@ YKI_INLINE yki_bits yki_round(yki_lanes x)
     return bits + (half & (yki_bits)(x == x));
 }
 
-YKI_INLINE yki_bits yki_narrow(yki_pack x)
+YKI_INLINE yki_bits yki_narrow_pack(yki_pack x)
 {
     return (yki_round(x.v[0]) >> 16) | (yki_round(x.v[1]) & 0xffff0000u);
 }
@@ -73,7 +73,7 @@ YKI_INLINE yki_bits yki_narrow(yki_pack x)
 YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, bool bf16)
 {
     if (bf16) {
-        *(yki_bits_at *)((uint16_t *)memory + element) = yki_narrow(x);
+        *(yki_bits_at *)((uint16_t *)memory + element) = yki_narrow_pack(x);
         return;
     }
     float *to = (float *)memory + element;
@@ -90,7 +90,7 @@ YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, bool bf16)
 #if defined(__AVX512F__) && YKI_WIDTH == 16
     float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
     if (bf16) {
-        _mm512_stream_ps(to, (__m512)yki_narrow(x));
+        _mm512_stream_ps(to, (__m512)yki_narrow_pack(x));
         return;
     }
     _mm512_stream_ps(to, (__m512)x.v[0]);
@@ -98,7 +98,7 @@ YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, bool bf16)
 #elif defined(__AVX__) && YKI_WIDTH == 8
     float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
     if (bf16) {
-        _mm256_stream_ps(to, (__m256)yki_narrow(x));
+        _mm256_stream_ps(to, (__m256)yki_narrow_pack(x));
         return;
     }
     _mm256_stream_ps(to, (__m256)x.v[0]);
