@@ -243,7 +243,7 @@ static void stop_orderly(int number, int code)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, number);
-    assert_int_equal(test_job_wait(&job, 8), code);
+    assert_int_equal(test_job_wait(&job, 30), code);
     assert_contains(job.output, "[rank 0] saved 0\n");
     assert_contains(job.output, "[rank 1] saved 1\n");
     test_job_gone(&job, 2);
@@ -266,7 +266,7 @@ YK_TEST(who_does_not_stop_is_killed_after_the_grace)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 8), 143);
+    assert_int_equal(test_job_wait(&job, 30), 143);
     test_job_gone(&job, 2);
 }
 
@@ -278,7 +278,7 @@ YK_TEST(a_second_interrupt_kills_at_once)
     kill(job.pid, SIGINT);
     test_job_await(&job, "stopping 1 rank");
     kill(job.pid, SIGINT);
-    assert_int_equal(test_job_wait(&job, 8), 130);
+    assert_int_equal(test_job_wait(&job, 30), 130);
 }
 
 YK_TEST(sigusr1_reaches_the_ranks)
@@ -287,6 +287,6 @@ YK_TEST(sigusr1_reaches_the_ranks)
                    "run sh -c 'trap \"echo heard; exit 3\" USR1; echo ready; sleep 30 & wait'");
     test_job_await(&job, "ready");
     kill(job.pid, SIGUSR1);
-    assert_int_equal(test_job_wait(&job, 8), 3);
+    assert_int_equal(test_job_wait(&job, 30), 3);
     assert_contains(job.output, "heard");
 }
