@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "device/ref/bf16.h"
+#include "tensor/bf16.h"
 #include "harness.h"
 
 enum { BACKWARD_Y = 6, BACKWARD_DY2 = 7, DIFFERENCES = 24 };

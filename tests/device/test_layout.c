@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "conformance.h"
-#include "device/ref/bf16.h"
+#include "tensor/bf16.h"
 #include "harness.h"
 
 static const int64_t shapes[][4] = {{1, 16, 1, 1}, {2, 17, 3, 5}, {3, 24, 4, 4},

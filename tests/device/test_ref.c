@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/ref/bf16.h"
+#include "tensor/bf16.h"
 #include "harness.h"
 #include "ops/dropout.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/onednn.h"
+#include "tensor/bf16.h"
 
 typedef struct linear_kernel {
     yki_kernel base;
@@ -202,23 +203,15 @@ static yk_status create_backward_weight(yki_device *device, const yki_kernel_des
     return YK_OK;
 }
 
-static float widen(uint16_t bf16)
-{
-    union {
-        uint32_t bits;
-        float value;
-    } u = {.bits = (uint32_t)bf16 << 16};
-    return u.value;
-}
-
 static void sum_rows(const linear_kernel *k, const void *dy, float *sum)
 {
     for (int64_t o = 0; o < k->outputs; o++)
         sum[o] = 0;
     for (int64_t n = 0; n < k->batch; n++)
         for (int64_t o = 0; o < k->outputs; o++)
-            sum[o] += k->dtype == YK_F32 ? ((const float *)dy)[n * k->outputs + o]
-                                         : widen(((const uint16_t *)dy)[n * k->outputs + o]);
+            sum[o] += k->dtype == YK_F32
+                          ? ((const float *)dy)[n * k->outputs + o]
+                          : yki_bf16_to_float(((const uint16_t *)dy)[n * k->outputs + o]);
 }
 
 static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *run)

@@ -10,7 +10,7 @@
 #define YKI_REF_H
 
 #include "device/device.h"
-#include "device/ref/bf16.h"
+#include "tensor/bf16.h"
 
 /* All kernels are prepared alike: they remember what they were asked to do. */
 typedef struct yki_ref_kernel {

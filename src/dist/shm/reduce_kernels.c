@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tensor/bf16.h"
+
 /* A target may be a source, at the same index alone: so the loops' rounds are independent. */
 #if defined(__clang__)
 #define INDEPENDENT_ROUNDS _Pragma("clang loop vectorize(assume_safety)")
@@ -25,22 +27,6 @@
 enum { BLOCK_BYTES = 2 << 10, OPS = 4 };
 
 typedef uint16_t bf16;
-
-static inline float widen(bf16 x)
-{
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline bf16 narrow(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return (bf16)(x != x ? (bits >> 16) | 0x40u : rounded); /* a NaN stays one */
-}
 
 #define LOAD_PLAIN(x) (x)
 #define ADD(a, b)     ((a) + (b))
@@ -105,14 +91,14 @@ typedef struct kernels {
         bf16 *to = out;                                                                            \
         const float *acc = accumulator;                                                            \
         for (size_t i = 0; i < n; i++)                                                             \
-            to[i] = narrow(acc[i]);                                                                \
+            to[i] = yki_bf16_from_float(acc[i]);                                                   \
     }
 
 #define INSTRUCTION_SET(SET, TARGET)                                                               \
     STORE_BF16(store_bf16_##SET, TARGET)                                                           \
     DTYPE(f32_##SET, float, float, LOAD_PLAIN, ADD, MUL, NULL, TARGET)                             \
     DTYPE(f64_##SET, double, double, LOAD_PLAIN, ADD, MUL, NULL, TARGET)                           \
-    DTYPE(bf16_##SET, bf16, float, widen, ADD, MUL, store_bf16_##SET, TARGET)                      \
+    DTYPE(bf16_##SET, bf16, float, yki_bf16_to_float, ADD, MUL, store_bf16_##SET, TARGET)          \
     DTYPE(i32_##SET, int32_t, int32_t, LOAD_PLAIN, WADD32, WMUL32, NULL, TARGET)                   \
     DTYPE(i64_##SET, int64_t, int64_t, LOAD_PLAIN, WADD64, WMUL64, NULL, TARGET)                   \
     static const kernels *const set_##SET[YK_DTYPE_COUNT] = {                                      \
