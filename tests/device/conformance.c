@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "tensor/bf16.h"
 #include "harness.h"
+#include "tensor/bf16.h"
 
 enum { BACKWARD_Y = 6, BACKWARD_DY2 = 7, DIFFERENCES = 24 };
 

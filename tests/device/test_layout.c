@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "conformance.h"
-#include "tensor/bf16.h"
 #include "harness.h"
+#include "tensor/bf16.h"
 
 static const int64_t shapes[][4] = {{1, 16, 1, 1}, {2, 17, 3, 5}, {3, 24, 4, 4},
                                     {1, 40, 7, 2}, {2, 8, 5, 5},  {2, 3, 4, 4}};

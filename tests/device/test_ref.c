@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "tensor/bf16.h"
 #include "harness.h"
 #include "ops/dropout.h"
+#include "tensor/bf16.h"
 
 /* An operand given in a line: OPERAND(YK_F32, 2, 3). */
 #define OPERAND(type, ...)                                                                         \

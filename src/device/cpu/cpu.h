@@ -3,8 +3,9 @@
  * shorter or measure faster (batch norm fused with its neighbours, element-wise, pooling, loss).
  *
  * Layouts: 4-d f32 and bf16 activations with at least `block` channels are YKI_BLOCKED, with b the
- * width of a vector register in f32 (16 with AVX-512, else 8); everything else is plain. Padding
- * channels hold zeros, and every kernel keeps them so. f64 runs on ref's kernels.
+ * width of a vector register in f32: 16 with AVX-512, 8 with AVX2. Everything else is plain, and
+ * without AVX2 all is. Padding channels hold zeros, and every kernel keeps them so. f64 runs on
+ * ref's kernels.
  *
  * Threads: OpenMP's, as oneDNN's own; a kernel runs `#pragma omp parallel num_threads(threads)`.
  */

@@ -45,9 +45,20 @@ static const yki_kernel_impl *const kernels[] = {
 };
 
 /* oneDNN's own view of the processor, which ONEDNN_MAX_CPU_ISA may narrow. */
-static bool has_avx512(void)
+static bool has_isa(dnnl_cpu_isa_t isa)
 {
-    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+    return dnnl_get_effective_cpu_isa() >= isa;
+}
+
+/* Without AVX2 oneDNN is fast on plain layouts only. */
+static int vector_block(void)
+{
+    return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_isa(dnnl_cpu_isa_avx2) ? 8 : 0;
+}
+
+static const char *isa_name(const yki_device *device)
+{
+    return device->block == 16 ? "AVX-512" : device->block == 8 ? "AVX2" : "no AVX2";
 }
 
 /* Whether bf16 dot products beat f32 arithmetic: see conv_staged.c. */
@@ -55,7 +66,7 @@ static bool has_fast_bf16(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool amx = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx;
+    bool amx = has_isa(dnnl_cpu_isa_avx512_core_amx);
     return yk_cpu_has_bf16() && (amx || !__builtin_cpu_is("intel"));
 #else
     return false;
@@ -84,8 +95,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     yki_cpu_device *cpu = yki_calloc(1, sizeof *cpu);
     if (!cpu)
         return yki_error_memory(sizeof *cpu, "the cpu device");
-    cpu->base =
-        (yki_device){.type = &yki_device_cpu, .threads = threads, .block = has_avx512() ? 16 : 8};
+    cpu->base = (yki_device){.type = &yki_device_cpu, .threads = threads, .block = vector_block()};
     cpu->winograd = winograd;
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
@@ -96,8 +106,8 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     const dnnl_version_t *version = dnnl_version();
     snprintf(cpu->base.description, sizeof cpu->base.description,
              "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
-             version->patch, has_avx512() ? "AVX-512" : "AVX2",
-             yk_cpu_has_bf16() ? " with bf16" : "", threads, threads == 1 ? "" : "s");
+             version->patch, isa_name(&cpu->base), yk_cpu_has_bf16() ? " with bf16" : "", threads,
+             threads == 1 ? "" : "s");
     *device = &cpu->base;
     return YK_OK;
 }
@@ -110,7 +120,7 @@ static void enter(yki_device *device)
 
 static yki_layout layout(const yki_device *device, const yki_operand *operand)
 {
-    bool ours = operand->ndim == 4 && operand->dims[1] >= device->block &&
+    bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= device->block &&
                 (operand->dtype == YK_F32 || operand->dtype == YK_BF16 || operand->dtype == YK_I32);
     return ours ? YKI_BLOCKED : YKI_PLAIN;
 }
