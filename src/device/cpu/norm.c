@@ -299,8 +299,11 @@ static void normalise(const norm *k, const yki_run *run, const unit *u)
     set_constants(&constants, k->shape.b, u->channels, mean, invstd,
                   (const float *)run->in[WEIGHT] + u->channel,
                   (const float *)run->in[BIAS] + u->channel);
-    yki_norm_forward operands = {
-        .x = run->in[X], .residual = in(k, run, RESIDUAL), .y = run->out[Y], .relu = k->relu};
+    yki_norm_forward operands = {.x = run->in[X],
+                                 .residual = in(k, run, RESIDUAL),
+                                 .y = run->out[Y],
+                                 .relu = k->relu,
+                                 .stream = k->stream};
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
 
