@@ -25,7 +25,7 @@ enum {
     MAX_BLOCK = 16,
     RUN = 4096,        /* elements of a run at most: 16 KiB, a part of the first-level cache */
     SHIFT_PIXELS = 16, /* whose mean is near enough to the channel's */
-    STREAM = 1 << 24 /* bytes of a result that no cache keeps until it is read: see bench/kernels */
+    STREAM = 1 << 25 /* bytes of a result that no cache keeps until it is read: see bench/kernels */
 };
 
 /* What a slice knows of its channels: count, mean, squared distances; in backward two sums. */
