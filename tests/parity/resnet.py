@@ -1,0 +1,105 @@
+"""ResNets in plain torch.nn: torchvision's names, shapes, order of parameters and order of draws.
+
+network(NAME) is the PyTorch model of a yoke architecture. With the same torch.manual_seed its first
+weights are torchvision's to the bit, so torchvision itself need not be installed.
+"""
+import torch
+from torch import nn
+
+
+def conv(inputs, outputs, kernel, stride=1):
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+
+class BasicBlock(nn.Module):
+    expansion = 1
+
+    def __init__(self, inputs, width, stride, downsample):
+        super().__init__()
+        self.conv1 = conv(inputs, width, 3, stride)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = conv(width, width, 3)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = downsample
+
+    def forward(self, x):
+        short_cut = self.downsample(x) if self.downsample else x
+        x = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(x)) + short_cut)
+
+
+class Bottleneck(nn.Module):
+    expansion = 4
+
+    def __init__(self, inputs, width, stride, downsample):
+        super().__init__()
+        self.conv1 = conv(inputs, width, 1)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = conv(width, width, 3, stride)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = conv(width, width * self.expansion, 1)
+        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = downsample
+
+    def forward(self, x):
+        short_cut = self.downsample(x) if self.downsample else x
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.relu(self.bn2(self.conv2(x)))
+        return self.relu(self.bn3(self.conv3(x)) + short_cut)
+
+
+class ResNet(nn.Module):
+    def __init__(self, block, blocks, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.inputs = 64
+        self.layer1 = self.stage(block, 64, blocks[0], 1)
+        self.layer2 = self.stage(block, 128, blocks[1], 2)
+        self.layer3 = self.stage(block, 256, blocks[2], 2)
+        self.layer4 = self.stage(block, 512, blocks[3], 2)
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(512 * block.expansion, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def stage(self, block, width, count, stride):
+        layers = []
+        for index in range(count):
+            outputs, step = width * block.expansion, stride if index == 0 else 1
+            downsample = None  # made before its block: the order of draws
+            if step != 1 or self.inputs != outputs:
+                downsample = nn.Sequential(
+                    conv(self.inputs, outputs, 1, step), nn.BatchNorm2d(outputs)
+                )
+            layers.append(block(self.inputs, width, step, downsample))
+            self.inputs = outputs
+        return nn.Sequential(*layers)
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def network(name, classes=10):
+    """The PyTorch model of yoke's architecture NAME; resnet18's stem is that of the CIFAR papers,
+    put in place of torchvision's after it was drawn."""
+    block, blocks = {
+        "resnet18": (BasicBlock, [2, 2, 2, 2]),
+        "resnet18-imagenet": (BasicBlock, [2, 2, 2, 2]),
+        "resnet34": (BasicBlock, [3, 4, 6, 3]),
+        "resnet50": (Bottleneck, [3, 4, 6, 3]),
+        "resnet101": (Bottleneck, [3, 4, 23, 3]),
+    }[name]
+    model = ResNet(block, blocks, classes)
+    if name == "resnet18":
+        model.conv1 = conv(3, 64, 3)
+        nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+        model.maxpool = nn.Identity()
+    return model
