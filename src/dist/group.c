@@ -203,7 +203,7 @@ static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op 
 {
     if ((unsigned)op > YK_PRODUCT)
         return yki_error(YK_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
-    if (dtype == YK_F16 || dtype == YK_U8)
+    if (dtype == YK_U8)
         return yki_error(YK_INVALID_ARGUMENT, "%s: reductions take no %s", name,
                          yk_dtype_name(dtype));
     return YK_OK;

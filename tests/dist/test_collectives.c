@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/f16.h"
+
 enum { LARGEST = 300001 };
 
 static const size_t counts[] = {0, 1, 3, 7, 33, 1000, 2049, 70001, LARGEST};
-static const yk_dtype dtypes[] = {YK_F32, YK_F64, YK_BF16, YK_I32, YK_I64};
+static const yk_dtype dtypes[] = {YK_F32, YK_F64, YK_BF16, YK_F16, YK_I32, YK_I64};
 static const yk_reduce_op ops[] = {YK_SUM, YK_AVG, YK_MIN, YK_MAX, YK_PRODUCT};
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -42,6 +44,9 @@ static void put(void *data, yk_dtype dtype, size_t i, double value)
     case YK_BF16:
         ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
         break;
+    case YK_F16:
+        ((uint16_t *)data)[i] = yki_f16_from_float(single);
+        break;
     case YK_I32:
         ((int32_t *)data)[i] = (int32_t)value;
         break;
@@ -64,6 +69,8 @@ static double get(const void *data, yk_dtype dtype, size_t i)
         bits = (uint32_t)((const uint16_t *)data)[i] << 16;
         memcpy(&single, &bits, sizeof single);
         return single;
+    case YK_F16:
+        return yki_f16_to_float(((const uint16_t *)data)[i]);
     case YK_I32:
         return ((const int32_t *)data)[i];
     case YK_I64:
@@ -90,7 +97,10 @@ static double reduced(int world, size_t i, yk_dtype dtype, yk_reduce_op op)
 
 static bool close_enough(double got, double expected, yk_dtype dtype)
 {
-    double tolerance = dtype == YK_BF16 ? 1e-2 : dtype == YK_F32 ? 1e-6 : 1e-14;
+    double tolerance = dtype == YK_BF16  ? 1e-2
+                       : dtype == YK_F16 ? 1e-3
+                       : dtype == YK_F32 ? 1e-6
+                                         : 1e-14;
     return fabs(got - expected) <= tolerance;
 }
 
@@ -344,7 +354,7 @@ static void arguments_body(int rank, int world)
     yk_group *group = join();
     float x = 1;
     assert_status(YK_INVALID_ARGUMENT, yk_all_reduce(group, NULL, 4, YK_F32, YK_SUM, NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_all_reduce(group, &x, 1, YK_F16, YK_SUM, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_all_reduce(group, &x, 1, YK_U8, YK_SUM, NULL));
     assert_status(YK_INVALID_ARGUMENT,
                   yk_all_reduce(group, &x, SIZE_MAX / 2, YK_F32, YK_SUM, NULL));
     assert_status(YK_INVALID_ARGUMENT, yk_all_reduce(group, &x, 1, YK_F32, (yk_reduce_op)9, NULL));

@@ -4,9 +4,10 @@
  * are small, so that the copies to where the result goes come from the first-level cache.
  * (Non-temporal stores were measured: they double the time wherever a third level holds the data.)
  *
- * Accumulators have the elements' type; bf16's are f32, rounded to nearest even at the end. Integer
- * sums and products wrap around. min and max return the later operand when one is NaN. The loops
- * are plain C; each is compiled for AVX-512, AVX2 and the baseline, and chosen once at run time.
+ * Accumulators have the elements' type; those of bf16 and f16 are f32, rounded to nearest even at
+ * the end. Integer sums and products wrap around. min and max return the later operand when one is
+ * NaN. The loops are plain C; each is compiled for AVX-512, AVX2 and the baseline, and chosen once
+ * at run time.
  */
 #include "dist/shm/reduce_kernels.h"
 
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "tensor/bf16.h"
+#include "tensor/f16.h"
 
 /* A target may be a source, at the same index alone: so the loops' rounds are independent. */
 #if defined(__clang__)
@@ -26,7 +28,7 @@
 
 enum { BLOCK_BYTES = 2 << 10, OPS = 4 };
 
-typedef uint16_t bf16;
+typedef uint16_t bf16, f16;
 
 #define LOAD_PLAIN(x) (x)
 #define ADD(a, b)     ((a) + (b))
@@ -85,26 +87,28 @@ typedef struct kernels {
         STORE,                                                                                     \
     };
 
-#define STORE_BF16(NAME, TARGET)                                                                   \
+#define STORE(NAME, T, NARROW, TARGET)                                                             \
     TARGET static void NAME(void *out, const void *accumulator, size_t n)                          \
     {                                                                                              \
-        bf16 *to = out;                                                                            \
+        T *to = out;                                                                               \
         const float *acc = accumulator;                                                            \
         for (size_t i = 0; i < n; i++)                                                             \
-            to[i] = yki_bf16_from_float(acc[i]);                                                   \
+            to[i] = NARROW(acc[i]);                                                                \
     }
 
 #define INSTRUCTION_SET(SET, TARGET)                                                               \
-    STORE_BF16(store_bf16_##SET, TARGET)                                                           \
+    STORE(store_bf16_##SET, bf16, yki_bf16_from_float, TARGET)                                     \
+    STORE(store_f16_##SET, f16, yki_f16_from_float, TARGET)                                        \
     DTYPE(f32_##SET, float, float, LOAD_PLAIN, ADD, MUL, NULL, TARGET)                             \
     DTYPE(f64_##SET, double, double, LOAD_PLAIN, ADD, MUL, NULL, TARGET)                           \
     DTYPE(bf16_##SET, bf16, float, yki_bf16_to_float, ADD, MUL, store_bf16_##SET, TARGET)          \
+    DTYPE(f16_##SET, f16, float, yki_f16_to_float, ADD, MUL, store_f16_##SET, TARGET)              \
     DTYPE(i32_##SET, int32_t, int32_t, LOAD_PLAIN, WADD32, WMUL32, NULL, TARGET)                   \
     DTYPE(i64_##SET, int64_t, int64_t, LOAD_PLAIN, WADD64, WMUL64, NULL, TARGET)                   \
     static const kernels *const set_##SET[YK_DTYPE_COUNT] = {                                      \
         [YK_F32] = &kernels_f32_##SET,   [YK_F64] = &kernels_f64_##SET,                            \
-        [YK_BF16] = &kernels_bf16_##SET, [YK_I32] = &kernels_i32_##SET,                            \
-        [YK_I64] = &kernels_i64_##SET,                                                             \
+        [YK_BF16] = &kernels_bf16_##SET, [YK_F16] = &kernels_f16_##SET,                            \
+        [YK_I32] = &kernels_i32_##SET,   [YK_I64] = &kernels_i64_##SET,                            \
     };
 
 INSTRUCTION_SET(base, )
