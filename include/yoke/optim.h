@@ -38,6 +38,7 @@ void yk_optimizer_destroy(yk_optimizer *optimizer);
 
 yk_status yk_optimizer_step(yk_optimizer *optimizer);
 
+/* The rate of the first group. Setting it sets every group's, and what schedules start from. */
 double yk_optimizer_lr(const yk_optimizer *optimizer);
 void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
 /* "sgd", "adam" or "adamw". */
@@ -52,13 +53,40 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
 /*
- * Hyperparameters, for checkpoints: "lr" first, then torch.optim's names ("betas" is "beta1" and
- * "beta2"; "nesterov" is 0 or 1). The first is false past the last one; setting refuses an unknown
- * name and a value that creating the optimizer would refuse.
+ * Hyperparameters of the first group: "lr" first, then torch.optim's names ("betas" is "beta1" and
+ * "beta2"; "nesterov" is 0 or 1). The first is false past the last one. Setting one sets it in
+ * every group, or in none: it refuses an unknown name and a value that creating the optimizer would
+ * refuse.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
+
+/* ---- parameter groups: torch.optim's param_groups ----------------------------------------- */
+
+/* Whether a group is to have this parameter; context is the caller's. */
+typedef bool (*yk_parameter_filter)(const yk_parameter_view *parameter, const void *context);
+/* Every parameter of at most one dimension: weights and biases of norms, and all other biases. */
+bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context);
+/* By name: context is a shell pattern (fnmatch) such as "layer4.*" or "*.bias". */
+bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
+
+/*
+ * A new optimizer has one group, number 0, of all parameters. This moves those of group 0 that the
+ * filter wants into a new group, which starts with group 0's hyperparameters; *group (may be NULL)
+ * is its number, for yk_optimizer_set_group_hyperparameter. YK_INVALID_ARGUMENT when the filter
+ * wants none of them, or all.
+ */
+yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
+                                       const void *context, size_t *group);
+size_t yk_optimizer_group_count(const yk_optimizer *optimizer);
+/* The group that this parameter is in. */
+size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter);
+/* As yk_optimizer_hyperparameter and its setter, of one group. */
+bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
+                                       const char **name, double *value);
+yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,
+                                                const char *name, double value);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

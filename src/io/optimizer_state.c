@@ -4,8 +4,8 @@
  *     {"state": {0: {"momentum_buffer": tensor}, 1: ...},
  *      "param_groups": [{"lr": 0.1, ..., "params": [0, 1, ...]}]}
  *
- * Our hyperparameters have its names, except that Adam's "betas" is a pair there and "nesterov" a
- * bool. Adam also keeps its step in each parameter's state, as a float32 tensor.
+ * The groups are optimizer_groups.c's. Adam also keeps its step in each parameter's state, as a
+ * float32 tensor.
  */
 #include "io/optimizer_state.h"
 
@@ -13,23 +13,17 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "optim/optimizer.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static bool is_adam(const yk_optimizer *optimizer)
-{
-    return strncmp(yk_optimizer_name(optimizer), "adam", 4) == 0;
-}
-
 static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *optimizer,
-                                 size_t parameter)
+                                 size_t parameter, int64_t number)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
-    yki_pickle_int(pickle, (int64_t)parameter);
+    yki_pickle_int(pickle, number);
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
-    if (is_adam(optimizer)) {
+    if (yki_optimizer_is_adam(optimizer)) {
         yki_pickle_text(pickle, "step");
         YK_TRY(yki_pth_scalar(writer, (float)yk_optimizer_steps(optimizer)));
     }
@@ -50,65 +44,17 @@ static yk_status write_state(yki_pth_writer *writer, const yk_optimizer *optimiz
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     const char *name;
     yk_tensor tensor;
+    int64_t number = 0;
     yki_pickle_dict(pickle);
     if (yk_optimizer_steps(optimizer) == 0 || !yk_optimizer_state(optimizer, 0, 0, &name, &tensor))
         return YK_OK;
     yki_pickle_mark(pickle);
-    for (size_t i = 0; i < parameters; i++)
-        YK_TRY(write_parameter(writer, optimizer, i));
+    for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++)
+        for (size_t i = 0; i < parameters; i++)
+            if (yk_optimizer_group_of(optimizer, i) == g)
+                YK_TRY(write_parameter(writer, optimizer, i, number++));
     yki_pickle_setitems(pickle);
     return YK_OK;
-}
-
-static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
-                                 size_t *index, const char *name, double value)
-{
-    if (strcmp(name, "beta1") == 0) {
-        double beta2 = 0;
-        yk_optimizer_hyperparameter(optimizer, ++*index, &name, &beta2);
-        yki_pickle_text(pickle, "betas");
-        yki_pickle_mark(pickle);
-        yki_pickle_float(pickle, value);
-        yki_pickle_float(pickle, beta2);
-        yki_pickle_tuple(pickle);
-        return;
-    }
-    yki_pickle_text(pickle, name);
-    if (strcmp(name, "nesterov") == 0)
-        yki_pickle_bool(pickle, value != 0);
-    else
-        yki_pickle_float(pickle, value);
-}
-
-/* Keys that torch.optim expects in a group and that yoke has no use for. */
-static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
-{
-    static const char *const off[] = {"maximize", "differentiable", "amsgrad", "capturable"};
-    size_t count = is_adam(optimizer) ? 4 : 2;
-    for (size_t i = 0; i < count; i++) {
-        yki_pickle_text(pickle, off[i]);
-        yki_pickle_bool(pickle, false);
-    }
-    yki_pickle_text(pickle, "foreach");
-    yki_pickle_none(pickle);
-}
-
-static void write_group(yki_pickle_writer *pickle, const yk_optimizer *optimizer, size_t parameters)
-{
-    const char *name;
-    double value;
-    yki_pickle_dict(pickle);
-    yki_pickle_mark(pickle);
-    for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++)
-        write_hyperparameter(pickle, optimizer, &i, name, value);
-    write_torch_defaults(pickle, optimizer);
-    yki_pickle_text(pickle, "params");
-    yki_pickle_list(pickle);
-    yki_pickle_mark(pickle);
-    for (size_t i = 0; i < parameters; i++)
-        yki_pickle_int(pickle, (int64_t)i);
-    yki_pickle_appends(pickle);
-    yki_pickle_setitems(pickle);
 }
 
 yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *optimizer,
@@ -120,49 +66,8 @@ yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *
     yki_pickle_text(pickle, "state");
     YK_TRY(write_state(writer, optimizer, parameters));
     yki_pickle_text(pickle, "param_groups");
-    yki_pickle_list(pickle);
-    yki_pickle_mark(pickle);
-    write_group(pickle, optimizer, parameters);
-    yki_pickle_appends(pickle);
+    yki_optimizer_groups_write(pickle, optimizer, parameters);
     yki_pickle_setitems(pickle);
-    return YK_OK;
-}
-
-/* ---- reading: hyperparameters --------------------------------------------------------------- */
-
-static bool to_number(const yki_pickle_value *value, double *number)
-{
-    if (yki_pickle_is(value, YKI_PICKLE_FLOAT))
-        *number = value->real;
-    else if (yki_pickle_is(value, YKI_PICKLE_INT) || yki_pickle_is(value, YKI_PICKLE_BOOL))
-        *number = (double)value->integer;
-    else
-        return false;
-    return true;
-}
-
-static const yki_pickle_value *find_hyperparameter(const yki_pickle_value *group, const char *name)
-{
-    if (strcmp(name, "beta1") == 0 || strcmp(name, "beta2") == 0)
-        return yki_pickle_item(yki_pickle_get(group, "betas"), name[4] == '2');
-    return yki_pickle_get(group, name);
-}
-
-static yk_status read_hyperparameters(yki_optimizer_state *state, const yki_pth *pth,
-                                      const yki_pickle_value *group, const yk_optimizer *optimizer)
-{
-    const char *name;
-    double value;
-    state->hyperparameters = yki_calloc(YKI_MAX_HYPERPARAMETERS, sizeof(double));
-    if (!state->hyperparameters)
-        return yki_error_memory(YKI_MAX_HYPERPARAMETERS * sizeof(double), "hyperparameters");
-    for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
-        const yki_pickle_value *found = find_hyperparameter(group, name);
-        if (!to_number(found, &state->hyperparameters[i]))
-            return yki_pickle_unexpected(yki_pth_file_pickle(pth), found,
-                                         "%s's \"%s\" in \"param_groups\"",
-                                         yk_optimizer_name(optimizer), name);
-    }
     return YK_OK;
 }
 
@@ -208,7 +113,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
         YK_TRY(yki_pth_fetch(pth, &view));
         yk_tensor tensor = {.data = &step, .dtype = YK_F64, .ndim = view.ndim, .dims = {1}};
         yki_pth_copy(pth, &view, &tensor);
-    } else if (!to_number(value, &step))
+    } else if (!yki_pickle_to_number(value, &step))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a step");
     if (!(step >= 0 && step < 9e15))
         return yki_error(YK_FORMAT, "%s: expected the optimizer's step, found %g",
@@ -255,26 +160,16 @@ static yk_status make_room(yki_optimizer_state *state, const yk_optimizer *optim
 static yk_status read_all(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value,
                           const yk_optimizer *optimizer, size_t parameters)
 {
-    const yki_pickle *pickle = yki_pth_file_pickle(pth);
     const yki_pickle_value *entries = yki_pickle_get(value, "state");
-    const yki_pickle_value *groups = yki_pickle_get(value, "param_groups");
-    const yki_pickle_value *group = yki_pickle_item(groups, 0);
-    const yki_pickle_value *ids = yki_pickle_get(group, "params");
     if (!yki_pickle_is(entries, YKI_PICKLE_DICT))
-        return yki_pickle_unexpected(pickle, entries, "the optimizer's \"state\"");
-    if (!yki_pickle_is(groups, YKI_PICKLE_LIST) || groups->count != 1)
-        return yki_pickle_unexpected(pickle, groups, "one group in \"param_groups\"");
-    if (!yki_pickle_is(ids, YKI_PICKLE_LIST) || ids->count != parameters)
-        return yki_pickle_unexpected(pickle, ids, "the %zu parameters of the model in \"params\"",
-                                     parameters);
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), entries,
+                                     "the optimizer's \"state\"");
+    YK_TRY(yki_optimizer_groups_read(&state->groups, pth, yki_pickle_get(value, "param_groups"),
+                                     optimizer, parameters));
     YK_TRY(make_room(state, optimizer, parameters));
-    YK_TRY(read_hyperparameters(state, pth, group, optimizer));
-    for (size_t i = 0; i < parameters; i++) {
-        const yki_pickle_value *id = yki_pickle_item(ids, i);
-        if (!yki_pickle_is(id, YKI_PICKLE_INT))
-            return yki_pickle_unexpected(pickle, id, "a parameter's number");
-        YK_TRY(read_parameter(state, pth, find_parameter(entries, id->integer), optimizer, i));
-    }
+    for (size_t i = 0; i < parameters; i++)
+        YK_TRY(read_parameter(state, pth, find_parameter(entries, state->groups.number[i]),
+                              optimizer, i));
     return YK_OK;
 }
 
@@ -294,7 +189,10 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
 {
     const char *name;
     yk_tensor tensor;
-    YK_TRY(yki_optimizer_set_hyperparameters(optimizer, state->hyperparameters));
+    yk_status status = yki_optimizer_set_groups(optimizer, state->groups.groups,
+                                                state->groups.count, state->groups.group_of);
+    if (status != YK_OK)
+        return yki_error_context(status, "%s", yki_pth_path(pth));
     for (size_t i = 0; i < state->parameters * state->slots; i++) {
         yk_optimizer_state(optimizer, i / state->slots, i % state->slots, &name, &tensor);
         if (state->present[i])
@@ -310,6 +208,6 @@ void yki_optimizer_state_fini(yki_optimizer_state *state)
 {
     free(state->views);
     free(state->present);
-    free(state->hyperparameters);
+    yki_optimizer_groups_fini(&state->groups);
     *state = (yki_optimizer_state){0};
 }

@@ -4,7 +4,7 @@
 
 #include <yoke/optim.h>
 
-#include "io/pth.h"
+#include "io/optimizer_groups.h"
 
 yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *optimizer,
                                     size_t parameters);
@@ -14,7 +14,7 @@ typedef struct yki_optimizer_state {
     yki_pth_view *views; /* (parameters, slots) */
     bool *present;       /* (parameters, slots); the others start at zero */
     size_t parameters, slots;
-    double *hyperparameters;
+    yki_optimizer_groups groups;
     int64_t steps; /* as far as the file knows */
 } yki_optimizer_state;
 
@@ -22,7 +22,8 @@ typedef struct yki_optimizer_state {
 yk_status yki_optimizer_state_read(yki_optimizer_state *state, yki_pth *pth,
                                    const yki_pickle_value *value, const yk_optimizer *optimizer,
                                    size_t parameters);
-/* Fails only for hyperparameters that the optimizer refuses, and then changes nothing. */
+/* Fails only for hyperparameters that the optimizer refuses, or without memory, and then changes
+ * nothing. */
 yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_pth *pth,
                                     yk_optimizer *optimizer);
 void yki_optimizer_state_fini(yki_optimizer_state *state);

@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#include "optim/vectorised.h"
+
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
 enum { C_STEP, C_BETA1, C_BETA2, C_ROOT, C_EPS, C_DECAY, C_SHRINK };
 

@@ -1,6 +1,7 @@
 /*
  * The contract between optimizer.c, which owns memory, threads and bookkeeping, and the rules
- * (sgd.c, adam.c), which own the arithmetic.
+ * (sgd.c, adam.c), which own the arithmetic; and the optimizer's inside, which optimizer.c shares
+ * with param_groups.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -8,19 +9,9 @@
 #include <yoke/optim.h>
 
 #include "base/error.h"
+#include "optim/chunks.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };
-
-/*
- * Compiled once for each width of vectors and chosen when the program starts. Sanitizers cannot
- * watch the code that chooses, which runs before they do.
- */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) &&                        \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define YKI_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define YKI_VECTORISED
-#endif
 
 /* A piece of one parameter, its gradient and its state: all of count elements. */
 typedef struct yki_piece {
@@ -48,11 +39,38 @@ typedef struct yki_optimizer_rule {
     void (*update_f64)(const yki_piece *piece, const yki_coefficients *coefficients);
 } yki_optimizer_rule;
 
+/* torch.optim's param_group. */
+typedef struct yki_param_group {
+    double hyperparameters[YKI_MAX_HYPERPARAMETERS];
+    double initial_lr;             /* what schedules start from */
+    yki_coefficients coefficients; /* of the running step */
+} yki_param_group;
+
+struct yk_optimizer {
+    const yki_optimizer_rule *rule;
+    yk_model *model;
+    int64_t steps;
+    int slots;
+    size_t parameters;
+    yk_parameter_view *views; /* (parameters), refreshed at each step */
+    yki_param_group *groups;
+    size_t group_count;
+    size_t *group_of;            /* (parameters) */
+    char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
+    char *memory;
+    size_t memory_bytes;
+    yki_chunks chunks;
+};
+
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
 
-/* All of them at once, as the rule lists them; refused, and nothing changed, when the rule does. */
-yk_status yki_optimizer_set_hyperparameters(yk_optimizer *optimizer, const double *values);
+/*
+ * All groups at once, for a checkpoint: count of them with their hyperparameters and initial_lr,
+ * and each parameter's group. Refused, and nothing changed, when the rule refuses one.
+ */
+yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_group *groups,
+                                   size_t count, const size_t *group_of);
 
 /* YK_OK when minimum <= value (< below, where below > 0); the error names rule, option and value.
  */

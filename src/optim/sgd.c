@@ -8,6 +8,7 @@
  * Nesterov's form is Sutskever et al., "On the importance of initialization and momentum" (2013).
  */
 #include "optim/optimizer.h"
+#include "optim/vectorised.h"
 
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
 enum { C_LR, C_MOMENTUM, C_KEEP, C_TAKE, C_WEIGHT_DECAY, C_NESTEROV };
@@ -32,7 +33,8 @@ static yk_status check(const double *h)
 
 static yki_coefficients prepare(const double *h, int64_t step)
 {
-    bool first = step == 1;
+    /* A group without momentum among others that have it: its buffer is always new. */
+    bool first = step == 1 || h[MOMENTUM] == 0;
     return (yki_coefficients){{[C_LR] = h[YKI_LR],
                                [C_MOMENTUM] = h[MOMENTUM],
                                [C_KEEP] = first ? 0 : h[MOMENTUM],

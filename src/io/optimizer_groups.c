@@ -1,0 +1,248 @@
+/*
+ * torch.optim's param_groups: a list of dicts, each with hyperparameters and the numbers of its
+ * parameters under "params". Our hyperparameters have torch.optim's names, except that Adam's
+ * "betas" is a pair there and "nesterov" a bool. "param_names" is PyTorch's own key from 2.6 on.
+ */
+#include "io/optimizer_groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+bool yki_optimizer_is_adam(const yk_optimizer *optimizer)
+{
+    return strncmp(yk_optimizer_name(optimizer), "adam", 4) == 0;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
+                                 size_t group, size_t *index, const char *name, double value)
+{
+    if (strcmp(name, "beta1") == 0) {
+        double beta2 = 0;
+        yk_optimizer_group_hyperparameter(optimizer, group, ++*index, &name, &beta2);
+        yki_pickle_text(pickle, "betas");
+        yki_pickle_mark(pickle);
+        yki_pickle_float(pickle, value);
+        yki_pickle_float(pickle, beta2);
+        yki_pickle_tuple(pickle);
+        return;
+    }
+    yki_pickle_text(pickle, name);
+    if (strcmp(name, "nesterov") == 0)
+        yki_pickle_bool(pickle, value != 0);
+    else
+        yki_pickle_float(pickle, value);
+}
+
+/* Keys that torch.optim expects in a group and that yoke has no use for. */
+static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
+{
+    static const char *const off[] = {"maximize", "differentiable", "amsgrad", "capturable"};
+    size_t count = yki_optimizer_is_adam(optimizer) ? 4 : 2;
+    for (size_t i = 0; i < count; i++) {
+        yki_pickle_text(pickle, off[i]);
+        yki_pickle_bool(pickle, false);
+    }
+    yki_pickle_text(pickle, "foreach");
+    yki_pickle_none(pickle);
+}
+
+static void write_numbers(yki_pickle_writer *pickle, int64_t first, int64_t end)
+{
+    yki_pickle_text(pickle, "params");
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    for (int64_t i = first; i < end; i++)
+        yki_pickle_int(pickle, i);
+    yki_pickle_appends(pickle);
+}
+
+static void write_names(yki_pickle_writer *pickle, const yk_optimizer *optimizer, size_t group,
+                        size_t parameters)
+{
+    yki_pickle_text(pickle, "param_names");
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    for (size_t i = 0; i < parameters; i++)
+        if (yk_optimizer_group_of(optimizer, i) == group)
+            yki_pickle_text(pickle, optimizer->views[i].name);
+    yki_pickle_appends(pickle);
+}
+
+static void write_group(yki_pickle_writer *pickle, const yk_optimizer *optimizer, size_t group,
+                        size_t parameters, int64_t *number)
+{
+    const char *name;
+    double value;
+    int64_t first = *number;
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    for (size_t i = 0; yk_optimizer_group_hyperparameter(optimizer, group, i, &name, &value); i++)
+        write_hyperparameter(pickle, optimizer, group, &i, name, value);
+    write_torch_defaults(pickle, optimizer);
+    yki_pickle_text(pickle, "initial_lr"); /* where torch's schedulers start when they resume */
+    yki_pickle_float(pickle, optimizer->groups[group].initial_lr);
+    for (size_t i = 0; i < parameters; i++)
+        *number += yk_optimizer_group_of(optimizer, i) == group;
+    write_numbers(pickle, first, *number);
+    if (yk_optimizer_group_count(optimizer) > 1)
+        write_names(pickle, optimizer, group, parameters);
+    yki_pickle_setitems(pickle);
+}
+
+void yki_optimizer_groups_write(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
+                                size_t parameters)
+{
+    int64_t number = 0;
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++)
+        write_group(pickle, optimizer, g, parameters, &number);
+    yki_pickle_appends(pickle);
+}
+
+/* ---- reading: hyperparameters --------------------------------------------------------------- */
+
+bool yki_pickle_to_number(const yki_pickle_value *value, double *number)
+{
+    if (yki_pickle_is(value, YKI_PICKLE_FLOAT))
+        *number = value->real;
+    else if (yki_pickle_is(value, YKI_PICKLE_INT) || yki_pickle_is(value, YKI_PICKLE_BOOL))
+        *number = (double)value->integer;
+    else
+        return false;
+    return true;
+}
+
+static const yki_pickle_value *find_hyperparameter(const yki_pickle_value *group, const char *name)
+{
+    if (strcmp(name, "beta1") == 0 || strcmp(name, "beta2") == 0)
+        return yki_pickle_item(yki_pickle_get(group, "betas"), name[4] == '2');
+    return yki_pickle_get(group, name);
+}
+
+static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth,
+                                      const yki_pickle_value *dict, const yk_optimizer *optimizer)
+{
+    const char *name;
+    double value;
+    for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
+        const yki_pickle_value *found = find_hyperparameter(dict, name);
+        if (!yki_pickle_to_number(found, &group->hyperparameters[i]))
+            return yki_pickle_unexpected(yki_pth_file_pickle(pth), found,
+                                         "%s's \"%s\" in \"param_groups\"",
+                                         yk_optimizer_name(optimizer), name);
+    }
+    const yki_pickle_value *initial = yki_pickle_get(dict, "initial_lr");
+    group->initial_lr = group->hyperparameters[YKI_LR];
+    if (initial && !yki_pickle_to_number(initial, &group->initial_lr))
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), initial,
+                                     "\"initial_lr\" in \"param_groups\"");
+    return YK_OK;
+}
+
+/* ---- reading: which parameters --------------------------------------------------------------- */
+
+/* The parameter of this name, or the number of parameters. */
+static size_t find_name(const yk_optimizer *optimizer, const yki_pickle_value *name)
+{
+    size_t i = 0;
+    while (i < optimizer->parameters && !yki_pickle_is_text(name, optimizer->views[i].name))
+        i++;
+    return i;
+}
+
+/* The parameter that is the index'th of this group in the optimizer. */
+static size_t find_place(const yk_optimizer *optimizer, size_t group, size_t index)
+{
+    size_t i = 0;
+    for (; i < optimizer->parameters; i++)
+        if (yk_optimizer_group_of(optimizer, i) == group && index-- == 0)
+            break;
+    return i;
+}
+
+static yk_status read_members(yki_optimizer_groups *groups, const yki_pth *pth,
+                              const yki_pickle_value *dict, const yk_optimizer *optimizer, size_t g)
+{
+    const yki_pickle *pickle = yki_pth_file_pickle(pth);
+    const yki_pickle_value *ids = yki_pickle_get(dict, "params");
+    const yki_pickle_value *names = yki_pickle_get(dict, "param_names");
+    if (!yki_pickle_is(ids, YKI_PICKLE_LIST))
+        return yki_pickle_unexpected(pickle, ids, "a list \"params\" in \"param_groups\"");
+    for (size_t i = 0; i < ids->count; i++) {
+        const yki_pickle_value *id = yki_pickle_item(ids, i), *name = yki_pickle_item(names, i);
+        size_t parameter = names ? find_name(optimizer, name) : find_place(optimizer, g, i);
+        if (!yki_pickle_is(id, YKI_PICKLE_INT))
+            return yki_pickle_unexpected(pickle, id, "a parameter's number");
+        if (parameter == optimizer->parameters || groups->number[parameter] >= 0)
+            return yki_pickle_unexpected(
+                pickle, names ? name : ids,
+                "the parameters of the model, each once, in \"params\" of group %zu", g);
+        groups->number[parameter] = id->integer;
+        groups->group_of[parameter] = g;
+    }
+    return YK_OK;
+}
+
+static yk_status make_room(yki_optimizer_groups *groups, size_t parameters)
+{
+    groups->groups = yki_calloc(groups->count, sizeof *groups->groups);
+    groups->group_of = yki_calloc(parameters, sizeof *groups->group_of);
+    groups->number = yki_calloc(parameters, sizeof *groups->number);
+    if (!groups->groups || !groups->group_of || !groups->number)
+        return yki_error_memory(parameters * sizeof *groups->number, "parameter groups");
+    for (size_t i = 0; i < parameters; i++)
+        groups->number[i] = -1;
+    return YK_OK;
+}
+
+static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
+                          const yki_pickle_value *value, const yk_optimizer *optimizer,
+                          size_t parameters)
+{
+    const yki_pickle *pickle = yki_pth_file_pickle(pth);
+    size_t here = yk_optimizer_group_count(optimizer);
+    if (!yki_pickle_is(value, YKI_PICKLE_LIST) || value->count == 0 || value->count > parameters)
+        return yki_pickle_unexpected(pickle, value, "a list of groups, \"param_groups\"");
+    bool named = yki_pickle_get(yki_pickle_item(value, 0), "param_names") != NULL;
+    if (!named && value->count != here)
+        return yki_error(YK_MISMATCH, "%s: has %zu parameter groups, the optimizer has %zu",
+                         yki_pth_path(pth), (size_t)value->count, here);
+    groups->count = value->count;
+    YK_TRY(make_room(groups, parameters));
+    for (size_t g = 0; g < groups->count; g++) {
+        const yki_pickle_value *dict = yki_pickle_item(value, g);
+        YK_TRY(read_hyperparameters(&groups->groups[g], pth, dict, optimizer));
+        YK_TRY(read_members(groups, pth, dict, optimizer, g));
+    }
+    for (size_t i = 0; i < parameters; i++)
+        if (groups->number[i] < 0)
+            return yki_error(YK_MISMATCH,
+                             "%s: no parameter group has %s: expected the %zu parameters of the "
+                             "model in \"params\"",
+                             yki_pth_path(pth), optimizer->views[i].name, parameters);
+    return YK_OK;
+}
+
+yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, const yki_pth *pth,
+                                    const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                    size_t parameters)
+{
+    *groups = (yki_optimizer_groups){0};
+    yk_status status = read_all(groups, pth, value, optimizer, parameters);
+    if (status != YK_OK)
+        yki_optimizer_groups_fini(groups);
+    return status;
+}
+
+void yki_optimizer_groups_fini(yki_optimizer_groups *groups)
+{
+    free(groups->groups);
+    free(groups->group_of);
+    free(groups->number);
+    *groups = (yki_optimizer_groups){0};
+}

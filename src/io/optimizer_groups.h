@@ -1,0 +1,35 @@
+/* The "param_groups" of torch.optim's state_dict. */
+#ifndef YKI_OPTIMIZER_GROUPS_H
+#define YKI_OPTIMIZER_GROUPS_H
+
+#include "io/pth.h"
+#include "optim/optimizer.h"
+
+/* Adam or AdamW. */
+bool yki_optimizer_is_adam(const yk_optimizer *optimizer);
+/* A float, an int or a bool as a number; false for anything else. */
+bool yki_pickle_to_number(const yki_pickle_value *value, double *number);
+
+/* Parameters are numbered as torch.optim does: group by group, in each in the model's order. */
+void yki_optimizer_groups_write(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
+                                size_t parameters);
+
+/* What a file says of the groups. */
+typedef struct yki_optimizer_groups {
+    yki_param_group *groups;
+    size_t count;
+    size_t *group_of; /* by parameter */
+    int64_t *number;  /* by parameter: its key in "state" */
+} yki_optimizer_groups;
+
+/*
+ * Files of yoke with several groups name the parameters, and the groups are taken as they are
+ * there; others, as in torch.optim, must have the optimizer's groups, of the same sizes. value: the
+ * pickled list, or NULL.
+ */
+yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, const yki_pth *pth,
+                                    const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                    size_t parameters);
+void yki_optimizer_groups_fini(yki_optimizer_groups *groups);
+
+#endif

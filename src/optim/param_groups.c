@@ -1,0 +1,165 @@
+/*
+ * Parameter groups: sets of parameters with hyperparameters of their own, torch.optim's
+ * param_groups. Group 0 has what no other group has taken. All groups share the number of state
+ * tensors a parameter: a group that needs fewer leaves some unused.
+ */
+#define _GNU_SOURCE
+#include "optim/optimizer.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* ---- which parameters ------------------------------------------------------------------------ */
+
+bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context)
+{
+    (void)context;
+    return parameter->value.ndim <= 1;
+}
+
+bool yk_filter_name(const yk_parameter_view *parameter, const void *context)
+{
+    return fnmatch(context, parameter->name, 0) == 0;
+}
+
+yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
+                                       const void *context, size_t *group)
+{
+    size_t wanted = 0, left = 0, new = optimizer->group_count;
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        if (optimizer->group_of[i] == 0) {
+            bool wants = filter(&optimizer->views[i], context);
+            wanted += wants;
+            left += !wants;
+        }
+    if (wanted == 0 || left == 0)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "a parameter group needs some of the first group's parameters, "
+                         "not %s of the %zu",
+                         wanted ? "all" : "none", wanted + left);
+    yki_param_group *groups = realloc(optimizer->groups, (new + 1) * sizeof *groups);
+    if (!groups)
+        return yki_error_memory((new + 1) * sizeof *groups, "the optimizer's groups");
+    groups[new] = groups[0];
+    optimizer->groups = groups;
+    optimizer->group_count++;
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        if (optimizer->group_of[i] == 0 && filter(&optimizer->views[i], context))
+            optimizer->group_of[i] = new;
+    if (group)
+        *group = new;
+    return YK_OK;
+}
+
+size_t yk_optimizer_group_count(const yk_optimizer *optimizer)
+{
+    return optimizer->group_count;
+}
+
+size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
+{
+    return optimizer->group_of[parameter];
+}
+
+/* ---- hyperparameters ------------------------------------------------------------------------- */
+
+static yk_status check(const yk_optimizer *optimizer, const double *values)
+{
+    const yki_optimizer_rule *rule = optimizer->rule;
+    YK_TRY(rule->check(values));
+    if (rule->slots(values) > optimizer->slots)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "%s: these settings need %d state tensors a parameter, and there are %d",
+                         rule->name, rule->slots(values), optimizer->slots);
+    return YK_OK;
+}
+
+yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_group *groups,
+                                   size_t count, const size_t *group_of)
+{
+    for (size_t g = 0; g < count; g++)
+        YK_TRY(check(optimizer, groups[g].hyperparameters));
+    if (count != optimizer->group_count) {
+        yki_param_group *room = yki_calloc(count, sizeof *room);
+        if (!room)
+            return yki_error_memory(count * sizeof *room, "the optimizer's groups");
+        free(optimizer->groups);
+        optimizer->groups = room;
+        optimizer->group_count = count;
+    }
+    memcpy(optimizer->groups, groups, count * sizeof *groups);
+    memcpy(optimizer->group_of, group_of, optimizer->parameters * sizeof *group_of);
+    return YK_OK;
+}
+
+double yk_optimizer_lr(const yk_optimizer *optimizer)
+{
+    return optimizer->groups[0].hyperparameters[YKI_LR];
+}
+
+void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr)
+{
+    for (size_t g = 0; g < optimizer->group_count; g++)
+        optimizer->groups[g].hyperparameters[YKI_LR] = optimizer->groups[g].initial_lr = lr;
+}
+
+bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
+                                       const char **name, double *value)
+{
+    if (group >= optimizer->group_count || index >= (size_t)optimizer->rule->hyperparameters)
+        return false;
+    *name = optimizer->rule->hyperparameter_names[index];
+    *value = optimizer->groups[group].hyperparameters[index];
+    return true;
+}
+
+bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
+                                 double *value)
+{
+    return yk_optimizer_group_hyperparameter(optimizer, 0, index, name, value);
+}
+
+static yk_status find(const yki_optimizer_rule *rule, const char *name, int *index)
+{
+    for (*index = 0; *index < rule->hyperparameters; ++*index)
+        if (strcmp(rule->hyperparameter_names[*index], name) == 0)
+            return YK_OK;
+    return yki_error(YK_INVALID_ARGUMENT, "%s has no hyperparameter \"%s\"", rule->name, name);
+}
+
+/* Checks the value in the groups first <= g < end, then sets it. */
+static yk_status set_in(yk_optimizer *optimizer, size_t first, size_t end, const char *name,
+                        double value)
+{
+    int index;
+    YK_TRY(find(optimizer->rule, name, &index));
+    for (size_t g = first; g < end; g++) {
+        double values[YKI_MAX_HYPERPARAMETERS];
+        memcpy(values, optimizer->groups[g].hyperparameters, sizeof values);
+        values[index] = value;
+        YK_TRY(check(optimizer, values));
+    }
+    for (size_t g = first; g < end; g++) {
+        optimizer->groups[g].hyperparameters[index] = value;
+        if (index == YKI_LR)
+            optimizer->groups[g].initial_lr = value;
+    }
+    return YK_OK;
+}
+
+yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value)
+{
+    return set_in(optimizer, 0, optimizer->group_count, name, value);
+}
+
+yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,
+                                                const char *name, double value)
+{
+    if (group >= optimizer->group_count)
+        return yki_error(YK_INVALID_ARGUMENT, "there is no parameter group %zu, only %zu of them",
+                         group, optimizer->group_count);
+    return set_in(optimizer, group, group + 1, name, value);
+}
