@@ -36,18 +36,16 @@ typedef struct step_news {
     double loss, samples, stopping;
 } step_news;
 
-static bool share_news(step_news *news, const yki_trainer *t, const yk_batch *batch)
+static bool share_news(step_news *news, const yki_trainer *t)
 {
-    *news = (step_news){.loss = yk_model_loss(t->model) * (double)batch->size,
-                        .samples = (double)batch->size,
-                        .stopping = yki_stop_signal() != 0};
+    news->stopping = yki_stop_signal() != 0;
     return yki_ok(yk_all_reduce(t->world, news, 3, YK_F64, YK_SUM, NULL));
 }
 
 static void report_step(yki_trainer *t, epoch_sums *sums, const step_news *news, double begin_s,
-                        double exposed_s)
+                        double data_s, double exposed_s)
 {
-    double data_s = yk_loader_wait_s(t->train), step_s = now() - begin_s;
+    double step_s = now() - begin_s;
     yk_step_record record = {.epoch = t->state.epoch + 1,
                              .step = t->state.step,
                              .loss = news->loss / news->samples,
@@ -67,14 +65,40 @@ static void report_step(yki_trainer *t, epoch_sums *sums, const step_news *news,
     }
 }
 
+/*
+ * Forward and backward of a step's micro-batches, of which `batch` is the first; an epoch's last
+ * step may have fewer. Gradients travel with the last. Adds to news and to the seconds waited.
+ */
+static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *news,
+                              double *data_s)
+{
+    int64_t done = t->state.epoch_batch * t->options.accumulate;
+    for (int64_t micro = 1;; micro++) {
+        bool last = micro == t->options.accumulate || done + micro == t->batches_per_epoch;
+        if (t->ddp)
+            yk_ddp_set_no_sync(t->ddp, !last);
+        if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
+            return false;
+        news->loss += yk_model_loss(t->model) * (double)batch->size;
+        news->samples += (double)batch->size;
+        *data_s += yk_loader_wait_s(t->train);
+        if (last)
+            return true;
+        batch = yk_loader_next(t->train);
+        if (!batch)
+            return yki_ok(yk_loader_status(t->train)) && yki_complain("the data ended early");
+    }
+}
+
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, double begin_s,
                        bool *stopping)
 {
-    step_news news;
-    if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
+    step_news news = {0};
+    double data_s = 0;
+    if (!run_micro_batches(t, batch, &news, &data_s))
         return false;
     double exchange_s = now();
-    if (!share_news(&news, t, batch))
+    if (!share_news(&news, t))
         return false;
     exchange_s = now() - exchange_s;
     if (!yki_ok(yk_optimizer_step(t->optimizer)))
@@ -82,7 +106,7 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, 
     t->state.step++;
     t->state.epoch_batch++;
     double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
-    report_step(t, sums, &news, begin_s, exposed_s);
+    report_step(t, sums, &news, begin_s, data_s, exposed_s);
     *stopping = news.stopping > 0;
     return true;
 }

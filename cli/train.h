@@ -8,7 +8,7 @@ enum { YKI_PATH = 4096 };
 
 typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *optimizer, *output, *resume, *checkpoint;
-    int64_t epochs, batch_size, seed, workers, nproc, threads, max_steps, keep;
+    int64_t epochs, batch_size, accumulate, seed, workers, nproc, threads, max_steps, keep;
     double lr, momentum, weight_decay, timeout_s, grace_s;
     bool no_winograd, memory_plan;
     struct {
@@ -32,7 +32,8 @@ typedef struct yki_trainer {
     yk_metrics *metrics;   /* of rank 0 */
     yk_progress *progress; /* of rank 0 */
     yk_training_state state;
-    int64_t local_batch, steps_per_epoch;
+    int64_t micro_batch, batches_per_epoch; /* of this rank: what the loader gives */
+    int64_t steps_per_epoch;                /* of options.accumulate micro-batches */
     int threads;
     const char *threads_source;
     char output[YKI_PATH], resumed[YKI_PATH];

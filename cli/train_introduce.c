@@ -13,9 +13,11 @@ static const char *origin(const yki_trainer *t, bool given, const char *option,
 static void print_batch(const yki_trainer *t)
 {
     int ranks = yk_group_size(t->world);
-    printf("  batch       %lld images a step", (long long)t->options.batch_size);
-    if (ranks > 1)
-        printf(" = %d ranks x %lld", ranks, (long long)t->local_batch);
+    printf("  batch       effective %lld images a step", (long long)t->options.batch_size);
+    if (ranks > 1 || t->options.accumulate > 1)
+        printf(" = %d rank%s x %lld", ranks, ranks == 1 ? "" : "s", (long long)t->micro_batch);
+    if (t->options.accumulate > 1)
+        printf(" x %lld accumulated", (long long)t->options.accumulate);
     printf(" (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
 }
 
@@ -50,7 +52,7 @@ static void print_model(const yki_trainer *t)
 static void print_memory(const yki_trainer *t)
 {
     yk_memory_plan plan;
-    if (!yki_ok(yk_model_memory_plan(t->model, t->local_batch, &plan)))
+    if (!yki_ok(yk_model_memory_plan(t->model, t->micro_batch, &plan)))
         return;
     const double mib = 1 << 20;
     printf("  memory      MiB a rank: parameters %.1f, gradients %.1f, packed weights %.1f, "

@@ -34,6 +34,10 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 &o->max_steps, NULL, 0, 1e12),
         YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
                 &o->given.batch_size, 1, 1e7),
+        YKI_INT(0, "accumulate", "K",
+                "micro-batches that a rank's share of a step is cut into:\nless memory, the same "
+                "gradients [1]",
+                &o->accumulate, NULL, 1, 1e6),
         YKI_CHOICE(0, "optimizer", "sgd|adam|adamw", "[sgd]", &o->optimizer, NULL),
         YKI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &o->lr,
                  &o->given.lr, 0, 1e6),
@@ -89,9 +93,30 @@ static void set_defaults(yki_train_options *o)
         o->weight_decay = sgd ? 5e-4 : strcmp(o->optimizer, "adamw") == 0 ? 0.01 : 0;
 }
 
+/* Each rank's share is cut into equal micro-batches. */
+static bool check_batch(const char *name, const yki_train_options *o)
+{
+    int64_t ranks = yki_ranks_expected(o->nproc), parts = ranks * o->accumulate;
+    char words[96];
+    int length =
+        snprintf(words, sizeof words, "%lld rank%s", (long long)ranks, ranks == 1 ? "" : "s");
+    if (o->accumulate > 1)
+        snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
+                 (long long)o->accumulate);
+    if (o->batch_size < parts)
+        yki_usage_error(name, "--batch-size %lld is less than one image for each of %s",
+                        (long long)o->batch_size, words);
+    else if (o->batch_size % parts)
+        yki_usage_error(name, "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
+                        (long long)o->batch_size, words, (long long)(o->batch_size / parts * parts),
+                        (long long)((o->batch_size / parts + 1) * parts));
+    else
+        return true;
+    return false;
+}
+
 static int check(const char *name, const yki_train_options *o)
 {
-    int64_t ranks = yki_ranks_expected(o->nproc);
     if (o->resume && o->checkpoint)
         return yki_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one "
                                      "from its weights: give one of them");
@@ -100,18 +125,8 @@ static int check(const char *name, const yki_train_options *o)
                                      "--output");
     if (o->given.momentum && strcmp(o->optimizer, "sgd") != 0)
         return yki_usage_error(name, "--momentum is sgd's, %s has none", o->optimizer);
-    if (o->batch_size < ranks)
-        return yki_usage_error(name,
-                               "--batch-size %lld is less than one image for each of %lld "
-                               "ranks",
-                               (long long)o->batch_size, (long long)ranks);
-    if (o->batch_size % ranks)
-        return yki_usage_error(name,
-                               "--batch-size %lld cannot be shared equally by %lld ranks; "
-                               "%lld or %lld can",
-                               (long long)o->batch_size, (long long)ranks,
-                               (long long)(o->batch_size / ranks * ranks),
-                               (long long)((o->batch_size / ranks + 1) * ranks));
+    if (!check_batch(name, o))
+        return YKI_EXIT_USAGE;
     if (!(o->lr > 0))
         return yki_usage_error(name, "--lr %g: it must be more than 0", o->lr);
     yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
@@ -127,6 +142,7 @@ int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
                                    .optimizer = "sgd",
                                    .epochs = 10,
                                    .batch_size = 128,
+                                   .accumulate = 1,
                                    .workers = 1,
                                    .keep = 3,
                                    .grace_s = 30};

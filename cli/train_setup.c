@@ -83,9 +83,11 @@ static bool adopt_checkpoint(yki_trainer *t)
         o->batch_size = state->batch_size;
     if (!o->given.lr)
         o->lr = state->lr;
-    if (o->batch_size % yk_group_size(t->world))
-        return yki_complain("the run's batch of %lld cannot be shared equally by %d ranks",
-                            (long long)o->batch_size, yk_group_size(t->world));
+    if (o->batch_size % (yk_group_size(t->world) * o->accumulate))
+        return yki_complain("the run's batch of %lld cannot be shared equally by %d ranks x %lld "
+                            "micro-batches",
+                            (long long)o->batch_size, yk_group_size(t->world),
+                            (long long)o->accumulate);
     if (state->epoch_batch && o->batch_size != state->batch_size)
         return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",
@@ -110,6 +112,7 @@ static bool create_model(yki_trainer *t)
         return false;
     if (o->checkpoint && !yki_ok(yk_model_load(t->model, o->checkpoint)))
         return false;
+    yk_model_set_accumulation(t->model, YK_ACCUMULATE_MEAN);
     return yk_group_size(t->world) == 1 || yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL));
 }
 
@@ -151,24 +154,25 @@ static bool create_state(yki_trainer *t)
 static bool create_loaders(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    t->local_batch = o->batch_size / yk_group_size(t->world);
+    t->micro_batch = o->batch_size / (yk_group_size(t->world) * o->accumulate);
     yk_loader_options train = {.group = t->world,
-                               .batch_size = t->local_batch,
+                               .batch_size = t->micro_batch,
                                .shuffle = true,
                                .transform = yk_cifar10_augment,
                                .seed = (uint64_t)o->seed,
                                .workers = (int)o->workers};
     yk_loader_options test = {.group = t->world,
-                              .batch_size = t->local_batch,
+                              .batch_size = t->micro_batch,
                               .exact = true,
                               .transform = yk_cifar10_normalize,
                               .workers = (int)o->workers};
     if (!yki_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
         !yki_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;
-    t->steps_per_epoch = yk_loader_batches(t->train);
+    t->batches_per_epoch = yk_loader_batches(t->train);
+    t->steps_per_epoch = (t->batches_per_epoch + o->accumulate - 1) / o->accumulate;
     return (t->state.epoch == 0 && t->state.epoch_batch == 0) ||
-           yki_ok(yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch));
+           yki_ok(yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch * o->accumulate));
 }
 
 /* Epochs that the run will begin: for the time that is left. */

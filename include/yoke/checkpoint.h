@@ -18,7 +18,7 @@ typedef struct yk_training_state {
     char arch[32];
     int64_t epoch;       /* epochs completed */
     int64_t step;        /* optimizer steps completed, over all epochs */
-    int64_t epoch_batch; /* batches done of the running epoch; 0 between epochs */
+    int64_t epoch_batch; /* steps done of the running epoch; 0 between epochs */
     int64_t batch_size;  /* global */
     int64_t world_size;
     uint64_t seed;

@@ -159,6 +159,15 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
 yk_status yk_model_backward(yk_model *model);
 void yk_model_zero_grad(yk_model *model);
 
+/*
+ * How the backwards between two optimizer steps combine: their gradients add up, as PyTorch's do,
+ * or to the mean over all their samples, so that micro-batches of any sizes give the gradient of
+ * the one large batch, and nobody divides the loss.
+ */
+typedef enum yk_accumulation { YK_ACCUMULATE_SUM, YK_ACCUMULATE_MEAN } yk_accumulation;
+/* Takes effect with the next backward; a new model adds up. */
+void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
+
 /* The last forward's loss. */
 double yk_model_loss(const yk_model *model);
 /* The last forward's logits (yk_model_options.logits): a view, f32 or f64, until the next forward.

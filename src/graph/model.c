@@ -188,7 +188,7 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
     case YKI_PLACE_PARAMETER:
         return model->parameters[place->index].data;
     case YKI_PLACE_GRADIENT:
-        return model->parameters[place->index].grad;
+        return yki_gradient_target(model, place->index);
     case YKI_PLACE_BUFFER:
         return model->buffers[place->index].data;
     case YKI_PLACE_LOSS_GRADIENT:
@@ -289,79 +289,22 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
     return run_forward(model, batch, model->training);
 }
 
-/* Further backwards add: what is there is set aside and added when the new gradient is final. */
-static yk_status set_aside(yk_model *model)
-{
-    if (!model->accumulated)
-        model->accumulated = yki_map(model->gradient_bytes);
-    if (!model->accumulated)
-        return yki_error_memory(model->gradient_bytes, "accumulated gradients");
-    char *to = model->accumulated;
-    for (size_t i = 0; i < model->parameter_count; i++) {
-        size_t bytes = yki_variable_bytes(&model->parameters[i]);
-        memcpy(to, model->parameters[i].grad, bytes);
-        to += bytes;
-    }
-    return YK_OK;
-}
-
-/* gradient += weight * what was set aside. */
-static void add_aside(yk_model *model, size_t parameter, double weight)
-{
-    size_t offset = 0;
-    for (size_t i = 0; i < parameter; i++)
-        offset += yki_variable_bytes(&model->parameters[i]);
-    yk_tensor grad = yk_model_parameter(model, parameter).grad;
-    const void *from = (char *)model->accumulated + offset;
-    int64_t count = yk_tensor_count(&grad);
-    if (grad.dtype == YK_F64)
-        for (int64_t i = 0; i < count; i++)
-            ((double *)grad.data)[i] += weight * ((const double *)from)[i];
-    else
-        for (int64_t i = 0; i < count; i++)
-            ((float *)grad.data)[i] += (float)weight * ((const float *)from)[i];
-}
-
-/* kept: the weight of what was set aside; 0 when nothing was. */
-static void finish_gradient(yk_model *model, size_t parameter, double kept)
-{
-    if (kept != 0)
-        add_aside(model, parameter, kept);
-    if (model->hooks.grad_ready)
-        model->hooks.grad_ready(model->hooks.context, parameter);
-}
-
-/* Parameters that the loss does not depend on: their gradient is zero, and they are ready last. */
-static void finish_unreached(yk_model *model, const yki_plan *plan, double kept)
-{
-    size_t reached = 0;
-    for (size_t i = plan->forward_count; i < plan->step_count; i++)
-        reached += (size_t)plan->steps[i].gradients;
-    for (size_t i = reached; i < model->parameter_count; i++) {
-        size_t parameter = model->grad_order[i];
-        yki_variable *variable = &model->parameters[parameter];
-        memset(variable->grad, 0, yki_variable_bytes(variable));
-        finish_gradient(model, parameter, kept);
-    }
-}
-
-static yk_status run_backward(yk_model *model, double loss_weight, double kept_weight)
+static yk_status run_backward(yk_model *model, const yki_backward *backward)
 {
     const yki_plan *plan = model->current;
-    double kept = model->gradients_spent ? 0 : kept_weight;
-    if (kept != 0)
-        YK_TRY(set_aside(model));
+    YK_TRY(yki_gradients_begin(model, backward));
     if (model->source.loss->dtype == YK_F64)
-        model->loss_gradient.f64 = loss_weight;
+        model->loss_gradient.f64 = backward->loss_weight;
     else
-        model->loss_gradient.f32 = (float)loss_weight;
+        model->loss_gradient.f32 = (float)backward->loss_weight;
+    size_t finished = 0;
     for (size_t i = plan->forward_count; i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];
         YK_TRY(run_step(model, plan, step));
-        for (int g = 0; g < step->gradients; g++)
-            finish_gradient(model, step->parameter[g], kept);
+        for (int g = 0; g < step->gradients; g++, finished++)
+            yki_gradient_finish(model, step->parameter[g]);
     }
-    finish_unreached(model, plan, kept);
+    yki_gradients_finish_unreached(model, finished);
     return YK_OK;
 }
 
@@ -375,11 +318,10 @@ yk_status yk_model_backward(yk_model *model)
         model->eval_backward = true;
         YK_TRY(run_forward(model, model->batch, false));
     }
-    double loss_weight = 1, kept_weight = 1;
+    yki_backward backward = yki_gradients_weigh(model, model->current->batch);
     if (model->hooks.backward_begin)
-        YK_TRY(model->hooks.backward_begin(model->hooks.context, model->current->batch,
-                                           &loss_weight, &kept_weight));
-    yk_status status = run_backward(model, loss_weight, kept_weight);
+        YK_TRY(model->hooks.backward_begin(model->hooks.context, &backward));
+    yk_status status = run_backward(model, &backward);
     char line[YKI_ERROR_LINE];
     if (status != YK_OK)
         yki_error_copy(line, sizeof line);
@@ -392,8 +334,10 @@ yk_status yk_model_backward(yk_model *model)
             yki_error_set_line(status, line);
     }
     model->current = NULL;
-    if (status == YK_OK)
+    if (status == YK_OK) {
+        model->kept_samples = backward.kept_samples + backward.samples;
         model->gradients_spent = false;
+    }
     return status;
 }
 

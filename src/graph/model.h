@@ -1,5 +1,6 @@
 /*
- * The model's inside, shared by model.c (making and running) and parameters.c (what is trained).
+ * The model's inside, shared by model.c (making and running), parameters.c (what is trained) and
+ * accumulate.c (backwards that add).
  *
  * Invariants: values, gradients and buffers keep their addresses except for gradients that
  * distributed training moves; packed copies are stale exactly while pack.version < model.version.
@@ -13,7 +14,8 @@
 typedef struct yki_variable {
     yk_value *value; /* of the graph: name, shape, initialisation */
     void *data;
-    void *grad; /* parameters only */
+    void *grad;  /* parameters only */
+    void *fresh; /* where a backward that adds puts its own gradient first */
 } yki_variable;
 
 /* A weight in some kernels' own layout. Kernels of one parameter may share it; what is no parameter
@@ -33,7 +35,7 @@ struct yk_model {
 
     yki_variable *parameters, *buffers;
     size_t parameter_count, buffer_count;
-    void *variable_memory, *gradient_memory, *accumulated;
+    void *variable_memory, *gradient_memory, *fresh_memory;
     size_t variable_bytes, gradient_bytes;
     size_t *grad_order;
     uint64_t version; /* of the parameters */
@@ -46,8 +48,12 @@ struct yk_model {
     size_t arena_bytes;
 
     bool training;
-    bool eval_backward;   /* someone has called backward in evaluation mode */
+    bool eval_backward; /* someone has called backward in evaluation mode */
+    yk_accumulation accumulation;
     bool gradients_spent; /* the next backward sets them */
+    int64_t kept_samples; /* whose gradients are there */
+    bool adding;          /* the running backward adds to what is there ... */
+    double kept_weight;   /* ... times this */
     yki_plan *current;    /* of a forward that backward may follow, or NULL */
     yki_plan *last;       /* of the last forward, whose loss and logits can be read, or NULL */
     const yk_batch *batch;
@@ -71,6 +77,15 @@ yk_status yki_variables_place(yk_model *model, const yki_gradients *gradients);
 /* Finds or makes the packed copy that a new plan's kernels want. */
 yk_status yki_packs_add(yk_model *model, yki_plan *plan);
 void yki_packs_destroy(yk_model *model);
+
+/* The weights of a backward for `samples` in a model by itself. */
+yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
+/* Before backward's first kernel, and whenever a gradient is written; see accumulate.c. */
+yk_status yki_gradients_begin(yk_model *model, const yki_backward *backward);
+void *yki_gradient_target(const yk_model *model, size_t parameter);
+void yki_gradient_finish(yk_model *model, size_t parameter);
+/* The gradients behind the first `finished` in grad_order: the loss does not depend on them. */
+void yki_gradients_finish_unreached(yk_model *model, size_t finished);
 
 size_t yki_variable_bytes(const yki_variable *variable);
 

@@ -7,6 +7,16 @@
 
 #include <yoke/graph.h>
 
+/* How a backward weighs what it adds up; a model by itself fills it in before backward_begin. */
+typedef struct yki_backward {
+    int64_t samples;      /* of the batch */
+    bool adds;            /* to the gradients that are there; else it sets them */
+    int64_t kept_samples; /* of the backwards that it adds to */
+    bool mean;            /* YK_ACCUMULATE_MEAN */
+    double loss_weight;   /* multiplies the gradient of the loss */
+    double kept_weight;   /* multiplies the gradients that are there */
+} yki_backward;
+
 /*
  * Called on the thread that runs the model. Any may be NULL. forward_begin and backward_begin may
  * fail, which fails the model's call; grad_ready must not block.
@@ -15,13 +25,8 @@ typedef struct yki_model_hooks {
     void *context;
     /* Before a forward in training mode; samples is the batch's size on this rank. */
     yk_status (*forward_begin)(void *context, int64_t samples);
-    /*
-     * Before backward for a batch of `samples`. Both weights are 1 on entry: *loss_weight
-     * multiplies the gradient of the loss, *kept_weight the gradients that are there, where
-     * backward adds.
-     */
-    yk_status (*backward_begin)(void *context, int64_t samples, double *loss_weight,
-                                double *kept_weight);
+    /* Before backward: may change both weights. */
+    yk_status (*backward_begin)(void *context, yki_backward *backward);
     /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory. */
     void (*grad_ready)(void *context, size_t parameter);
     /* After the last kernel of backward: wait for what is in flight. */

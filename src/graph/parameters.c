@@ -102,7 +102,7 @@ void yki_variables_destroy(yk_model *model)
 {
     yki_unmap(model->variable_memory, model->variable_bytes);
     yki_unmap(model->gradient_memory, model->gradient_bytes);
-    yki_unmap(model->accumulated, model->gradient_bytes);
+    yki_unmap(model->fresh_memory, model->gradient_bytes);
     free(model->parameters);
     free(model->buffers);
     free(model->inputs);

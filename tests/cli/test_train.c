@@ -1,61 +1,9 @@
 /* `yoke train` and `yoke evaluate` as a user runs them: small networks on drawn images. */
 #define _GNU_SOURCE
-#include "../launcher/job.h"
+#include "train_job.h"
 
 #include <math.h>
 #include <pty.h>
-
-static test_job job;
-
-/* Trains with these options into FOLDER/name; returns the exit code, job.output what was said. */
-static int train(const char *name, const char *options)
-{
-    char command[1024];
-    snprintf(command, sizeof command,
-             "train --data synthetic --arch mlp --lr 0.02 --threads 1 --output %s/%s %s",
-             yk_test_directory(), name, options);
-    test_job_start(&job, command);
-    return test_job_wait(&job, 100);
-}
-
-static const char *path_of(const char *name, const char *file)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s/%s", yk_test_directory(), name, file);
-    return path;
-}
-
-/* All of metrics.jsonl. */
-static const char *metrics_of(const char *name)
-{
-    static char text[1 << 20];
-    FILE *file = fopen(path_of(name, "metrics.jsonl"), "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
-}
-
-/* The last value of a key in metrics.jsonl. */
-static double last_value(const char *name, const char *key)
-{
-    const char *text = metrics_of(name), *found = NULL;
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    for (const char *at = text; (at = strstr(at, quoted)); at += strlen(quoted))
-        found = at + strlen(quoted);
-    if (!found)
-        fail_msg("no %s in \"%s\"", key, text);
-    return strtod(found, NULL);
-}
 
 YK_TEST(a_run_leaves_metrics_and_a_checkpoint_an_epoch)
 {

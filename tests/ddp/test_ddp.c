@@ -253,6 +253,79 @@ YK_TEST(synced_backwards_add_up)
     yk_test_ranks(3, accumulate_synced);
 }
 
+/* Micro-batches whose sizes differ from rank to rank and from one to the next. */
+static int64_t micro_batch_size(int rank, int micro)
+{
+    static const int64_t sizes[][3] = {{3, 2, 1}, {1, 4, 2}, {2, 2, 5}};
+    return sizes[micro][rank];
+}
+
+/* One step of three micro-batches, the last of them synced, against one process's joint batch. */
+static void accumulate_mean_step(side *s, int64_t first, int synced_from)
+{
+    int64_t at = first;
+    for (int micro = 0; micro < 3; micro++) {
+        yk_ddp_set_no_sync(s->ddp, micro < synced_from);
+        for (int rank = 0; rank < s->world; rank++) {
+            int64_t count = micro_batch_size(rank, micro);
+            if (rank == s->rank)
+                step(s->model, take_samples(&s->own, YK_F64, at, count));
+            at += count;
+        }
+    }
+    step(s->alone, take_samples(&s->joint, YK_F64, first, at - first));
+    assert_same_gradients(s->model, s->alone, 1e-12);
+    yk_model_zero_grad(s->model);
+    yk_model_zero_grad(s->alone);
+}
+
+static void accumulate_mean(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, &(yk_ddp_options){.bucket_cap_mb = 1e-3});
+    yk_model_set_accumulation(s.model, YK_ACCUMULATE_MEAN);
+    for (int synced_from = 2; synced_from >= 0; synced_from--) /* at 0 all are synced */
+        for (int round = 0; round < 2; round++)
+            accumulate_mean_step(&s, 40 * round, synced_from);
+    end(&s);
+}
+
+YK_TEST(promise_21_uneven_micro_batches_equal_the_joint_batch)
+{
+    yk_test_ranks(3, accumulate_mean);
+}
+
+YK_TEST(promise_21_uneven_micro_batches_of_two_ranks)
+{
+    yk_test_ranks(2, accumulate_mean);
+}
+
+/* A network on the fast device; its own bits must not depend on what happened before. */
+static void accumulate_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &(network){.device = "cpu", .dtype = YK_F32, .seed = 7}, NULL);
+    yk_model_set_accumulation(s.model, YK_ACCUMULATE_MEAN);
+    for (int i = 0; i < 2; i++) {
+        yk_ddp_set_no_sync(s.ddp, true);
+        step(s.model, take_samples(&s.own, YK_F32, s.rank * 4, 4));
+        yk_ddp_set_no_sync(s.ddp, false);
+        step(s.model, take_samples(&s.own, YK_F32, 8 + s.rank * 4, 4));
+        step(s.alone, take_samples(&s.joint, YK_F32, 0, 16));
+        assert_same_gradients(s.model, s.alone, 1e-5);
+        yk_model_zero_grad(s.model);
+        yk_model_zero_grad(s.alone);
+    }
+    end(&s);
+}
+
+YK_TEST(micro_batches_in_f32_equal_the_joint_batch)
+{
+    yk_test_ranks(2, accumulate_on_cpu);
+}
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Two training steps; where rank r's running statistics come from: rank 0's first batch, or its

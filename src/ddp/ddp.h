@@ -1,0 +1,74 @@
+/*
+ * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), reducer.c
+ * (gradients, in backward) and inputs.c (what ranks tell each other before a forward).
+ */
+#ifndef YKI_DDP_H
+#define YKI_DDP_H
+
+#include <yoke/ddp.h>
+
+#include "base/error.h"
+#include "ddp/bucket.h"
+#include "graph/model_hooks.h"
+
+typedef struct yki_reduced_bucket {
+    yki_bucket plan;
+    void *data;
+    size_t elements; /* with each gradient padded to 64 bytes */
+    size_t pending;  /* gradients still missing */
+    yk_work *work;
+} yki_reduced_bucket;
+
+/* What a rank tells the others of its share of a step. */
+typedef struct yki_share {
+    double samples; /* of this forward's batch */
+    double kept;    /* samples in the gradients that backward will add to */
+} yki_share;
+
+struct yk_ddp {
+    yk_model *model;
+    yk_group *group;
+    yk_ddp_options options;
+
+    yki_reduced_bucket *buckets;
+    size_t bucket_count, next; /* next to launch */
+    size_t *bucket_of;         /* by parameter */
+
+    yki_share share, *shares; /* of this forward; all ranks' */
+    yk_work *shares_work;
+    double kept; /* samples in this rank's gradients: its part of them, where they are reduced */
+    void *flat_buffers; /* all buffers, packed for one broadcast */
+    size_t flat_bytes;
+    bool buffers_moved; /* since they were last made equal */
+
+    bool no_sync;
+    bool exchanging;  /* the running backward is synced */
+    bool reduced;     /* the last one was: its gradients are the same on all ranks */
+    yk_status status; /* of the launches in the running backward */
+    char error[YKI_ERROR_LINE];
+    yk_ddp_stats stats;
+};
+
+/* ---- reducer.c ------------------------------------------------------------------------------- */
+
+/* Plans the buckets and moves the gradients into them. Collective. */
+yk_status yki_reducer_create(yk_ddp *ddp);
+void yki_reducer_destroy(yk_ddp *ddp);
+
+/* Of yki_model_hooks. */
+yk_status yki_reducer_backward_begin(void *context, yki_backward *backward);
+void yki_reducer_grad_ready(void *context, size_t parameter);
+yk_status yki_reducer_backward_end(void *context);
+
+/* ---- inputs.c -------------------------------------------------------------------------------- */
+
+/* Memory for the exchange before a forward. Collective. */
+yk_status yki_inputs_create(yk_ddp *ddp);
+/* Of yki_model_hooks. */
+yk_status yki_inputs_forward_begin(void *context, int64_t samples);
+
+/* Starts the exchange of shares, and ends one that may be running. */
+yk_status yki_shares_start(yk_ddp *ddp, int64_t samples);
+yk_status yki_shares_finish(yk_ddp *ddp);
+
+#endif

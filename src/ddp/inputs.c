@@ -1,0 +1,76 @@
+/*
+ * What ranks tell each other before a forward: rank 0's buffers, and how many samples each has.
+ * The latter travels while forward computes and is waited for when backward begins.
+ */
+#include <string.h>
+
+#include "ddp/ddp.h"
+
+yk_status yki_inputs_create(yk_ddp *ddp)
+{
+    void *shares;
+    YK_TRY(
+        yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_share), &shares));
+    ddp->shares = shares;
+    for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
+        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
+        ddp->flat_bytes += yk_tensor_bytes(&buffer);
+    }
+    if (ddp->flat_bytes == 0)
+        return YK_OK;
+    return yk_group_alloc(ddp->group, ddp->flat_bytes, &ddp->flat_buffers);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* Copies all buffers into the flat block, or back. */
+static void copy_buffers(yk_ddp *ddp, bool pack)
+{
+    char *at = ddp->flat_buffers;
+    for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
+        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
+        size_t bytes = yk_tensor_bytes(&buffer);
+        memcpy(pack ? at : buffer.data, pack ? buffer.data : at, bytes);
+        at += bytes;
+    }
+}
+
+static yk_status broadcast_buffers(yk_ddp *ddp)
+{
+    bool root = yk_group_rank(ddp->group) == 0;
+    if (root)
+        copy_buffers(ddp, true);
+    YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, 0, NULL));
+    if (!root)
+        copy_buffers(ddp, false);
+    return YK_OK;
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+yk_status yki_shares_finish(yk_ddp *ddp)
+{
+    yk_work *work = ddp->shares_work;
+    ddp->shares_work = NULL;
+    return work ? yk_work_wait(work) : YK_OK;
+}
+
+yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
+{
+    ddp->share = (yki_share){.samples = (double)samples, .kept = ddp->kept};
+    return yk_all_gather(ddp->group, ddp->shares, &ddp->share, sizeof ddp->share / sizeof(double),
+                         YK_F64, &ddp->shares_work);
+}
+
+yk_status yki_inputs_forward_begin(void *context, int64_t samples)
+{
+    yk_ddp *ddp = context;
+    bool moved = ddp->buffers_moved;
+    YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
+    ddp->buffers_moved = true;
+    if (ddp->no_sync)
+        return YK_OK;
+    if (moved && ddp->flat_bytes && !ddp->options.no_broadcast_buffers)
+        YK_TRY(broadcast_buffers(ddp));
+    return yki_shares_start(ddp, samples);
+}

@@ -1,0 +1,44 @@
+/* The distributed side of `yoke train`: accumulation, checks, hooks, sharding. */
+#define _GNU_SOURCE
+#include "train_job.h"
+
+#include <math.h>
+
+/* ---- accumulation --------------------------------------------------------------------------- */
+
+/* 5,000 images in steps of 240: the last step has 200 of them, in short micro-batches. */
+YK_TEST(accumulation_trains_as_the_whole_batch_does)
+{
+    assert_int_equal(train("whole", "--epochs 1 --batch-size 240"), 0);
+    double loss = last_value("whole", "train_loss"), val_loss = last_value("whole", "val_loss");
+    static const char *const others[] = {"--accumulate 4", "--accumulate 3 --nproc 2"};
+    for (int i = 0; i < 2; i++) {
+        char options[128], name[] = {(char)('a' + i), '\0'};
+        snprintf(options, sizeof options, "--epochs 1 --batch-size 240 %s", others[i]);
+        assert_int_equal(train(name, options), 0);
+        assert_contains(job.output, "1 epochs of 21 steps");
+        assert_contains(job.output, "Done after step 21: ");
+        assert_int_equal((int)last_value(name, "step"), 21);
+        assert_true(fabs(last_value(name, "train_loss") - loss) < 2e-3);
+        assert_true(fabs(last_value(name, "val_loss") - val_loss) < 2e-3);
+    }
+}
+
+YK_TEST(promise_23_the_start_says_what_is_accumulated)
+{
+    assert_int_equal(train("a", "--max-steps 1 --nproc 2 --batch-size 96 --accumulate 3"), 0);
+    assert_contains(job.output,
+                    "effective 96 images a step = 2 ranks x 16 x 3 accumulated (--batch-size)");
+    assert_int_equal(train("b", "--batch-size 96 --accumulate 7"), 2);
+    assert_contains(job.output, "--batch-size 96 cannot be shared equally by 1 rank x 7 "
+                                "micro-batches; 91 or 98 can");
+}
+
+YK_TEST(promise_15_an_accumulating_run_goes_on_within_an_epoch)
+{
+    assert_int_equal(train("whole", "--epochs 1 --batch-size 240 --accumulate 4"), 0);
+    assert_int_equal(train("parts", "--epochs 1 --batch-size 240 --accumulate 4 --max-steps 7"), 0);
+    assert_int_equal(train("parts", "--epochs 1 --accumulate 4 --resume auto"), 0);
+    assert_true(last_value("whole", "val_loss") == last_value("parts", "val_loss"));
+    assert_true(last_value("whole", "loss") == last_value("parts", "loss"));
+}

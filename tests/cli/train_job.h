@@ -1,0 +1,59 @@
+/* `yoke train` run by a test: small networks on drawn images, and what they leave behind. */
+#ifndef YK_TEST_TRAIN_JOB_H
+#define YK_TEST_TRAIN_JOB_H
+
+#include "../launcher/job.h"
+
+static test_job job;
+
+/* Trains with these options into FOLDER/name; returns the exit code, job.output what was said. */
+static inline int train(const char *name, const char *options)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "train --data synthetic --arch mlp --lr 0.02 --threads 1 --output %s/%s %s",
+             yk_test_directory(), name, options);
+    test_job_start(&job, command);
+    return test_job_wait(&job, 100);
+}
+
+static inline const char *path_of(const char *name, const char *file)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s/%s", yk_test_directory(), name, file);
+    return path;
+}
+
+/* All of metrics.jsonl. */
+static inline const char *metrics_of(const char *name)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path_of(name, "metrics.jsonl"), "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static inline int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        found++;
+    return found;
+}
+
+/* The last value of a key in metrics.jsonl. */
+static inline double last_value(const char *name, const char *key)
+{
+    const char *text = metrics_of(name), *found = NULL;
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    for (const char *at = text; (at = strstr(at, quoted)); at += strlen(quoted))
+        found = at + strlen(quoted);
+    if (!found)
+        fail_msg("no %s in \"%s\"", key, text);
+    return strtod(found, NULL);
+}
+
+#endif
