@@ -1,0 +1,150 @@
+"""PyTorch's side of test_pytorch_operators.c: does what yoke did, and compares.
+
+Usage: operators.py OPERATOR TOLERANCE DEVICE FILE [DEVICE FILE]. Exits with 77 when PyTorch is
+missing. The files hold the same cases, run on different devices.
+
+Of every tensor (output, gradients, running statistics) the largest difference from PyTorch's f32 is
+taken relative to the largest number of PyTorch's, and must be within the tolerance. Both are also
+compared with PyTorch in f64 on the same numbers, to tell whose rounding a difference is.
+"""
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+torch.set_num_threads(1)
+
+
+def dropout(x, attrs, training, out):
+    """The generators differ, so the mask is taken from yoke's output; check_dropout judges it."""
+    if not training:
+        return F.dropout(x, attrs["p"], training=False)
+    return x * ((out != 0) | (x == 0)) / (1 - attrs["p"])
+
+
+def batch_norm(tensors, attrs, training):
+    if training and tensors["num_batches_tracked"] is not None:
+        tensors["num_batches_tracked"] += 1
+    return F.batch_norm(
+        tensors["x"], tensors["running_mean"], tensors["running_var"], tensors["weight"],
+        tensors["bias"], training, attrs["momentum"], attrs["eps"],
+    )
+
+
+def compute(operator, t, attrs, training, out):
+    """t: the inputs by name."""
+    window = (attrs["kernel"], attrs["stride"], attrs["padding"])
+    if operator == "conv2d":
+        step = (attrs["stride"], attrs["padding"], attrs["dilation"], attrs["groups"])
+        return F.conv2d(t["x"], t["weight"], t.get("bias"), *step)
+    if operator == "linear":
+        return F.linear(t["x"], t["weight"], t.get("bias"))
+    if operator == "batch_norm":
+        return batch_norm(t, attrs, training)
+    if operator == "dropout":
+        return dropout(t["x"], attrs, training, out)
+    if operator == "cross_entropy":
+        how = {"label_smoothing": attrs["label_smoothing"]}
+        return F.cross_entropy(t["x"], t["labels"].long(), reduction=reduction(attrs), **how)
+    return {
+        "relu": lambda: F.relu(t["x"]),
+        "gelu": lambda: F.gelu(t["x"]),
+        "add": lambda: t["x"] + t["other"],
+        "scale": lambda: t["x"] * attrs["alpha"],
+        "flatten": lambda: torch.flatten(t["x"], 1),
+        "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
+        "avg_pool2d": lambda: F.avg_pool2d(t["x"], *window),
+        "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
+    }[operator]()
+
+
+def reduction(attrs):
+    return "sum" if attrs["sum"] else "mean"
+
+
+def run(operator, case, dtype):
+    """Forward and backward in dtype; tensors by name."""
+    inputs = {k: v.to(dtype) if v.is_floating_point() else v.clone() for k, v in case["in"].items()}
+    for name in case["din"]:
+        inputs[name] = inputs[name].detach().clone().requires_grad_()
+    for name in case["after"]:
+        inputs[name] = inputs[name].clone()
+    out = compute(operator, inputs, case["attrs"], bool(case["training"]), case["out"])
+    out.backward(case["dout"].to(dtype))
+    result = {"output": out.detach()}
+    result.update({f"gradient of {name}": inputs[name].grad for name in case["din"]})
+    result.update({name: inputs[name] for name in case["after"]})
+    return result
+
+
+def ours(case):
+    result = {"output": case["out"]}
+    result.update({f"gradient of {name}": value for name, value in case["din"].items()})
+    result.update(case["after"])
+    return result
+
+
+def distance(a, b):
+    """Largest difference over the largest number."""
+    a, b = a.double(), b.double()
+    if a.shape != b.shape or not torch.isfinite(a).all():
+        return float("inf")
+    difference, largest = (a - b).abs().max().item(), b.abs().max().item()
+    return difference / largest if largest > 0 else difference
+
+
+def describe(case):
+    shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in case["in"].items() if v.ndim > 0)
+    attrs = ", ".join(f"{k} {v}" for k, v in case["attrs"].items() if v not in (0, 1))
+    return f"{shapes}{', ' if attrs else ''}{attrs}{'' if case['training'] else ', evaluation'}"
+
+
+def check_dropout(cases):
+    """As many zeros as there should be, within 5 standard deviations, in each case and in all."""
+    excess = variance = 0
+    for case in cases:
+        p, x, out = case["attrs"]["p"], case["in"]["x"], case["out"]
+        if not case["training"]:
+            continue
+        zeros, expected, spread = (out == 0).sum().item(), p * x.numel(), x.numel() * p * (1 - p)
+        assert abs(zeros - expected) <= 5 * spread**0.5, f"{zeros} zeros of {x.numel()}, p {p}"
+        excess, variance = excess + zeros - expected, variance + spread
+    print(f"    zeros: {excess / variance**0.5:+.2f} standard deviations from what p says")
+    assert abs(excess) <= 5 * variance**0.5
+
+
+def judge(operator, device, tolerance, cases, single, double):
+    """Prints how far yoke's cases are from PyTorch's two."""
+    worst, where, exact_ours, exact_theirs = 0.0, "", 0.0, 0.0
+    for case, narrow, wide in zip(cases, single, double):
+        mine = ours(case)
+        assert list(mine) == list(narrow), (list(mine), list(narrow))
+        for name, value in mine.items():
+            found = distance(value, narrow[name])
+            if found > worst:
+                worst, where = found, f", {name} of {describe(case)}"
+            exact_ours = max(exact_ours, distance(value, wide[name]))
+            exact_theirs = max(exact_theirs, distance(narrow[name], wide[name]))
+    print(f"{operator} on {device}, {len(cases)} cases: {worst:.1e} from PyTorch{where}")
+    print(f"    from f64: yoke {exact_ours:.1e}, PyTorch {exact_theirs:.1e}")
+    if operator == "dropout":
+        check_dropout(cases)
+    return worst <= tolerance
+
+
+def main(operator, tolerance, *files):
+    fine, single = True, None
+    for device, path in zip(files[0::2], files[1::2]):
+        cases = torch.load(path)
+        if single is None or operator == "dropout":  # whose mask is the device's
+            single = [run(operator, case, torch.float32) for case in cases]
+            double = [run(operator, case, torch.float64) for case in cases]
+        fine &= judge(operator, device, float(tolerance), cases, single, double)
+    return 0 if fine else 1
+
+
+sys.exit(main(*sys.argv[1:]))

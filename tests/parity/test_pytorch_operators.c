@@ -1,0 +1,311 @@
+/*
+ * Every operator forward and backward against PyTorch, on 200 shapes each, in f32: on cpu and on
+ * ref within 1e-5 (Winograd's convolutions within 1e-3) of the largest number of PyTorch's tensor.
+ * operators.py computes and judges.
+ */
+#include "operator_case.h"
+
+#include "harness.h"
+#include "pytorch.h"
+
+enum { CASES = 200, DIRECT = false, WINOGRAD = true };
+
+/* Runs all cases on the device and writes them to the file. */
+static void run_cases(const char *device_name, bool winograd, uint64_t seed, operator_build build,
+                      const char *path)
+{
+    static operator_case cases[CASES];
+    FILE *stream = fopen(path, "wb");
+    assert_non_null(stream);
+    yki_pth_writer *file;
+    assert_ok(yki_pth_writer_create(&file, fileno(stream), path));
+    yki_pickle_writer *pickle = yki_pth_pickle(file);
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    for (int i = 0; i < CASES; i++) {
+        yki_device *device;
+        assert_ok(yki_device_create(&device, device_name, i % 8 == 0 ? 2 : 1, winograd));
+        if (device->type->enter)
+            device->type->enter(device);
+        operator_case_init(&cases[i], seed * CASES + (uint64_t)i, build);
+        operator_case_run(&cases[i], device);
+        operator_case_write(&cases[i], file);
+        yki_device_destroy(device);
+    }
+    yki_pickle_appends(pickle);
+    assert_ok(yki_pth_writer_finish(file));
+    assert_int_equal(fclose(stream), 0);
+    for (int i = 0; i < CASES; i++)
+        operator_case_fini(&cases[i]);
+}
+
+/* operator: as operators.py knows it. seed: tells this table of cases from the others. */
+static void compare(const char *operator, uint64_t seed, operator_build build)
+{
+    char ref[128], cpu[128];
+    snprintf(ref, sizeof ref, "%s/ref.pth", yk_test_directory());
+    snprintf(cpu, sizeof cpu, "%s/cpu.pth", yk_test_directory());
+    run_cases("ref", DIRECT, seed, build, ref);
+    run_cases("cpu", DIRECT, seed, build, cpu);
+    pytorch_judges("operators.py", "%s 1e-5 ref %s cpu %s", operator, ref, cpu);
+}
+
+static void compare_winograd(uint64_t seed, operator_build build)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/winograd.pth", yk_test_directory());
+    run_cases("cpu", WINOGRAD, seed, build, path);
+    pytorch_judges("operators.py", "conv2d 1e-3 cpu-winograd %s", path);
+}
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+static yk_value *input(operator_case *c, const char *name, int ndim, const int64_t *dims)
+{
+    return yk_input(c->graph, name, YK_F32, ndim, dims);
+}
+
+static yk_value *parameter(operator_case *c, const char *name, int ndim, const int64_t *dims)
+{
+    return yk_parameter(c->graph, name, YK_F32, ndim, dims, YK_INIT_ZEROS, 0);
+}
+
+/* (N, C, H, W), channels around the multiples of a block of 16 and elsewhere. */
+static yk_value *image(operator_case *c, int64_t least_side)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 1, 5), operator_between(dice, 1, 50),
+                      operator_between(dice, least_side, 14),
+                      operator_between(dice, least_side, 14)};
+    return input(c, "x", 4, dims);
+}
+
+/* (N, C, H, W), or once in three times (N, C). */
+static yk_value *image_or_features(operator_case *c)
+{
+    if (!operator_once_in(&c->dice, 3))
+        return image(c, 1);
+    return input(c, "x", 2,
+                 (int64_t[]){operator_between(&c->dice, 2, 40), operator_between(&c->dice, 1, 70)});
+}
+
+/* ---- convolution, linear -------------------------------------------------------------------- */
+
+static yk_value *build_conv2d(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    bool deep = operator_once_in(dice, 6); /* depthwise, or with a multiplier */
+    int64_t groups = operator_once_in(dice, 3) ? operator_between(dice, 2, deep ? 40 : 5) : 1;
+    int64_t channels = deep && groups > 1 ? 1 : operator_between(dice, 1, 48 / groups);
+    int64_t filters = operator_between(dice, 1, deep && groups > 1 ? 2 : 48 / groups);
+    int64_t rows = operator_between(dice, 1, 5), columns = rows;
+    if (operator_once_in(dice, 4))
+        columns = operator_between(dice, 1, 7);
+    yk_conv2d_options options = {.stride = operator_between(dice, 1, 3),
+                                 .padding = operator_between(dice, 0, 3),
+                                 .dilation =
+                                     operator_once_in(dice, 3) ? operator_between(dice, 2, 3) : 1,
+                                 .groups = groups};
+    int64_t least[] = {options.dilation * (rows - 1) + 1 - 2 * options.padding,
+                       options.dilation * (columns - 1) + 1 - 2 * options.padding};
+    int64_t x[] = {operator_between(dice, 1, 4), groups * channels};
+    int64_t dims[] = {x[0], x[1], (least[0] < 1 ? 1 : least[0]) + operator_between(dice, 0, 12),
+                      (least[1] < 1 ? 1 : least[1]) + operator_between(dice, 0, 12)};
+    int64_t weight[] = {groups * filters, channels, rows, columns};
+    bool bias = operator_once_in(dice, 2);
+    return yk_conv2d(input(c, "x", 4, dims), parameter(c, "weight", 4, weight),
+                     bias ? parameter(c, "bias", 1, weight) : NULL, &options);
+}
+
+/* What oneDNN runs with Winograd's algorithm. */
+static yk_value *build_winograd(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 16, 20), operator_between(dice, 16, 48),
+                      operator_between(dice, 3, 10), operator_between(dice, 3, 10)};
+    int64_t weight[] = {operator_between(dice, 16, 48), dims[1], 3, 3};
+    bool bias = operator_once_in(dice, 2);
+    return yk_conv2d(input(c, "x", 4, dims), parameter(c, "weight", 4, weight),
+                     bias ? parameter(c, "bias", 1, weight) : NULL,
+                     &(yk_conv2d_options){.padding = operator_between(dice, 0, 1)});
+}
+
+static yk_value *build_linear(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 1, 64), operator_between(dice, 1, 300)};
+    int64_t weight[] = {operator_between(dice, 1, 100), dims[1]};
+    bool bias = operator_once_in(dice, 2);
+    return yk_linear(input(c, "x", 2, dims), parameter(c, "weight", 2, weight),
+                     bias ? parameter(c, "bias", 1, weight) : NULL);
+}
+
+YK_TEST(conv2d_is_pytorchs)
+{
+    compare("conv2d", 1, build_conv2d);
+}
+
+YK_TEST(conv2d_with_winograd_is_pytorchs)
+{
+    compare_winograd(2, build_winograd);
+}
+
+YK_TEST(linear_is_pytorchs)
+{
+    compare("linear", 3, build_linear);
+}
+
+/* ---- batch_norm ----------------------------------------------------------------------------- */
+
+static yk_value *build_batch_norm(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    int64_t dims[YK_MAX_DIMS];
+    yk_value_shape(x, dims);
+    const int64_t *channels = &dims[1];
+    c->training =
+        !operator_once_in(&c->dice, 3) && (x->ndim == 2 || dims[0] * dims[2] * dims[3] > 1);
+    return yk_batch_norm(
+        x, parameter(c, "weight", 1, channels), parameter(c, "bias", 1, channels),
+        yk_buffer(c->graph, "running_mean", YK_F32, 1, channels, YK_INIT_ZEROS),
+        yk_buffer(c->graph, "running_var", YK_F32, 1, channels, YK_INIT_ONES),
+        &(yk_batch_norm_options){.eps = operator_once_in(&c->dice, 2) ? 1e-5 : 1e-3,
+                                 .momentum = 0.1 * (double)operator_between(&c->dice, 1, 9),
+                                 .num_batches_tracked = yk_buffer(c->graph, "num_batches_tracked",
+                                                                  YK_I64, 0, NULL, YK_INIT_ZEROS)});
+}
+
+YK_TEST(batch_norm_is_pytorchs)
+{
+    compare("batch_norm", 4, build_batch_norm);
+}
+
+/* ---- element by element --------------------------------------------------------------------- */
+
+static yk_value *build_relu(operator_case *c)
+{
+    c->ties = operator_once_in(&c->dice, 3); /* zeros among them */
+    return yk_relu(image_or_features(c));
+}
+
+static yk_value *build_gelu(operator_case *c)
+{
+    return yk_gelu(image_or_features(c));
+}
+
+static yk_value *build_add(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    return yk_add(x, input(c, "other", x->ndim, x->dims));
+}
+
+static yk_value *build_scale(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    return yk_scale(x, 0.3 * (double)operator_between(&c->dice, -9, 9));
+}
+
+static yk_value *build_flatten(operator_case *c)
+{
+    return yk_flatten(image_or_features(c));
+}
+
+static yk_value *build_dropout(operator_case *c)
+{
+    c->training = !operator_once_in(&c->dice, 3);
+    yk_value *x = image_or_features(c);
+    return yk_dropout(x, 0.1 * (double)operator_between(&c->dice, 0, 9));
+}
+
+YK_TEST(relu_is_pytorchs)
+{
+    compare("relu", 5, build_relu);
+}
+
+YK_TEST(gelu_is_pytorchs)
+{
+    compare("gelu", 6, build_gelu);
+}
+
+YK_TEST(add_is_pytorchs)
+{
+    compare("add", 7, build_add);
+}
+
+YK_TEST(scale_is_pytorchs)
+{
+    compare("scale", 8, build_scale);
+}
+
+YK_TEST(flatten_is_pytorchs)
+{
+    compare("flatten", 9, build_flatten);
+}
+
+YK_TEST(dropout_is_pytorchs)
+{
+    compare("dropout", 10, build_dropout);
+}
+
+/* ---- pooling -------------------------------------------------------------------------------- */
+
+typedef yk_value *(*pool_fn)(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+
+/* Padding is at most half the kernel, as PyTorch demands. */
+static yk_value *build_pool(operator_case *c, pool_fn pool)
+{
+    operator_dice *dice = &c->dice;
+    c->ties = operator_once_in(dice, 3);
+    int64_t kernel = operator_between(dice, 1, 5), stride = operator_between(dice, 1, kernel + 1);
+    int64_t padding = operator_between(dice, 0, kernel / 2);
+    return pool(image(c, kernel > 2 * padding ? kernel - 2 * padding : 1), kernel, stride, padding);
+}
+
+static yk_value *build_max_pool2d(operator_case *c)
+{
+    return build_pool(c, yk_max_pool2d);
+}
+
+static yk_value *build_avg_pool2d(operator_case *c)
+{
+    return build_pool(c, yk_avg_pool2d);
+}
+
+static yk_value *build_global_avg_pool2d(operator_case *c)
+{
+    return yk_global_avg_pool2d(image(c, 1));
+}
+
+YK_TEST(max_pool2d_is_pytorchs)
+{
+    compare("max_pool2d", 11, build_max_pool2d);
+}
+
+YK_TEST(avg_pool2d_is_pytorchs)
+{
+    compare("avg_pool2d", 12, build_avg_pool2d);
+}
+
+YK_TEST(global_avg_pool2d_is_pytorchs)
+{
+    compare("global_avg_pool2d", 13, build_global_avg_pool2d);
+}
+
+/* ---- losses --------------------------------------------------------------------------------- */
+
+static yk_value *build_cross_entropy(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 1, 150), operator_between(dice, 2, 120)};
+    yk_cross_entropy_options options = {.reduction =
+                                            operator_once_in(dice, 2) ? YK_SUM_LOSS : YK_MEAN};
+    if (operator_once_in(dice, 2))
+        options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
+    yk_value *logits = input(c, "x", 2, dims);
+    return yk_cross_entropy(logits, yk_input(c->graph, "labels", YK_I32, 1, dims), &options);
+}
+
+YK_TEST(cross_entropy_is_pytorchs)
+{
+    compare("cross_entropy", 14, build_cross_entropy);
+}
