@@ -90,6 +90,16 @@ static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *
     }
 }
 
+/* Every so many steps, as asked for. */
+static bool check_divergence(const yki_trainer *t)
+{
+    int64_t every = t->options.check_divergence;
+    if (!t->ddp || every == 0 || t->state.step % every != 0 ||
+        yk_ddp_check_divergence(t->ddp) == YK_OK)
+        return true;
+    return yki_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
+}
+
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, double begin_s,
                        bool *stopping)
 {
@@ -108,7 +118,7 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, 
     double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
     report_step(t, sums, &news, begin_s, data_s, exposed_s);
     *stopping = news.stopping > 0;
-    return true;
+    return check_divergence(t);
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------ */

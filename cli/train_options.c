@@ -58,6 +58,10 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_INT(0, "check-divergence", "K",
+                "every K steps compare a hash of all parameters and\nbuffers over the ranks; "
+                "0: never [0]",
+                &o->check_divergence, NULL, 0, 1e12),
         YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
         YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),

@@ -35,6 +35,15 @@ void yk_ddp_destroy(yk_ddp *ddp);
  * synced backward reduces the sum. */
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 
+/*
+ * Collective, between steps. Compares a hash of every parameter and buffer over the ranks: any
+ * difference, be it one bit, is YK_MISMATCH on every rank, with one and the same line that names
+ * the first tensor that differs and the rank that stands apart from the others. Buffers become rank
+ * 0's first, as before the next forward; with no_broadcast_buffers they are each rank's own and are
+ * not compared. Reads all parameters once.
+ */
+yk_status yk_ddp_check_divergence(yk_ddp *ddp);
+
 size_t yk_ddp_bucket_count(const yk_ddp *ddp);
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 

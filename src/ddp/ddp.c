@@ -48,6 +48,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
     yki_shares_finish(ddp);
     yki_model_set_hooks(ddp->model, NULL);
     yki_reducer_destroy(ddp);
+    free(ddp->hashes);
     free(ddp);
 }
 

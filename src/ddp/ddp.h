@@ -40,6 +40,7 @@ struct yk_ddp {
     void *flat_buffers; /* all buffers, packed for one broadcast */
     size_t flat_bytes;
     bool buffers_moved; /* since they were last made equal */
+    uint64_t *hashes;   /* of the check for divergence, made when it first runs */
 
     bool no_sync;
     bool exchanging;  /* the running backward is synced */
@@ -67,6 +68,8 @@ yk_status yki_inputs_create(yk_ddp *ddp);
 /* Of yki_model_hooks. */
 yk_status yki_inputs_forward_begin(void *context, int64_t samples);
 
+/* Makes every rank's buffers rank 0's, where a forward has moved them since. Collective. */
+yk_status yki_buffers_follow(yk_ddp *ddp);
 /* Starts the exchange of shares, and ends one that may be running. */
 yk_status yki_shares_start(yk_ddp *ddp, int64_t samples);
 yk_status yki_shares_finish(yk_ddp *ddp);

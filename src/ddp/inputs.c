@@ -35,14 +35,17 @@ static void copy_buffers(yk_ddp *ddp, bool pack)
     }
 }
 
-static yk_status broadcast_buffers(yk_ddp *ddp)
+yk_status yki_buffers_follow(yk_ddp *ddp)
 {
+    if (!ddp->buffers_moved || ddp->flat_bytes == 0 || ddp->options.no_broadcast_buffers)
+        return YK_OK;
     bool root = yk_group_rank(ddp->group) == 0;
     if (root)
         copy_buffers(ddp, true);
     YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, 0, NULL));
     if (!root)
         copy_buffers(ddp, false);
+    ddp->buffers_moved = false;
     return YK_OK;
 }
 
@@ -65,12 +68,9 @@ yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
 yk_status yki_inputs_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
-    bool moved = ddp->buffers_moved;
     YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
+    if (!ddp->no_sync)
+        YK_TRY(yki_buffers_follow(ddp));
     ddp->buffers_moved = true;
-    if (ddp->no_sync)
-        return YK_OK;
-    if (moved && ddp->flat_bytes && !ddp->options.no_broadcast_buffers)
-        YK_TRY(broadcast_buffers(ddp));
-    return yki_shares_start(ddp, samples);
+    return ddp->no_sync ? YK_OK : yki_shares_start(ddp, samples);
 }

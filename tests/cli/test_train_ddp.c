@@ -42,3 +42,12 @@ YK_TEST(promise_15_an_accumulating_run_goes_on_within_an_epoch)
     assert_true(last_value("whole", "val_loss") == last_value("parts", "val_loss"));
     assert_true(last_value("whole", "loss") == last_value("parts", "loss"));
 }
+
+/* ---- divergence ------------------------------------------------------------------------------ */
+
+YK_TEST(checking_for_divergence_changes_no_bit)
+{
+    assert_int_equal(train("a", "--max-steps 9 --nproc 2"), 0);
+    assert_int_equal(train("b", "--max-steps 9 --nproc 2 --check-divergence 2"), 0);
+    assert_true(last_value("a", "val_loss") == last_value("b", "val_loss"));
+}
