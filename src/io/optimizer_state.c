@@ -37,22 +37,30 @@ static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *opt
     return YK_OK;
 }
 
+static bool has_state(const yk_optimizer *optimizer, size_t parameter)
+{
+    const char *name;
+    yk_tensor tensor;
+    return yk_optimizer_state(optimizer, parameter, 0, &name, &tensor);
+}
+
 /* Before the first step there is no state, and without momentum there never is. */
 static yk_status write_state(yki_pth_writer *writer, const yk_optimizer *optimizer,
                              size_t parameters)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
-    const char *name;
-    yk_tensor tensor;
     int64_t number = 0;
     yki_pickle_dict(pickle);
-    if (yk_optimizer_steps(optimizer) == 0 || !yk_optimizer_state(optimizer, 0, 0, &name, &tensor))
+    if (yk_optimizer_steps(optimizer) == 0)
         return YK_OK;
     yki_pickle_mark(pickle);
     for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++)
         for (size_t i = 0; i < parameters; i++)
-            if (yk_optimizer_group_of(optimizer, i) == g)
-                YK_TRY(write_parameter(writer, optimizer, i, number++));
+            if (yk_optimizer_group_of(optimizer, i) == g) {
+                if (has_state(optimizer, i))
+                    YK_TRY(write_parameter(writer, optimizer, i, number));
+                number++;
+            }
     yki_pickle_setitems(pickle);
     return YK_OK;
 }
@@ -127,11 +135,12 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
                                 const yki_pickle_value *entry, const yk_optimizer *optimizer,
                                 size_t parameter)
 {
-    const char *name;
-    yk_tensor tensor;
-    for (size_t slot = 0; yk_optimizer_state(optimizer, parameter, slot, &name, &tensor); slot++)
+    for (size_t slot = 0; slot < state->slots; slot++) {
+        yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
+        const char *name = optimizer->rule->slot_names[slot];
         YK_TRY(read_slot(state, pth, yki_pickle_get(entry, name), &tensor, name,
                          parameter * state->slots + slot));
+    }
     const yki_pickle_value *step = yki_pickle_get(entry, "step");
     if (step)
         return read_step(state, pth, step);
@@ -144,11 +153,8 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
 static yk_status make_room(yki_optimizer_state *state, const yk_optimizer *optimizer,
                            size_t parameters)
 {
-    const char *name;
-    yk_tensor tensor;
     state->parameters = parameters;
-    while (yk_optimizer_state(optimizer, 0, state->slots, &name, &tensor))
-        state->slots++;
+    state->slots = (size_t)optimizer->slots;
     size_t count = parameters * state->slots;
     state->views = yki_calloc(count, sizeof *state->views);
     state->present = yki_calloc(count, sizeof *state->present);
@@ -187,14 +193,12 @@ yk_status yki_optimizer_state_read(yki_optimizer_state *state, yki_pth *pth,
 yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_pth *pth,
                                     yk_optimizer *optimizer)
 {
-    const char *name;
-    yk_tensor tensor;
     yk_status status = yki_optimizer_set_groups(optimizer, state->groups.groups,
                                                 state->groups.count, state->groups.group_of);
     if (status != YK_OK)
         return yki_error_context(status, "%s", yki_pth_path(pth));
     for (size_t i = 0; i < state->parameters * state->slots; i++) {
-        yk_optimizer_state(optimizer, i / state->slots, i % state->slots, &name, &tensor);
+        yk_tensor tensor = yki_optimizer_slot(optimizer, i / state->slots, (int)(i % state->slots));
         if (state->present[i])
             yki_pth_copy(pth, &state->views[i], &tensor);
         else

@@ -125,7 +125,7 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
     yki_piece piece = {.value = (char *)view->value.data + offset,
                        .grad = (const char *)view->grad.data + offset,
                        .count = part->count};
-    for (int slot = 0; slot < optimizer->slots; slot++)
+    for (int slot = 0; slot < group->slots; slot++)
         piece.state[slot] = optimizer->state[slot][part->parameter] + offset;
     if (view->value.dtype == YK_F64)
         optimizer->rule->update_f64(&piece, &group->coefficients);
@@ -139,6 +139,7 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
     optimizer->steps++;
     for (size_t g = 0; g < optimizer->group_count; g++) {
         yki_param_group *group = &optimizer->groups[g];
+        group->slots = optimizer->rule->slots(group->hyperparameters);
         group->coefficients = optimizer->rule->prepare(group->hyperparameters, optimizer->steps);
     }
 #pragma omp parallel for schedule(static)
@@ -166,14 +167,23 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
     optimizer->steps = steps;
 }
 
+yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
+{
+    yk_tensor tensor = optimizer->views[parameter].value;
+    tensor.data = optimizer->state[slot][parameter];
+    return tensor;
+}
+
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor)
 {
-    if (parameter >= optimizer->parameters || slot >= (size_t)optimizer->slots)
+    if (parameter >= optimizer->parameters)
+        return false;
+    const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
+    if (slot >= (size_t)optimizer->rule->slots(group->hyperparameters))
         return false;
     *name = optimizer->rule->slot_names[slot];
-    *tensor = optimizer->views[parameter].value;
-    tensor->data = optimizer->state[slot][parameter];
+    *tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
     return true;
 }
 

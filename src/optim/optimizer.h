@@ -44,13 +44,14 @@ typedef struct yki_param_group {
     double hyperparameters[YKI_MAX_HYPERPARAMETERS];
     double initial_lr;             /* what schedules start from */
     yki_coefficients coefficients; /* of the running step */
+    int slots;                     /* likewise */
 } yki_param_group;
 
 struct yk_optimizer {
     const yki_optimizer_rule *rule;
     yk_model *model;
     int64_t steps;
-    int slots;
+    int slots; /* that there is memory for; a group may need fewer */
     size_t parameters;
     yk_parameter_view *views; /* (parameters), refreshed at each step */
     yki_param_group *groups;
@@ -64,6 +65,9 @@ struct yk_optimizer {
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
+
+/* The memory of a state tensor, also where the parameter's group has no need of it. */
+yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
 
 /*
  * All groups at once, for a checkpoint: count of them with their hyperparameters and initial_lr,

@@ -1,7 +1,7 @@
 /*
  * Parameter groups: sets of parameters with hyperparameters of their own, torch.optim's
- * param_groups. Group 0 has what no other group has taken. All groups share the number of state
- * tensors a parameter: a group that needs fewer leaves some unused.
+ * param_groups. Group 0 has what no other group has taken. A group may need fewer state tensors
+ * than there is memory for, never more.
  */
 #define _GNU_SOURCE
 #include "optim/optimizer.h"

@@ -33,8 +33,7 @@ static yk_status check(const double *h)
 
 static yki_coefficients prepare(const double *h, int64_t step)
 {
-    /* A group without momentum among others that have it: its buffer is always new. */
-    bool first = step == 1 || h[MOMENTUM] == 0;
+    bool first = step == 1;
     return (yki_coefficients){{[C_LR] = h[YKI_LR],
                                [C_MOMENTUM] = h[MOMENTUM],
                                [C_KEEP] = first ? 0 : h[MOMENTUM],

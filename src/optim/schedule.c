@@ -1,0 +1,221 @@
+/*
+ * The closed forms of torch.optim.lr_scheduler. PyTorch steps cosine and warm-up by recurrence,
+ * which rounds a little differently: the two agree to about 1e-14 of the starting rate.
+ *
+ * Sources: Loshchilov and Hutter, "SGDR" (2017), for cosine; Smith and Topin, "Super-Convergence"
+ * (2017), for one-cycle, in PyTorch's two-phase form.
+ */
+#include <yoke/schedule.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "optim/optimizer.h"
+
+static const double pi = 3.14159265358979323846;
+
+static double or_default(double value, double otherwise)
+{
+    return value == 0 ? otherwise : value;
+}
+
+static const char *const names[] = {"constant", "step", "multistep", "cosine", "onecycle"};
+
+const char *yk_schedule_name(yk_schedule_kind kind)
+{
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static yk_status check_count(const yk_schedule *s, const char *name, int64_t count)
+{
+    if (count > 0)
+        return YK_OK;
+    return yki_error(YK_INVALID_ARGUMENT, "schedule %s: %s must be at least 1, not %lld",
+                     yk_schedule_name(s->kind), name, (long long)count);
+}
+
+static yk_status check_milestones(const yk_schedule *s)
+{
+    if (s->milestone_count < 1 || s->milestone_count > YK_MAX_MILESTONES)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "schedule multistep: expected 1 to %d milestones, not %lld",
+                         YK_MAX_MILESTONES, (long long)s->milestone_count);
+    for (int64_t i = 0; i < s->milestone_count; i++)
+        if (s->milestones[i] < 1 || (i && s->milestones[i] < s->milestones[i - 1]))
+            return yki_error(YK_INVALID_ARGUMENT,
+                             "schedule multistep: milestones must rise from 1 on, not %lld",
+                             (long long)s->milestones[i]);
+    return YK_OK;
+}
+
+static yk_status check_one_cycle(const yk_schedule *s)
+{
+    YK_TRY(check_count(s, "total_steps", s->total_steps));
+    YK_TRY(yki_check_option("schedule onecycle", "max_lr", s->max_lr, 0, 0));
+    YK_TRY(yki_check_option("schedule onecycle", "pct_start", s->pct_start, 0, 1));
+    YK_TRY(yki_check_option("schedule onecycle", "div_factor", s->div_factor, 0, 0));
+    YK_TRY(yki_check_option("schedule onecycle", "final_div_factor", s->final_div_factor, 0, 0));
+    YK_TRY(yki_check_option("schedule onecycle", "base_momentum", s->base_momentum, 0, 1));
+    YK_TRY(yki_check_option("schedule onecycle", "max_momentum", s->max_momentum, 0, 1));
+    if (s->warmup)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "schedule onecycle warms up by itself: no warmup of %lld before it",
+                         (long long)s->warmup);
+    return YK_OK;
+}
+
+yk_status yk_schedule_check(const yk_schedule *s)
+{
+    if (!yk_schedule_name(s->kind))
+        return yki_error(YK_INVALID_ARGUMENT, "there is no schedule of kind %d", (int)s->kind);
+    if (s->warmup < 0)
+        return yki_error(YK_INVALID_ARGUMENT, "schedule %s: warmup must be at least 0, not %lld",
+                         yk_schedule_name(s->kind), (long long)s->warmup);
+    if (!(s->warmup_factor >= 0 && s->warmup_factor <= 1))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "schedule %s: warmup_factor must be above 0 and at most 1, not %g",
+                         yk_schedule_name(s->kind), s->warmup_factor);
+    YK_TRY(yki_check_option("schedule", "gamma", s->gamma, 0, 0));
+    switch (s->kind) {
+    case YK_SCHEDULE_STEP:
+        return check_count(s, "step_size", s->step_size);
+    case YK_SCHEDULE_MULTISTEP:
+        return check_milestones(s);
+    case YK_SCHEDULE_COSINE:
+        YK_TRY(yki_check_option("schedule cosine", "eta_min", s->eta_min, 0, 0));
+        return check_count(s, "t_max", s->t_max);
+    case YK_SCHEDULE_ONE_CYCLE:
+        return check_one_cycle(s);
+    case YK_SCHEDULE_CONSTANT:
+        break;
+    }
+    return YK_OK;
+}
+
+/* ---- one-cycle ------------------------------------------------------------------------------- */
+
+/* What a phase goes between; it ends at step `end`. */
+typedef enum level { FIRST, PEAK, LAST } level;
+
+typedef struct phase {
+    double end;
+    level from, to;
+} phase;
+
+/* Where in which phase t lies: 0 at its begin, 1 at its end. */
+static double find_phase(const yk_schedule *s, int64_t t, phase *found)
+{
+    double rise = or_default(s->pct_start, 0.3) * (double)s->total_steps;
+    double last = (double)s->total_steps - 1;
+    const phase two[] = {{rise - 1, FIRST, PEAK}, {last, PEAK, LAST}};
+    const phase three[] = {
+        {rise - 1, FIRST, PEAK}, {2 * rise - 2, PEAK, FIRST}, {last, FIRST, LAST}};
+    const phase *phases = s->three_phase ? three : two;
+    int count = s->three_phase ? 3 : 2, i = 0;
+    double at = fmin((double)t, last), begin = 0;
+    while (i + 1 < count && at > phases[i].end)
+        begin = phases[i++].end;
+    *found = phases[i];
+    return found->end > begin ? (at - begin) / (found->end - begin) : 1;
+}
+
+static double anneal(const yk_schedule *s, double from, double to, double share)
+{
+    if (s->linear_anneal)
+        return (to - from) * share + from;
+    return to + (from - to) / 2 * (cos(pi * share) + 1);
+}
+
+static double one_cycle_lr(const yk_schedule *s, int64_t t, double initial_lr)
+{
+    double peak = or_default(s->max_lr, initial_lr), first = peak / or_default(s->div_factor, 25);
+    double rates[] = {
+        [FIRST] = first, [PEAK] = peak, [LAST] = first / or_default(s->final_div_factor, 1e4)};
+    phase now;
+    double share = find_phase(s, t, &now);
+    return anneal(s, rates[now.from], rates[now.to], share);
+}
+
+bool yk_schedule_momentum(const yk_schedule *s, int64_t t, double *momentum)
+{
+    if (s->kind != YK_SCHEDULE_ONE_CYCLE || s->fixed_momentum)
+        return false;
+    double high = or_default(s->max_momentum, 0.95), low = or_default(s->base_momentum, 0.85);
+    double momenta[] = {[FIRST] = high, [PEAK] = low, [LAST] = high};
+    phase now;
+    double share = find_phase(s, t, &now);
+    *momentum = anneal(s, momenta[now.from], momenta[now.to], share);
+    return true;
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+/* gamma each step_size or at each milestone up to t, multiplied one after the other as PyTorch
+ * does, so that the result is PyTorch's to the bit. */
+static double decay(const yk_schedule *s, int64_t t, double lr)
+{
+    double gamma = or_default(s->gamma, 0.1);
+    int64_t times = 0;
+    if (s->kind == YK_SCHEDULE_STEP)
+        times = t / s->step_size;
+    else
+        while (times < s->milestone_count && s->milestones[times] <= t)
+            times++;
+    for (; times > 0 && lr > 0; times--)
+        lr *= gamma;
+    return lr;
+}
+
+double yk_schedule_lr(const yk_schedule *s, int64_t t, double initial_lr)
+{
+    if (t < s->warmup) {
+        double factor = or_default(s->warmup_factor, 1.0 / 3);
+        return initial_lr * (factor + (1 - factor) * (double)t / (double)s->warmup);
+    }
+    t -= s->warmup;
+    switch (s->kind) {
+    case YK_SCHEDULE_STEP:
+    case YK_SCHEDULE_MULTISTEP:
+        return decay(s, t, initial_lr);
+    case YK_SCHEDULE_COSINE:
+        return s->eta_min +
+               (initial_lr - s->eta_min) * (1 + cos(pi * (double)t / (double)s->t_max)) / 2;
+    case YK_SCHEDULE_ONE_CYCLE:
+        return one_cycle_lr(s, t, initial_lr);
+    case YK_SCHEDULE_CONSTANT:
+        break;
+    }
+    return initial_lr;
+}
+
+/* ---- the optimizer's groups ------------------------------------------------------------------ */
+
+/* The hyperparameter that cycles: momentum, or Adam's beta1. */
+static int momentum_index(const yki_optimizer_rule *rule)
+{
+    int i = 0;
+    while (i < rule->hyperparameters && strcmp(rule->hyperparameter_names[i], "momentum") != 0 &&
+           strcmp(rule->hyperparameter_names[i], "beta1") != 0)
+        i++;
+    return i;
+}
+
+yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t)
+{
+    double momentum;
+    bool cycles = yk_schedule_momentum(schedule, t, &momentum);
+    int index = momentum_index(optimizer->rule);
+    if (cycles && (index == optimizer->rule->hyperparameters || optimizer->slots == 0))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "schedule %s cycles the momentum, and this %s has none",
+                         yk_schedule_name(schedule->kind), optimizer->rule->name);
+    for (size_t g = 0; g < optimizer->group_count; g++) {
+        yki_param_group *group = &optimizer->groups[g];
+        group->hyperparameters[YKI_LR] = yk_schedule_lr(schedule, t, group->initial_lr);
+        if (cycles)
+            group->hyperparameters[index] = momentum;
+    }
+    return YK_OK;
+}

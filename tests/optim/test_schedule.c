@@ -1,0 +1,129 @@
+/* Schedules: values that PyTorch 1.13 gave, what they do to an optimizer, what is refused. */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+static void assert_rates(const yk_schedule *schedule, const double *expected, int count)
+{
+    assert_ok(yk_schedule_check(schedule));
+    for (int t = count; t-- > 0;) { /* in any order: the function is pure */
+        double lr = yk_schedule_lr(schedule, t, 0.1);
+        if (!(fabs(lr - expected[t]) <= 1e-15))
+            fail_msg("%s, t = %d: %.17g is not %.17g", yk_schedule_name(schedule->kind), t, lr,
+                     expected[t]);
+    }
+}
+
+#define ASSERT_RATES(schedule, ...)                                                                \
+    assert_rates(schedule, (const double[]){__VA_ARGS__},                                          \
+                 (int)(sizeof(double[]){__VA_ARGS__} / sizeof(double)))
+
+YK_TEST(rates_are_torchs)
+{
+    ASSERT_RATES(&(yk_schedule){0}, 0.1, 0.1, 0.1);
+    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 3, .gamma = 0.5}), 0.1, 0.1,
+                 0.1, 0.05, 0.05, 0.05, 0.025, 0.025);
+    ASSERT_RATES(
+        (&(yk_schedule){.kind = YK_SCHEDULE_MULTISTEP, .milestones = {2, 5}, .milestone_count = 2}),
+        0.1, 0.1, 0.010000000000000002, 0.010000000000000002, 0.010000000000000002,
+        0.0010000000000000002, 0.0010000000000000002);
+    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_COSINE, .t_max = 6, .eta_min = 0.01}), 0.1,
+                 0.09397114317029975, 0.0775, 0.055, 0.0325, 0.01602885682970026, 0.01,
+                 0.01602885682970026, 0.0325);
+    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 2, .warmup = 4}),
+                 0.03333333333333333, 0.05, 0.06666666666666668, 0.08333333333333334, 0.1, 0.1,
+                 0.010000000000000002, 0.010000000000000002, 0.0010000000000000002);
+}
+
+YK_TEST(one_cycle_is_torchs)
+{
+    yk_schedule schedule = {.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 10, .max_lr = 0.4};
+    const double momenta[] = {0.95, 0.9, 0.85, 0.854951556604879, 0.8688255099070633};
+    ASSERT_RATES(&schedule, 0.016, 0.208, 0.4, 0.38019385280538953, 0.3246982615799052,
+                 0.24450480877451572, 0.1554967912254843, 0.0753033384200948, 0.019807747194610516,
+                 1.6e-06, 1.6e-06);
+    for (int t = 0; t < 5; t++) {
+        double momentum;
+        assert_true(yk_schedule_momentum(&schedule, t, &momentum));
+        assert_true(fabs(momentum - momenta[t]) < 1e-15);
+    }
+    schedule.three_phase = schedule.linear_anneal = schedule.fixed_momentum = true;
+    ASSERT_RATES(&schedule, 0.016, 0.208, 0.4, 0.208, 0.016, 0.01280032, 0.00960064, 0.00640096,
+                 0.00320128, 1.6e-06);
+    assert_false(yk_schedule_momentum(&schedule, 0, &(double){0}));
+    schedule.max_lr = 0; /* the group's own rate is the peak */
+    assert_true(yk_schedule_lr(&schedule, 2, 0.7) == 0.7);
+}
+
+static yk_model *make_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 2), labels, NULL),
+                              &(yk_model_options){.device = "ref"}));
+    return model;
+}
+
+static double hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index)
+{
+    const char *name;
+    double value = NAN;
+    assert_true(yk_optimizer_group_hyperparameter(optimizer, group, index, &name, &value));
+    return value;
+}
+
+YK_TEST(every_group_goes_from_its_own_rate)
+{
+    yk_model *model = make_model();
+    yk_optimizer *optimizer;
+    yk_schedule schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = 0.5};
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.8}));
+    assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "*.bias", NULL));
+    assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "lr", 0.08));
+    for (int t = 0; t < 3; t++) {
+        assert_ok(yk_schedule_apply(&schedule, optimizer, t));
+        assert_true(hyperparameter(optimizer, 0, 0) == 0.8 * pow(0.5, t));
+        assert_true(hyperparameter(optimizer, 1, 0) == 0.08 * pow(0.5, t));
+    }
+    schedule.kind = YK_SCHEDULE_ONE_CYCLE;
+    schedule.total_steps = 5;
+    assert_status(YK_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
+    assert_contains(yk_last_error(), "cycles the momentum, and this sgd has none");
+    yk_optimizer_destroy(optimizer);
+
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_ok(yk_schedule_apply(&schedule, optimizer, 0));
+    assert_true(fabs(hyperparameter(optimizer, 0, 0) - 1e-3 / 25) < 1e-16);
+    assert_true(hyperparameter(optimizer, 0, 1) == 0.95); /* beta1 */
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+static void assert_refused(yk_schedule schedule, const char *words)
+{
+    assert_status(YK_INVALID_ARGUMENT, yk_schedule_check(&schedule));
+    assert_contains(yk_last_error(), words);
+}
+
+YK_TEST(wrong_schedules_are_refused)
+{
+    assert_refused((yk_schedule){.kind = (yk_schedule_kind)9}, "kind 9");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_STEP}, "step_size must be at least 1, not 0");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = NAN}, "gamma");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_MULTISTEP}, "1 to 32 milestones, not 0");
+    assert_refused(
+        (yk_schedule){.kind = YK_SCHEDULE_MULTISTEP, .milestones = {5, 3}, .milestone_count = 2},
+        "must rise from 1 on, not 3");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_COSINE}, "t_max");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_COSINE, .t_max = 3, .eta_min = -1}, "eta_min");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE}, "total_steps");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 5, .pct_start = 1.5},
+                   "pct_start");
+    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 5, .warmup = 2},
+                   "no warmup of 2 before it");
+    assert_refused((yk_schedule){.warmup = -1}, "warmup");
+    assert_refused((yk_schedule){.warmup = 1, .warmup_factor = 2}, "warmup_factor");
+}
