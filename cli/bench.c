@@ -152,7 +152,7 @@ static bool bench_step(const bench_options *o, yk_group *world)
     if (fine && yk_group_rank(world) == 0) {
         double step_s = median(times, steps);
         printf("%s, %s, batch %lld = %d x %lld, %s: %.1f images/s, %.2f ms a step", o->arch,
-               strcmp(o->amp, "bf16") ? "f32" : "bf16", (long long)batch.size * ranks, ranks,
+               strcmp(o->amp, "off") ? o->amp : "f32", (long long)batch.size * ranks, ranks,
                (long long)batch.size, yk_model_device_description(model),
                (double)(batch.size * ranks) / step_s, 1e3 * step_s);
         if (ddp)
@@ -179,7 +179,7 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
         YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch, NULL),
         YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
                 NULL, 1, 1e7),
-        YKI_CHOICE(0, "amp", "off|bf16", "mixed precision [off]", &o->amp, NULL),
+        YKI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, NULL),
         YKI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, NULL),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,

@@ -35,8 +35,9 @@ static void print_features(void)
            yk_cpu_has_bf16() ? " AVX-512-BF16" : "");
 #endif
     printf("\n  bf16          %s\n", yk_cpu_has_bf16()
-                                         ? "yes: --amp bf16"
-                                         : "no: this processor has no AVX-512 BF16; train in f32");
+                                         ? "arithmetic of this processor"
+                                         : "storage, computed with in f32: no AVX-512 BF16 here");
+    printf("  fp16          storage, computed with in f32\n");
 }
 
 static void print_cores(void)
@@ -83,15 +84,34 @@ static void print_cache(void)
         printf("  data cache    %s/.cache/yoke\n", home ? home : "");
 }
 
+/* The policy of mixed precision, and how to depart from it. */
+static int print_autocast(void)
+{
+    const char *op, *policy;
+    for (size_t i = 0; yk_autocast_policy(i, &op, &policy); i++)
+        printf("%-18s %s\n", op, policy);
+    printf("\nWith --amp bf16|fp16: low runs in 16 bit, full in f32, follow in 16 bit where all\n"
+           "its inputs are; weights, their gradients and norms' statistics stay in f32.\n"
+           "Exceptions: --autocast OP=low|full|follow,...\n");
+    return YKI_EXIT_OK;
+}
+
 int yk_cmd_info(int argc, char **argv)
 {
+    bool autocast = false;
+    const yki_option options[] = {
+        YKI_SWITCH(0, "autocast", "list how mixed precision treats each operator", &autocast),
+    };
     const yki_command command = {.name = argv[0],
                                  .operands = "",
                                  .summary = "What this machine and this build of yoke offer.",
-                                 .options = NULL};
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options};
     int code = yki_options_parse(&command, argc, argv, NULL, NULL);
     if (code >= 0)
         return code;
+    if (autocast)
+        return print_autocast();
     struct utsname system;
     uname(&system);
     printf("yoke %s\n\nMachine\n  system        %s %s, %s\n", yk_version(), system.sysname,

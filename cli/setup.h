@@ -39,6 +39,7 @@ bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const
 
 typedef struct yki_model_setup {
     const char *arch, *device, *amp;
+    const char *autocast; /* NULL: the usual policy */
     uint64_t seed;
     int threads;
     bool no_winograd;

@@ -19,14 +19,20 @@ bool yki_check_model(const char *name, const yki_model_setup *setup)
 {
     if (!yk_arch_find(setup->arch))
         yki_usage_error(name, "--arch %s: expected one of %s", setup->arch, yki_arch_choices());
-    else if (strcmp(setup->amp, "bf16") == 0 && strcmp(setup->device, "ref") == 0)
-        yki_usage_error(name, "--amp bf16 with --device ref: the reference kernels are f32 only");
-    else if (strcmp(setup->amp, "bf16") == 0 && !yk_cpu_has_bf16())
-        yki_usage_error(name, "--amp bf16: this processor has no bf16 arithmetic (AVX-512 BF16); "
-                              "train in f32 with --amp off");
+    else if (setup->autocast && strcmp(setup->amp, "off") == 0)
+        yki_usage_error(name, "--autocast says how mixed precision runs: it needs --amp bf16|fp16");
+    else if (yk_autocast_check(setup->autocast) != YK_OK)
+        yki_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
     else
         return true;
     return false;
+}
+
+static yk_amp amp_of(const char *word)
+{
+    return strcmp(word, "fp16") == 0   ? YK_AMP_FP16
+           : strcmp(word, "bf16") == 0 ? YK_AMP_BF16
+                                       : YK_AMP_OFF;
 }
 
 bool yki_build_model(yk_model **model, const yki_model_setup *setup)
@@ -41,7 +47,8 @@ bool yki_build_model(yk_model **model, const yki_model_setup *setup)
     yk_value *logits = arch(images, setup->classes);
     yk_value *loss = yk_cross_entropy(logits, labels, NULL);
     yk_model_options options = {.device = setup->device,
-                                .amp = strcmp(setup->amp, "bf16") ? YK_AMP_OFF : YK_AMP_BF16,
+                                .amp = amp_of(setup->amp),
+                                .autocast = setup->autocast,
                                 .seed = setup->seed,
                                 .threads = setup->threads,
                                 .logits = logits,

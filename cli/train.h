@@ -10,6 +10,7 @@ typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *optimizer, *output, *resume, *checkpoint;
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads,
         max_steps, keep;
+    const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     double lr, momentum, weight_decay, timeout_s, grace_s;
     bool no_winograd, memory_plan;
     struct {

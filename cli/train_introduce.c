@@ -31,6 +31,17 @@ static void print_optimizer(const yki_trainer *t)
     printf(", weight decay %g\n", o->weight_decay);
 }
 
+static void print_precision(const yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    if (strcmp(o->amp, "off") == 0)
+        return;
+    printf("  precision   mixed: activations in %s, weights and their gradients in f32", o->amp);
+    if (o->autocast)
+        printf("; except %s", o->autocast);
+    putchar('\n');
+}
+
 static void print_model(const yki_trainer *t)
 {
     printf("  parameters  %lld in %zu tensors\n", (long long)yk_model_parameter_elements(t->model),
@@ -77,8 +88,8 @@ void yki_trainer_introduce(const yki_trainer *t)
     print_optimizer(t);
     printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),
            t->threads, t->threads == 1 ? "" : "s", t->threads_source);
-    printf("  device      %s%s\n", yk_model_device_description(t->model),
-           strcmp(o->amp, "bf16") ? "" : ", mixed precision bf16");
+    printf("  device      %s\n", yk_model_device_description(t->model));
+    print_precision(t);
     print_model(t);
     if (o->memory_plan)
         print_memory(t);

@@ -44,8 +44,12 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_REAL(0, "momentum", "M", "of sgd [0.9]", &o->momentum, &o->given.momentum, 0, 1),
         YKI_REAL(0, "weight-decay", "W", "[sgd 0.0005, adam 0, adamw 0.01]", &o->weight_decay,
                  &o->given.weight_decay, 0, 1e6),
-        YKI_CHOICE(0, "amp", "off|bf16", "mixed precision, f32 master weights [off]", &o->amp,
-                   NULL),
+        YKI_CHOICE(0, "amp", "off|bf16|fp16",
+                   "mixed precision, f32 master weights; fp16\nscales the loss against underflow "
+                   "[off]",
+                   &o->amp, NULL),
+        YKI_TEXT(0, "autocast", "OP=low|full|follow,...",
+                 "exceptions to the policy that\n`yoke info --autocast` lists", &o->autocast, NULL),
         YKI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
                 0, 4294967295.0),
         YKI_GROUP("Where it runs"),
@@ -133,7 +137,8 @@ static int check(const char *name, const yki_train_options *o)
         return YKI_EXIT_USAGE;
     if (!(o->lr > 0))
         return yki_usage_error(name, "--lr %g: it must be more than 0", o->lr);
-    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    yki_model_setup setup = {
+        .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
     return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
 }
 

@@ -104,6 +104,7 @@ static bool create_model(yki_trainer *t)
     yki_model_setup setup = {.arch = o->arch,
                              .device = o->device,
                              .amp = o->amp,
+                             .autocast = o->autocast,
                              .seed = (uint64_t)o->seed,
                              .threads = t->threads,
                              .no_winograd = o->no_winograd,

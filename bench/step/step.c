@@ -1,7 +1,7 @@
 /*
  * Times full training steps (forward, backward, SGD with momentum and weight decay) of a network on
  * random data, and prints images/s as JSON: the median of single steps, after warm-up. Under
- * `yoke run` it is DDP over the ranks. Usage: step ARCH BATCH_PER_RANK off|bf16 THREADS STEPS
+ * `yoke run` it is DDP over the ranks. Usage: step ARCH BATCH_PER_RANK off|bf16|fp16 THREADS STEPS
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -34,7 +34,7 @@ static double median(double *values, int count)
 int main(int argc, char **argv)
 {
     if (argc != 6) {
-        fprintf(stderr, "usage: step ARCH BATCH_PER_RANK off|bf16 THREADS STEPS\n");
+        fprintf(stderr, "usage: step ARCH BATCH_PER_RANK off|bf16|fp16 THREADS STEPS\n");
         return 2;
     }
     int64_t batch_size = atoll(argv[2]);
@@ -52,10 +52,11 @@ int main(int argc, char **argv)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = build(images, 10);
     yk_model *model;
-    YK_CHECK(yk_model_create(
-        &model, yk_cross_entropy(logits, labels, NULL),
-        &(yk_model_options){.amp = strcmp(argv[3], "bf16") ? YK_AMP_OFF : YK_AMP_BF16,
-                            .threads = threads}));
+    YK_CHECK(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
+                             &(yk_model_options){.amp = strcmp(argv[3], "fp16") == 0   ? YK_AMP_FP16
+                                                        : strcmp(argv[3], "bf16") == 0 ? YK_AMP_BF16
+                                                                                       : YK_AMP_OFF,
+                                                 .threads = threads}));
     yk_ddp *ddp;
     YK_CHECK(yk_ddp_create(&ddp, model, group, NULL));
     yk_optimizer *optimizer;

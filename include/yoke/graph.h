@@ -10,6 +10,7 @@
 #define YOKE_GRAPH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <yoke/status.h>
@@ -115,17 +116,37 @@ typedef struct yk_cross_entropy_options {
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);
 
+/* ---- autocast ----------------------------------------------------------------------------- */
+
+/*
+ * How mixed precision treats the index-th operator, counted from 0: "low" runs it in 16 bit, "full"
+ * in f32, "follow" in 16 bit where all its activations are, else in f32. False past the last one.
+ */
+bool yk_autocast_policy(size_t index, const char **op, const char **policy);
+/*
+ * Whether overrides, "OP=low|full|follow[,OP=...]" (NULL and "" are fine), can be understood. A
+ * loss runs in f32 alone. The error line names what is wrong and lists what is possible.
+ */
+yk_status yk_autocast_check(const char *overrides);
+
 /* ---- models ------------------------------------------------------------------------------- */
 
-typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16 } yk_amp;
+/*
+ * Mixed precision, torch.autocast's idea: activations are kept in 16 bit, parameters, gradients of
+ * parameters, losses and the statistics of norms in f32. Where the processor has no arithmetic of
+ * that type, values are stored in it and computed with in f32. Gradients in fp16 want a
+ * yk_grad_scaler (optim.h): smaller ones than 2^-24 are zero there.
+ */
+typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16, YK_AMP_FP16 } yk_amp;
 
 typedef struct yk_model_options {
-    const char *device; /* "cpu" (default) or "ref", the readable oracle */
-    yk_amp amp;         /* autocast: convolutions and linear in 16 bit, f32 master weights */
-    uint64_t seed;      /* initial weights and dropout; PyTorch's manual_seed in spirit */
-    int threads;        /* of this model's kernels; 0: yk_threads_default(1) */
-    yk_value *logits;   /* kept readable after forward (yk_model_output); may be NULL */
-    bool no_winograd;   /* use direct convolution only: slower, a little more accurate */
+    const char *device;   /* "cpu" (default) or "ref", the readable oracle */
+    yk_amp amp;           /* autocast: convolutions and linear in 16 bit, f32 master weights */
+    const char *autocast; /* exceptions to its policy, see yk_autocast_check; NULL: none */
+    uint64_t seed;        /* initial weights and dropout; PyTorch's manual_seed in spirit */
+    int threads;          /* of this model's kernels; 0: yk_threads_default(1) */
+    yk_value *logits;     /* kept readable after forward (yk_model_output); may be NULL */
+    bool no_winograd;     /* use direct convolution only: slower, a little more accurate */
 } yk_model_options;
 
 /* One mini-batch. Tensors are views into whoever made it; see yk_loader_next. */

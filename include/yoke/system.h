@@ -13,7 +13,8 @@ extern "C" {
  */
 int yk_threads_default(int local_world_size);
 
-/* Whether this processor has bf16 arithmetic (AVX-512 BF16), which YK_AMP_BF16 needs. */
+/* Whether this processor has bf16 arithmetic (AVX-512 BF16); without, YK_AMP_BF16 computes in f32.
+ */
 bool yk_cpu_has_bf16(void);
 
 #pragma GCC visibility pop

@@ -9,6 +9,7 @@ typedef struct caster {
     yk_value **casted; /* by value id: its value in the other dtype, made once */
     size_t count;
     yk_dtype low;
+    const char *overrides;
 } caster;
 
 /* value in dtype: itself, an earlier cast, or a new one. NULL when memory is out. */
@@ -35,9 +36,10 @@ static bool is_cast(const caster *c, const yk_value *value)
 
 static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
 {
-    if (node->op->autocast == YKI_AUTOCAST_LOW)
+    yki_autocast policy = yki_autocast_of(node->op, c->overrides);
+    if (policy == YKI_AUTOCAST_LOW)
         return c->low;
-    if (node->op->autocast == YKI_AUTOCAST_FULL)
+    if (policy == YKI_AUTOCAST_FULL)
         return YK_F32;
     /* Follow: low only where all inputs are, f32 where one is. */
     for (int i = 0; i < node->op->activations; i++)
@@ -62,11 +64,12 @@ static yk_status cast_node(caster *c, yki_node *node)
     return yki_graph_push(c->graph, node) ? YK_OK : YK_OUT_OF_MEMORY;
 }
 
-yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, yk_value **logits)
+yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
+                             yk_value **logits)
 {
     yki_node **nodes = graph->nodes;
     size_t count = graph->node_count;
-    caster c = {.graph = graph, .count = graph->value_count, .low = low};
+    caster c = {.graph = graph, .count = graph->value_count, .low = low, .overrides = overrides};
     c.casted = yki_calloc(c.count, sizeof *c.casted);
     if (!c.casted)
         return yki_error_memory(c.count * sizeof *c.casted, "autocast");

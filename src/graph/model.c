@@ -19,16 +19,10 @@ static yk_status check_options(const yk_model_options *options)
     if (options->threads < 0)
         return yki_error(YK_INVALID_ARGUMENT, "threads is %d, expected 0 or more",
                          options->threads);
-    if (options->amp == YK_AMP_OFF)
-        return YK_OK;
-    if (options->amp != YK_AMP_BF16)
-        return yki_error(YK_INVALID_ARGUMENT, "amp is %d, expected off or bf16", (int)options->amp);
-    if (strcmp(options->device, "cpu") != 0)
-        return yki_error(YK_UNSUPPORTED, "device %s has no bf16: use amp off", options->device);
-    if (!yk_cpu_has_bf16())
-        return yki_error(YK_UNSUPPORTED,
-                         "this processor has no bf16 arithmetic (AVX-512 BF16): use amp off");
-    return YK_OK;
+    if ((unsigned)options->amp > YK_AMP_FP16)
+        return yki_error(YK_INVALID_ARGUMENT, "amp is %d, expected off, bf16 or fp16",
+                         (int)options->amp);
+    return yk_autocast_check(options->autocast);
 }
 
 /* Autocast, fusion, gradient, fusion. */
@@ -37,8 +31,9 @@ static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradien
     yk_graph *graph = model->graph;
     yk_value *logits = model->options.logits;
     YK_TRY(yki_graph_prune(graph, loss, logits));
-    if (model->options.amp == YK_AMP_BF16)
-        YK_TRY(yki_graph_autocast(graph, YK_BF16, &logits));
+    if (model->options.amp != YK_AMP_OFF)
+        YK_TRY(yki_graph_autocast(graph, model->options.amp == YK_AMP_FP16 ? YK_F16 : YK_BF16,
+                                  model->options.autocast, &logits));
     YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
     YK_TRY(yki_graph_differentiate(graph, loss, gradients));
     YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
@@ -89,6 +84,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     made->options = chosen;
     made->training = made->gradients_spent = true;
     yk_status status = build(made, loss);
+    made->options.autocast = NULL; /* the caller's */
     if (status != YK_OK) {
         made->graph = NULL; /* stays the caller's */
         yk_model_destroy(made);

@@ -8,11 +8,14 @@
 #include "ops/ops.h"
 
 /*
- * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs; casts
- * are inserted between. Parameters stay as they are: kernels pack them. *logits (may be NULL)
- * becomes the f32 value to read.
+ * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs, except
+ * as `overrides` (see yk_autocast_check) says; casts are inserted between. Parameters stay as they
+ * are: kernels pack them. *logits (may be NULL) becomes the f32 value to read.
  */
-yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, yk_value **logits);
+yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
+                             yk_value **logits);
+/* The policy of an operator under overrides that yk_autocast_check has accepted. */
+yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 
 /* Removes nodes that neither loss nor logits needs. */
 yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);

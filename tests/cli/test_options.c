@@ -85,10 +85,11 @@ YK_TEST(contradictions_get_one_line)
     refused("train --optimizer adam --momentum 0.9", "--momentum is sgd's");
     refused("train --batch-size 3 --nproc 4", "less than one image for each of 4 ranks");
     refused("train --batch-size 127 --nproc 2", "126 or 128 can");
-    refused("train --amp bf16 --device ref", "reference kernels");
+    refused("train --autocast conv2d=full", "needs --amp bf16|fp16");
+    refused("train --amp fp16 --autocast conv=full", "expected one of conv2d, linear");
+    refused("train --amp fp16 --autocast conv2d=half", "expected conv2d=low|full|follow");
+    refused("train --amp fp16 --autocast cross_entropy=low", "a loss runs in f32 alone");
     refused("train --lr 0", "more than 0");
-    if (!yk_cpu_has_bf16())
-        refused("train --amp bf16", "no bf16 arithmetic");
     refused("run", "which program");
     refused("run --nnodes 2 true", "one machine only");
     refused("run --max-restarts 3 true", "only 0 is");

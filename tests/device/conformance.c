@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "harness.h"
 #include "tensor/bf16.h"
+#include "tensor/f16.h"
 
 enum { BACKWARD_Y = 6, BACKWARD_DY2 = 7, DIFFERENCES = 24 };
 
@@ -48,6 +49,8 @@ static double load(yk_dtype dtype, const void *memory, int64_t i)
         return ((const float *)memory)[i];
     case YK_BF16:
         return yki_bf16_to_float(((const uint16_t *)memory)[i]);
+    case YK_F16:
+        return yki_f16_to_float(((const uint16_t *)memory)[i]);
     case YK_I32:
         return ((const int32_t *)memory)[i];
     default:
@@ -67,6 +70,9 @@ static void store(yk_dtype dtype, void *memory, int64_t i, double number)
     case YK_BF16:
         ((uint16_t *)memory)[i] = yki_bf16_from_float((float)number);
         break;
+    case YK_F16:
+        ((uint16_t *)memory)[i] = yki_f16_from_float((float)number);
+        break;
     case YK_I32:
         ((int32_t *)memory)[i] = (int32_t)number;
         break;
@@ -77,7 +83,12 @@ static void store(yk_dtype dtype, void *memory, int64_t i, double number)
 
 static bool is_float(yk_dtype dtype)
 {
-    return dtype == YK_F32 || dtype == YK_F64 || dtype == YK_BF16;
+    return dtype == YK_F32 || dtype == YK_F64 || dtype == YK_BF16 || dtype == YK_F16;
+}
+
+static bool is_low(yk_dtype dtype)
+{
+    return dtype == YK_BF16 || dtype == YK_F16;
 }
 
 static int64_t count_of(const yk_value *value)
@@ -185,13 +196,13 @@ yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtyp
     return yk_parameter(graph, name, dtype, ndim, dims, YK_INIT_ZEROS, 0);
 }
 
-/* What autocast does to a node: activations in bf16, parameters and statistics as they were. */
-static void demote(yki_node *node)
+/* What autocast does to a node: activations in 16 bit, parameters and statistics as they were. */
+static void demote(yki_node *node, yk_dtype low)
 {
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] && node->in[i]->kind == YKI_INPUT && node->in[i]->dtype == YK_F32)
-            node->in[i]->dtype = YK_BF16;
-    node->out[0]->dtype = YK_BF16;
+            node->in[i]->dtype = low;
+    node->out[0]->dtype = low;
 }
 
 static void append_gradient(machine *m, yki_node *node)
@@ -249,12 +260,12 @@ static void machine_init(machine *m, const conformance_family *family, const con
     *m = (machine){.row = row, .graph = yk_graph_create()};
     describe(m, device);
     assert_non_null(m->graph);
-    yk_value *out = family->build(m->graph, row, dtype == YK_BF16 ? YK_F32 : dtype);
+    yk_value *out = family->build(m->graph, row, is_low(dtype) ? YK_F32 : dtype);
     if (!out->valid)
         fail_msg("%s: %s", m->label, m->graph->error);
     yki_node *node = m->graph->nodes[0];
-    if (dtype == YK_BF16)
-        demote(node);
+    if (is_low(dtype))
+        demote(node, dtype);
     append_gradient(m, node);
 
     size_t values = m->graph->value_count;

@@ -38,7 +38,7 @@ typedef struct conformance_family {
     size_t count;
 } conformance_family;
 
-/* dtype BF16: activations in bf16, parameters and statistics in f32. */
+/* dtype BF16 or F16: activations in it, parameters and statistics in f32. */
 typedef struct conformance_setting {
     const char *device;
     yk_dtype dtype;

@@ -1,7 +1,8 @@
 /*
  * Runs one operator on the cpu device in a chosen layout, block and dtype, and on ref in plain f32,
  * and compares: results, what running statistics became, and that padding channels hold zeros. The
- * conversions are written here anew, so that the device's own are not what checks them.
+ * conversions of bf16 are written here anew, so that the device's own are not what checks them;
+ * those of f16 are checked one by one in tests/tensor.
  */
 #ifndef YK_TEST_CPU_CHECK_H
 #define YK_TEST_CPU_CHECK_H
@@ -12,6 +13,7 @@
 
 #include "device/device.h"
 #include "harness.h"
+#include "tensor/f16.h"
 
 /* A tensor of the test, in plain order: numbers as double, whatever the dtype. */
 typedef struct check_tensor {
@@ -23,10 +25,10 @@ typedef struct check_case {
     const yki_op *op;
     yki_attrs attrs;
     bool training, blocked;
-    yk_dtype dtype; /* of activations: f32 or bf16 */
+    yk_dtype dtype; /* of activations: f32, bf16 or f16 */
     int block, threads;
-    double tolerance;      /* absolute and relative */
-    double tolerance_bf16; /* of bf16 operands */
+    double tolerance;     /* absolute and relative */
+    double tolerance_low; /* of 16-bit operands */
     int in_count, out_count;
     check_tensor in[YKI_MAX_IN], out[YKI_MAX_OUT];
     uint64_t state; /* of the numbers drawn */
@@ -54,6 +56,11 @@ static inline float check_widen(uint16_t half)
     return value;
 }
 
+static inline bool check_is_low(yk_dtype dtype)
+{
+    return dtype == YK_BF16 || dtype == YK_F16;
+}
+
 static inline yki_operand check_operand(const check_case *c, yk_dtype dtype, int ndim,
                                         const int64_t *dims)
 {
@@ -76,6 +83,7 @@ static inline double *check_in(check_case *c, yk_dtype dtype, int ndim, const in
     for (int64_t i = 0; i < count; i++) {
         double value = scale * check_draw(c) + offset;
         t->values[i] = dtype == YK_BF16  ? check_widen(check_narrow((float)value))
+                       : dtype == YK_F16 ? yki_f16_to_float(yki_f16_from_float((float)value))
                        : dtype == YK_F32 ? (float)value
                                          : (double)(int64_t)value;
     }
@@ -95,6 +103,8 @@ static inline double check_get(const void *memory, int64_t at, yk_dtype dtype)
         return ((const float *)memory)[at];
     case YK_BF16:
         return check_widen(((const uint16_t *)memory)[at]);
+    case YK_F16:
+        return yki_f16_to_float(((const uint16_t *)memory)[at]);
     case YK_I32:
         return ((const int32_t *)memory)[at];
     default:
@@ -108,6 +118,8 @@ static inline void check_set(void *memory, int64_t at, yk_dtype dtype, double va
         ((float *)memory)[at] = (float)value;
     else if (dtype == YK_BF16)
         ((uint16_t *)memory)[at] = check_narrow((float)value);
+    else if (dtype == YK_F16)
+        ((uint16_t *)memory)[at] = yki_f16_from_float((float)value);
     else if (dtype == YK_I32)
         ((int32_t *)memory)[at] = (int32_t)value;
     else
@@ -155,7 +167,7 @@ static inline void check_free(check_memory *memory)
         free(memory->out[i]);
 }
 
-/* One run; on the ref device everything is plain, and f32 where it was bf16. */
+/* One run; on the ref device everything is plain, and f32 where it was 16 bit. */
 static inline void check_run(const check_case *c, bool ref, check_memory *memory)
 {
     yki_device *device = NULL;
@@ -175,7 +187,7 @@ static inline void check_run(const check_case *c, bool ref, check_memory *memory
         *o = t->operand;
         if (ref) {
             o->layout = YKI_PLAIN;
-            o->dtype = o->dtype == YK_BF16 ? YK_F32 : o->dtype;
+            o->dtype = check_is_low(o->dtype) ? YK_F32 : o->dtype;
         }
         if (o->ndim >= 0)
             *(input ? &memory->in[i] : &memory->out[i - c->in_count]) =
@@ -200,9 +212,9 @@ static inline void check_tensor_equal(const check_case *c, const check_tensor *t
     const yki_operand *o = &t->operand;
     if (o->ndim < 0)
         return;
-    yk_dtype ref_dtype = o->dtype == YK_BF16 ? YK_F32 : o->dtype;
+    yk_dtype ref_dtype = check_is_low(o->dtype) ? YK_F32 : o->dtype;
     int64_t count = yki_operand_count(o), elements = check_elements(o, c->block);
-    double tolerance = o->dtype == YK_BF16 ? c->tolerance_bf16 : c->tolerance;
+    double tolerance = check_is_low(o->dtype) ? c->tolerance_low : c->tolerance;
     bool *seen = calloc((size_t)elements + 1, sizeof *seen);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = check_place(o, c->block, i);
@@ -240,18 +252,19 @@ static inline void check(check_case *c)
 static inline void check_everywhere(void (*body)(check_case start))
 {
     static const int blocks[] = {16, 8};
+    static const yk_dtype dtypes[] = {YK_F32, YK_BF16, YK_F16};
     for (int b = 0; b < 2; b++)
         for (int blocked = 0; blocked < 2; blocked++)
-            for (int bf16 = 0; bf16 < 2; bf16++)
+            for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
                 for (int threads = 1; threads <= 3; threads += 2) {
                     if (blocks[b] == 16 && !__builtin_cpu_supports("avx512bw"))
                         continue;
                     body((check_case){.block = blocks[b],
                                       .blocked = blocked,
-                                      .dtype = bf16 ? YK_BF16 : YK_F32,
+                                      .dtype = dtypes[d],
                                       .threads = threads,
                                       .tolerance = 2e-6,
-                                      .tolerance_bf16 = 0x1p-8,
+                                      .tolerance_low = dtypes[d] == YK_F16 ? 0x1p-10 : 0x1p-8,
                                       .state = 42});
                 }
 }

@@ -1,8 +1,6 @@
 /* Every operator on every device: the tables of cases, and one test a family and device. */
 #include <string.h>
 
-#include <yoke/system.h>
-
 #include "conformance.h"
 #include "harness.h"
 
@@ -20,10 +18,23 @@ static const conformance_setting cpu_winograd = {
 static const conformance_setting cpu_bf16 = {
     .device = "cpu", .dtype = YK_BF16, .threads = 1, .tolerance = 1e-2};
 
+static const conformance_setting cpu_f16 = {
+    .device = "cpu", .dtype = YK_F16, .threads = 2, .tolerance = 2e-3};
+static const conformance_setting ref_bf16 = {
+    .device = "ref", .dtype = YK_BF16, .threads = 1, .tolerance = 1e-2};
+static const conformance_setting ref_f16 = {
+    .device = "ref", .dtype = YK_F16, .threads = 1, .tolerance = 2e-3};
+
 static void on_ref(const conformance_family *family)
 {
     conformance_gradients(family);
     conformance_device(family, &ref_f32);
+}
+
+static void on_ref_in_16_bit(const conformance_family *family)
+{
+    conformance_device(family, &ref_bf16);
+    conformance_device(family, &ref_f16);
 }
 
 static void on_cpu(const conformance_family *family)
@@ -33,9 +44,12 @@ static void on_cpu(const conformance_family *family)
 
 static void on_cpu_in_bf16(const conformance_family *family)
 {
-    if (!yk_cpu_has_bf16())
-        skip_because("this processor has no bf16 arithmetic");
     conformance_device(family, &cpu_bf16);
+}
+
+static void on_cpu_in_f16(const conformance_family *family)
+{
+    conformance_device(family, &cpu_f16);
 }
 
 /* ---- conv2d -----------------------------------------------------------------------------------
@@ -117,6 +131,12 @@ YK_TEST(cpu_conv2d_bf16)
     on_cpu_in_bf16(&winograd);
 }
 
+YK_TEST(cpu_conv2d_f16)
+{
+    on_cpu_in_f16(&conv2d);
+    on_cpu_in_f16(&winograd);
+}
+
 /* ---- linear, flatten --------------------------------------------------------------------------
  */
 
@@ -166,6 +186,12 @@ YK_TEST(cpu_linear_bf16)
 {
     on_cpu_in_bf16(&linear);
     on_cpu_in_bf16(&flatten);
+}
+
+YK_TEST(cpu_linear_f16)
+{
+    on_cpu_in_f16(&linear);
+    on_cpu_in_f16(&flatten);
 }
 
 /* ---- batch_norm: every fusion, in training and in evaluation ----------------------------------
@@ -231,6 +257,11 @@ YK_TEST(cpu_batch_norm_bf16)
     on_cpu_in_bf16(&batch_norm);
 }
 
+YK_TEST(cpu_batch_norm_f16)
+{
+    on_cpu_in_f16(&batch_norm);
+}
+
 /* ---- pooling ----------------------------------------------------------------------------------
  */
 
@@ -290,6 +321,11 @@ YK_TEST(cpu_max_pool2d_bf16)
     on_cpu_in_bf16(&max_pool2d);
 }
 
+YK_TEST(cpu_max_pool2d_f16)
+{
+    on_cpu_in_f16(&max_pool2d);
+}
+
 YK_TEST(cpu_avg_pool2d)
 {
     on_cpu(&avg_pool2d);
@@ -300,6 +336,12 @@ YK_TEST(cpu_avg_pool2d_bf16)
 {
     on_cpu_in_bf16(&avg_pool2d);
     on_cpu_in_bf16(&global);
+}
+
+YK_TEST(cpu_avg_pool2d_f16)
+{
+    on_cpu_in_f16(&avg_pool2d);
+    on_cpu_in_f16(&global);
 }
 
 /* ---- element by element -----------------------------------------------------------------------
@@ -367,6 +409,25 @@ YK_TEST(cpu_elementwise_bf16)
 {
     for (int i = 0; i < ELEMENTWISE; i++)
         on_cpu_in_bf16(&elementwise[i]);
+}
+
+YK_TEST(cpu_elementwise_f16)
+{
+    for (int i = 0; i < ELEMENTWISE; i++)
+        on_cpu_in_f16(&elementwise[i]);
+}
+
+YK_TEST(ref_in_16_bit)
+{
+    on_ref_in_16_bit(&conv2d);
+    on_ref_in_16_bit(&linear);
+    on_ref_in_16_bit(&flatten);
+    on_ref_in_16_bit(&batch_norm);
+    on_ref_in_16_bit(&max_pool2d);
+    on_ref_in_16_bit(&avg_pool2d);
+    on_ref_in_16_bit(&global);
+    for (int i = 0; i < ELEMENTWISE; i++)
+        on_ref_in_16_bit(&elementwise[i]);
 }
 
 /* ---- cross_entropy: never in 16 bit -----------------------------------------------------------

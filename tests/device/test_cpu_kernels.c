@@ -3,7 +3,7 @@
  * looked at, so that padding channels are seen to stay zero.
  */
 #include "cpu_check.h"
-#include "device/cpu/bf16.h"
+#include "device/cpu/convert16.h"
 
 static const int64_t maps[][4] = {{2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}};
 enum { MAPS = sizeof maps / sizeof *maps };
@@ -154,7 +154,7 @@ static void flattened(check_case start)
         const int64_t flat[] = {maps[m][0], maps[m][1] * maps[m][2] * maps[m][3]};
         check_case c = start;
         c.op = &yki_op_flatten;
-        c.tolerance = c.tolerance_bf16 = 0;
+        c.tolerance = c.tolerance_low = 0;
         check_in(&c, c.dtype, 4, maps[m], 1, 0);
         check_out(&c, c.dtype, 2, flat);
         check(&c);
@@ -229,7 +229,7 @@ YK_TEST(narrowing_rounds_to_even_and_keeps_nan)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float from = of_bits(cases[i].from);
         uint16_t to;
-        yki_bf16_narrow(&to, &from, 1, 1);
+        yki_cpu_narrow(&to, &from, YK_BF16, 1, 1);
         assert_int_equal(to, cases[i].to);
     }
 }
@@ -243,7 +243,7 @@ static void halves(check_case start)
         return;
     c.op = &yki_op_scale;
     c.attrs = (yki_attrs){.alpha = 1.5};
-    c.tolerance_bf16 = 0;
+    c.tolerance_low = 0;
     double *values = check_in(&c, YK_BF16, 4, dims, 1, 0);
     for (int i = 0; i < 512; i++)
         values[i] = check_widen((uint16_t)(0x3f80 + i));

@@ -83,7 +83,7 @@ static void backward(check_case start)
             c.training = !(variant & B_EVALUATION);
             c.tolerance = 2e-5; /* sums of thousands, relative to their result */
             if ((variant & B_DY2) && (variant & B_DRESIDUAL))
-                c.tolerance_bf16 = 0x1p-6; /* dx is made of dresidual, itself rounded */
+                c.tolerance_low = 0x1p-6; /* dx is made of dresidual, itself rounded */
             check_in(&c, c.dtype, 4, dims, 2, 0.5);
             check_in(&c, c.dtype, 4, dims, 1, 0.1);
             check_in(&c, YK_F32, 1, channels, 0.5, 1);

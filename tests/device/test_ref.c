@@ -263,15 +263,15 @@ YK_TEST(ref_refuses_what_it_cannot_read)
 {
     yki_device *device;
     yki_kernel *kernel;
-    yki_operand low = OPERAND(YK_BF16, 4, 1), blocked = OPERAND(YK_F32, 1, 16, 1, 1);
+    yki_operand bytes = OPERAND(YK_U8, 4, 1), blocked = OPERAND(YK_F32, 1, 16, 1, 1);
     blocked.layout = YKI_BLOCKED;
     assert_ok(yki_device_create(&device, "ref", 1, false));
     yki_kernel_desc desc = {.op = &yki_op_relu,
                             .attrs = &(yki_attrs){0},
                             .in_count = 1,
                             .out_count = 1,
-                            .in = {low},
-                            .out = {low}};
+                            .in = {bytes},
+                            .out = {bytes}};
     assert_status(YK_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));
     desc.in[0] = desc.out[0] = blocked;
     assert_status(YK_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));

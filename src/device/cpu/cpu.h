@@ -2,9 +2,9 @@
  * The cpu device: oneDNN for convolutions and matrix products, kernels of our own where they are
  * shorter or measure faster (batch norm fused with its neighbours, element-wise, pooling, loss).
  *
- * Layouts: 4-d f32 and bf16 activations with at least `block` channels are YKI_BLOCKED, with b the
- * width of a vector register in f32: 16 with AVX-512, 8 with AVX2. Everything else is plain, and
- * without AVX2 all is. Padding channels hold zeros, and every kernel keeps them so. f64 runs on
+ * Layouts: 4-d f32, bf16 and f16 activations with at least `block` channels are YKI_BLOCKED, with b
+ * the width of a vector register in f32: 16 with AVX-512, 8 with AVX2. Everything else is plain,
+ * and without AVX2 all is. Padding channels hold zeros, and every kernel keeps them so. f64 runs on
  * ref's kernels.
  *
  * Threads: OpenMP's, as oneDNN's own; a kernel runs `#pragma omp parallel num_threads(threads)`.
@@ -18,7 +18,8 @@
 extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
     yki_cpu_conv2d_backward_weight;
 extern const yki_kernel_impl yki_cpu_conv2d_staged, yki_cpu_conv2d_backward_data_staged,
-    yki_cpu_conv2d_backward_weight_staged;
+    yki_cpu_conv2d_backward_weight_staged, yki_cpu_linear_staged,
+    yki_cpu_linear_backward_data_staged, yki_cpu_linear_backward_weight_staged;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
 extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_backward;

@@ -13,6 +13,9 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_staged,
     &yki_cpu_conv2d_backward_data_staged,
     &yki_cpu_conv2d_backward_weight_staged,
+    &yki_cpu_linear_staged,
+    &yki_cpu_linear_backward_data_staged,
+    &yki_cpu_linear_backward_weight_staged,
     &yki_cpu_conv2d,
     &yki_cpu_conv2d_backward_data,
     &yki_cpu_conv2d_backward_weight,
@@ -61,7 +64,7 @@ static const char *isa_name(const yki_device *device)
     return device->block == 16 ? "AVX-512" : device->block == 8 ? "AVX2" : "no AVX2";
 }
 
-/* Whether bf16 dot products beat f32 arithmetic: see conv_staged.c. */
+/* Whether bf16 dot products beat f32 arithmetic: see staged.c. */
 static bool has_fast_bf16(void)
 {
 #if defined(__x86_64__)
@@ -121,7 +124,8 @@ static void enter(yki_device *device)
 static yki_layout layout(const yki_device *device, const yki_operand *operand)
 {
     bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= device->block &&
-                (operand->dtype == YK_F32 || operand->dtype == YK_BF16 || operand->dtype == YK_I32);
+                (operand->dtype == YK_F32 || operand->dtype == YK_BF16 ||
+                 operand->dtype == YK_F16 || operand->dtype == YK_I32);
     return ours ? YKI_BLOCKED : YKI_PLAIN;
 }
 

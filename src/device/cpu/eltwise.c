@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "device/cpu/bf16.h"
+#include "device/cpu/convert16.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
@@ -20,7 +20,8 @@ typedef struct eltwise {
     yki_geometry shape; /* of dropout */
     int64_t count;      /* elements in memory */
     int team;
-    bool bf16, training;
+    yk_dtype dtype, to; /* to: of a cast */
+    bool training;
     yki_attrs attrs;
 } eltwise;
 
@@ -41,7 +42,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->loops = yki_cpu_loops_of(device);
     k->count = yki_operand_elements(device, &desc->out[0]);
     k->team = yki_team(device, k->count);
-    k->bf16 = desc->in[0].dtype == YK_BF16;
+    k->dtype = desc->in[0].dtype;
     k->training = desc->training;
     k->attrs = desc->attrs ? *desc->attrs : (yki_attrs){0};
     *kernel = &k->base;
@@ -54,13 +55,13 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 static void map(const yki_kernel *kernel, const yki_run *run, yki_map_op op, const void *second)
 {
     const eltwise *k = (const eltwise *)kernel;
-    size_t size = k->bf16 ? sizeof(uint16_t) : sizeof(float);
+    size_t size = yk_dtype_size(k->dtype);
     float factor = (float)k->attrs.alpha;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t at = 0; at < k->count; at += CHUNK) {
         size_t offset = (size_t)at * size;
         int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;
-        k->loops->map(op, k->bf16, (const char *)run->in[0] + offset,
+        k->loops->map(op, k->dtype, (const char *)run->in[0] + offset,
                       second ? (const char *)second + offset : NULL, (char *)run->out[0] + offset,
                       factor, count);
     }
@@ -104,8 +105,8 @@ static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
     const void *x = run->in[0];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
-        float value = yki_get(x, i, k->bf16);
-        yki_put(run->out[0], i, value * phi(value), k->bf16);
+        float value = yki_get(x, i, k->dtype);
+        yki_put(run->out[0], i, value * phi(value), k->dtype);
     }
     return YK_OK;
 }
@@ -116,9 +117,10 @@ static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
     const void *dy = run->in[0], *x = run->in[1];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
-        float value = yki_get(x, i, k->bf16);
+        float value = yki_get(x, i, k->dtype);
         float density = 0.39894228f * expf(-0.5f * value * value);
-        yki_put(run->out[0], i, yki_get(dy, i, k->bf16) * (phi(value) + value * density), k->bf16);
+        yki_put(run->out[0], i, yki_get(dy, i, k->dtype) * (phi(value) + value * density),
+                k->dtype);
     }
     return YK_OK;
 }
@@ -130,29 +132,28 @@ static bool supports_cast(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     const yki_operand *x = &desc->in[0], *y = &desc->out[0];
-    return yki_is_float(x) && yki_is_float(y) && x->layout == y->layout;
+    bool one_is_wide = x->dtype == YK_F32 || y->dtype == YK_F32;
+    return yki_is_float(x) && yki_is_float(y) && x->layout == y->layout &&
+           (one_is_wide || x->dtype == y->dtype);
 }
 
 static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     YK_TRY(prepare(device, desc, kernel));
     eltwise *k = (eltwise *)*kernel;
-    if (desc->in[0].dtype == desc->out[0].dtype)
-        k->attrs.alpha = 1; /* a copy */
-    else
-        k->attrs.alpha = 0;
+    k->to = desc->out[0].dtype;
     return YK_OK;
 }
 
 static yk_status cast(const yki_kernel *kernel, const yki_run *run)
 {
     const eltwise *k = (const eltwise *)kernel;
-    if (k->attrs.alpha != 0)
-        memmove(run->out[0], run->in[0], (size_t)k->count * (k->bf16 ? 2 : 4));
-    else if (k->bf16)
-        yki_bf16_widen(run->out[0], run->in[0], (size_t)k->count, k->team);
+    if (k->to == k->dtype)
+        memmove(run->out[0], run->in[0], (size_t)k->count * yk_dtype_size(k->dtype));
+    else if (k->to == YK_F32)
+        yki_cpu_widen(run->out[0], run->in[0], k->dtype, (size_t)k->count, k->team);
     else
-        yki_bf16_narrow(run->out[0], run->in[0], (size_t)k->count, k->team);
+        yki_cpu_narrow(run->out[0], run->in[0], k->to, (size_t)k->count, k->team);
     return YK_OK;
 }
 
@@ -185,8 +186,8 @@ static void drop_pixel(const eltwise *k, const yki_run *run, int64_t block, int6
     for (int64_t c = 0; c < g->b; c++) {
         bool keep = c < channels && yki_dropout_keep(run->seed, run->step, k->attrs.salt,
                                                      plain + (uint64_t)(c * g->pixels), k->attrs.p);
-        yki_put(run->out[0], at + c, keep ? kept * yki_get(run->in[0], at + c, k->bf16) : 0,
-                k->bf16);
+        yki_put(run->out[0], at + c, keep ? kept * yki_get(run->in[0], at + c, k->dtype) : 0,
+                k->dtype);
     }
 }
 
@@ -196,7 +197,7 @@ static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
     const yki_geometry *g = &k->shape;
     if (!k->training) {
         if (run->out[0] != run->in[0])
-            memcpy(run->out[0], run->in[0], (size_t)k->count * (k->bf16 ? 2 : 4));
+            memcpy(run->out[0], run->in[0], (size_t)k->count * yk_dtype_size(k->dtype));
         return YK_OK;
     }
 #pragma omp parallel for collapse(2) num_threads(k->team) if (k->team > 1)

@@ -21,10 +21,10 @@ static inline bool yki_has_out(const yki_kernel_desc *desc, int i)
 
 static inline bool yki_is_float(const yki_operand *operand)
 {
-    return operand->dtype == YK_F32 || operand->dtype == YK_BF16;
+    return operand->dtype == YK_F32 || operand->dtype == YK_BF16 || operand->dtype == YK_F16;
 }
 
-/* f32 or bf16, and both the same, in the same layout. */
+/* f32, bf16 or f16, and both the same, in the same layout. */
 static inline bool yki_alike(const yki_operand *a, const yki_operand *b)
 {
     return yki_is_float(a) && a->dtype == b->dtype && a->layout == b->layout;

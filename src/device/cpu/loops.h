@@ -17,7 +17,7 @@ enum { YKI_PERIOD = 32 /* elements; a multiple of every b and of every pack */ }
 
 /* One channel block of a tensor (images, blocks, pixels, b), as a list of contiguous runs. */
 typedef struct yki_runs {
-    bool bf16;      /* else f32 */
+    yk_dtype dtype; /* f32, bf16 or f16 */
     int64_t b;      /* channels in a block */
     int64_t pixels; /* of an image */
     int64_t image;  /* elements from one image to the next */
@@ -95,7 +95,7 @@ typedef struct yki_cpu_loops {
     void (*gradient)(const yki_runs *runs, yki_run_range range, const yki_norm_backward *operands,
                      const yki_norm_constants *constants, const yki_norm_slopes *slopes);
     /* y = op(a, b), element by element; y may be a or b. */
-    void (*map)(yki_map_op op, bool bf16, const void *a, const void *b, void *y, float factor,
+    void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count);
 } yki_cpu_loops;
 

@@ -16,33 +16,32 @@ YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor
     return a;
 }
 
-YKI_INLINE void map_as(yki_map_op op, bool bf16, const void *a, const void *b, void *y,
-                       float factor, int64_t count)
+YKI_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float factor,
+                       int64_t count, yk_dtype dtype)
 {
     bool two = op == YKI_MAP_RELU_BACKWARD || op == YKI_MAP_ADD;
     int64_t i = 0;
     for (; i + YKI_PACK <= count; i += YKI_PACK) {
-        yki_pack p = yki_load(a, i, bf16), q = two ? yki_load(b, i, bf16) : p;
+        yki_pack p = yki_load(a, i, dtype), q = two ? yki_load(b, i, dtype) : p;
         for (int j = 0; j < 2; j++)
             p.v[j] = apply(op, p.v[j], q.v[j], factor);
-        yki_store(y, i, p, bf16);
+        yki_store(y, i, p, dtype);
     }
     if (i == count)
         return;
-    yki_pack p = yki_load_part(a, i, count - i, bf16);
-    yki_pack q = two ? yki_load_part(b, i, count - i, bf16) : p;
+    yki_pack p = yki_load_part(a, i, count - i, dtype);
+    yki_pack q = two ? yki_load_part(b, i, count - i, dtype) : p;
     for (int j = 0; j < 2; j++)
         p.v[j] = apply(op, p.v[j], q.v[j], factor);
-    yki_store_part(y, i, count - i, p, bf16);
+    yki_store_part(y, i, count - i, p, dtype);
 }
 
-static void map(yki_map_op op, bool bf16, const void *a, const void *b, void *y, float factor,
+static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count)
 {
 #define CASE(name)                                                                                 \
     case name:                                                                                     \
-        bf16 ? map_as(name, true, a, b, y, factor, count)                                          \
-             : map_as(name, false, a, b, y, factor, count);                                        \
+        FOR_EACH_DTYPE(map_as, dtype, name, a, b, y, factor, count);                               \
         break
     switch (op) {
         CASE(YKI_MAP_RELU);

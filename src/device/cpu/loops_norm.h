@@ -13,19 +13,19 @@ typedef struct sums {
     yki_pack first[2], second[2]; /* two of each, so that additions need not wait */
 } sums;
 
-YKI_INLINE void flush_one(double *total, const yki_pack part[2], bool bf16)
+YKI_INLINE void flush_one(double *total, const yki_pack part[2], yk_dtype dtype)
 {
     for (int j = 0; j < 2; j++) {
         yki_wide wide = __builtin_convertvector(part[0].v[j] + part[1].v[j], yki_wide);
         for (int lane = 0; lane < YKI_WIDTH; lane++)
-            total[yki_element(j, lane, bf16)] += wide[lane];
+            total[yki_element(j, lane, dtype)] += wide[lane];
     }
 }
 
-YKI_INLINE void flush(yki_norm_sums *total, sums *part, bool bf16)
+YKI_INLINE void flush(yki_norm_sums *total, sums *part, yk_dtype dtype)
 {
-    flush_one(total->first, part->first, bf16);
-    flush_one(total->second, part->second, bf16);
+    flush_one(total->first, part->first, dtype);
+    flush_one(total->second, part->second, dtype);
     *part = (sums){0};
 }
 
@@ -51,38 +51,38 @@ YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
 
 /* The last, shorter pack of a run: lanes behind its end count for nothing. */
 YKI_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t count, yki_pack shift,
-                                 bool bf16)
+                                 yk_dtype dtype)
 {
     yki_bits inside[2] = {{0}, {0}};
-    yki_first(count, inside, bf16);
-    yki_pack value = yki_load_part(x, at, count, bf16);
+    yki_first(count, inside, dtype);
+    yki_pack value = yki_load_part(x, at, count, dtype);
     for (int j = 0; j < 2; j++)
         value.v[j] = yki_select(inside[j], value.v[j], shift.v[j]);
     add_moments(s, 0, value, shift);
 }
 
 YKI_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void *x,
-                           const float *shift, yki_norm_sums *total, bool bf16)
+                           const float *shift, yki_norm_sums *total, yk_dtype dtype)
 {
-    yki_pack k = yki_spread(shift, bf16);
+    yki_pack k = yki_spread(shift, dtype);
     sums s = {0};
     int64_t held = 0;
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = 0;
         int64_t next = following(runs, range, r, 1, at);
         for (; i + 2 * YKI_PACK <= count; i += 2 * YKI_PACK) {
-            yki_prefetch(x, next + i, bf16);
-            yki_prefetch(x, next + i + YKI_PACK, bf16);
-            add_moments(&s, 0, yki_load(x, at + i, bf16), k);
-            add_moments(&s, 1, yki_load(x, at + i + YKI_PACK, bf16), k);
+            yki_prefetch(x, next + i, dtype);
+            yki_prefetch(x, next + i + YKI_PACK, dtype);
+            add_moments(&s, 0, yki_load(x, at + i, dtype), k);
+            add_moments(&s, 1, yki_load(x, at + i + YKI_PACK, dtype), k);
         }
         for (; i + YKI_PACK <= count; i += YKI_PACK)
-            add_moments(&s, 0, yki_load(x, at + i, bf16), k);
+            add_moments(&s, 0, yki_load(x, at + i, dtype), k);
         if (i < count)
-            add_moments_part(&s, x, at + i, count - i, k, bf16);
+            add_moments_part(&s, x, at + i, count - i, k, dtype);
         held += count;
         if (held >= SUM_RUN || r + 1 == range.end) {
-            flush(total, &s, bf16);
+            flush(total, &s, dtype);
             held = 0;
         }
     }
@@ -91,20 +91,17 @@ YKI_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void
 static void moments(const yki_runs *runs, yki_run_range range, const void *x, const float *shift,
                     yki_norm_sums *total)
 {
-    if (runs->bf16)
-        moments_as(runs, range, x, shift, total, true);
-    else
-        moments_as(runs, range, x, shift, total, false);
+    FOR_EACH_DTYPE(moments_as, runs->dtype, runs, range, x, shift, total);
 }
 
 typedef struct constants {
     yki_pack mean, scale, bias;
 } constants;
 
-YKI_INLINE constants spread_constants(const yki_norm_constants *c, bool bf16)
+YKI_INLINE constants spread_constants(const yki_norm_constants *c, yk_dtype dtype)
 {
-    return (constants){yki_spread(c->mean, bf16), yki_spread(c->scale, bf16),
-                       yki_spread(c->bias, bf16)};
+    return (constants){yki_spread(c->mean, dtype), yki_spread(c->scale, dtype),
+                       yki_spread(c->bias, dtype)};
 }
 
 YKI_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
@@ -125,9 +122,9 @@ YKI_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const con
 }
 
 YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
-                             const yki_norm_constants *given, bool bf16, bool with_residual)
+                             const yki_norm_constants *given, yk_dtype dtype, bool with_residual)
 {
-    constants c = spread_constants(given, bf16);
+    constants c = spread_constants(given, dtype);
     yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
     const void *x = o->x, *residual = o->residual;
     void *y = o->y;
@@ -135,69 +132,79 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
     for (int64_t r = range.end; r-- > range.begin;) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
         int64_t next = following(runs, range, r, -1, at) - at;
-        bool stream = o->stream && yki_can_stream(y, at, bf16);
+        bool stream = o->stream && yki_can_stream(y, at, dtype);
         for (; i + YKI_PACK <= end; i += YKI_PACK) {
-            yki_prefetch(x, next + i, bf16);
+            yki_prefetch(x, next + i, dtype);
             if (with_residual)
-                yki_prefetch(residual, next + i, bf16);
+                yki_prefetch(residual, next + i, dtype);
             if (with_residual)
-                added = yki_load(residual, i, bf16);
-            yki_pack value = yki_load(x, i, bf16);
+                added = yki_load(residual, i, dtype);
+            yki_pack value = yki_load(x, i, dtype);
             value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
             if (stream)
-                yki_stream(y, i, value, bf16);
+                yki_stream(y, i, value, dtype);
             else
-                yki_store(y, i, value, bf16);
+                yki_store(y, i, value, dtype);
         }
         if (i == end)
             continue;
         if (with_residual)
-            added = yki_load_part(residual, i, end - i, bf16);
-        yki_pack value = yki_load_part(x, i, end - i, bf16);
+            added = yki_load_part(residual, i, end - i, dtype);
+        yki_pack value = yki_load_part(x, i, end - i, dtype);
         value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
-        yki_store_part(y, i, end - i, value, bf16);
+        yki_store_part(y, i, end - i, value, dtype);
     }
     yki_stream_end();
+}
+
+YKI_INLINE void normalise_with_residual(const yki_runs *runs, yki_run_range range,
+                                        const yki_norm_forward *o, const yki_norm_constants *c,
+                                        yk_dtype dtype)
+{
+    normalise_as(runs, range, o, c, dtype, true);
+}
+
+YKI_INLINE void normalise_alone(const yki_runs *runs, yki_run_range range,
+                                const yki_norm_forward *o, const yki_norm_constants *c,
+                                yk_dtype dtype)
+{
+    normalise_as(runs, range, o, c, dtype, false);
 }
 
 static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
                       const yki_norm_constants *c)
 {
-    if (runs->bf16 && o->residual)
-        normalise_as(runs, range, o, c, true, true);
-    else if (runs->bf16)
-        normalise_as(runs, range, o, c, true, false);
-    else if (o->residual)
-        normalise_as(runs, range, o, c, false, true);
+    if (o->residual)
+        FOR_EACH_DTYPE(normalise_with_residual, runs->dtype, runs, range, o, c);
     else
-        normalise_as(runs, range, o, c, false, false);
+        FOR_EACH_DTYPE(normalise_alone, runs->dtype, runs, range, o, c);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------
  */
 
 /* A pack's operands: whole, or its first `part` elements. */
-YKI_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, bool bf16)
+YKI_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, yk_dtype dtype)
 {
-    return part == YKI_PACK ? yki_load(memory, at, bf16) : yki_load_part(memory, at, part, bf16);
+    return part == YKI_PACK ? yki_load(memory, at, dtype) : yki_load_part(memory, at, part, dtype);
 }
 
-YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, bool bf16)
+YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_dtype dtype)
 {
     if (part == YKI_PACK)
-        yki_store(memory, at, value, bf16);
+        yki_store(memory, at, value, dtype);
     else
-        yki_store_part(memory, at, part, value, bf16);
+        yki_store_part(memory, at, part, value, dtype);
 }
 
 /* g: dy + dy2 where relu was open. */
 YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x, int64_t at,
-                             int64_t part, yki_norm_mask mask, bool bf16)
+                             int64_t part, yki_norm_mask mask, yk_dtype dtype)
 {
     yki_lanes zero = {0};
-    yki_pack g = fetch(o->dy, at, part, bf16);
+    yki_pack g = fetch(o->dy, at, part, dtype);
     if (o->dy2) {
-        yki_pack more = fetch(o->dy2, at, part, bf16);
+        yki_pack more = fetch(o->dy2, at, part, dtype);
         for (int j = 0; j < 2; j++)
             g.v[j] += more.v[j];
     }
@@ -205,7 +212,7 @@ YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki
         return g;
     yki_pack y = x;
     if (mask == YKI_MASK_Y)
-        y = fetch(o->y, at, part, bf16);
+        y = fetch(o->y, at, part, dtype);
     for (int j = 0; j < 2; j++) {
         yki_lanes open = mask == YKI_MASK_Y ? y.v[j] : normalised(x.v[j], c, j);
         g.v[j] = yki_select((yki_bits)(open > zero), g.v[j], zero);
@@ -214,23 +221,23 @@ YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki
 }
 
 YKI_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_mask mask,
-                                  bool bf16)
+                                  yk_dtype dtype)
 {
-    yki_prefetch(o->x, at, bf16);
-    yki_prefetch(o->dy, at, bf16);
+    yki_prefetch(o->x, at, dtype);
+    yki_prefetch(o->dy, at, dtype);
     if (o->dy2)
-        yki_prefetch(o->dy2, at, bf16);
+        yki_prefetch(o->dy2, at, dtype);
     if (mask == YKI_MASK_Y)
-        yki_prefetch(o->y, at, bf16);
+        yki_prefetch(o->y, at, dtype);
 }
 
 YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, const constants *c,
-                             int64_t at, int64_t part, yki_norm_mask mask, bool bf16)
+                             int64_t at, int64_t part, yki_norm_mask mask, yk_dtype dtype)
 {
-    yki_pack x = fetch(o->x, at, part, bf16);
-    yki_pack g = incoming(o, c, x, at, part, mask, bf16);
+    yki_pack x = fetch(o->x, at, part, dtype);
+    yki_pack g = incoming(o, c, x, at, part, mask, dtype);
     if (o->dresidual)
-        put(o->dresidual, at, part, g, bf16);
+        put(o->dresidual, at, part, g, dtype);
     for (int j = 0; j < 2; j++) {
         s->first[which].v[j] += g.v[j];
         s->second[which].v[j] += g.v[j] * (x.v[j] - c->mean.v[j]);
@@ -239,49 +246,48 @@ YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, con
 
 YKI_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
                                  const yki_norm_backward *operands, const yki_norm_constants *given,
-                                 yki_norm_sums *total, yki_norm_mask mask, bool bf16)
+                                 yki_norm_sums *total, yki_norm_mask mask, yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
-    constants c = spread_constants(given, bf16);
+    constants c = spread_constants(given, dtype);
     sums s = {0};
     int64_t held = 0;
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
         int64_t next = following(runs, range, r, 1, at) - at;
         for (; i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
-            prefetch_gradient(&o, next + i, mask, bf16);
-            prefetch_gradient(&o, next + i + YKI_PACK, mask, bf16);
-            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, bf16);
-            add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, mask, bf16);
+            prefetch_gradient(&o, next + i, mask, dtype);
+            prefetch_gradient(&o, next + i + YKI_PACK, mask, dtype);
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, dtype);
+            add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, mask, dtype);
         }
         for (; i + YKI_PACK <= end; i += YKI_PACK)
-            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, bf16);
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, dtype);
         if (i < end)
-            add_gradient(&s, 0, &o, &c, i, end - i, mask, bf16);
+            add_gradient(&s, 0, &o, &c, i, end - i, mask, dtype);
         held += count;
         if (held >= SUM_RUN || r + 1 == range.end) {
-            flush(total, &s, bf16);
+            flush(total, &s, dtype);
             held = 0;
         }
     }
 }
 
-/* Calls body(..., mask, bf16) with constants in the last two places. */
-#define FOR_EACH_MASK(body, mask, bf16, ...)                                                       \
+/* Calls body(..., mask, dtype) with constants in the last two places. */
+#define FOR_EACH_MASK(body, mask, dtype, ...)                                                      \
     do {                                                                                           \
         if (mask == YKI_MASK_NONE)                                                                 \
-            bf16 ? body(__VA_ARGS__, YKI_MASK_NONE, true)                                          \
-                 : body(__VA_ARGS__, YKI_MASK_NONE, false);                                        \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_NONE);                               \
         else if (mask == YKI_MASK_Y)                                                               \
-            bf16 ? body(__VA_ARGS__, YKI_MASK_Y, true) : body(__VA_ARGS__, YKI_MASK_Y, false);     \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_Y);                                  \
         else                                                                                       \
-            bf16 ? body(__VA_ARGS__, YKI_MASK_X, true) : body(__VA_ARGS__, YKI_MASK_X, false);     \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_X);                                  \
     } while (0)
 
 static void gradient_sums(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,
                           const yki_norm_constants *c, yki_norm_sums *total)
 {
-    FOR_EACH_MASK(gradient_sums_as, o->mask, runs->bf16, runs, range, o, c, total);
+    FOR_EACH_MASK(gradient_sums_as, o->mask, runs->dtype, runs, range, o, c, total);
 }
 
 typedef struct slopes {
@@ -289,38 +295,39 @@ typedef struct slopes {
 } slopes;
 
 YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
-                              int64_t at, int64_t part, bool stream, yki_norm_mask mask, bool bf16)
+                              int64_t at, int64_t part, bool stream, yki_norm_mask mask,
+                              yk_dtype dtype)
 {
-    yki_pack x = fetch(o->x, at, part, bf16);
-    yki_pack g = incoming(o, c, x, at, part, mask, bf16);
+    yki_pack x = fetch(o->x, at, part, dtype);
+    yki_pack g = incoming(o, c, x, at, part, mask, dtype);
     for (int j = 0; j < 2; j++) {
         yki_lanes distance = x.v[j] - c->mean.v[j];
         g.v[j] = k->a.v[j] * g.v[j] + (k->b.v[j] * distance + k->c.v[j]);
     }
     if (stream)
-        yki_stream(o->dx, at, g, bf16);
+        yki_stream(o->dx, at, g, dtype);
     else
-        put(o->dx, at, part, g, bf16);
+        put(o->dx, at, part, g, dtype);
 }
 
 YKI_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
                             const yki_norm_backward *operands, const yki_norm_constants *given,
-                            const yki_norm_slopes *given_slopes, yki_norm_mask mask, bool bf16)
+                            const yki_norm_slopes *given_slopes, yki_norm_mask mask, yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
-    constants c = spread_constants(given, bf16);
-    slopes k = {yki_spread(given_slopes->a, bf16), yki_spread(given_slopes->b, bf16),
-                yki_spread(given_slopes->c, bf16)};
+    constants c = spread_constants(given, dtype);
+    slopes k = {yki_spread(given_slopes->a, dtype), yki_spread(given_slopes->b, dtype),
+                yki_spread(given_slopes->c, dtype)};
     for (int64_t r = range.end; r-- > range.begin;) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
         int64_t next = following(runs, range, r, -1, at) - at;
-        bool stream = o.stream && yki_can_stream(o.dx, at, bf16);
+        bool stream = o.stream && yki_can_stream(o.dx, at, dtype);
         for (; i + YKI_PACK <= end; i += YKI_PACK) {
-            prefetch_gradient(&o, next + i, mask, bf16);
-            gradient_pack(&o, &c, &k, i, YKI_PACK, stream, mask, bf16);
+            prefetch_gradient(&o, next + i, mask, dtype);
+            gradient_pack(&o, &c, &k, i, YKI_PACK, stream, mask, dtype);
         }
         if (i < end)
-            gradient_pack(&o, &c, &k, i, end - i, false, mask, bf16);
+            gradient_pack(&o, &c, &k, i, end - i, false, mask, dtype);
     }
     yki_stream_end();
 }
@@ -334,5 +341,5 @@ static void gradient(const yki_runs *runs, yki_run_range range, const yki_norm_b
         read.dy2 = NULL;
         read.mask = YKI_MASK_NONE;
     }
-    FOR_EACH_MASK(gradient_as, read.mask, runs->bf16, runs, range, &read, c, k);
+    FOR_EACH_MASK(gradient_as, read.mask, runs->dtype, runs, range, &read, c, k);
 }

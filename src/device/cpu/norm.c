@@ -62,12 +62,12 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b == 0 ? a : common_divisor(b, a % b);
 }
 
-static void divide_work(norm *k, const yki_device *device, bool bf16)
+static void divide_work(norm *k, const yki_device *device, yk_dtype dtype)
 {
     yki_geometry *g = &k->shape;
     int64_t image = g->blocks * g->pixels * g->b;
-    k->runs =
-        (yki_runs){.bf16 = bf16, .b = g->b, .pixels = g->pixels, .image = image, .run = RUN / g->b};
+    k->runs = (yki_runs){
+        .dtype = dtype, .b = g->b, .pixels = g->pixels, .image = image, .run = RUN / g->b};
     k->runs.runs_an_image = (g->pixels + k->runs.run - 1) / k->runs.run;
     k->run_count = g->images * k->runs.runs_an_image;
     k->team = yki_team(device, g->images * image);
@@ -86,7 +86,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->shape = yki_geometry_of(device, &desc->in[X]);
     if (desc->in[X].layout == YKI_PLAIN)
         widen_block(&k->shape);
-    divide_work(k, device, desc->in[X].dtype == YK_BF16);
+    divide_work(k, device, desc->in[X].dtype);
     k->stream = yki_operand_bytes(device, &desc->in[X]) >= STREAM;
     k->training = desc->training;
     k->relu = desc->attrs->relu;

@@ -16,7 +16,8 @@ typedef struct pool {
     yki_kernel base;
     yki_geometry x, y; /* of the forward operator's input and output */
     int64_t kernel, stride, padding;
-    bool bf16, keep_index;
+    yk_dtype dtype;
+    bool keep_index;
     int team;
 } pool;
 
@@ -58,7 +59,7 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
         k->stride = desc->attrs->stride;
         k->padding = desc->attrs->padding;
     }
-    k->bf16 = x->dtype == YK_BF16;
+    k->dtype = x->dtype;
     k->keep_index = yki_has_out(desc, 1);
     k->team = yki_team(device, yki_operand_elements(device, x));
     *kernel = &k->base;
@@ -80,40 +81,50 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
  */
 
 static inline void fetch_lanes(float *restrict lanes, const void *memory, int64_t at, int64_t b,
-                               bool bf16)
+                               yk_dtype dtype)
 {
     for (int64_t c = 0; c < b; c++)
-        lanes[c] = yki_get(memory, at + c, bf16);
+        lanes[c] = yki_get(memory, at + c, dtype);
 }
 
-/* The usual b as constants: loops that compilers turn into one vector. */
+/* The usual b and all dtypes as constants: loops that compilers turn into one vector. */
+#define FOR_EACH_B(body, first, memory, at, b, dtype)                                              \
+    do {                                                                                           \
+        if (b == 16)                                                                               \
+            body(first, memory, at, 16, dtype);                                                    \
+        else if (b == 8)                                                                           \
+            body(first, memory, at, 8, dtype);                                                     \
+        else                                                                                       \
+            body(first, memory, at, b, dtype);                                                     \
+    } while (0)
+
+#define FOR_EACH_DTYPE(body, first, memory, at, b, dtype)                                          \
+    do {                                                                                           \
+        if (dtype == YK_F32)                                                                       \
+            FOR_EACH_B(body, first, memory, at, b, YK_F32);                                        \
+        else if (dtype == YK_BF16)                                                                 \
+            FOR_EACH_B(body, first, memory, at, b, YK_BF16);                                       \
+        else                                                                                       \
+            FOR_EACH_B(body, first, memory, at, b, YK_F16);                                        \
+    } while (0)
+
 static inline void fetch(float *restrict lanes, const void *memory, int64_t at, int64_t b,
-                         bool bf16)
+                         yk_dtype dtype)
 {
-    if (b == 16)
-        bf16 ? fetch_lanes(lanes, memory, at, 16, true) : fetch_lanes(lanes, memory, at, 16, false);
-    else if (b == 8)
-        bf16 ? fetch_lanes(lanes, memory, at, 8, true) : fetch_lanes(lanes, memory, at, 8, false);
-    else
-        fetch_lanes(lanes, memory, at, b, bf16);
+    FOR_EACH_DTYPE(fetch_lanes, lanes, memory, at, b, dtype);
 }
 
-static inline void put_lanes(void *memory, int64_t at, const float *restrict lanes, int64_t b,
-                             bool bf16)
+static inline void put_lanes(const float *restrict lanes, void *memory, int64_t at, int64_t b,
+                             yk_dtype dtype)
 {
     for (int64_t c = 0; c < b; c++)
-        yki_put(memory, at + c, lanes[c], bf16);
+        yki_put(memory, at + c, lanes[c], dtype);
 }
 
 YKI_VECTOR_CLONES
-static void put(void *memory, int64_t at, const float *restrict lanes, int64_t b, bool bf16)
+static void put(void *memory, int64_t at, const float *restrict lanes, int64_t b, yk_dtype dtype)
 {
-    if (b == 16)
-        bf16 ? put_lanes(memory, at, lanes, 16, true) : put_lanes(memory, at, lanes, 16, false);
-    else if (b == 8)
-        bf16 ? put_lanes(memory, at, lanes, 8, true) : put_lanes(memory, at, lanes, 8, false);
-    else
-        put_lanes(memory, at, lanes, b, bf16);
+    FOR_EACH_DTYPE(put_lanes, lanes, memory, at, b, dtype);
 }
 
 /* The window's part inside the map along one axis: offsets from .. to - 1. */
@@ -146,14 +157,14 @@ static void max_pixel(const pool *k, const void *x, float *restrict best, int32_
 {
     int64_t b = k->x.b, columns = k->x.columns;
     int32_t first = (int32_t)(h.from * k->kernel + w.from);
-    fetch(best, x, base + ((h.start + h.from) * columns + w.start + w.from) * b, b, k->bf16);
+    fetch(best, x, base + ((h.start + h.from) * columns + w.start + w.from) * b, b, k->dtype);
     for (int c = 0; c < MAX_BLOCK; c++)
         winner[c] = first;
     for (int64_t r = h.from; r < h.to; r++)
         for (int64_t s = w.from; s < w.to; s++) {
             float lanes[MAX_BLOCK] = {0};
             int32_t offset = (int32_t)(r * k->kernel + s);
-            fetch(lanes, x, base + ((h.start + r) * columns + w.start + s) * b, b, k->bf16);
+            fetch(lanes, x, base + ((h.start + r) * columns + w.start + s) * b, b, k->dtype);
 #pragma omp simd
             for (int c = 0; c < MAX_BLOCK; c++) {
                 winner[c] = lanes[c] > best[c] ? offset : winner[c];
@@ -172,7 +183,7 @@ static void max_block(const pool *k, const yki_run *run, int64_t block)
             int64_t at = (block * k->y.pixels + p * k->y.columns + q) * b;
             max_pixel(k, run->in[0], best, winner, base, window(k, p, k->x.rows),
                       window(k, q, k->x.columns));
-            put(run->out[0], at, best, b, k->bf16);
+            put(run->out[0], at, best, b, k->dtype);
             if (k->keep_index)
                 memcpy((int32_t *)run->out[1] + at, winner, (size_t)b * sizeof *winner);
         }
@@ -193,7 +204,7 @@ static void collect(const pool *k, const void *dy, const int32_t *index, float *
             int64_t at = base + (p * k->y.columns + q) * b;
             int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
             int32_t own = index ? (int32_t)(row * k->kernel + column) : 0;
-            fetch(lanes, dy, at, b, k->bf16);
+            fetch(lanes, dy, at, b, k->dtype);
             if (index)
                 memcpy(winner, index + at, (size_t)b * sizeof *winner);
 #pragma omp simd
@@ -213,7 +224,7 @@ static void backward_block(const pool *k, const yki_run *run, int64_t block, con
             collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
             for (int64_t c = 0; c < MAX_BLOCK; c++)
                 sum[c] *= factor;
-            put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->bf16);
+            put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
         }
     }
 }
@@ -227,7 +238,7 @@ static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_
     int64_t b = k->x.b;
     for (int64_t i = 0; i < count; i++) {
         float lanes[MAX_BLOCK] = {0};
-        fetch(lanes, x, at + i * b, b, k->bf16);
+        fetch(lanes, x, at + i * b, b, k->dtype);
 #pragma omp simd
         for (int c = 0; c < MAX_BLOCK; c++)
             sum[c] += lanes[c];
@@ -252,7 +263,7 @@ static void avg_block(const pool *k, const yki_run *run, int64_t block)
             }
             for (int64_t c = 0; c < MAX_BLOCK; c++)
                 sum[c] *= share(k);
-            put(run->out[0], (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->bf16);
+            put(run->out[0], (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->dtype);
         }
 }
 
@@ -263,18 +274,18 @@ static void global_block(const pool *k, const yki_run *run, int64_t block)
     add_pixels(k, run->in[0], sum, block * k->x.pixels * b, k->x.pixels);
     for (int64_t c = 0; c < MAX_BLOCK; c++)
         sum[c] /= (float)k->x.pixels;
-    put(run->out[0], block * b, sum, b, k->bf16);
+    put(run->out[0], block * b, sum, b, k->dtype);
 }
 
 static void global_backward_block(const pool *k, const yki_run *run, int64_t block)
 {
     float lanes[MAX_BLOCK] = {0};
     int64_t b = k->x.b;
-    fetch(lanes, run->in[0], block * b, b, k->bf16);
+    fetch(lanes, run->in[0], block * b, b, k->dtype);
     for (int64_t c = 0; c < MAX_BLOCK; c++)
         lanes[c] /= (float)k->x.pixels;
     for (int64_t i = 0; i < k->x.pixels; i++)
-        put(run->out[0], (block * k->x.pixels + i) * b, lanes, b, k->bf16);
+        put(run->out[0], (block * k->x.pixels + i) * b, lanes, b, k->dtype);
 }
 
 /* ---- running: blocks over threads -------------------------------------------------------------

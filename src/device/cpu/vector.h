@@ -1,10 +1,12 @@
 /*
  * Vectors for the inner loops: a pack is 2 * YKI_WIDTH consecutive elements in memory as two
- * vectors of f32. f32: one vector behind the other. bf16: lane l of the first is element 2 l, lane
- * l of the second element 2 l + 1, because then a load is one shift and one mask, and no lane ever
- * crosses; whoever holds a constant for each element spreads it over the lanes in the same way.
+ * vectors of f32. f32, f16: one vector behind the other. bf16: lane l of the first is element 2 l,
+ * lane l of the second element 2 l + 1, because then a load is one shift and one mask, and no lane
+ * ever crosses; whoever holds a constant for each element spreads it over the lanes in the same
+ * way.
  *
- * `bf16` is a constant in every call, so that no branch is left of it after inlining.
+ * `dtype` (YK_F32, YK_BF16, YK_F16) is a constant in every call, so that no branch is left of it
+ * after inlining.
  */
 #ifndef YKI_CPU_VECTOR_H
 #define YKI_CPU_VECTOR_H
@@ -15,6 +17,10 @@
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
+
+#include <yoke/tensor.h>
+
+#include "tensor/f16.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* all is inlined: nothing is passed by any ABI */
@@ -30,6 +36,17 @@ typedef yki_bits yki_bits_at __attribute__((aligned(2), may_alias));
 
 enum { YKI_PACK = 2 * YKI_WIDTH };
 
+/* Calls body(..., dtype) with a constant in the last place. */
+#define FOR_EACH_DTYPE(body, dtype, ...)                                                           \
+    do {                                                                                           \
+        if (dtype == YK_F32)                                                                       \
+            body(__VA_ARGS__, YK_F32);                                                             \
+        else if (dtype == YK_BF16)                                                                 \
+            body(__VA_ARGS__, YK_BF16);                                                            \
+        else                                                                                       \
+            body(__VA_ARGS__, YK_F16);                                                             \
+    } while (0)
+
 typedef struct yki_pack {
     yki_lanes v[2];
 } yki_pack;
@@ -44,9 +61,45 @@ YKI_INLINE yki_lanes yki_splat(float value)
     return value - (yki_lanes){0};
 }
 
-YKI_INLINE yki_pack yki_load(const void *memory, int64_t element, bool bf16)
+/* YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. */
+YKI_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 {
-    if (bf16) {
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
+#elif defined(__F16C__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
+#else
+    yki_lanes lanes;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        lanes[lane] = yki_f16_to_float(from[lane]);
+    return lanes;
+#endif
+}
+
+YKI_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    _mm256_storeu_si256((__m256i *)to, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__) && YKI_WIDTH == 8
+    _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        to[lane] = yki_f16_from_float(x[lane]);
+#endif
+}
+
+YKI_INLINE size_t yki_size_of(yk_dtype dtype)
+{
+    return dtype == YK_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+YKI_INLINE yki_pack yki_load(const void *memory, int64_t element, yk_dtype dtype)
+{
+    if (dtype == YK_F16) {
+        const uint16_t *halves = (const uint16_t *)memory + element;
+        return (yki_pack){{yki_widen_f16(halves), yki_widen_f16(halves + YKI_WIDTH)}};
+    }
+    if (dtype == YK_BF16) {
         yki_bits pairs = *(const yki_bits_at *)((const uint16_t *)memory + element);
         return (yki_pack){{(yki_lanes)(pairs << 16), (yki_lanes)(pairs & 0xffff0000u)}};
     }
@@ -70,9 +123,14 @@ YKI_INLINE yki_bits yki_narrow_pack(yki_pack x)
     return (yki_round(x.v[0]) >> 16) | (yki_round(x.v[1]) & 0xffff0000u);
 }
 
-YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, bool bf16)
+YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
-    if (bf16) {
+    if (dtype == YK_F16) {
+        yki_narrow_f16((uint16_t *)memory + element, x.v[0]);
+        yki_narrow_f16((uint16_t *)memory + element + YKI_WIDTH, x.v[1]);
+        return;
+    }
+    if (dtype == YK_BF16) {
         *(yki_bits_at *)((uint16_t *)memory + element) = yki_narrow_pack(x);
         return;
     }
@@ -81,30 +139,36 @@ YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, bool bf16)
     *(yki_lanes_at *)(to + YKI_WIDTH) = x.v[1];
 }
 
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
+{
+    _mm512_stream_ps(to, (__m512)x);
+}
+#elif defined(__AVX__) && YKI_WIDTH == 8
+YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
+{
+    _mm256_stream_ps(to, (__m256)x);
+}
+#endif
+
 /*
  * Past the caches, where the processor can: a big result would only push out of them what is needed
  * sooner. `memory + element` must be aligned to a vector; yki_stream_end() when all is written.
  */
-YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, bool bf16)
+YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
-#if defined(__AVX512F__) && YKI_WIDTH == 16
-    float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
-    if (bf16) {
-        _mm512_stream_ps(to, (__m512)yki_narrow_pack(x));
+#if (defined(__AVX512F__) && YKI_WIDTH == 16) || (defined(__AVX__) && YKI_WIDTH == 8)
+    float *to = (float *)((char *)memory + (size_t)element * yki_size_of(dtype));
+    if (dtype == YK_F32) {
+        yki_stream_lanes(to, x.v[0]);
+        yki_stream_lanes(to + YKI_WIDTH, x.v[1]);
         return;
     }
-    _mm512_stream_ps(to, (__m512)x.v[0]);
-    _mm512_stream_ps(to + YKI_WIDTH, (__m512)x.v[1]);
-#elif defined(__AVX__) && YKI_WIDTH == 8
-    float *to = bf16 ? (float *)((uint16_t *)memory + element) : (float *)memory + element;
-    if (bf16) {
-        _mm256_stream_ps(to, (__m256)yki_narrow_pack(x));
-        return;
-    }
-    _mm256_stream_ps(to, (__m256)x.v[0]);
-    _mm256_stream_ps(to + YKI_WIDTH, (__m256)x.v[1]);
+    yki_lanes halves;
+    yki_store(&halves, 0, x, dtype);
+    yki_stream_lanes(to, halves);
 #else
-    yki_store(memory, element, x, bf16);
+    yki_store(memory, element, x, dtype);
 #endif
 }
 
@@ -115,61 +179,63 @@ YKI_INLINE void yki_stream_end(void)
 #endif
 }
 
-YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, bool bf16)
+YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)
 {
-    return ((uintptr_t)memory + (size_t)element * (bf16 ? 2 : 4)) % sizeof(yki_lanes) == 0;
+    return ((uintptr_t)memory + (size_t)element * yki_size_of(dtype)) % sizeof(yki_lanes) == 0;
 }
 
 /*
  * Asks for the cache lines of a pack ahead of time: runs of one channel block are short and lie far
  * apart, which the processor's own prefetching does not follow.
  */
-YKI_INLINE void yki_prefetch(const void *memory, int64_t element, bool bf16)
+YKI_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
 {
-    const char *at = (const char *)memory + element * (bf16 ? 2 : 4);
-    for (int line = 0; line < YKI_PACK * (bf16 ? 2 : 4); line += 64)
+    const char *at = (const char *)memory + (size_t)element * yki_size_of(dtype);
+    for (size_t line = 0; line < YKI_PACK * yki_size_of(dtype); line += 64)
         __builtin_prefetch(at + line);
 }
 
 /* The first `count` elements of a pack, the others zero; and the reverse. */
-YKI_INLINE yki_pack yki_load_part(const void *memory, int64_t element, int64_t count, bool bf16)
+YKI_INLINE yki_pack yki_load_part(const void *memory, int64_t element, int64_t count,
+                                  yk_dtype dtype)
 {
-    size_t size = bf16 ? sizeof(uint16_t) : sizeof(float);
+    size_t size = yki_size_of(dtype);
     float part[YKI_PACK] = {0};
     memcpy(part, (const char *)memory + (size_t)element * size, (size_t)count * size);
-    return yki_load(part, 0, bf16);
+    return yki_load(part, 0, dtype);
 }
 
-YKI_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki_pack x, bool bf16)
+YKI_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki_pack x,
+                               yk_dtype dtype)
 {
-    size_t size = bf16 ? sizeof(uint16_t) : sizeof(float);
+    size_t size = yki_size_of(dtype);
     float part[YKI_PACK];
-    yki_store(part, 0, x, bf16);
+    yki_store(part, 0, x, dtype);
     memcpy((char *)memory + (size_t)element * size, part, (size_t)count * size);
 }
 
 /* Which element of a pack lies in a lane of vector j. */
-YKI_INLINE int yki_element(int j, int lane, bool bf16)
+YKI_INLINE int yki_element(int j, int lane, yk_dtype dtype)
 {
-    return bf16 ? 2 * lane + j : YKI_WIDTH * j + lane;
+    return dtype == YK_BF16 ? 2 * lane + j : YKI_WIDTH * j + lane;
 }
 
 /* One constant an element, in the order of memory, into lanes. */
-YKI_INLINE yki_pack yki_spread(const float *values, bool bf16)
+YKI_INLINE yki_pack yki_spread(const float *values, yk_dtype dtype)
 {
     yki_pack pack;
     for (int j = 0; j < 2; j++)
         for (int lane = 0; lane < YKI_WIDTH; lane++)
-            pack.v[j][lane] = values[yki_element(j, lane, bf16)];
+            pack.v[j][lane] = values[yki_element(j, lane, dtype)];
     return pack;
 }
 
 /* Lanes whose element is below count: all ones. */
-YKI_INLINE void yki_first(int64_t count, yki_bits mask[2], bool bf16)
+YKI_INLINE void yki_first(int64_t count, yki_bits mask[2], yk_dtype dtype)
 {
     for (int j = 0; j < 2; j++)
         for (int lane = 0; lane < YKI_WIDTH; lane++)
-            mask[j][lane] = yki_element(j, lane, bf16) < count ? UINT32_MAX : 0;
+            mask[j][lane] = yki_element(j, lane, dtype) < count ? UINT32_MAX : 0;
 }
 
 #endif

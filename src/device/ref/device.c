@@ -67,36 +67,21 @@ const yki_device_type yki_device_ref = {
 
 /* ---- what the kernels share ----------------------------------------------------------------- */
 
-static bool plain(const yki_operand *operand, bool bf16)
+static bool plain(const yki_operand *operand)
 {
-    if (operand->ndim < 0)
-        return true;
-    bool known = operand->dtype == YK_F32 || operand->dtype == YK_F64 || operand->dtype == YK_I32 ||
-                 operand->dtype == YK_I64 || (bf16 && operand->dtype == YK_BF16);
-    return known && operand->layout == YKI_PLAIN;
-}
-
-static bool all_plain(const yki_kernel_desc *desc, bool bf16)
-{
-    for (int i = 0; i < desc->in_count; i++)
-        if (!plain(&desc->in[i], bf16))
-            return false;
-    for (int i = 0; i < desc->out_count; i++)
-        if (!plain(&desc->out[i], bf16))
-            return false;
-    return true;
+    return operand->ndim < 0 || (operand->dtype != YK_U8 && operand->layout == YKI_PLAIN);
 }
 
 bool yki_ref_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    return all_plain(desc, false);
-}
-
-bool yki_ref_supports_bf16(const yki_device *device, const yki_kernel_desc *desc)
-{
-    (void)device;
-    return all_plain(desc, true);
+    for (int i = 0; i < desc->in_count; i++)
+        if (!plain(&desc->in[i]))
+            return false;
+    for (int i = 0; i < desc->out_count; i++)
+        if (!plain(&desc->out[i]))
+            return false;
+    return true;
 }
 
 yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)

@@ -169,5 +169,5 @@ IMPL(add, add, yki_ref_supports, 1);
 IMPL(scale, scale, yki_ref_supports, 1);
 IMPL(dropout, dropout, yki_ref_supports, 1);
 IMPL(dropout_backward, dropout, yki_ref_supports, 1);
-IMPL(cast, cast, yki_ref_supports_bf16, 0);
-IMPL(reorder, reorder, yki_ref_supports_bf16, 0);
+IMPL(cast, cast, yki_ref_supports, 0);
+IMPL(reorder, reorder, yki_ref_supports, 0);

@@ -82,11 +82,11 @@ static yk_status same_bytes(const yki_kernel *kernel, const yki_run *run)
 
 const yki_kernel_impl yki_ref_flatten = {.op = &yki_op_flatten,
                                          .inplace = 1,
-                                         .supports = yki_ref_supports_bf16,
+                                         .supports = yki_ref_supports,
                                          .prepare = yki_ref_prepare,
                                          .run = same_bytes};
 const yki_kernel_impl yki_ref_unflatten = {.op = &yki_op_unflatten,
                                            .inplace = 1,
-                                           .supports = yki_ref_supports_bf16,
+                                           .supports = yki_ref_supports,
                                            .prepare = yki_ref_prepare,
                                            .run = same_bytes};

@@ -1,7 +1,7 @@
 /*
  * The ref device: every operator in plain, readable C. It is the oracle of the tests and what the
  * other devices fall back to, so it favours clarity: elements are read and written as doubles
- * through get() and set(), one text serves f32 and f64, and every sum runs in double.
+ * through get() and set(), one text serves f32, f64, bf16 and f16, and every sum runs in double.
  *
  * Operands are YKI_PLAIN. Absent operands are tensors without data. A backward kernel gathers what
  * it sums instead of scattering into its output, so that an f32 output rounds once.
@@ -11,6 +11,7 @@
 
 #include "device/device.h"
 #include "tensor/bf16.h"
+#include "tensor/f16.h"
 
 /* All kernels are prepared alike: they remember what they were asked to do. */
 typedef struct yki_ref_kernel {
@@ -19,10 +20,8 @@ typedef struct yki_ref_kernel {
     yki_attrs attrs;
 } yki_ref_kernel;
 
-/* Operands in f32 and f64 (and the integers that go with them), plain. */
+/* Operands in f32, f64, bf16 and f16 (and the integers that go with them), plain. */
 bool yki_ref_supports(const yki_device *device, const yki_kernel_desc *desc);
-/* The same with bf16: for operators that only move values. */
-bool yki_ref_supports_bf16(const yki_device *device, const yki_kernel_desc *desc);
 yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 
 const yki_attrs *yki_ref_attrs(const yki_kernel *kernel);
@@ -54,6 +53,8 @@ static inline double get(const yk_tensor *tensor, int64_t i)
         return ((const double *)tensor->data)[i];
     case YK_BF16:
         return yki_bf16_to_float(((const uint16_t *)tensor->data)[i]);
+    case YK_F16:
+        return yki_f16_to_float(((const uint16_t *)tensor->data)[i]);
     case YK_I32:
         return ((const int32_t *)tensor->data)[i];
     default:
@@ -72,6 +73,9 @@ static inline void set(const yk_tensor *tensor, int64_t i, double value)
         break;
     case YK_BF16:
         ((uint16_t *)tensor->data)[i] = yki_bf16_from_float((float)value);
+        break;
+    case YK_F16:
+        ((uint16_t *)tensor->data)[i] = yki_f16_from_float((float)value);
         break;
     case YK_I32:
         ((int32_t *)tensor->data)[i] = (int32_t)value;
