@@ -108,8 +108,10 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, 
     if (!run_micro_batches(t, batch, &news, &data_s))
         return false;
     double exchange_s = now();
+    yk_trace_begin("share the loss");
     if (!share_news(&news, t))
         return false;
+    yk_trace_end();
     exchange_s = now() - exchange_s;
     if (!yki_ok(yk_optimizer_step(t->optimizer)))
         return false;
@@ -133,11 +135,13 @@ static bool train_epoch(yki_trainer *t, epoch_sums *sums, bool *stopping)
 {
     const yk_batch *batch = NULL;
     for (double begin_s = now(); !*stopping && !steps_are_over(t); begin_s = now()) {
+        yk_trace_step_begin(t->trace, t->state.step + 1);
         batch = yk_loader_next(t->train);
         if (!batch)
             break;
         if (!train_step(t, batch, sums, begin_s, stopping))
             return false;
+        yk_trace_step_end(t->trace);
     }
     if (!batch && !yki_ok(yk_loader_status(t->train)))
         return false;
@@ -191,10 +195,14 @@ static bool train(yki_trainer *t, bool *stopping)
         if (!train_epoch(t, &sums, stopping))
             return false;
         t->state.val_accuracy = -1;
+        yk_trace_begin("evaluation");
         if (!*stopping && !evaluate(t, &sums, stopping))
             return false;
+        yk_trace_end();
+        yk_trace_begin("checkpoint");
         if (!save(t))
             return false;
+        yk_trace_end();
     }
     return true;
 }
@@ -213,6 +221,12 @@ static void say_goodbye(const yki_trainer *t, bool stopped)
                (long long)state->epoch, (long long)state->step);
 }
 
+static void say_where_the_timeline_is(const yki_trainer *t)
+{
+    if (t->trace)
+        printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
+}
+
 static int run(yki_trainer *t)
 {
     if (t->leads)
@@ -224,8 +238,10 @@ static int run(yki_trainer *t)
     t->progress = NULL;
     if (!fine)
         return YKI_EXIT_FAILED;
-    if (t->leads)
+    if (t->leads) {
         say_goodbye(t, stopping);
+        say_where_the_timeline_is(t);
+    }
     int number = yki_stop_signal();
     return stopping ? 128 + (number ? number : SIGTERM) : YKI_EXIT_OK;
 }

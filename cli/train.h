@@ -8,6 +8,8 @@ enum { YKI_PATH = 4096 };
 
 typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *optimizer, *output, *resume, *checkpoint;
+    const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
+    yk_trace_options trace_window;
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads,
         max_steps, keep;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
@@ -33,6 +35,7 @@ typedef struct yki_trainer {
     yk_optimizer *optimizer;
     yk_metrics *metrics;   /* of rank 0 */
     yk_progress *progress; /* of rank 0 */
+    yk_trace *trace;       /* of all ranks; NULL without --trace */
     yk_training_state state;
     int64_t micro_batch, batches_per_epoch; /* of this rank: what the loader gives */
     int64_t steps_per_epoch;                /* of options.accumulate micro-batches */

@@ -1,4 +1,5 @@
 /* The options of `yoke train`: one table, then the contradictions. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
@@ -79,6 +80,10 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_TEXT(0, "resume", "auto|FILE",
                  "go on from a checkpoint; auto: the newest in the\noutput folder, if any",
                  &o->resume, NULL),
+        YKI_TEXT(0, "trace", "FILE",
+                 "a timeline of steps on all ranks, for\nhttps://ui.perfetto.dev", &o->trace, NULL),
+        YKI_TEXT(0, "trace-steps", "A:B", "the steps it shows [the first 50]", &o->trace_steps,
+                 NULL),
     };
     const yki_command command = {.name = argv[0],
                                  .operands = "",
@@ -123,6 +128,33 @@ static bool check_batch(const char *name, const yki_train_options *o)
     return false;
 }
 
+/* "A:B", both from 1 on. */
+static bool parse_trace_steps(yk_trace_options *window, const char *text)
+{
+    long long first, last;
+    int length = 0;
+    if (sscanf(text, "%lld:%lld%n", &first, &last, &length) != 2 || text[length] || first < 1 ||
+        last < first)
+        return false;
+    *window = (yk_trace_options){.first_step = first, .last_step = last};
+    return true;
+}
+
+static int check_trace(const char *name, yki_train_options *o)
+{
+    if (!o->trace_steps)
+        return -1;
+    if (!o->trace)
+        return yki_usage_error(name, "--trace-steps chooses the steps of a timeline: say where it "
+                                     "goes with --trace");
+    if (!parse_trace_steps(&o->trace_window, o->trace_steps))
+        return yki_usage_error(name,
+                               "--trace-steps %s: expected A:B, the first and the last step, "
+                               "e.g. 10:19",
+                               o->trace_steps);
+    return -1;
+}
+
 static int check(const char *name, const yki_train_options *o)
 {
     if (o->resume && o->checkpoint)
@@ -159,5 +191,6 @@ int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
     if (code >= 0)
         return code;
     set_defaults(options);
-    return check(argv[0], options);
+    code = check_trace(argv[0], options);
+    return code >= 0 ? code : check(argv[0], options);
 }

@@ -186,6 +186,9 @@ static int64_t epochs_begun(const yki_trainer *t)
 static bool create_reports(yki_trainer *t)
 {
     char path[YKI_PATH + 16];
+    const yki_train_options *o = &t->options;
+    if (o->trace && !yki_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
+        return false;
     if (!t->leads)
         return true;
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
@@ -208,6 +211,7 @@ bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
 
 void yki_trainer_destroy(yki_trainer *t)
 {
+    yki_ok(yk_trace_close(t->trace));
     yk_progress_destroy(t->progress);
     yk_metrics_close(t->metrics);
     yk_loader_destroy(t->test);

@@ -1,7 +1,11 @@
-/* What a run tells: the progress line on a terminal and metrics.jsonl. Used on rank 0. */
+/*
+ * What a run tells: the progress line on a terminal and metrics.jsonl, both used on rank 0, and the
+ * timeline, which all ranks write together.
+ */
 #ifndef YOKE_REPORT_H
 #define YOKE_REPORT_H
 
+#include <yoke/group.h>
 #include <yoke/status.h>
 
 #include <stdbool.h>
@@ -42,6 +46,47 @@ yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t ste
 void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
 void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *record);
 void yk_progress_destroy(yk_progress *progress);
+
+/* ---- the timeline --------------------------------------------------------------------------- */
+
+/*
+ * A timeline of training steps, as a trace that https://ui.perfetto.dev and chrome://tracing open:
+ * each rank a process, its threads (compute, communication, data loading) the rows. On it stand the
+ * steps; data wait, forward, backward, each of their kernels, the exposed wait for communication,
+ * the optimizer's step; every collective with its bytes and sequence number; and every bucket's
+ * all-reduce from launch to landing, in a row of its own.
+ *
+ * The file is a complete JSON document after each write, and is written about once a second, so a
+ * run that dies leaves a trace that opens. Recording is bounded: it ends by itself after the last
+ * of the steps asked for, and what finds the buffer of 16,384 events full is counted and dropped.
+ * While nothing is recorded it costs nothing. One timeline a process at a time.
+ */
+typedef struct yk_trace yk_trace;
+
+typedef struct yk_trace_options {
+    int64_t first_step; /* 0: the first step that begins */
+    int64_t last_step;  /* 0: 50 steps in all */
+} yk_trace_options;
+
+/*
+ * Collective over group (NULL: this process alone). Rank 0 creates the file, which one file system
+ * shows to all ranks; the others append. The calling thread is called "compute".
+ */
+yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
+                        const yk_trace_options *options);
+/*
+ * Around each training step, from before yk_loader_next to after the optimizer. A step that began
+ * and never ended (the loader had no batch) is not shown. trace may be NULL.
+ */
+void yk_trace_step_begin(yk_trace *trace, int64_t step);
+void yk_trace_step_end(yk_trace *trace);
+/* Writes what is left. YK_IO when anything could not be written, now or earlier; training itself
+ * never fails of that. Accepts NULL. Not collective. */
+yk_status yk_trace_close(yk_trace *trace);
+
+/* Marks what the calling thread does between the two, nested up to 16 deep. name is copied. */
+void yk_trace_begin(const char *name);
+void yk_trace_end(void);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

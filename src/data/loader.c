@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "data/sampler.h"
 #include "data/transform.h"
 
@@ -106,6 +107,12 @@ static yk_status prepare(const yk_loader *loader, slot *claimed)
     return YK_OK;
 }
 
+static yki_trace_args trace_batch(const slot *claimed)
+{
+    return (yki_trace_args){.key = {"epoch", "samples"},
+                            .value = {claimed->epoch + 1, claimed->batch.size}};
+}
+
 static bool may_claim(const yk_loader *loader)
 {
     return !loader->paused && loader->batches > 0 &&
@@ -115,6 +122,7 @@ static bool may_claim(const yk_loader *loader)
 static void *work(void *argument)
 {
     yk_loader *loader = argument;
+    yki_trace_name_thread("data loading", YKI_TRACE_DATA);
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stopping) {
         if (!may_claim(loader)) {
@@ -125,7 +133,9 @@ static void *work(void *argument)
         loader->busy++;
         pthread_mutex_unlock(&loader->mutex);
 
+        double begin = yki_trace_begin();
         claimed->status = prepare(loader, claimed);
+        YKI_TRACE_END(begin, trace_batch(claimed), "prepare batch");
         if (claimed->status != YK_OK) {
             yki_error_context(claimed->status, "loader worker: epoch %lld",
                               (long long)claimed->epoch);
@@ -346,6 +356,7 @@ const yk_batch *yk_loader_next(yk_loader *loader)
         batch = take(loader);
     pthread_mutex_unlock(&loader->mutex);
     loader->wait_s = yki_now() - start;
+    YKI_TRACE_END(start, YKI_NO_ARGS, "data wait");
     return batch;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "ddp/ddp.h"
 #include "dist/queue.h"
 
@@ -164,6 +165,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
+    yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
     ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
                                 YK_SUM, &bucket->work);
     if (ddp->status != YK_OK)
@@ -196,7 +198,9 @@ yk_status yki_reducer_backward_end(void *context)
             yki_error_copy(ddp->error, sizeof ddp->error);
         }
     }
-    if (ddp->exchanging)
+    if (ddp->exchanging) {
         ddp->stats.exposed_s = yki_now() - start;
+        YKI_TRACE_END(start, YKI_NO_ARGS, "exposed wait");
+    }
     return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
 }

@@ -37,12 +37,16 @@ typedef struct yki_descriptor {
     uint64_t count;
 } yki_descriptor;
 
+enum { YKI_CALL_LABEL = 24 };
+
 typedef struct yki_call {
     yki_descriptor what;
     uint64_t sequence; /* the group's count of operations, for messages */
     const void *in;
     void *out;
-    bool patient; /* on the communication thread: sleep rather than spin */
+    bool patient;    /* on the communication thread: sleep rather than spin */
+    double launched; /* when it was submitted and what it is for, while a timeline is recorded */
+    char label[YKI_CALL_LABEL];
     /* Set with YK_MISMATCH: two ranks and what each of them called. */
     int rank_a, rank_b;
     yki_descriptor what_a, what_b;

@@ -13,12 +13,14 @@
  */
 #include <yoke/group.h>
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "dist/describe.h"
 #include "dist/failure.h"
 #include "dist/queue.h"
@@ -31,6 +33,7 @@ struct yk_group {
     const yki_call *running; /* NULL while the group is being made */
     double waiting_since;    /* 0 until the running call has waited for long enough to be asked */
     bool *late;              /* [world], scratch of look() */
+    char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
 };
 
 static yki_failure *failure_of(yk_group *group)
@@ -152,10 +155,8 @@ static yk_status dispatch(yk_group *group, yki_call *call)
     return table->collective(group->backend, call);
 }
 
-/* On whichever thread; see yki_queue's run. */
-static yk_status run(void *context, yki_call *call, const char *refusal)
+static yk_status run_now(yk_group *group, yki_call *call, const char *refusal)
 {
-    yk_group *group = context;
     group->running = call;
     group->waiting_since = 0;
     yki_failure *failure = failure_of(group);
@@ -169,6 +170,40 @@ static yk_status run(void *context, yki_call *call, const char *refusal)
     return status;
 }
 
+/* On the timeline: the call on the thread that ran it; a named one also from its launch on. */
+static void trace_call(const yki_call *call, double begin)
+{
+    char words[YKI_WORDS];
+    yki_describe(words, &call->what);
+    size_t width = call->what.operation == YKI_ALLOC ? 1 : yk_dtype_size(call->what.dtype);
+    yki_trace_args args = {.key = {"bytes", "sequence"},
+                           .value = {(int64_t)(call->what.count * width), (int64_t)call->sequence}};
+    double end = yki_now();
+    yki_trace_record(YKI_TRACE_SPAN, begin, end, args, "%s", call->label[0] ? call->label : words);
+    if (call->label[0] && call->launched > 0)
+        yki_trace_record(YKI_TRACE_ASYNC, call->launched, end, args, "%s", call->label);
+}
+
+/* On whichever thread; see yki_queue's run. */
+static yk_status run(void *context, yki_call *call, const char *refusal)
+{
+    double begin = yki_trace_begin();
+    yk_status status = run_now(context, call, refusal);
+    if (begin > 0 && yki_trace_on())
+        trace_call(call, begin);
+    return status;
+}
+
+void yki_group_label(yk_group *group, const char *format, ...)
+{
+    if (!yki_trace_on())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(group->label, sizeof group->label, format, arguments);
+    va_end(arguments);
+}
+
 /* Numbers the call and runs it now or, when work is not NULL, on the group's thread. */
 static yk_status submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
 {
@@ -178,8 +213,12 @@ static yk_status submit(yk_group *group, yki_call *call, yk_status checked, yk_w
         yki_error_copy(refusal, sizeof refusal);
     call->sequence = ++group->sequence;
     call->patient = work != NULL;
-    if (work)
+    if (work) {
+        call->launched = yki_trace_begin();
+        memcpy(call->label, group->label, sizeof call->label);
+        group->label[0] = '\0';
         return yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
+    }
     yki_queue_drain(&group->queue);
     return run(group, call, checked != YK_OK ? refusal : NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/trace.h"
 
 void yki_queue_init(yki_queue *queue, void *context,
                     yk_status (*run)(void *context, yki_call *call, const char *refusal))
@@ -29,6 +30,7 @@ static void run_work(yki_queue *queue, yk_work *work)
 static void *run_all(void *argument)
 {
     yki_queue *queue = argument;
+    yki_trace_name_thread("communication", YKI_TRACE_COMMUNICATION);
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!queue->head && !queue->stopping)

@@ -40,6 +40,9 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
                            yk_work **work);
 /* Returns when all that was submitted has run. */
 void yki_queue_drain(yki_queue *queue);
+/* What a timeline calls the group's next asynchronous call, e.g. "bucket 2". Costs nothing while
+ * none is recorded. */
+void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
 /* yk_work_wait that also tells how many seconds the work ran on the thread. */
 yk_status yki_work_wait_timed(yk_work *work, double *seconds);
 

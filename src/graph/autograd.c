@@ -2,6 +2,7 @@
  * Reverse-mode differentiation, once, on the graph: walks the forward nodes backwards, lets each
  * operator append its gradient nodes, and adds up where a value was read more than once.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -52,7 +53,11 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
         return YK_OK;
     if (!node->op->gradient || !dout[0])
         return yki_error(YK_UNSUPPORTED, "%s%s has no gradient", node->scope, node->op->name);
-    YK_TRY(node->op->gradient(graph, node, dout, wanted, din));
+    /* Its gradient is named as it is, in errors and on timelines. */
+    snprintf(graph->scope, sizeof graph->scope, "%s", node->scope);
+    yk_status status = node->op->gradient(graph, node, dout, wanted, din);
+    graph->scope[0] = '\0';
+    YK_TRY(status);
     for (int i = 0; i < node->in_count; i++) {
         if (wanted[i] && !din[i])
             return yki_error(YK_UNSUPPORTED, "%s%s: no gradient for input %d", node->scope,

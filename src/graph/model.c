@@ -9,6 +9,7 @@
 #include <yoke/system.h>
 
 #include "base/memory.h"
+#include "base/trace.h"
 #include "graph/arena.h"
 #include "graph/model.h"
 
@@ -221,7 +222,12 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
                    .scratch = (char *)model->arena + scratch_offset(plan),
                    .seed = model->options.seed,
                    .step = model->step};
+    double begin = plan->training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &run);
+    if (step->node)
+        YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
+    else
+        YKI_TRACE_END(begin, YKI_NO_ARGS, "reorder of an input");
     if (status != YK_OK && step->node)
         return yki_error_context(status, "%s%s", step->node->scope, step->node->op->name);
     return status;
@@ -271,8 +277,14 @@ static yk_status run_forward(yk_model *model, const yk_batch *batch, bool traini
     return YK_OK;
 }
 
+static yki_trace_args trace_samples(int64_t samples)
+{
+    return (yki_trace_args){.key = {"samples"}, .value = {samples}};
+}
+
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
 {
+    double begin = yki_trace_begin();
     model->current = model->last = NULL;
     YK_TRY(take_inputs(model, batch));
     enter(model);
@@ -282,7 +294,10 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
             YK_TRY(model->hooks.forward_begin(model->hooks.context, batch->size));
     }
     model->batch = batch;
-    return run_forward(model, batch, model->training);
+    yk_status status = run_forward(model, batch, model->training);
+    YKI_TRACE_END(begin, trace_samples(batch->size), "forward%s",
+                  model->training ? "" : " (evaluation)");
+    return status;
 }
 
 static yk_status run_backward(yk_model *model, const yki_backward *backward)
@@ -306,6 +321,7 @@ static yk_status run_backward(yk_model *model, const yki_backward *backward)
 
 yk_status yk_model_backward(yk_model *model)
 {
+    double begin = yki_trace_begin();
     if (!model->current)
         return yki_error(YK_INVALID_ARGUMENT, "backward without a forward before it");
     enter(model);
@@ -329,6 +345,7 @@ yk_status yk_model_backward(yk_model *model)
         else
             yki_error_set_line(status, line);
     }
+    YKI_TRACE_END(begin, trace_samples(model->current->batch), "backward");
     model->current = NULL;
     if (status == YK_OK) {
         model->kept_samples = backward.kept_samples + backward.samples;

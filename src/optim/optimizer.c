@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/trace.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -135,6 +136,7 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
 
 yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
+    double begin = yki_trace_begin();
     refresh_views(optimizer);
     optimizer->steps++;
     for (size_t g = 0; g < optimizer->group_count; g++) {
@@ -147,6 +149,7 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
         update_chunk(optimizer, &optimizer->chunks.of[i]);
     yk_model_zero_grad(optimizer->model);
     yk_model_parameters_changed(optimizer->model);
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");
     return YK_OK;
 }
 

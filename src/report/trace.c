@@ -1,0 +1,373 @@
+/*
+ * The timeline's file: the JSON array of the Trace Event Format (Duan, Zalewski: "Trace Event
+ * Format", 2016), one event a line, times in microseconds of CLOCK_MONOTONIC, which all ranks of a
+ * machine share, so that they align by themselves.
+ *
+ * All ranks write one file. Whoever has events locks it, overwrites the closing bracket with them
+ * and a new bracket: at every moment between two writes it is a complete JSON document, whichever
+ * rank has died. A write that a kill has cut short is found by its missing bracket, and dropped.
+ */
+#define _GNU_SOURCE
+#include <yoke/report.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/trace.h"
+
+#define END "\n]\n"
+
+enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, STEPS = 50, DEPTH = 16 };
+
+static const double FLUSH_S = 1, FLUSH_FILL = 0.5;
+
+struct yk_trace {
+    int fd, rank;
+    char *path;
+    yk_trace_options options;
+    int64_t step;      /* the running one */
+    double step_begin; /* 0: none that is recorded */
+    double flushed_s;
+    bool recording, finished;
+    yk_status status; /* the first failure to write */
+    size_t used;
+    char text[TEXT]; /* events to append, each ",\n{...}" */
+};
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static yk_status fail(yk_trace *trace, const char *what)
+{
+    yk_status status = yki_error(YK_IO, "%s: %s: %s", trace->path, what, strerror(errno));
+    if (trace->status == YK_OK)
+        trace->status = status;
+    return status;
+}
+
+/* Where the array's closing bracket stands, or the last separator when a write was cut short. */
+static off_t find_end(const yk_trace *trace)
+{
+    char tail[TEXT];
+    off_t size = lseek(trace->fd, 0, SEEK_END);
+    off_t from = size < (off_t)sizeof tail ? 0 : size - (off_t)sizeof tail;
+    ssize_t got = pread(trace->fd, tail, sizeof tail, from);
+    if (size == 0)
+        return 0;
+    if (got >= END_BYTES && memcmp(tail + got - END_BYTES, END, END_BYTES) == 0)
+        return size - END_BYTES;
+    for (ssize_t i = got - 2; i > 0; i--)
+        if (tail[i] == ',' && tail[i + 1] == '\n')
+            return from + i;
+    return -1;
+}
+
+/* The file is locked. */
+static yk_status append(yk_trace *trace)
+{
+    off_t end = find_end(trace);
+    if (end < 0)
+        return fail(trace, "cannot read");
+    memcpy(trace->text + trace->used, END, END_BYTES);
+    size_t size = trace->used + END_BYTES;
+    ssize_t written = pwrite(trace->fd, trace->text, size, end);
+    if (written != (ssize_t)size || ftruncate(trace->fd, end + (off_t)size))
+        return fail(trace, "cannot write");
+    return YK_OK;
+}
+
+static void write_text(yk_trace *trace)
+{
+    if (trace->used && trace->status == YK_OK) {
+        if (flock(trace->fd, LOCK_EX))
+            fail(trace, "cannot lock");
+        else
+            append(trace);
+        flock(trace->fd, LOCK_UN);
+    }
+    trace->used = 0;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* Appends a line to what will be written: ",\n", then the object. */
+static void add(yk_trace *trace, const char *format, ...) YKI_PRINTF(2, 3);
+static void add(yk_trace *trace, const char *format, ...)
+{
+    if (trace->used + EVENT + END_BYTES > TEXT)
+        write_text(trace);
+    char *to = trace->text + trace->used;
+    *to++ = ',';
+    *to++ = '\n';
+    va_list arguments;
+    va_start(arguments, format);
+    trace->used += 2 + (size_t)vsnprintf(to, EVENT - 2, format, arguments);
+    va_end(arguments);
+}
+
+/* A name as the inside of a JSON string; what is not printable ASCII becomes '?'. */
+static const char *quote(char text[2 * YKI_TRACE_NAME], const char *name)
+{
+    char *to = text;
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\')
+            *to++ = '\\';
+        *to++ = *name >= ' ' && *name <= '~' ? *name : '?';
+    }
+    *to = '\0';
+    return text;
+}
+
+/* "{"bytes": 4, "sequence": 9}". */
+static const char *format_args(char text[160], const yki_trace_args *args)
+{
+    size_t at = 0;
+    for (int i = 0; i < YKI_TRACE_ARGS && args->key[i]; i++)
+        at += (size_t)snprintf(text + at, 160 - at, "%s\"%s\": %lld", i ? ", " : "", args->key[i],
+                               (long long)args->value[i]);
+    text[at] = '\0';
+    return text;
+}
+
+static void add_metadata(yk_trace *trace, const char *what, int thread, const char *name,
+                         int64_t place)
+{
+    char text[2 * YKI_TRACE_NAME];
+    add(trace,
+        "{\"ph\": \"M\", \"name\": \"%s_name\", \"pid\": %d, \"tid\": %d, "
+        "\"args\": {\"name\": \"%s\"}}",
+        what, (int)getpid(), thread, quote(text, name));
+    add(trace,
+        "{\"ph\": \"M\", \"name\": \"%s_sort_index\", \"pid\": %d, \"tid\": %d, "
+        "\"args\": {\"sort_index\": %lld}}",
+        what, (int)getpid(), thread, (long long)place);
+}
+
+/* Spans that may overlap get a row a name: begin and end belong together by their id. */
+static void add_async(yk_trace *trace, const yki_trace_event *event, const char *name,
+                      const char *args)
+{
+    static const char format[] = "{\"ph\": \"%s\", \"cat\": \"bucket\", \"id\": \"0x%llx\", "
+                                 "\"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
+                                 "\"args\": {%s}}";
+    unsigned long long id =
+        (unsigned long long)trace->rank << 32 | (unsigned long long)event->args.value[1];
+    int pid = (int)getpid();
+    add(trace, format, "b", id, name, pid, event->thread, 1e6 * event->begin, args);
+    add(trace, format, "e", id, name, pid, event->thread, 1e6 * event->end, "");
+}
+
+static void add_event(yk_trace *trace, const yki_trace_event *event)
+{
+    char name[2 * YKI_TRACE_NAME], args[160];
+    quote(name, event->name);
+    format_args(args, &event->args);
+    if (event->kind == YKI_TRACE_THREAD)
+        add_metadata(trace, "thread", event->thread, event->name, event->args.value[0]);
+    else if (event->kind == YKI_TRACE_ASYNC)
+        add_async(trace, event, name, args);
+    else
+        add(trace,
+            "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
+            "\"dur\": %.3f, \"args\": {%s}}",
+            name, (int)getpid(), event->thread, 1e6 * event->begin,
+            1e6 * (event->end - event->begin), args);
+}
+
+/* Writes what has been recorded so far. */
+static void flush(yk_trace *trace)
+{
+    for (yki_trace_event event; yki_trace_take(&event);)
+        add_event(trace, &event);
+    write_text(trace);
+    trace->flushed_s = yki_now();
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static void introduce_process(yk_trace *trace)
+{
+    char name[64];
+    snprintf(name, sizeof name, "rank %d", trace->rank);
+    add_metadata(trace, "process", (int)getpid(), name, trace->rank);
+}
+
+/* Rank 0: an array with the process's name alone, which needs no separator before it. */
+static yk_status create_file(yk_trace *trace)
+{
+    trace->fd = open(trace->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (trace->fd < 0)
+        return fail(trace, "cannot create");
+    introduce_process(trace);
+    trace->text[0] = '[';
+    write_text(trace);
+    return trace->status;
+}
+
+static yk_status open_file(yk_trace *trace)
+{
+    trace->fd = open(trace->path, O_RDWR | O_CLOEXEC);
+    if (trace->fd < 0)
+        return fail(trace, "cannot open");
+    introduce_process(trace);
+    write_text(trace);
+    return trace->status;
+}
+
+/* Rank 0 first; the others learn how it went. */
+static yk_status make_file(yk_trace *trace, yk_group *group)
+{
+    int32_t created = YK_OK;
+    if (trace->rank == 0)
+        created = (int32_t)create_file(trace);
+    if (group) {
+        char line[YKI_ERROR_LINE];
+        yki_error_copy(line, sizeof line);
+        YK_TRY(yk_broadcast(group, &created, 1, YK_I32, 0, NULL));
+        if (created != YK_OK && trace->rank == 0)
+            return yki_error_set_line((yk_status)created, line);
+    }
+    if (created != YK_OK)
+        return trace->rank
+                   ? yki_error((yk_status)created, "%s: rank 0 cannot write it", trace->path)
+                   : (yk_status)created;
+    return trace->rank ? open_file(trace) : YK_OK;
+}
+
+static yk_status check_options(const yk_trace_options *options)
+{
+    if (options->first_step < 0 || options->last_step < 0 ||
+        (options->last_step && options->last_step < options->first_step))
+        return yki_error(YK_INVALID_ARGUMENT, "timeline: steps %lld to %lld",
+                         (long long)options->first_step, (long long)options->last_step);
+    return YK_OK;
+}
+
+yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
+                        const yk_trace_options *options)
+{
+    *trace = NULL;
+    if (options)
+        YK_TRY(check_options(options));
+    yk_trace *made = yki_calloc(1, sizeof *made);
+    char *copy = yki_strdup(path);
+    if (!made || !copy) {
+        free(made);
+        free(copy);
+        return yki_error_memory(sizeof *made, "a timeline");
+    }
+    made->fd = -1;
+    made->path = copy;
+    made->rank = group ? yk_group_rank(group) : 0;
+    if (options)
+        made->options = *options;
+    yki_trace_name_thread("compute", YKI_TRACE_COMPUTE);
+    yk_status status = make_file(made, group);
+    if (status != YK_OK) {
+        made->finished = true;
+        made->status = YK_OK; /* it is told here */
+        yk_trace_close(made);
+        return status;
+    }
+    *trace = made;
+    return YK_OK;
+}
+
+static void finish(yk_trace *trace)
+{
+    trace->finished = true;
+    if (!trace->recording)
+        return;
+    trace->recording = false;
+    yki_trace_stop();
+    flush(trace);
+    if (yki_trace_dropped())
+        YKI_WARN("%s: %lld events did not fit and are missing", trace->path,
+                 (long long)yki_trace_dropped());
+}
+
+yk_status yk_trace_close(yk_trace *trace)
+{
+    if (!trace)
+        return YK_OK;
+    finish(trace);
+    yk_status status = trace->status;
+    if (trace->fd >= 0 && close(trace->fd) && status == YK_OK)
+        status = fail(trace, "cannot close");
+    free(trace->path);
+    free(trace);
+    return status;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* The default window begins at the first step seen. */
+static void choose_window(yk_trace_options *options, int64_t step)
+{
+    if (!options->first_step)
+        options->first_step = step;
+    if (!options->last_step)
+        options->last_step = options->first_step + STEPS - 1;
+}
+
+void yk_trace_step_begin(yk_trace *trace, int64_t step)
+{
+    if (!trace || trace->finished)
+        return;
+    choose_window(&trace->options, step);
+    if (step > trace->options.last_step) {
+        finish(trace);
+        return;
+    }
+    if (!trace->recording && step >= trace->options.first_step) {
+        trace->recording = true;
+        trace->flushed_s = yki_now();
+        yki_trace_start();
+    }
+    trace->step = step;
+    trace->step_begin = yki_trace_begin();
+}
+
+void yk_trace_step_end(yk_trace *trace)
+{
+    if (!trace || !trace->recording)
+        return;
+    YKI_TRACE_END(trace->step_begin, YKI_NO_ARGS, "step %lld", (long long)trace->step);
+    trace->step_begin = 0;
+    if (trace->step >= trace->options.last_step)
+        finish(trace);
+    else if (yki_now() - trace->flushed_s > FLUSH_S || yki_trace_fill() > FLUSH_FILL)
+        flush(trace);
+}
+
+/* ---- spans of the user's own ----------------------------------------------------------------- */
+
+static _Thread_local struct {
+    int depth;
+    double begin[DEPTH];
+    char name[DEPTH][YKI_TRACE_NAME];
+} spans;
+
+void yk_trace_begin(const char *name)
+{
+    int depth = spans.depth++;
+    if (depth >= DEPTH)
+        return;
+    spans.begin[depth] = yki_trace_begin();
+    if (spans.begin[depth] > 0)
+        snprintf(spans.name[depth], sizeof spans.name[depth], "%s", name);
+}
+
+void yk_trace_end(void)
+{
+    if (spans.depth == 0 || --spans.depth >= DEPTH)
+        return;
+    YKI_TRACE_END(spans.begin[spans.depth], YKI_NO_ARGS, "%s", spans.name[spans.depth]);
+}
