@@ -15,5 +15,6 @@
 #include <yoke/store.h>
 #include <yoke/system.h>
 #include <yoke/tensor.h>
+#include <yoke/tensor_file.h>
 
 #endif

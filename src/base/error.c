@@ -53,6 +53,17 @@ static size_t write_prefix(char *line, size_t size)
     return (size_t)length;
 }
 
+/* What files and peers say comes into lines too: they stay one line, and safe for a terminal. */
+static void keep_line(const char *line)
+{
+    size_t i = 0;
+    for (; line[i] && i < sizeof error_line - 1; i++) {
+        unsigned char byte = (unsigned char)line[i];
+        error_line[i] = byte < ' ' || byte == 127 ? '?' : line[i];
+    }
+    error_line[i] = '\0';
+}
+
 yk_status yki_error(yk_status status, const char *format, ...)
 {
     char line[YKI_ERROR_LINE];
@@ -61,7 +72,7 @@ yk_status yki_error(yk_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line + at, sizeof line - at, format, arguments);
     va_end(arguments);
-    memcpy(error_line, line, sizeof line);
+    keep_line(line);
     return status;
 }
 
@@ -77,7 +88,7 @@ void yki_error_copy(char *line, size_t size)
 
 yk_status yki_error_set_line(yk_status status, const char *line)
 {
-    snprintf(error_line, sizeof error_line, "%s", line);
+    keep_line(line);
     return status;
 }
 
@@ -98,6 +109,6 @@ yk_status yki_error_context(yk_status status, const char *format, ...)
 
     size_t at = write_prefix(line, sizeof line);
     snprintf(line + at, sizeof line - at, "%s: %s", context, yki_error_text());
-    memcpy(error_line, line, sizeof line);
+    keep_line(line);
     return status;
 }

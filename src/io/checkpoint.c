@@ -8,6 +8,7 @@
 #include "io/optimizer_state.h"
 #include "io/pth.h"
 #include "io/state_dict.h"
+#include "io/tensor_file.h"
 #include "io/training_state.h"
 #include "io/zip.h"
 
@@ -50,6 +51,8 @@ yk_status yki_checkpoint_write(int fd, const char *path, const yk_model *model,
 static yk_status write_state_dict(int fd, const char *path, const yk_model *model)
 {
     yki_pth_writer *writer;
+    if (yki_tensor_format_of(path) == YKI_SAFETENSORS)
+        return yki_state_dict_write_safetensors(fd, path, model);
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = yki_state_dict_write(writer, model);
     if (status == YK_OK)
@@ -83,25 +86,27 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static yk_status read_training_state(const yki_pth *pth, yk_training_state *state)
+static yk_status read_training_state(const yk_tensor_file *file, yk_training_state *state)
 {
-    const yki_pickle_value *value = yki_pickle_get(yki_pth_root(pth), "yoke");
+    const yki_pth *pth = yki_tensor_file_pth(file);
+    const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
     if (!value)
         return yki_error(YK_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
-                         yki_pth_path(pth));
+                         yki_tensor_file_path(file));
     return yki_training_state_read(pth, value, state);
 }
 
-static yk_status read_optimizer(yki_optimizer_state *state, yki_pth *pth,
+static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file *file,
                                 const yk_optimizer *optimizer, size_t parameters)
 {
-    const yki_pickle_value *root = yki_pth_root(pth);
+    yki_pth *pth = yki_tensor_file_pth(file);
+    const yki_pickle_value *root = pth ? yki_pth_root(pth) : NULL;
     const yki_pickle_value *value = yki_pickle_get(root, "optimizer");
     int64_t steps;
     if (!value)
         value = yki_pickle_get(root, "optimizer_state_dict");
     if (!value)
-        return yki_error(YK_NOT_FOUND, "%s: has no optimizer state", yki_pth_path(pth));
+        return yki_error(YK_NOT_FOUND, "%s: has no optimizer state", yki_tensor_file_path(file));
     YK_TRY(yki_training_state_steps(pth, yki_pickle_get(root, "yoke"), optimizer, &steps));
     YK_TRY(yki_optimizer_state_read(state, pth, value, optimizer, parameters));
     if (steps >= 0)
@@ -110,21 +115,21 @@ static yk_status read_optimizer(yki_optimizer_state *state, yki_pth *pth,
 }
 
 /* The optimizer goes first: its hyperparameters are the only thing that may still be refused. */
-static yk_status load(yki_pth *pth, yk_model *model, yk_optimizer *optimizer,
+static yk_status load(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
                       yk_training_state *state)
 {
     yki_state_dict dict = {0};
     yki_optimizer_state optimizer_state = {0};
     yk_training_state training = {0};
-    yk_status status = yki_state_dict_read(&dict, pth, model);
+    yk_status status = yki_state_dict_read(&dict, file, model);
     if (status == YK_OK && optimizer)
-        status = read_optimizer(&optimizer_state, pth, optimizer, yk_model_parameter_count(model));
+        status = read_optimizer(&optimizer_state, file, optimizer, yk_model_parameter_count(model));
     if (status == YK_OK && state)
-        status = read_training_state(pth, &training);
+        status = read_training_state(file, &training);
     if (status == YK_OK && optimizer)
-        status = yki_optimizer_state_apply(&optimizer_state, pth, optimizer);
+        status = yki_optimizer_state_apply(&optimizer_state, yki_tensor_file_pth(file), optimizer);
     if (status == YK_OK) {
-        yki_state_dict_apply(&dict, pth, model);
+        yki_state_dict_apply(&dict, model);
         if (state)
             *state = training;
     }
@@ -136,10 +141,10 @@ static yk_status load(yki_pth *pth, yk_model *model, yk_optimizer *optimizer,
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state)
 {
-    yki_pth *pth;
-    YK_TRY(yki_pth_open(&pth, path));
-    yk_status status = load(pth, model, optimizer, state);
-    yki_pth_close(pth);
+    yk_tensor_file *file;
+    YK_TRY(yk_tensor_file_open(&file, path));
+    yk_status status = load(file, model, optimizer, state);
+    yk_tensor_file_close(file);
     return status;
 }
 
@@ -150,10 +155,10 @@ yk_status yk_model_load(yk_model *model, const char *path)
 
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state)
 {
-    yki_pth *pth;
-    YK_TRY(yki_pth_open(&pth, path));
-    yk_status status = read_training_state(pth, state);
-    yki_pth_close(pth);
+    yk_tensor_file *file;
+    YK_TRY(yk_tensor_file_open(&file, path));
+    yk_status status = read_training_state(file, state);
+    yk_tensor_file_close(file);
     return status;
 }
 

@@ -97,8 +97,8 @@ static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_p
 {
     if (!value || yki_pickle_is(value, YKI_PICKLE_NONE))
         return YK_OK; /* a parameter that had no gradient yet */
-    yki_pth_view *view = &state->views[index];
-    YK_TRY(yki_pth_view_of(pth, value, view));
+    yki_stored *view = &state->views[index];
+    YK_TRY(yki_pth_stored(pth, value, view));
     if (view->ndim != tensor->ndim ||
         memcmp(view->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) != 0)
         return yki_error(YK_MISMATCH,
@@ -114,8 +114,8 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
 {
     double step;
     if (yki_pth_is_tensor(value)) {
-        yki_pth_view view;
-        YK_TRY(yki_pth_view_of(pth, value, &view));
+        yki_stored view;
+        YK_TRY(yki_pth_stored(pth, value, &view));
         if (view.ndim > 1 || (view.ndim == 1 && view.dims[0] != 1))
             return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a single step");
         YK_TRY(yki_pth_fetch(pth, &view));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "io/pickle.h"
 #include "io/pickle_write.h"
+#include "io/stored.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -22,6 +23,8 @@ yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *pat
 yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer);
 /* A tensor, in a storage of its own. Its data is not copied: it must stay until finish. */
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor);
+/* The same of a dtype that yoke may not compute with but torch has a class for; dense data. */
+yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_stored *stored, const void *data);
 /* A float32 tensor without dimensions. */
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
 /* Writes the archive and frees the writer, also on failure. */
@@ -33,18 +36,6 @@ void yki_pth_writer_discard(yki_pth_writer *writer);
 
 typedef struct yki_pth yki_pth;
 
-/* What a storage's elements may be: PyTorch's class, bytes, and how one becomes a double. */
-typedef struct yki_pth_dtype yki_pth_dtype;
-
-/* A tensor of the file: checked to lie within its storage, whose bytes are not read yet. */
-typedef struct yki_pth_view {
-    const yki_pth_dtype *dtype;
-    int ndim;
-    int64_t dims[YK_MAX_DIMS], strides[YK_MAX_DIMS]; /* in elements */
-    int64_t offset;
-    size_t member; /* of the archive */
-} yki_pth_view;
-
 /* Reads and checks the pickle. */
 yk_status yki_pth_open(yki_pth **pth, const char *path);
 /* Accepts NULL. */
@@ -54,12 +45,13 @@ const char *yki_pth_path(const yki_pth *pth);
 const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
 const yki_pickle_value *yki_pth_root(const yki_pth *pth);
 bool yki_pth_is_tensor(const yki_pickle_value *value);
-yk_status yki_pth_view_of(yki_pth *pth, const yki_pickle_value *value, yki_pth_view *view);
-/* Reads the bytes of the view's storage, once; afterwards copying from it cannot fail. */
-yk_status yki_pth_fetch(yki_pth *pth, const yki_pth_view *view);
-/* Whether elements can become those of this dtype. */
-bool yki_pth_converts_to(yk_dtype dtype);
-/* Copies a fetched view, made dense, into a tensor of the same shape, converting as needed. */
-void yki_pth_copy(const yki_pth *pth, const yki_pth_view *view, yk_tensor *tensor);
+/* The tensor of a value, checked to lie within its storage, whose bytes are not read yet. */
+yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored);
+/* Reads the bytes of the tensor's storage, once; afterwards copying from it cannot fail. */
+yk_status yki_pth_fetch(yki_pth *pth, const yki_stored *stored);
+/* The bytes, once fetched. */
+const void *yki_pth_storage(const yki_pth *pth, const yki_stored *stored);
+/* Copies a fetched tensor, made dense, into one of the same shape, converting as needed. */
+void yki_pth_copy(const yki_pth *pth, const yki_stored *stored, yk_tensor *tensor);
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "io/pth_dtype.h"
 #include "io/zip.h"
 
 enum { MEMBER_NAME = 256 };
@@ -161,24 +160,6 @@ static bool read_numbers(const yki_pickle_value *tuple, int ndim, int64_t *numbe
     return true;
 }
 
-/* Whether the last element lies within a storage of count elements; an empty view always does. */
-static bool stays_within(const yki_pth_view *view, int64_t count)
-{
-    int64_t last = view->offset;
-    if (last > count)
-        return false;
-    for (int i = 0; i < view->ndim; i++)
-        if (view->dims[i] == 0)
-            return true;
-    for (int i = 0; i < view->ndim; i++) {
-        int64_t step;
-        if (__builtin_mul_overflow(view->dims[i] - 1, view->strides[i], &step) ||
-            __builtin_add_overflow(last, step, &last))
-            return false;
-    }
-    return last < count;
-}
-
 /* The archive's member of a storage's key, or -1. */
 static int64_t find_storage(const yki_pth *pth, const yki_pickle_value *key)
 {
@@ -190,8 +171,29 @@ static int64_t find_storage(const yki_pth *pth, const yki_pickle_value *key)
     return length < (int)sizeof name ? yki_zip_find(pth->zip, name) : -1;
 }
 
+/* For a pickled class, torch.FloatStorage; NULL for one that is not known. */
+static const yki_stored_dtype *find_dtype(const yki_pickle_value *storage_class)
+{
+    const yki_stored_dtype *dtype;
+    for (size_t i = 0; (dtype = yki_stored_dtype_at(i)); i++)
+        if (dtype->storage && yki_pickle_is_global(storage_class, "torch", dtype->storage))
+            return dtype;
+    return NULL;
+}
+
+static yk_status unknown_dtype(const yki_pth *pth, const yki_pickle_value *storage_class)
+{
+    if (!yki_pickle_is(storage_class, YKI_PICKLE_GLOBAL))
+        return yki_pickle_unexpected(pth->pickle, storage_class, "a torch storage class");
+    const char *name = memchr(storage_class->text, '\n', storage_class->count);
+    int length = (int)(storage_class->count - (size_t)(name + 1 - storage_class->text));
+    return yki_error(YK_UNSUPPORTED,
+                     "%s: offset %u: expected a storage of floats, integers or bools, found a %.*s",
+                     pth->path, storage_class->offset, length < 64 ? length : 64, name + 1);
+}
+
 /* ('storage', torch.FloatStorage, '0', 'cpu', count) */
-static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value, yki_pth_view *view,
+static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored,
                               int64_t *count)
 {
     const yki_pickle_value *id =
@@ -201,9 +203,9 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
         !yki_pickle_is_text(yki_pickle_item(id, 0), "storage") ||
         !yki_pickle_is(numel, YKI_PICKLE_INT) || numel->integer < 0)
         return yki_pickle_unexpected(pth->pickle, value, "the persistent id of a storage");
-    view->dtype = yki_pth_dtype_find(yki_pickle_item(id, 1));
-    if (!view->dtype)
-        return yki_pickle_unexpected(pth->pickle, yki_pickle_item(id, 1), "a torch storage class");
+    stored->dtype = find_dtype(yki_pickle_item(id, 1));
+    if (!stored->dtype)
+        return unknown_dtype(pth, yki_pickle_item(id, 1));
     int64_t member = find_storage(pth, yki_pickle_item(id, 2));
     if (member < 0)
         return yki_pickle_unexpected(pth->pickle, yki_pickle_item(id, 2),
@@ -211,122 +213,69 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
     size_t bytes;
     YK_TRY(yki_zip_size(pth->zip, (size_t)member, &bytes));
     *count = numel->integer;
-    if (bytes % view->dtype->size != 0 || (uint64_t)*count != bytes / view->dtype->size)
+    if (bytes % stored->dtype->size != 0 || (uint64_t)*count != bytes / stored->dtype->size)
         return yki_error(YK_FORMAT,
                          "%s: member %.100s: expected %lld elements of %zu bytes, found"
                          " %zu bytes",
                          pth->path, yki_zip_name(pth->zip, (size_t)member), (long long)*count,
-                         view->dtype->size, bytes);
-    view->member = (size_t)member;
+                         stored->dtype->size, bytes);
+    stored->storage = (size_t)member;
     return YK_OK;
 }
 
-yk_status yki_pth_view_of(yki_pth *pth, const yki_pickle_value *value, yki_pth_view *view)
+/* (storage, offset, shape, strides, ...), the arguments of _rebuild_tensor_v2 */
+static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *arguments,
+                            yki_stored *stored)
 {
-    *view = (yki_pth_view){0};
+    const yki_pickle_value *offset = yki_pickle_item(arguments, 1);
+    const yki_pickle_value *shape = yki_pickle_item(arguments, 2);
+    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE) || shape->count > YKI_STORED_DIMS)
+        return yki_pickle_unexpected(
+            pth->pickle, shape, "the shape of a tensor, at most %d dimensions", YKI_STORED_DIMS);
+    stored->ndim = (int)shape->count;
+    if (!read_numbers(shape, stored->ndim, stored->dims) ||
+        !read_numbers(yki_pickle_item(arguments, 3), stored->ndim, stored->strides) ||
+        !yki_pickle_is(offset, YKI_PICKLE_INT) || offset->integer < 0)
+        return yki_pickle_unexpected(pth->pickle, arguments,
+                                     "a tensor's offset, shape and strides");
+    stored->offset = offset->integer;
+    for (int i = 0; i < stored->ndim; i++)
+        if (stored->dims[i] <= 1)
+            stored->strides[i] = 0; /* never walked: whatever the file says */
+    return YK_OK;
+}
+
+yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored)
+{
+    *stored = (yki_stored){0};
     if (!yki_pth_is_tensor(value))
         return yki_pickle_unexpected(pth->pickle, value, "a tensor");
     const yki_pickle_value *arguments = yki_pickle_arguments(unwrap(value));
-    const yki_pickle_value *offset = yki_pickle_item(arguments, 1);
-    const yki_pickle_value *shape = yki_pickle_item(arguments, 2);
-    int64_t count = 0;
-    YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), view, &count));
-    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE) || shape->count > YK_MAX_DIMS)
-        return yki_pickle_unexpected(pth->pickle, shape,
-                                     "the shape of a tensor, at most %d"
-                                     " dimensions",
-                                     YK_MAX_DIMS);
-    view->ndim = (int)shape->count;
-    if (!read_numbers(shape, view->ndim, view->dims) ||
-        !read_numbers(yki_pickle_item(arguments, 3), view->ndim, view->strides) ||
-        !yki_pickle_is(offset, YKI_PICKLE_INT) || offset->integer < 0)
-        return yki_pickle_unexpected(pth->pickle, value, "a tensor's offset, shape and strides");
-    view->offset = offset->integer;
-    for (int i = 0; i < view->ndim; i++)
-        if (view->dims[i] <= 1)
-            view->strides[i] = 0; /* never walked: whatever the file says */
-    if (!stays_within(view, count))
+    int64_t elements = 0, count;
+    size_t bytes;
+    YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), stored, &elements));
+    YK_TRY(read_shape(pth, arguments, stored));
+    if (!yki_stored_size(stored, &count, &bytes) || !yki_stored_within(stored, elements))
         return yki_pickle_unexpected(pth->pickle, value,
                                      "a tensor within the %lld elements of its storage",
-                                     (long long)count);
+                                     (long long)elements);
     return YK_OK;
 }
 
-yk_status yki_pth_fetch(yki_pth *pth, const yki_pth_view *view)
+yk_status yki_pth_fetch(yki_pth *pth, const yki_stored *stored)
 {
     size_t size;
-    if (pth->storages[view->member])
+    if (pth->storages[stored->storage])
         return YK_OK;
-    return yki_zip_read(pth->zip, view->member, &pth->storages[view->member], &size);
+    return yki_zip_read(pth->zip, stored->storage, &pth->storages[stored->storage], &size);
 }
 
-/* ---- copying -------------------------------------------------------------------------------- */
-
-bool yki_pth_converts_to(yk_dtype dtype)
+const void *yki_pth_storage(const yki_pth *pth, const yki_stored *stored)
 {
-    return dtype == YK_F32 || dtype == YK_F64 || dtype == YK_I64 || dtype == YK_I32;
+    return pth->storages[stored->storage];
 }
 
-static void put(yk_tensor *tensor, int64_t index, double value)
+void yki_pth_copy(const yki_pth *pth, const yki_stored *stored, yk_tensor *tensor)
 {
-    switch (tensor->dtype) {
-    case YK_F32:
-        ((float *)tensor->data)[index] = (float)value;
-        break;
-    case YK_F64:
-        ((double *)tensor->data)[index] = value;
-        break;
-    case YK_I64:
-        ((int64_t *)tensor->data)[index] = yki_pth_to_integer(value, INT64_MIN, INT64_MAX);
-        break;
-    case YK_I32:
-        ((int32_t *)tensor->data)[index] = (int32_t)yki_pth_to_integer(value, INT32_MIN, INT32_MAX);
-        break;
-    default:
-        break; /* yki_pth_converts_to said no */
-    }
-}
-
-static bool is_dense(const yki_pth_view *view)
-{
-    int64_t expected = 1;
-    for (int i = view->ndim - 1; i >= 0; i--) {
-        if (view->dims[i] > 1 && view->strides[i] != expected)
-            return false;
-        expected *= view->dims[i];
-    }
-    return true;
-}
-
-/* The next index in row-major order, and the element it lies at. */
-static int64_t advance(const yki_pth_view *view, int64_t *index, int64_t element)
-{
-    for (int i = view->ndim - 1; i >= 0; i--) {
-        element += view->strides[i];
-        if (++index[i] < view->dims[i])
-            break;
-        element -= view->strides[i] * view->dims[i];
-        index[i] = 0;
-    }
-    return element;
-}
-
-void yki_pth_copy(const yki_pth *pth, const yki_pth_view *view, yk_tensor *tensor)
-{
-    size_t size = view->dtype->size;
-    const char *storage = pth->storages[view->member];
-    bool same = view->dtype->same == tensor->dtype && size == yk_dtype_size(tensor->dtype);
-    if (same && is_dense(view)) {
-        memcpy(tensor->data, storage + (size_t)view->offset * size, yk_tensor_bytes(tensor));
-        return;
-    }
-    int64_t index[YK_MAX_DIMS] = {0}, count = yk_tensor_count(tensor), element = view->offset;
-    for (int64_t i = 0; i < count; i++) {
-        const char *from = storage + (size_t)element * size;
-        if (same)
-            memcpy((char *)tensor->data + (size_t)i * size, from, size);
-        else
-            put(tensor, i, view->dtype->read(from));
-        element = advance(view, index, element);
-    }
+    yki_stored_copy(stored, yki_pth_storage(pth, stored), tensor->dtype, tensor->data);
 }

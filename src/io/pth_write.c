@@ -33,16 +33,6 @@ struct yki_pth_writer {
     scalar *scalars;
 };
 
-static const char *storage_class(yk_dtype dtype)
-{
-    static const char *const names[YK_DTYPE_COUNT] = {
-        [YK_F32] = "FloatStorage", [YK_F64] = "DoubleStorage", [YK_BF16] = "BFloat16Storage",
-        [YK_F16] = "HalfStorage",  [YK_I32] = "IntStorage",    [YK_I64] = "LongStorage",
-        [YK_U8] = "ByteStorage",
-    };
-    return names[dtype];
-}
-
 yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *path)
 {
     *writer = NULL;
@@ -79,16 +69,17 @@ static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t b
 }
 
 /* ('storage', torch.FloatStorage, '0', 'cpu', count) as a persistent id */
-static void pickle_storage(yki_pickle_writer *pickle, const yk_tensor *tensor, size_t key)
+static void pickle_storage(yki_pickle_writer *pickle, const yki_stored_dtype *dtype, int64_t count,
+                           size_t key)
 {
     char text[24];
     snprintf(text, sizeof text, "%zu", key);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "storage");
-    yki_pickle_global(pickle, "torch", storage_class(tensor->dtype));
+    yki_pickle_global(pickle, "torch", dtype->storage);
     yki_pickle_text(pickle, text);
     yki_pickle_text(pickle, "cpu");
-    yki_pickle_int(pickle, yk_tensor_count(tensor));
+    yki_pickle_int(pickle, count);
     yki_pickle_tuple(pickle);
     yki_pickle_persistent(pickle);
 }
@@ -101,25 +92,36 @@ static void pickle_shape(yki_pickle_writer *pickle, int ndim, const int64_t *num
     yki_pickle_tuple(pickle);
 }
 
-yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor)
+yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_stored *stored, const void *data)
 {
-    int64_t strides[YK_MAX_DIMS], stride = 1;
-    for (int i = tensor->ndim - 1; i >= 0; i--) {
+    int64_t count, strides[YKI_STORED_DIMS], stride = 1;
+    size_t bytes;
+    if (!stored->dtype->storage)
+        return yki_error(YK_UNSUPPORTED, "a .pth file has no %s tensors", stored->dtype->name);
+    if (!yki_stored_size(stored, &count, &bytes))
+        return yki_error(YK_INVALID_SHAPE, "a tensor of more elements than 64 bits count");
+    for (int i = stored->ndim - 1; i >= 0; i--) {
         strides[i] = stride;
-        stride *= tensor->dims[i];
+        stride *= stored->dims[i];
     }
     yki_pickle_writer *pickle = &writer->pickle;
     yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
     yki_pickle_mark(pickle);
-    pickle_storage(pickle, tensor, writer->count);
+    pickle_storage(pickle, stored->dtype, count, writer->count);
     yki_pickle_int(pickle, 0); /* offset in the storage */
-    pickle_shape(pickle, tensor->ndim, tensor->dims);
-    pickle_shape(pickle, tensor->ndim, strides);
+    pickle_shape(pickle, stored->ndim, stored->dims);
+    pickle_shape(pickle, stored->ndim, strides);
     yki_pickle_bool(pickle, false);  /* requires_grad */
     yki_pickle_ordered_dict(pickle); /* backward hooks */
     yki_pickle_tuple(pickle);
     yki_pickle_reduce(pickle);
-    return keep_storage(writer, tensor->data, yk_tensor_bytes(tensor));
+    return keep_storage(writer, data, bytes);
+}
+
+yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor)
+{
+    yki_stored stored = yki_stored_from(tensor);
+    return yki_pth_tensor_stored(writer, &stored, tensor->data);
 }
 
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value)

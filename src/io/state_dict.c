@@ -8,8 +8,17 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/safetensors.h"
 
 enum { LISTED = 3 /* names of a kind in an error line; the others are counted */ };
+
+/* Parameters, then buffers. */
+static yk_parameter_view model_entry(const yk_model *model, size_t index)
+{
+    size_t parameters = yk_model_parameter_count(model);
+    return index < parameters ? yk_model_parameter(model, index)
+                              : yk_model_buffer(model, index - parameters);
+}
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -63,6 +72,21 @@ yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
     return YK_OK;
 }
 
+yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model)
+{
+    size_t count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
+    yki_tensor_source *sources = yki_calloc(count, sizeof *sources);
+    if (!sources)
+        return yki_error_memory(count * sizeof *sources, "a list of tensors");
+    for (size_t i = 0; i < count; i++) {
+        yk_parameter_view view = model_entry(model, i);
+        sources[i] = (yki_tensor_source){view.name, yki_stored_from(&view.value), view.value.data};
+    }
+    yk_status status = yki_safetensors_write(fd, path, sources, count);
+    free(sources);
+    return status;
+}
+
 /* ---- what does not fit ---------------------------------------------------------------------- */
 
 /* The names of one kind of trouble, as "missing a, b, c and 4 more". */
@@ -90,156 +114,121 @@ static void describe(char *line, size_t size, const char *kind, const name_list 
         snprintf(line + at, size - at, " and %d more", trouble->count - LISTED);
 }
 
-static void shape_text(char *text, size_t size, int ndim, const int64_t *dims)
-{
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < ndim && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "", (long long)dims[i]);
-    if (at < size)
-        snprintf(text + at, size - at, ")");
-}
-
-static void note_shapes(name_list *trouble, const yk_parameter_view *view,
-                        const yki_pth_view *found)
+static void note_shapes(name_list *trouble, const yk_parameter_view *view, const yki_stored *found)
 {
     char text[200], here[64], there[64];
-    shape_text(there, sizeof there, found->ndim, found->dims);
-    shape_text(here, sizeof here, view->value.ndim, view->value.dims);
+    yki_dims_text(there, sizeof there, found->ndim, found->dims);
+    yki_dims_text(here, sizeof here, view->value.ndim, view->value.dims);
     snprintf(text, sizeof text, "%.40s %s is %s in the model", view->name, there, here);
     note(trouble, text);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static bool holds_tensors(const yki_pickle_value *dict)
+static bool has_entry(const yk_model *model, size_t count, const char *name, size_t length)
 {
-    return yki_pickle_pairs(dict) > 0 && yki_pth_is_tensor(yki_pickle_pair_value(dict, 0));
-}
-
-const yki_pickle_value *yki_state_dict_find(const yki_pth *pth)
-{
-    static const char *const keys[] = {"model", "model_state_dict", "state_dict"};
-    const yki_pickle_value *root = yki_pth_root(pth);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const yki_pickle_value *value = yki_pickle_get(root, keys[i]);
-        if (holds_tensors(value))
-            return value;
-    }
-    return holds_tensors(root) ? root : NULL;
-}
-
-static yk_parameter_view model_entry(const yk_model *model, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(model);
-    return index < parameters ? yk_model_parameter(model, index)
-                              : yk_model_buffer(model, index - parameters);
-}
-
-static const char wrapper[] = "module.";
-
-/* Whether every name begins with what DataParallel and DistributedDataParallel put before it. */
-static bool is_wrapped(const yki_pickle_value *dict)
-{
-    for (size_t i = 0; i < yki_pickle_pairs(dict); i++) {
-        const yki_pickle_value *key = yki_pickle_key(dict, i);
-        if (!yki_pickle_is(key, YKI_PICKLE_STRING) || key->count < sizeof wrapper - 1 ||
-            memcmp(key->text, wrapper, sizeof wrapper - 1) != 0)
-            return false;
-    }
-    return true;
-}
-
-static bool has_entry(const yk_model *model, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(model_entry(model, i).name, name) == 0)
+    for (size_t i = 0; i < count; i++) {
+        const char *known = model_entry(model, i).name;
+        if (strlen(known) == length && memcmp(known, name, length) == 0)
             return true;
+    }
     return false;
 }
 
-static void note_unexpected(name_list *trouble, const yki_pickle_value *dict, const char *prefix,
-                            const yk_model *model, size_t count)
+static void note_unexpected(name_list *trouble, const yk_tensor_file *file, const yk_model *model,
+                            size_t count)
 {
-    for (size_t i = 0; i < yki_pickle_pairs(dict); i++) {
-        const yki_pickle_value *key = yki_pickle_key(dict, i);
-        char name[256];
-        if (!yki_pickle_is(key, YKI_PICKLE_STRING)) {
-            note(trouble, "a name that is no text");
+    size_t wrapper = yki_tensor_file_wrapper(file), length;
+    for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
+        const char *name = yki_tensor_file_name(file, i, &length);
+        char text[128];
+        if (name && has_entry(model, count, name + wrapper, length - wrapper))
             continue;
-        }
-        snprintf(name, sizeof name, "%.*s", (int)(key->count < 200 ? key->count : 200), key->text);
-        if (!has_entry(model, count, name + strlen(prefix)))
-            note(trouble, name);
+        snprintf(text, sizeof text, "%.*s", (int)(length < 100 ? length : 100),
+                 name ? name : "a name that is no text");
+        note(trouble, text);
     }
 }
 
-static bool same_shape(const yki_pth_view *view, const yk_tensor *tensor)
+static bool same_shape(const yki_stored *stored, const yk_tensor *tensor)
 {
-    return view->ndim == tensor->ndim &&
-           memcmp(view->dims, tensor->dims, (size_t)view->ndim * sizeof *view->dims) == 0;
+    return stored->ndim == tensor->ndim &&
+           memcmp(stored->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) == 0;
 }
 
-static yk_status match(yki_state_dict *dict, yki_pth *pth, const yki_pickle_value *entries,
-                       const yk_model *model)
+/* Finds every tensor of the model, and collects all that does not fit. */
+static yk_status match(yki_state_dict *dict, const yk_model *model)
 {
     name_list missing = {{0}, 0}, unexpected = {{0}, 0}, shapes = {{0}, 0};
-    const char *prefix = is_wrapped(entries) ? wrapper : "";
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", prefix, view.name);
-        const yki_pickle_value *value = yki_pickle_get(entries, name);
-        if (!value) {
+        int64_t index = yki_tensor_file_find(dict->file, view.name);
+        if (index < 0) {
             note(&missing, view.name);
             continue;
         }
-        YK_TRY(yki_pth_view_of(pth, value, &dict->views[i]));
-        if (!same_shape(&dict->views[i], &view.value))
-            note_shapes(&shapes, &view, &dict->views[i]);
-        if (!yki_pth_converts_to(view.value.dtype))
-            return yki_error(YK_UNSUPPORTED, "%s: cannot load %s into %s", yki_pth_path(pth),
-                             view.name, yk_dtype_name(view.value.dtype));
+        YK_TRY(yki_tensor_file_stored(dict->file, (size_t)index, &dict->tensors[i]));
+        if (!same_shape(&dict->tensors[i], &view.value))
+            note_shapes(&shapes, &view, &dict->tensors[i]);
     }
-    note_unexpected(&unexpected, entries, prefix, model, dict->count);
+    note_unexpected(&unexpected, dict->file, model, dict->count);
     char line[YKI_ERROR_LINE] = "";
     describe(line, sizeof line, "missing", &missing);
     describe(line, sizeof line, "unexpected", &unexpected);
     describe(line, sizeof line, "differently shaped", &shapes);
     if (line[0])
-        return yki_error(YK_MISMATCH, "%s: does not fit the model: %s", yki_pth_path(pth), line);
+        return yki_error(YK_MISMATCH, "%s: does not fit the model: %s",
+                         yki_tensor_file_path(dict->file), line);
     return YK_OK;
 }
 
-yk_status yki_state_dict_read(yki_state_dict *dict, yki_pth *pth, const yk_model *model)
+/* Reads one tensor's bytes; whether the model's dtype holds its numbers is known from here on. */
+static yk_status fetch(yki_state_dict *dict, size_t index, const yk_parameter_view *view)
 {
-    *dict = (yki_state_dict){0};
-    const yki_pickle_value *entries = yki_state_dict_find(pth);
-    if (!entries)
+    double culprit;
+    const yki_stored *stored = &dict->tensors[index];
+    YK_TRY(yki_tensor_file_fetch(dict->file, stored));
+    if (!yki_stored_fits(stored, yki_tensor_file_storage(dict->file, stored), view->value.dtype,
+                         &culprit))
+        return yki_error(YK_FORMAT, "%s: %s (%s) holds %g, which the model's %s does not",
+                         yki_tensor_file_path(dict->file), view->name, stored->dtype->name, culprit,
+                         yk_dtype_name(view->value.dtype));
+    return YK_OK;
+}
+
+yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model)
+{
+    *dict = (yki_state_dict){.file = file};
+    if (yk_tensor_file_count(file) == 0)
         return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"",
-                         yki_pth_path(pth));
+                         yki_tensor_file_path(file));
     dict->count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
-    dict->views = yki_calloc(dict->count, sizeof *dict->views);
-    if (!dict->views)
-        return yki_error_memory(dict->count * sizeof *dict->views, "a state_dict");
-    yk_status status = match(dict, pth, entries, model);
-    for (size_t i = 0; i < dict->count && status == YK_OK; i++)
-        status = yki_pth_fetch(pth, &dict->views[i]);
+    dict->tensors = yki_calloc(dict->count, sizeof *dict->tensors);
+    if (!dict->tensors)
+        return yki_error_memory(dict->count * sizeof *dict->tensors, "a state_dict");
+    yk_status status = match(dict, model);
+    for (size_t i = 0; i < dict->count && status == YK_OK; i++) {
+        yk_parameter_view view = model_entry(model, i);
+        status = fetch(dict, i, &view);
+    }
     if (status != YK_OK)
         yki_state_dict_fini(dict);
     return status;
 }
 
-void yki_state_dict_apply(const yki_state_dict *dict, const yki_pth *pth, yk_model *model)
+void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
 {
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
-        yki_pth_copy(pth, &dict->views[i], &view.value);
+        const yki_stored *stored = &dict->tensors[i];
+        yki_stored_copy(stored, yki_tensor_file_storage(dict->file, stored), view.value.dtype,
+                        view.value.data);
     }
     yk_model_parameters_changed(model);
 }
 
 void yki_state_dict_fini(yki_state_dict *dict)
 {
-    free(dict->views);
+    free(dict->tensors);
     *dict = (yki_state_dict){0};
 }

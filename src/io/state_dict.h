@@ -5,28 +5,27 @@
 #include <yoke/graph.h>
 
 #include "io/pth.h"
+#include "io/tensor_file.h"
 
 /* Parameters and buffers in PyTorch's order: a module's buffers follow its parameters. */
 yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model);
+/* The same alone, as safetensors, into the empty file fd. */
+yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model);
 
 /* What a file holds for each tensor of a model: parameters, then buffers. */
 typedef struct yki_state_dict {
-    yki_pth_view *views;
+    yk_tensor_file *file;
+    yki_stored *tensors;
     size_t count;
 } yki_state_dict;
 
 /*
- * The state_dict in a file, be it the whole file or under "model", "model_state_dict" or
- * "state_dict"; NULL when there is none.
+ * Matches names and shapes, and reads the tensors' bytes. An error names what is missing,
+ * unexpected, differently shaped, or holds numbers that the model's dtype cannot.
  */
-const yki_pickle_value *yki_state_dict_find(const yki_pth *pth);
-/*
- * Matches names (those of a DataParallel or DDP model, which begin with "module.", too) and shapes,
- * and reads the tensors' bytes. An error names what is missing, unexpected or differently shaped.
- */
-yk_status yki_state_dict_read(yki_state_dict *dict, yki_pth *pth, const yk_model *model);
+yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model);
 /* Copies into the model. Cannot fail. */
-void yki_state_dict_apply(const yki_state_dict *dict, const yki_pth *pth, yk_model *model);
+void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model);
 void yki_state_dict_fini(yki_state_dict *dict);
 
 #endif

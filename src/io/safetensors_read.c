@@ -1,0 +1,365 @@
+/*
+ * The reader of safetensors: see safetensors.h. JSON by cJSON, given a terminated text, since not
+ * every cJSON stops at a length. Tensors are in the header's order; their bytes are read one by
+ * one, when asked for.
+ */
+#define _GNU_SOURCE
+#include "io/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/memory.h"
+
+enum { SIZE_BYTES = 8 /* of the header's size, at the beginning of the file */ };
+
+static const char metadata_key[] = "__metadata__";
+static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
+
+typedef struct tensor {
+    const char *name;   /* in the header */
+    int64_t begin, end; /* behind the header */
+    yki_stored stored;
+    void *data; /* NULL until fetched */
+} tensor;
+
+struct yki_safetensors {
+    char *path;
+    int fd;
+    int64_t size, data; /* bytes of the file; where the tensors' begin */
+    cJSON *header;
+    tensor *tensors;
+    size_t count;
+};
+
+/* ---- the header's text ---------------------------------------------------------------------- */
+
+/* All of size bytes at the offset. */
+static yk_status read_at(const yki_safetensors *file, void *data, size_t size, int64_t offset)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(file->fd, (char *)data + done, size - done, offset + (int64_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return yki_error(YK_IO, "%s: offset %lld: cannot read: %s", file->path,
+                             (long long)offset, strerror(errno));
+        if (got == 0)
+            return yki_error(YK_FORMAT, "%s: offset %lld: expected %zu more bytes, the file ends",
+                             file->path, (long long)offset + (long long)done, size - done);
+        done += (size_t)got;
+    }
+    return YK_OK;
+}
+
+static yk_status read_header_size(yki_safetensors *file, size_t *size)
+{
+    unsigned char bytes[SIZE_BYTES];
+    uint64_t value = 0;
+    YK_TRY(read_at(file, bytes, sizeof bytes, 0));
+    for (int i = SIZE_BYTES - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    if (value > YKI_SAFETENSORS_HEADER)
+        return yki_error(YK_FORMAT,
+                         "%s: offset 0: expected the size of a header of at most %d bytes, found"
+                         " %llu",
+                         file->path, YKI_SAFETENSORS_HEADER, (unsigned long long)value);
+    if (value > (uint64_t)(file->size - SIZE_BYTES))
+        return yki_error(YK_FORMAT,
+                         "%s: offset 8: expected a header of %llu bytes, but the file has %lld",
+                         file->path, (unsigned long long)value, (long long)file->size);
+    *size = (size_t)value;
+    file->data = SIZE_BYTES + (int64_t)value;
+    return YK_OK;
+}
+
+/* One JSON object, and behind it spaces only. */
+static yk_status parse_header(yki_safetensors *file, const char *text, size_t size)
+{
+    const char *end = NULL;
+    file->header = cJSON_ParseWithOpts(text, &end, false);
+    size_t at = end ? (size_t)(end - text) : 0;
+    if (!file->header)
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", file->path, SIZE_BYTES + at);
+    while (at < size && text[at] == ' ')
+        at++;
+    if (at < size)
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected the end of the header", file->path,
+                         SIZE_BYTES + at);
+    if (!cJSON_IsObject(file->header))
+        return yki_error(YK_FORMAT, "%s: offset 8: expected a JSON object", file->path);
+    return YK_OK;
+}
+
+static yk_status read_header(yki_safetensors *file)
+{
+    size_t size = 0;
+    YK_TRY(read_header_size(file, &size));
+    char *text = yki_calloc(size + 1, 1);
+    if (!text)
+        return yki_error_memory(size, "a header of safetensors");
+    yk_status status = read_at(file, text, size, SIZE_BYTES);
+    if (status == YK_OK)
+        status = parse_header(file, text, size);
+    free(text);
+    return status;
+}
+
+/* ---- the header's tensors ------------------------------------------------------------------- */
+
+static YKI_PRINTF(3, 4) yk_status
+    refuse(const yki_safetensors *file, const char *name, const char *format, ...)
+{
+    char what[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return yki_error(YK_FORMAT, "%s: header: tensor %.80s: expected %s", file->path, name, what);
+}
+
+static bool to_integer(const cJSON *number, int64_t *value)
+{
+    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0) ||
+        number->valuedouble > exact_integers || floor(number->valuedouble) != number->valuedouble)
+        return false;
+    *value = (int64_t)number->valuedouble;
+    return true;
+}
+
+static const yki_stored_dtype *find_dtype(const char *name)
+{
+    const yki_stored_dtype *dtype;
+    for (size_t i = 0; (dtype = yki_stored_dtype_at(i)); i++)
+        if (strcmp(dtype->safetensors, name) == 0)
+            return dtype;
+    return NULL;
+}
+
+static yk_status read_shape(const yki_safetensors *file, tensor *one, const cJSON *shape)
+{
+    const cJSON *item;
+    int64_t stride = 1;
+    yki_stored *stored = &one->stored;
+    if (!cJSON_IsArray(shape))
+        return refuse(file, one->name, "a \"shape\"");
+    cJSON_ArrayForEach(item, shape)
+    {
+        if (stored->ndim == YKI_STORED_DIMS || !to_integer(item, &stored->dims[stored->ndim]))
+            return refuse(file, one->name, "at most %d dimensions in \"shape\", all integers",
+                          YKI_STORED_DIMS);
+        stored->ndim++;
+    }
+    int64_t count;
+    size_t bytes;
+    if (!yki_stored_size(stored, &count, &bytes) || bytes != (size_t)(one->end - one->begin)) {
+        char text[96];
+        return refuse(file, one->name, "the %lld bytes of \"data_offsets\" to be a %s %s",
+                      (long long)(one->end - one->begin), stored->dtype->name,
+                      yki_dims_text(text, sizeof text, stored->ndim, stored->dims));
+    }
+    for (int i = stored->ndim - 1; i >= 0; i--) {
+        stored->strides[i] = stride;
+        stride *= stored->dims[i];
+    }
+    return YK_OK;
+}
+
+static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJSON *info)
+{
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(info, "dtype");
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(info, "data_offsets");
+    one->name = info->string;
+    if (!cJSON_IsString(dtype))
+        return refuse(file, one->name, "a \"dtype\"");
+    one->stored.dtype = find_dtype(dtype->valuestring);
+    if (!one->stored.dtype)
+        return yki_error(YK_UNSUPPORTED, "%s: tensor %.80s: dtype %.20s is not one that yoke knows",
+                         file->path, one->name, dtype->valuestring);
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !to_integer(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
+        !to_integer(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)
+        return refuse(file, one->name, "\"data_offsets\" of two rising integers");
+    return read_shape(file, one, cJSON_GetObjectItemCaseSensitive(info, "shape"));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const tensor *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const tensor *const *left = a, *const *right = b;
+    if ((*left)->begin != (*right)->begin)
+        return (*left)->begin < (*right)->begin ? -1 : 1;
+    return ((*left)->end > (*right)->end) - ((*left)->end < (*right)->end);
+}
+
+static yk_status check_names(const yki_safetensors *file, tensor **order)
+{
+    qsort(order, file->count, sizeof *order, by_name);
+    for (size_t i = 1; i < file->count; i++)
+        if (strcmp(order[i - 1]->name, order[i]->name) == 0)
+            return refuse(file, order[i]->name, "it once");
+    return YK_OK;
+}
+
+/* Each tensor begins where the one before it ends, and the last one ends with the file. */
+static yk_status check_ranges(const yki_safetensors *file, tensor **order)
+{
+    int64_t end = 0;
+    qsort(order, file->count, sizeof *order, by_offset);
+    for (size_t i = 0; i < file->count; i++) {
+        if (order[i]->begin != end)
+            return refuse(file, order[i]->name, "its bytes to begin at %lld, not %lld",
+                          (long long)end, (long long)order[i]->begin);
+        end = order[i]->end;
+    }
+    if (end != file->size - file->data)
+        return yki_error(YK_FORMAT, "%s: offset %lld: expected %lld bytes of tensors, found %lld",
+                         file->path, (long long)file->data, (long long)end,
+                         (long long)(file->size - file->data));
+    return YK_OK;
+}
+
+static yk_status check_all(const yki_safetensors *file)
+{
+    tensor **order = yki_calloc(file->count, sizeof(tensor *));
+    if (!order)
+        return yki_error_memory(file->count * sizeof *order, "a list of tensors");
+    for (size_t i = 0; i < file->count; i++)
+        order[i] = &file->tensors[i];
+    yk_status status = check_names(file, order);
+    if (status == YK_OK)
+        status = check_ranges(file, order);
+    free(order);
+    return status;
+}
+
+static yk_status read_tensors(yki_safetensors *file)
+{
+    const cJSON *item;
+    size_t room = (size_t)cJSON_GetArraySize(file->header);
+    file->tensors = yki_calloc(room, sizeof *file->tensors);
+    if (!file->tensors)
+        return yki_error_memory(room * sizeof *file->tensors, "a list of tensors");
+    cJSON_ArrayForEach(item, file->header)
+    {
+        if (strcmp(item->string, metadata_key) == 0)
+            continue;
+        tensor *one = &file->tensors[file->count];
+        YK_TRY(read_tensor(file, one, item));
+        one->stored.storage = file->count++;
+    }
+    return check_all(file);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static yk_status open_file(yki_safetensors *file, const char *path)
+{
+    struct stat info;
+    file->path = yki_strdup(path);
+    if (!file->path)
+        return yki_error_memory(strlen(path), "a file's name");
+    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->fd < 0)
+        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
+                         strerror(errno));
+    if (fstat(file->fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return yki_error(YK_IO, "%s: is not a file", path);
+    file->size = info.st_size;
+    YK_TRY(read_header(file));
+    return read_tensors(file);
+}
+
+yk_status yki_safetensors_open(yki_safetensors **file, const char *path)
+{
+    *file = NULL;
+    yki_safetensors *new = yki_calloc(1, sizeof *new);
+    if (!new)
+        return yki_error_memory(sizeof *new, "a file of tensors");
+    new->fd = -1;
+    yk_status status = open_file(new, path);
+    if (status == YK_OK)
+        *file = new;
+    else
+        yki_safetensors_close(new);
+    return status;
+}
+
+void yki_safetensors_close(yki_safetensors *file)
+{
+    if (!file)
+        return;
+    for (size_t i = 0; i < file->count; i++)
+        free(file->tensors[i].data);
+    free(file->tensors);
+    cJSON_Delete(file->header);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    free(file);
+}
+
+size_t yki_safetensors_count(const yki_safetensors *file)
+{
+    return file->count;
+}
+
+const char *yki_safetensors_name(const yki_safetensors *file, size_t index)
+{
+    return file->tensors[index].name;
+}
+
+const yki_stored *yki_safetensors_stored(const yki_safetensors *file, size_t index)
+{
+    return &file->tensors[index].stored;
+}
+
+yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored)
+{
+    tensor *one = &file->tensors[stored->storage];
+    size_t size = (size_t)(one->end - one->begin);
+    if (one->data)
+        return YK_OK;
+    void *data = malloc(size ? size : 1);
+    if (!data)
+        return yki_error_memory(size, "a tensor");
+    yk_status status = read_at(file, data, size, file->data + one->begin);
+    if (status == YK_OK)
+        one->data = data;
+    else
+        free(data);
+    return status;
+}
+
+const void *yki_safetensors_storage(const yki_safetensors *file, const yki_stored *stored)
+{
+    return file->tensors[stored->storage].data;
+}
+
+bool yki_safetensors_metadata(const yki_safetensors *file, size_t index, const char **key,
+                              const char **value)
+{
+    const cJSON *item, *dict = cJSON_GetObjectItemCaseSensitive(file->header, metadata_key);
+    cJSON_ArrayForEach(item, dict)
+    {
+        if (!item->string || !cJSON_IsString(item) || index-- > 0)
+            continue;
+        *key = item->string;
+        *value = item->valuestring;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,101 @@
+/*
+ * The writer of safetensors: see safetensors.h. As the reference writer it sorts by falling size of
+ * the elements, then by name, and pads the header with spaces to a multiple of 8, so that all
+ * elements are aligned. {"format": "pt"} is what the readers of PyTorch models look for.
+ */
+#include "io/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/memory.h"
+#include "io/atomic_file.h"
+
+enum { SIZE_BYTES = 8, ALIGNMENT = 8 };
+
+static int in_file_order(const void *a, const void *b)
+{
+    const yki_tensor_source *const *left = a, *const *right = b;
+    size_t sizes[] = {(*left)->stored.dtype->size, (*right)->stored.dtype->size};
+    if (sizes[0] != sizes[1])
+        return sizes[0] > sizes[1] ? -1 : 1;
+    return strcmp((*left)->name, (*right)->name);
+}
+
+/* One tensor's line of the header; moves *offset behind its bytes. */
+static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_t *offset)
+{
+    int64_t count;
+    size_t bytes;
+    const yki_stored *stored = &source->stored;
+    if (!yki_stored_size(stored, &count, &bytes))
+        return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count", source->name);
+    cJSON *info = cJSON_AddObjectToObject(header, source->name);
+    cJSON_AddStringToObject(info, "dtype", stored->dtype->safetensors);
+    cJSON *shape = cJSON_AddArrayToObject(info, "shape");
+    for (int i = 0; i < stored->ndim; i++)
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)stored->dims[i]));
+    cJSON *offsets = cJSON_AddArrayToObject(info, "data_offsets");
+    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
+    *offset += (int64_t)bytes;
+    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
+    return YK_OK;
+}
+
+/* The header's size and text, padded; free it. */
+static yk_status make_header(unsigned char **block, size_t *size, const yki_tensor_source **order,
+                             size_t count)
+{
+    cJSON *header = cJSON_CreateObject();
+    int64_t offset = 0;
+    yk_status status = YK_OK;
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(header, "__metadata__"), "format", "pt");
+    for (size_t i = 0; i < count && status == YK_OK; i++)
+        status = describe(header, order[i], &offset);
+    char *text = status == YK_OK ? cJSON_PrintUnformatted(header) : NULL;
+    cJSON_Delete(header);
+    YK_TRY(status);
+    size_t length = text ? strlen(text) : 0, padded = yki_align(length, ALIGNMENT);
+    *block = text ? malloc(SIZE_BYTES + padded) : NULL;
+    *size = SIZE_BYTES + padded;
+    if (*block) {
+        for (int i = 0; i < SIZE_BYTES; i++)
+            (*block)[i] = (unsigned char)(padded >> 8 * i);
+        memcpy(*block + SIZE_BYTES, text, length);
+        memset(*block + SIZE_BYTES + length, ' ', padded - length);
+    }
+    cJSON_free(text);
+    return *block ? YK_OK : yki_error_memory(*size, "a header of safetensors");
+}
+
+static yk_status write_in_order(int fd, const char *path, const yki_tensor_source **order,
+                                size_t count)
+{
+    unsigned char *header;
+    size_t size;
+    YK_TRY(make_header(&header, &size, order, count));
+    yk_status status = yki_write_all(fd, path, header, size);
+    free(header);
+    for (size_t i = 0; i < count && status == YK_OK; i++) {
+        int64_t elements;
+        if (yki_stored_size(&order[i]->stored, &elements, &size))
+            status = yki_write_all(fd, path, order[i]->data, size);
+    }
+    return status;
+}
+
+yk_status yki_safetensors_write(int fd, const char *path, const yki_tensor_source *sources,
+                                size_t count)
+{
+    const yki_tensor_source **order = yki_calloc(count, sizeof(yki_tensor_source *));
+    if (!order)
+        return yki_error_memory(count * sizeof *order, "a list of tensors");
+    for (size_t i = 0; i < count; i++)
+        order[i] = &sources[i];
+    qsort(order, count, sizeof *order, in_file_order);
+    yk_status status = write_in_order(fd, path, order, count);
+    free(order);
+    return status;
+}

@@ -1,0 +1,314 @@
+/*
+ * See tensor_file.h. A file is told by its first bytes: a zip archive, PyTorch's old pickle, or the
+ * '{' that follows the size of a safetensors header.
+ */
+#define _GNU_SOURCE
+#include "io/tensor_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "io/safetensors.h"
+#include "io/zip.h"
+
+struct yk_tensor_file {
+    char *path;
+    uint64_t limit;               /* bytes that a tensor may take when made dense */
+    size_t wrapper;               /* bytes of all names that are not the model's */
+    yki_pth *pth;                 /* or NULL */
+    const yki_pickle_value *dict; /* of the .pth file: the state_dict, or NULL */
+    yki_safetensors *safetensors; /* or NULL */
+};
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+size_t yk_tensor_file_count(const yk_tensor_file *file)
+{
+    return file->pth ? yki_pickle_pairs(file->dict) : yki_safetensors_count(file->safetensors);
+}
+
+const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_t *length)
+{
+    if (file->safetensors) {
+        const char *name = yki_safetensors_name(file->safetensors, index);
+        *length = strlen(name);
+        return name;
+    }
+    const yki_pickle_value *key = yki_pickle_key(file->dict, index);
+    *length = yki_pickle_is(key, YKI_PICKLE_STRING) ? key->count : 0;
+    return yki_pickle_is(key, YKI_PICKLE_STRING) ? key->text : NULL;
+}
+
+/* Whether all names have this text at the offset. */
+static bool all_begin(const yk_tensor_file *file, const char *text, size_t offset)
+{
+    size_t length, count = yk_tensor_file_count(file), wanted = strlen(text);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = yki_tensor_file_name(file, i, &length);
+        if (!name || length < offset + wanted || memcmp(name + offset, text, wanted) != 0)
+            return false;
+    }
+    return count > 0;
+}
+
+/* Bytes of "module." and "_orig_mod.", in any order, that all names begin with. */
+static size_t find_wrapper(const yk_tensor_file *file)
+{
+    static const char *const wrappers[] = {"module.", "_orig_mod."};
+    size_t length = 0;
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+            if (all_begin(file, wrappers[i], length)) {
+                length += strlen(wrappers[i]);
+                more = true;
+            }
+    }
+    return length;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+typedef enum kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY } kind;
+
+static kind kind_of(const unsigned char *head, size_t size)
+{
+    /* The pickled number 0x1950a86a20f9469cfc6c, torch.serialization's MAGIC_NUMBER. */
+    static const char legacy[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    if (size == 0)
+        return EMPTY;
+    if (size >= sizeof legacy - 1 && memcmp(head, legacy, sizeof legacy - 1) == 0)
+        return LEGACY;
+    if (size >= 262 && memcmp(head + 257, "ustar", 5) == 0)
+        return TAR;
+    if (size > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        return PICKLE;
+    return size > 8 && head[8] == '{' && memcmp(head, "PK", 2) != 0 ? SAFETENSORS : ARCHIVE;
+}
+
+/* What a file begins with; its size goes to *size. */
+static yk_status look_at(const char *path, kind *found, uint64_t *size)
+{
+    unsigned char head[512];
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
+    if (fd < 0)
+        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
+                         strerror(errno));
+    yk_status status = YK_OK;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        status = yki_error(YK_IO, "%s: is not a file", path);
+    ssize_t got = status == YK_OK ? pread(fd, head, sizeof head, 0) : 0;
+    if (got < 0)
+        status = yki_error(YK_IO, "%s: cannot read it: %s", path, strerror(errno));
+    close(fd);
+    YK_TRY(status);
+    *found = kind_of(head, (size_t)got);
+    *size = (uint64_t)info.st_size;
+    return YK_OK;
+}
+
+static yk_status refuse(const char *path, kind found)
+{
+    switch (found) {
+    case EMPTY:
+        return yki_error(YK_FORMAT, "%s: expected a .pth or safetensors file, found it empty",
+                         path);
+    case LEGACY:
+        return yki_error(YK_UNSUPPORTED,
+                         "%s: is in PyTorch's legacy format from before 1.6: load and save it "
+                         "again with torch.save(torch.load(OLD), NEW)",
+                         path);
+    case TAR:
+        return yki_error(YK_UNSUPPORTED,
+                         "%s: is a tar archive, PyTorch's format from before 0.4 if it is one of "
+                         "PyTorch's: load and save it again with torch.save(torch.load(OLD), NEW)",
+                         path);
+    default:
+        return yki_error(YK_FORMAT,
+                         "%s: offset 0: expected a .pth or safetensors file, found a bare pickle",
+                         path);
+    }
+}
+
+static bool holds_tensors(const yki_pickle_value *dict)
+{
+    return yki_pickle_pairs(dict) > 0 && yki_pth_is_tensor(yki_pickle_pair_value(dict, 0));
+}
+
+/* The state_dict: the whole file, or under one of the names that people use. */
+static const yki_pickle_value *find_state_dict(const yki_pth *pth)
+{
+    static const char *const keys[] = {"model", "model_state_dict", "state_dict", "net"};
+    const yki_pickle_value *root = yki_pth_root(pth);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const yki_pickle_value *value = yki_pickle_get(root, keys[i]);
+        if (holds_tensors(value))
+            return value;
+    }
+    return holds_tensors(root) ? root : NULL;
+}
+
+static yk_status open_file(yk_tensor_file *file, const char *path)
+{
+    kind found = EMPTY;
+    uint64_t size = 0;
+    YK_TRY(look_at(path, &found, &size));
+    file->limit = size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
+    file->path = yki_strdup(path);
+    if (!file->path)
+        return yki_error_memory(strlen(path), "a file's name");
+    if (found == SAFETENSORS) {
+        YK_TRY(yki_safetensors_open(&file->safetensors, path));
+    } else if (found == ARCHIVE) {
+        YK_TRY(yki_pth_open(&file->pth, path));
+        file->dict = find_state_dict(file->pth);
+    } else {
+        return refuse(path, found);
+    }
+    file->wrapper = find_wrapper(file);
+    return YK_OK;
+}
+
+yk_status yk_tensor_file_open(yk_tensor_file **file, const char *path)
+{
+    *file = NULL;
+    yk_tensor_file *new = yki_calloc(1, sizeof *new);
+    if (!new)
+        return yki_error_memory(sizeof *new, "a file of tensors");
+    yk_status status = open_file(new, path);
+    if (status == YK_OK)
+        *file = new;
+    else
+        yk_tensor_file_close(new);
+    return status;
+}
+
+void yk_tensor_file_close(yk_tensor_file *file)
+{
+    if (!file)
+        return;
+    yki_safetensors_close(file->safetensors);
+    yki_pth_close(file->pth);
+    free(file->path);
+    free(file);
+}
+
+/* ---- what it holds -------------------------------------------------------------------------- */
+
+const char *yki_tensor_file_path(const yk_tensor_file *file)
+{
+    return file->path;
+}
+
+yki_pth *yki_tensor_file_pth(const yk_tensor_file *file)
+{
+    return file->pth;
+}
+
+const yki_pickle_value *yki_tensor_file_dict(const yk_tensor_file *file)
+{
+    return file->dict;
+}
+
+struct yki_safetensors *yki_tensor_file_safetensors(const yk_tensor_file *file)
+{
+    return file->safetensors;
+}
+
+const char *yk_tensor_file_format(const yk_tensor_file *file)
+{
+    return file->pth ? "pth" : "safetensors";
+}
+
+size_t yki_tensor_file_wrapper(const yk_tensor_file *file)
+{
+    return file->wrapper;
+}
+
+int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
+{
+    size_t skip = file->wrapper, wanted = strlen(name), length;
+    for (size_t i = yk_tensor_file_count(file); i-- > 0;) { /* the last of equals, as in Python */
+        const char *text = yki_tensor_file_name(file, i, &length);
+        if (text && length == skip + wanted && memcmp(text + skip, name, wanted) == 0)
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_stored *stored)
+{
+    int64_t count;
+    size_t bytes, length;
+    if (file->safetensors) {
+        *stored = *yki_safetensors_stored(file->safetensors, index);
+        return YK_OK;
+    }
+    YK_TRY(yki_pth_stored(file->pth, yki_pickle_pair_value(file->dict, index), stored));
+    if (!yki_stored_size(stored, &count, &bytes) || bytes > file->limit) {
+        const char *name = yki_tensor_file_name(file, index, &length);
+        return yki_error(YK_FORMAT, "%s: %.*s would expand to far more than the file holds",
+                         file->path, (int)(length < 80 ? length : 80), name ? name : "");
+    }
+    return YK_OK;
+}
+
+yk_status yki_tensor_file_check_total(const yk_tensor_file *file)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
+        yk_tensor_entry entry;
+        YK_TRY(yk_tensor_file_entry(file, i, &entry));
+        total += entry.bytes;
+        if (total > file->limit)
+            return yki_error(YK_FORMAT, "%s: its tensors would expand to far more than it holds",
+                             file->path);
+    }
+    return YK_OK;
+}
+
+yk_status yki_tensor_file_fetch(yk_tensor_file *file, const yki_stored *stored)
+{
+    return file->pth ? yki_pth_fetch(file->pth, stored)
+                     : yki_safetensors_fetch(file->safetensors, stored);
+}
+
+const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_stored *stored)
+{
+    return file->pth ? yki_pth_storage(file->pth, stored)
+                     : yki_safetensors_storage(file->safetensors, stored);
+}
+
+yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry)
+{
+    yki_stored stored;
+    size_t length;
+    const char *name =
+        index < yk_tensor_file_count(file) ? yki_tensor_file_name(file, index, &length) : NULL;
+    if (!name || length >= YK_FILE_NAME)
+        return yki_error(YK_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
+                         file->path, index, YK_FILE_NAME);
+    YK_TRY(yki_tensor_file_stored(file, index, &stored));
+    *entry = (yk_tensor_entry){.dtype = stored.dtype->name, .ndim = stored.ndim};
+    memcpy(entry->name, name, length);
+    memcpy(entry->dims, stored.dims, sizeof stored.dims);
+    yki_stored_size(&stored, &entry->count, &entry->bytes);
+    return YK_OK;
+}
+
+yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm)
+{
+    yki_stored stored;
+    if (index >= yk_tensor_file_count(file))
+        return yki_error(YK_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
+    YK_TRY(yki_tensor_file_stored(file, index, &stored));
+    YK_TRY(yki_tensor_file_fetch(file, &stored));
+    *norm = yki_stored_norm(&stored, yki_tensor_file_storage(file, &stored));
+    return YK_OK;
+}

@@ -1,0 +1,141 @@
+/*
+ * What a file holds beside its tensors, as texts. A pickle's values may share parts, so that a walk
+ * over a small file could take forever: depth and number of lines are bounded.
+ */
+#include "io/tensor_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "io/safetensors.h"
+
+enum { MAX_DEPTH = 6, MAX_LINES = 1000, SHORT_LIST = 8, TEXT = 256 };
+
+typedef struct walk {
+    const yki_pickle_value *skipped; /* the state_dict */
+    yk_tensor_file_visit visit;
+    void *context;
+    int lines;
+} walk;
+
+static void say(walk *at, const char *name, const char *value)
+{
+    if (at->lines++ < MAX_LINES)
+        at->visit(at->context, name, value);
+}
+
+static bool is_sequence(const yki_pickle_value *value)
+{
+    return yki_pickle_is(value, YKI_PICKLE_LIST) || yki_pickle_is(value, YKI_PICKLE_TUPLE);
+}
+
+/* A number, a text, a bool, None: false for anything that holds more. */
+static bool scalar_text(char text[TEXT], const yki_pickle_value *value)
+{
+    switch ((yki_pickle_type)value->type) {
+    case YKI_PICKLE_NONE:
+        snprintf(text, TEXT, "None");
+        return true;
+    case YKI_PICKLE_BOOL:
+        snprintf(text, TEXT, "%s", value->integer ? "True" : "False");
+        return true;
+    case YKI_PICKLE_INT:
+        snprintf(text, TEXT, "%lld", (long long)value->integer);
+        return true;
+    case YKI_PICKLE_FLOAT:
+        snprintf(text, TEXT, "%.10g", value->real);
+        return true;
+    case YKI_PICKLE_STRING:
+    case YKI_PICKLE_BYTES:
+        snprintf(text, TEXT, "%.*s", (int)(value->count < 80 ? value->count : 80), value->text);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* "[0.9, 0.999]", of a few scalars; false for others. */
+static bool list_text(char text[TEXT], const yki_pickle_value *list)
+{
+    char item[TEXT];
+    size_t at = (size_t)snprintf(text, TEXT, "[");
+    if (!is_sequence(list) || list->count > SHORT_LIST)
+        return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!scalar_text(item, list->items[i]) || at + strlen(item) + 4 > TEXT)
+            return false;
+        at += (size_t)snprintf(text + at, TEXT - at, "%s%s", i ? ", " : "", item);
+    }
+    snprintf(text + at, TEXT - at, "]");
+    return true;
+}
+
+static bool has_text_keys(const yki_pickle_value *dict)
+{
+    for (size_t i = 0; i < yki_pickle_pairs(dict); i++)
+        if (!yki_pickle_is(yki_pickle_key(dict, i), YKI_PICKLE_STRING))
+            return false;
+    return true;
+}
+
+static void walk_value(walk *at, const char *name, const yki_pickle_value *value, int depth);
+
+static void walk_dict(walk *at, const char *name, const yki_pickle_value *dict, int depth)
+{
+    for (size_t i = 0; i < yki_pickle_pairs(dict) && at->lines < MAX_LINES; i++) {
+        char below[TEXT];
+        const yki_pickle_value *key = yki_pickle_key(dict, i);
+        snprintf(below, sizeof below, "%s%s%.*s", name, *name ? "." : "",
+                 (int)(key->count < 80 ? key->count : 80), key->text);
+        walk_value(at, below, yki_pickle_pair_value(dict, i), depth + 1);
+    }
+}
+
+static void walk_list(walk *at, const char *name, const yki_pickle_value *list, int depth)
+{
+    for (uint32_t i = 0; i < list->count && at->lines < MAX_LINES; i++) {
+        char below[TEXT];
+        snprintf(below, sizeof below, "%.200s[%u]", name, i);
+        walk_value(at, below, list->items[i], depth + 1);
+    }
+}
+
+static void walk_value(walk *at, const char *name, const yki_pickle_value *value, int depth)
+{
+    char text[TEXT];
+    size_t pairs = yki_pickle_pairs(value);
+    if (value == at->skipped)
+        return;
+    if (scalar_text(text, value) || list_text(text, value)) {
+        say(at, name, text);
+    } else if (pairs && depth < MAX_DEPTH && has_text_keys(value)) {
+        walk_dict(at, name, value, depth);
+    } else if (is_sequence(value) && depth < MAX_DEPTH && yki_pickle_pairs(value->items[0])) {
+        walk_list(at, name, value, depth);
+    } else {
+        if (yki_pth_is_tensor(value))
+            snprintf(text, sizeof text, "a tensor");
+        else if (pairs || yki_pickle_is(value, YKI_PICKLE_DICT))
+            snprintf(text, sizeof text, "%zu entries", pairs);
+        else if (is_sequence(value))
+            snprintf(text, sizeof text, "%u items", value->count);
+        else
+            snprintf(text, sizeof text, "a %s", yki_pickle_type_name(value->type));
+        say(at, name, text);
+    }
+}
+
+void yk_tensor_file_items(const yk_tensor_file *file, yk_tensor_file_visit visit, void *context)
+{
+    const yki_pth *pth = yki_tensor_file_pth(file);
+    const yki_pickle_value *dict = yki_tensor_file_dict(file);
+    if (pth) {
+        walk at = {.skipped = dict, .visit = visit, .context = context};
+        walk_value(&at, "", yki_pth_root(pth), 0);
+        return;
+    }
+    const char *key, *value;
+    for (size_t i = 0; yki_safetensors_metadata(yki_tensor_file_safetensors(file), i, &key, &value);
+         i++)
+        visit(context, key, value);
+}

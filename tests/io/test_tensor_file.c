@@ -1,0 +1,405 @@
+/* Files of named tensors in both formats: there and back, converted, and every way to be wrong. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/pth.h"
+#include "io/tensor_file.h"
+
+static const char *scratch(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
+    return path[turn];
+}
+
+static yk_model *make_model(uint64_t seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 4, 3, NULL), "bn");
+    x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 10);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                              &(yk_model_options){.device = "ref", .seed = seed}));
+    return model;
+}
+
+static void assert_same_model(const yk_model *a, const yk_model *b, double bound)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(a); i++) {
+        yk_tensor left = yk_model_parameter(a, i).value, right = yk_model_parameter(b, i).value;
+        for (int64_t k = 0; k < yk_tensor_count(&left); k++) {
+            double x = (double)((float *)left.data)[k], y = (double)((float *)right.data)[k];
+            if (!(fabs(x - y) <= bound * fabs(x)))
+                fail_msg("%s: %g is not %g", yk_model_parameter(a, i).name, x, y);
+        }
+    }
+    for (size_t i = 0; i < yk_model_buffer_count(a); i++) {
+        yk_tensor left = yk_model_buffer(a, i).value, right = yk_model_buffer(b, i).value;
+        assert_memory_equal(left.data, right.data, yk_tensor_bytes(&left));
+    }
+}
+
+/* ---- there and back ------------------------------------------------------------------------- */
+
+YK_TEST(a_model_as_safetensors)
+{
+    yk_model *model = make_model(1), *other = make_model(2);
+    yk_training_state training;
+    *(int64_t *)yk_model_buffer(model, 2).value.data = INT64_MAX - 1; /* no double holds it */
+    assert_ok(yk_model_save(model, scratch("a.safetensors")));
+    assert_ok(yk_model_load(other, scratch("a.safetensors")));
+    assert_same_model(model, other, 0);
+    assert_status(YK_NOT_FOUND, yk_checkpoint_read_state(scratch("a.safetensors"), &training));
+    /* By content, not by name. */
+    assert_int_equal(rename(scratch("a.safetensors"), scratch("a.pth")), 0);
+    assert_ok(yk_model_load(other, scratch("a.pth")));
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(what_a_file_holds)
+{
+    yk_model *model = make_model(1);
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    double norm;
+    const char *names[] = {"a.pth", "a.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yk_model_save(model, scratch(names[i])));
+        assert_ok(yk_tensor_file_open(&file, scratch(names[i])));
+        assert_string_equal(yk_tensor_file_format(file), names[i] + 2);
+        assert_int_equal(yk_tensor_file_count(file), 8);
+        int64_t index = yki_tensor_file_find(file, "bn.weight");
+        assert_true(index >= 0);
+        assert_ok(yk_tensor_file_entry(file, (size_t)index, &entry));
+        assert_string_equal(entry.name, "bn.weight");
+        assert_string_equal(entry.dtype, "float32");
+        assert_int_equal(entry.ndim, 1);
+        assert_int_equal(entry.dims[0], 4);
+        assert_int_equal(entry.bytes, 16);
+        assert_ok(yk_tensor_file_norm(file, (size_t)index, &norm));
+        assert_true(norm == 2);
+        assert_status(YK_INVALID_ARGUMENT, yk_tensor_file_norm(file, 8, &norm));
+        yk_tensor_file_close(file);
+    }
+    yk_model_destroy(model);
+}
+
+YK_TEST(converted_there_and_back)
+{
+    yk_model *model = make_model(1), *other = make_model(2);
+    yk_optimizer *optimizer;
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer,
+                                 &(yk_training_state){.arch = "small"}));
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("a.safetensors"), NULL));
+    assert_ok(yk_tensor_file_convert(scratch("a.safetensors"), scratch("b.pth"), NULL));
+    assert_ok(yk_model_load(other, scratch("b.pth")));
+    assert_same_model(model, other, 0);
+
+    /* Wrapped as DDP's: the wrapper comes off by itself, at loading and at converting. */
+    yk_convert_options wrapped = {.prefix = "module.", .format = "safetensors"};
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("c.bin"), &wrapped));
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    assert_ok(yk_tensor_file_open(&file, scratch("c.bin")));
+    assert_string_equal(yk_tensor_file_format(file), "safetensors");
+    assert_ok(yk_tensor_file_entry(file, 0, &entry));
+    assert_int_equal(strncmp(entry.name, "module.", 7), 0);
+    yk_tensor_file_close(file);
+    assert_ok(yk_model_load(other, scratch("c.bin")));
+    assert_ok(yk_tensor_file_convert(scratch("c.bin"), scratch("d.pth"), NULL));
+    assert_ok(yk_tensor_file_open(&file, scratch("d.pth")));
+    assert_int_equal(yki_tensor_file_wrapper(file), 0);
+    yk_tensor_file_close(file);
+
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(sixteen_bits_round_to_nearest)
+{
+    static const struct {
+        const char *dtype, *name;
+        double bound; /* half of the last place */
+    } cases[] = {{"f16", "float16", 0x1p-11}, {"bf16", "bfloat16", 0x1p-8}};
+    yk_model *model = make_model(1), *other = make_model(2);
+    assert_ok(yk_model_save(model, scratch("a.pth")));
+    for (int i = 0; i < 4; i++) {
+        const char *ending = i < 2 ? "b.pth" : "b.safetensors";
+        yk_convert_options options = {.dtype = cases[i % 2].dtype};
+        yk_tensor_file *file;
+        yk_tensor_entry entry;
+        assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch(ending), &options));
+        assert_ok(yk_model_load(other, scratch(ending)));
+        assert_same_model(model, other, cases[i % 2].bound);
+        assert_ok(yk_tensor_file_open(&file, scratch(ending)));
+        size_t weight = (size_t)yki_tensor_file_find(file, "fc.weight");
+        size_t counter = (size_t)yki_tensor_file_find(file, "bn.num_batches_tracked");
+        assert_ok(yk_tensor_file_entry(file, weight, &entry));
+        assert_string_equal(entry.dtype, cases[i % 2].name);
+        assert_ok(yk_tensor_file_entry(file, counter, &entry));
+        assert_string_equal(entry.dtype, "int64"); /* integers stay */
+        yk_tensor_file_close(file);
+    }
+    yk_convert_options wrong = {.dtype = "f8"};
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
+    wrong = (yk_convert_options){.format = "onnx"};
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
+    assert_int_not_equal(access(scratch("c.pth"), F_OK), 0);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static void spit(const char *path, const void *data, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+/* A safetensors file of this header, its size said to be `claimed` (0: as it is), and data. */
+static void write_header(const char *path, const char *header, uint64_t claimed, size_t data)
+{
+    unsigned char bytes[1024] = {0};
+    size_t size = strlen(header);
+    if (!claimed)
+        claimed = size;
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(claimed >> 8 * i);
+    memcpy(bytes + 8, header, size);
+    spit(path, bytes, 8 + size + data);
+}
+
+static void assert_refused(yk_status expected, const char *path, const char *words)
+{
+    yk_tensor_file *file;
+    assert_status(expected, yk_tensor_file_open(&file, path));
+    assert_contains(yk_last_error(), path);
+    assert_contains(yk_last_error(), words);
+    assert_null(strchr(yk_last_error(), '\n'));
+    assert_null(file);
+}
+
+YK_TEST(bad_headers_of_safetensors)
+{
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *words;
+    } cases[] = {
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", 8, "expected JSON"},
+        {"{}x", 0, "offset 10: expected the end of the header"},
+        {"{}", 4, "expected 0 bytes of tensors, found 4"},
+        {"{\"a\":1}", 0, "tensor a: expected a \"dtype\""},
+        {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "F8_E4M3"},
+        {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "expected a \"shape\""},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, "data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,1e300]}}", 8, "data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8, "integers"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
+         "expected the 8 bytes of \"data_offsets\" to be a float32 (3)"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+         "expected the 0 bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+         "at most 8 dimensions"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+         "\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}",
+         4, "tensor a: expected it once"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+         3, "tensor b: expected its bytes to begin at 2, not 1"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
+         5, "tensor b: expected its bytes to begin at 2, not 3"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 2,
+         "expected 4 bytes of tensors, found 2"},
+        {"{\"a\\n\\u001b[2J\":0}", 0, "tensor a??[2J"}, /* stays one line, and off the terminal */
+    };
+    const char *path = scratch("a.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_header(path, cases[i].header, 0, cases[i].data);
+        yk_status expected = strstr(cases[i].header, "F8") ? YK_UNSUPPORTED : YK_FORMAT;
+        assert_refused(expected, path, cases[i].words);
+    }
+    write_header(path, "{}", 3, 0);
+    assert_refused(YK_FORMAT, path, "expected a header of 3 bytes, but the file has 10");
+    write_header(path, "{}", 100000001, 0);
+    assert_refused(YK_FORMAT, path, "at most 100000000 bytes");
+    write_header(path, "{}", UINT64_MAX, 0);
+    assert_refused(YK_FORMAT, path, "at most 100000000 bytes");
+    /* And what is sound: an empty one, empty tensors, spaces behind the header. */
+    yk_tensor_file *file;
+    write_header(path, "{\"a\":{\"dtype\":\"U64\",\"shape\":[0,5],\"data_offsets\":[0,0]}}  ", 0,
+                 0);
+    assert_ok(yk_tensor_file_open(&file, path));
+    assert_int_equal(yk_tensor_file_count(file), 1);
+    yk_tensor_file_close(file);
+}
+
+YK_TEST(other_formats_are_named)
+{
+    static const char legacy[] =
+        "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.";
+    char tar[512] = "sys_info";
+    memcpy(tar + 257, "ustar", 5);
+    yk_model *model = make_model(1);
+    spit(scratch("a.pth"), legacy, sizeof legacy - 1);
+    assert_refused(YK_UNSUPPORTED, scratch("a.pth"),
+                   "is in PyTorch's legacy format from before 1.6: load and save it again with");
+    assert_status(YK_UNSUPPORTED, yk_model_load(model, scratch("a.pth")));
+    spit(scratch("a.pth"), tar, sizeof tar);
+    assert_refused(YK_UNSUPPORTED, scratch("a.pth"), "is a tar archive");
+    spit(scratch("a.pth"), "\x80\x04.", 3);
+    assert_refused(YK_FORMAT, scratch("a.pth"), "found a bare pickle");
+    spit(scratch("a.pth"), "", 0);
+    assert_refused(YK_FORMAT, scratch("a.pth"), "found it empty");
+    spit(scratch("a.pth"), "hello", 5);
+    assert_refused(YK_FORMAT, scratch("a.pth"), "expected a zip archive");
+    assert_refused(YK_NOT_FOUND, scratch("absent.pth"), "No such file");
+    assert_refused(YK_IO, yk_test_directory(), "is not a file");
+    yk_model_destroy(model);
+}
+
+/* A .pth file of the model's tensors, one of them replaced. */
+static void write_odd(const char *path, const yk_model *model, const char *name,
+                      const yk_tensor *odd)
+{
+    yki_tensor_source sources[16];
+    size_t parameters = yk_model_parameter_count(model);
+    size_t count = parameters + yk_model_buffer_count(model);
+    for (size_t i = 0; i < count; i++) {
+        yk_parameter_view view =
+            i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
+        const yk_tensor *tensor = strcmp(view.name, name) == 0 ? odd : &view.value;
+        sources[i] = (yki_tensor_source){view.name, yki_stored_from(tensor), tensor->data};
+    }
+    assert_ok(yki_tensor_file_write(path, yki_tensor_format_of(path), sources, count));
+}
+
+YK_TEST(numbers_that_no_integer_holds)
+{
+    yk_model *model = make_model(1), *copy = make_model(1);
+    double count = 7;
+    yk_tensor odd = {.data = &count, .dtype = YK_F64};
+    write_odd(scratch("a.pth"), model, "bn.num_batches_tracked", &odd);
+    assert_ok(yk_model_load(model, scratch("a.pth")));
+    assert_int_equal(*(int64_t *)yk_model_buffer(model, 2).value.data, 7);
+    assert_ok(yk_model_load(copy, scratch("a.pth")));
+
+    static const double wrong[] = {NAN, INFINITY, -1e19, 9223372036854775808.0};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        count = wrong[i];
+        ((float *)yk_model_parameter(model, 0).value.data)[0] = 1e6f; /* would change the copy */
+        write_odd(scratch("a.pth"), model, "bn.num_batches_tracked", &odd);
+        assert_status(YK_FORMAT, yk_model_load(copy, scratch("a.pth")));
+        assert_contains(yk_last_error(), "a.pth: bn.num_batches_tracked (float64) holds ");
+        assert_contains(yk_last_error(), "which the model's int64 does not");
+        assert_true(((float *)yk_model_parameter(copy, 0).value.data)[0] < 1e6f);
+    }
+    yk_model_destroy(model);
+    yk_model_destroy(copy);
+}
+
+/* A view with stride 0 makes much of little: nothing may make all of it. */
+YK_TEST(promise_31_an_expanded_tensor_is_refused)
+{
+    yki_pth_writer *writer;
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    int fd = open(scratch("a.pth"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, "a.pth"));
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_ordered_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "small");
+    assert_ok(yki_pth_scalar(writer, 3));
+    yki_pickle_text(pickle, "huge");
+    yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
+    yki_pickle_mark(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "storage");
+    yki_pickle_global(pickle, "torch", "FloatStorage");
+    yki_pickle_text(pickle, "0");
+    yki_pickle_text(pickle, "cpu");
+    yki_pickle_int(pickle, 1);
+    yki_pickle_tuple(pickle);
+    yki_pickle_persistent(pickle);
+    yki_pickle_int(pickle, 0);
+    for (int i = 0; i < 2; i++) { /* shape (2^40), strides (0) */
+        yki_pickle_mark(pickle);
+        yki_pickle_int(pickle, i ? 0 : (int64_t)1 << 40);
+        yki_pickle_tuple(pickle);
+    }
+    yki_pickle_bool(pickle, false);
+    yki_pickle_ordered_dict(pickle);
+    yki_pickle_tuple(pickle);
+    yki_pickle_reduce(pickle);
+    yki_pickle_setitems(pickle);
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+
+    assert_ok(yk_tensor_file_open(&file, scratch("a.pth")));
+    assert_ok(yk_tensor_file_entry(file, 0, &entry));
+    assert_status(YK_FORMAT, yk_tensor_file_entry(file, 1, &entry));
+    assert_contains(yk_last_error(), "huge would expand to far more than the file holds");
+    yk_tensor_file_close(file);
+    assert_status(YK_FORMAT, yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+}
+
+/* ---- the rest of a file --------------------------------------------------------------------- */
+
+static void collect(void *context, const char *name, const char *value)
+{
+    char *text = context;
+    size_t at = strlen(text);
+    snprintf(text + at, 4096 - at, "%s=%s;", name, value);
+}
+
+YK_TEST(items_of_a_checkpoint)
+{
+    yk_model *model = make_model(1);
+    yk_optimizer *optimizer;
+    yk_tensor_file *file;
+    char text[4096] = "";
+    assert_ok(yk_adam_create(&optimizer, model, &(yk_adam_options){.lr = 0.25}));
+    assert_ok(yk_optimizer_step(optimizer));
+    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer,
+                                 &(yk_training_state){.arch = "small", .epoch = 3}));
+    assert_ok(yk_tensor_file_open(&file, scratch("a.pth")));
+    yk_tensor_file_items(file, collect, text);
+    yk_tensor_file_close(file);
+    assert_contains(text, "optimizer.state=5 entries;");
+    assert_contains(text, "optimizer.param_groups[0].lr=0.25;");
+    assert_contains(text, "optimizer.param_groups[0].betas=[0.9, 0.999];");
+    assert_contains(text, "yoke.arch=small;");
+    assert_contains(text, "yoke.epoch=3;");
+    assert_null(strstr(text, "conv.weight"));
+
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("a.safetensors"), NULL));
+    assert_ok(yk_tensor_file_open(&file, scratch("a.safetensors")));
+    text[0] = '\0';
+    yk_tensor_file_items(file, collect, text);
+    yk_tensor_file_close(file);
+    assert_string_equal(text, "format=pt;");
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
