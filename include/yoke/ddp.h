@@ -19,6 +19,12 @@ typedef struct yk_ddp_options {
     double bucket_cap_mb;      /* 0 means 25; a bucket is closed when its bytes reach the cap */
     double first_bucket_mb;    /* 0 means 1 (bucket_cap_mb if that is set): starts sooner */
     bool no_broadcast_buffers; /* buffers otherwise follow rank 0 before each synced forward */
+    /*
+     * A parameter that the loss of some rank does not depend on is refused at construction, by
+     * name: its gradient would stand still for ever. With this set, one that no rank uses is left
+     * alone by buckets and optimizers alike, and to one that some ranks use the others add zeros.
+     */
+    bool find_unused_parameters;
 } yk_ddp_options;
 
 /*

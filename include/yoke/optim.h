@@ -1,6 +1,7 @@
 /*
  * Optimizers, torch.optim's arithmetic. A step reads the model's gradients, updates its parameters
- * and marks the gradients as spent: the next backward sets them anew.
+ * and marks the gradients as spent: the next backward sets them anew. Parameters that the loss does
+ * not depend on are left alone, as PyTorch leaves those without a gradient.
  */
 #ifndef YOKE_OPTIM_H
 #define YOKE_OPTIM_H

@@ -32,7 +32,9 @@ struct yk_ddp {
 
     yki_reduced_bucket *buckets;
     size_t bucket_count, next; /* next to launch */
-    size_t *bucket_of;         /* by parameter */
+    size_t *order;             /* parameters in the order of all ranks' buckets */
+    size_t used;               /* of order: how many parameters some rank's loss depends on */
+    size_t *bucket_of;         /* by parameter; SIZE_MAX for an unused one */
 
     yki_share share, *shares; /* of this forward; all ranks' */
     yk_work *shares_work;
@@ -49,6 +51,11 @@ struct yk_ddp {
     char error[YKI_ERROR_LINE];
     yk_ddp_stats stats;
 };
+
+/* ---- unused.c -------------------------------------------------------------------------------- */
+
+/* Fills order and used; see options.find_unused_parameters. Collective. */
+yk_status yki_ddp_find_used(yk_ddp *ddp);
 
 /* ---- reducer.c ------------------------------------------------------------------------------- */
 

@@ -32,6 +32,7 @@ static size_t padded_bytes(const yk_model *model, size_t parameter)
 static yk_status plan_buckets(yk_ddp *ddp)
 {
     size_t count = yk_model_parameter_count(ddp->model);
+    const size_t *order = ddp->order;
     yki_bucket *plan = yki_calloc(count, sizeof *plan);
     size_t *bytes = yki_calloc(count, sizeof *bytes);
     yk_dtype *dtypes = yki_calloc(count, sizeof *dtypes);
@@ -44,13 +45,13 @@ static yk_status plan_buckets(yk_ddp *ddp)
         yk_tensor grad = yk_model_parameter(ddp->model, i).grad;
         bytes[i] = yk_tensor_bytes(&grad);
         dtypes[i] = grad.dtype;
+        ddp->bucket_of[i] = SIZE_MAX;
     }
     if (status == YK_OK) {
         double cap = ddp->options.bucket_cap_mb, first = ddp->options.first_bucket_mb;
         first = first > 0 ? first : cap > 0 ? cap : 1;
         cap = cap > 0 ? cap : 25;
-        const size_t *order = yki_model_grad_order(ddp->model);
-        ddp->bucket_count = yki_bucket_plan(plan, order, bytes, dtypes, count,
+        ddp->bucket_count = yki_bucket_plan(plan, order, bytes, dtypes, ddp->used,
                                             (size_t)(first * MEBIBYTE), (size_t)(cap * MEBIBYTE));
         for (size_t b = 0; b < ddp->bucket_count; b++) {
             ddp->buckets[b].plan = plan[b];
@@ -68,9 +69,8 @@ static yk_status plan_buckets(yk_ddp *ddp)
 static yk_status place_gradients(yk_ddp *ddp)
 {
     size_t count = yk_model_parameter_count(ddp->model), total = 0;
-    const size_t *order = yki_model_grad_order(ddp->model);
-    for (size_t i = 0; i < count; i++)
-        total += padded_bytes(ddp->model, i);
+    for (size_t i = 0; i < ddp->used; i++)
+        total += padded_bytes(ddp->model, ddp->order[i]);
     void *block;
     YK_TRY(yk_group_alloc(ddp->group, total, &block));
     void **memory = yki_calloc(count, sizeof *memory);
@@ -81,7 +81,7 @@ static yk_status place_gradients(yk_ddp *ddp)
         yki_reduced_bucket *bucket = &ddp->buckets[b];
         bucket->data = at;
         for (size_t i = 0; i < bucket->plan.count; i++) {
-            size_t parameter = order[bucket->plan.first + i];
+            size_t parameter = ddp->order[bucket->plan.first + i];
             memory[parameter] = at;
             at += padded_bytes(ddp->model, parameter);
         }
@@ -94,6 +94,7 @@ static yk_status place_gradients(yk_ddp *ddp)
 
 yk_status yki_reducer_create(yk_ddp *ddp)
 {
+    YK_TRY(yki_ddp_find_used(ddp));
     YK_TRY(plan_buckets(ddp));
     return place_gradients(ddp);
 }
@@ -103,6 +104,7 @@ void yki_reducer_destroy(yk_ddp *ddp)
     yki_model_place_gradients(ddp->model, NULL);
     free(ddp->buckets);
     free(ddp->bucket_of);
+    free(ddp->order);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -175,7 +177,7 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 void yki_reducer_grad_ready(void *context, size_t parameter)
 {
     yk_ddp *ddp = context;
-    if (!ddp->exchanging)
+    if (!ddp->exchanging || ddp->bucket_of[parameter] == SIZE_MAX)
         return;
     ddp->buckets[ddp->bucket_of[parameter]].pending--;
     while (ddp->next < ddp->bucket_count && ddp->buckets[ddp->next].pending == 0 &&

@@ -38,6 +38,7 @@ struct yk_model {
     void *variable_memory, *gradient_memory, *fresh_memory;
     size_t variable_bytes, gradient_bytes;
     size_t *grad_order;
+    bool *reached;    /* by parameter; see model_hooks.h */
     uint64_t version; /* of the parameters */
 
     yki_plan **plans;

@@ -41,9 +41,17 @@ void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks);
 const size_t *yki_model_grad_order(const yk_model *model);
 
 /*
+ * By parameter: whether its gradient means anything, i.e. the loss depends on it, here or, once
+ * distributed training has said so, on another rank. Optimizers leave the others alone.
+ */
+const bool *yki_model_reached(const yk_model *model);
+void yki_model_set_reached(yk_model *model, size_t parameter);
+
+/*
  * Moves each parameter's gradient to memory[parameter] (64-byte aligned, canonical layout, the
- * parameter's dtype and size), which must outlive the model or the next call; NULL moves them back
- * into the model's own. Gradients are spent (as after yk_model_zero_grad) afterwards.
+ * parameter's dtype and size), which must outlive the model or the next call; NULL, for one or for
+ * all, moves them back into the model's own. Gradients are spent (as after yk_model_zero_grad)
+ * afterwards.
  */
 yk_status yki_model_place_gradients(yk_model *model, void *const *memory);
 

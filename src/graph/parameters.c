@@ -28,8 +28,9 @@ static yk_status collect(yk_model *model)
     model->inputs = yki_calloc(graph->value_count, sizeof *model->inputs);
     model->input_data = yki_calloc(graph->value_count, sizeof *model->input_data);
     model->grad_order = yki_calloc(graph->value_count, sizeof *model->grad_order);
+    model->reached = yki_calloc(graph->value_count, sizeof *model->reached);
     if (!model->parameters || !model->buffers || !model->inputs || !model->input_data ||
-        !model->grad_order)
+        !model->grad_order || !model->reached)
         return yki_error_memory(graph->value_count * sizeof *model->parameters, "the model");
     for (size_t i = 0; i < graph->value_count; i++) {
         yk_value *value = graph->values[i];
@@ -108,6 +109,7 @@ void yki_variables_destroy(yk_model *model)
     free(model->inputs);
     free(model->input_data);
     free(model->grad_order);
+    free(model->reached);
 }
 
 /* The order in which backward's nodes finish the gradients; parameters without one come last. */
@@ -121,13 +123,11 @@ static void find_grad_order(yk_model *model)
             if (value && model->source.fixed[value->id].kind == YKI_PLACE_GRADIENT)
                 model->grad_order[count++] = model->source.fixed[value->id].index;
         }
-    for (size_t p = 0; p < model->parameter_count; p++) {
-        bool found = false;
-        for (size_t i = 0; i < count && !found; i++)
-            found = model->grad_order[i] == p;
-        if (!found)
+    for (size_t i = 0; i < count; i++)
+        model->reached[model->grad_order[i]] = true;
+    for (size_t p = 0; p < model->parameter_count; p++)
+        if (!model->reached[p])
             model->grad_order[count++] = p;
-    }
 }
 
 yk_status yki_variables_place(yk_model *model, const yki_gradients *gradients)
@@ -255,13 +255,22 @@ const size_t *yki_model_grad_order(const yk_model *model)
     return model->grad_order;
 }
 
+const bool *yki_model_reached(const yk_model *model)
+{
+    return model->reached;
+}
+
+void yki_model_set_reached(yk_model *model, size_t parameter)
+{
+    model->reached[parameter] = true;
+}
+
 yk_status yki_model_place_gradients(yk_model *model, void *const *memory)
 {
-    if (memory)
-        for (size_t i = 0; i < model->parameter_count; i++)
+    place_own_gradients(model);
+    for (size_t i = 0; memory && i < model->parameter_count; i++)
+        if (memory[i])
             model->parameters[i].grad = memory[i];
-    else
-        place_own_gradients(model);
     model->gradients_spent = true;
     return YK_OK;
 }

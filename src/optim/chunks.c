@@ -31,6 +31,15 @@ yk_status yki_chunks_create(yki_chunks *chunks, const yk_parameter_view *views, 
     return YK_OK;
 }
 
+void yki_chunks_keep(yki_chunks *chunks, const bool *keep)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < chunks->count; i++)
+        if (keep[chunks->of[i].parameter])
+            chunks->of[kept++] = chunks->of[i];
+    chunks->count = kept;
+}
+
 void yki_chunks_destroy(yki_chunks *chunks)
 {
     free(chunks->of);

@@ -22,6 +22,8 @@ typedef struct yki_chunks {
 
 /* Over the values of count views. */
 yk_status yki_chunks_create(yki_chunks *chunks, const yk_parameter_view *views, size_t count);
+/* Drops the chunks of parameters that are not to be kept. */
+void yki_chunks_keep(yki_chunks *chunks, const bool *keep);
 void yki_chunks_destroy(yki_chunks *chunks);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/trace.h"
+#include "graph/model_hooks.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -77,6 +78,7 @@ static yk_status make_parts(yk_optimizer *optimizer, const double *hyperparamete
     refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(yki_chunks_create(&optimizer->chunks, optimizer->views, optimizer->parameters));
+    yki_chunks_keep(&optimizer->chunks, yki_model_reached(optimizer->model));
     return make_state(optimizer);
 }
 
