@@ -16,6 +16,8 @@ static const command commands[] = {
     {"train", "yoke train", "train a network, on one process or on several", yk_cmd_train},
     {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", yk_cmd_evaluate},
     {"run", "yoke run", "start any program once per rank, as torchrun does", yk_cmd_run},
+    {"checkpoint", "yoke checkpoint", "show what a checkpoint holds", yk_cmd_checkpoint},
+    {"convert", "yoke convert", "turn .pth into safetensors, and back", yk_cmd_convert},
     {"data", "yoke data", "fetch, describe or draw a data set", yk_cmd_data},
     {"bench", "yoke bench", "measure all-reduce or a training step here", yk_cmd_bench},
     {"info", "yoke info", "what this machine and this build offer, and why not", yk_cmd_info},
@@ -27,7 +29,7 @@ static void print_commands(void)
     puts("yoke: distributed data-parallel training\n\n"
          "Usage: yoke COMMAND [OPTION...]\n");
     for (int i = 0; i < COMMANDS; i++)
-        printf("  %-10s%s\n", commands[i].name, commands[i].summary);
+        printf("  %-12s%s\n", commands[i].name, commands[i].summary);
     puts("\n`yoke COMMAND --help` describes a command, `yoke --version` prints the version.\n\n"
          "To see it work, without any data or network:\n"
          "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");

@@ -1,0 +1,237 @@
+/* `yoke checkpoint show`: what a .pth or safetensors file holds, as a table or as JSON. */
+#include "cli.h"
+#include "options.h"
+#include "setup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <yoke/checkpoint.h>
+#include <yoke/tensor_file.h>
+
+enum { PATH_SIZE = 4096 };
+
+static const char summary[] =
+    "Shows what FILE holds: name, dtype, shape and norm (the square root of the sum of\n"
+    "squares) of every tensor of the model, then everything else: epoch, step, seed,\n"
+    "hyperparameters and so on, whoever wrote the file. FILE is a .pth file of yoke or of\n"
+    "PyTorch, safetensors, or the output folder of a training, whose newest checkpoint is\n"
+    "shown. Nothing in a file is ever run.";
+
+static const char examples[] = "  yoke checkpoint show runs/a\n"
+                               "  yoke checkpoint show --json model.safetensors | jq .tensors[0]";
+
+typedef struct show_options {
+    bool json, no_norms;
+} show_options;
+
+/* A text of a file, made fit for a terminal. */
+static const char *printable(char *text)
+{
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = '?';
+    return text;
+}
+
+static void shape_text(char *text, size_t size, const yk_tensor_entry *entry)
+{
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < entry->ndim && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "",
+                               (long long)entry->dims[i]);
+    if (at < size)
+        snprintf(text + at, size - at, ")");
+}
+
+/* ---- as a table ----------------------------------------------------------------------------- */
+
+typedef struct widths {
+    int name, shape;
+} widths;
+
+static int longer(int width, const char *text)
+{
+    int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
+static bool measure(widths *columns, const yk_tensor_file *file)
+{
+    char shape[128];
+    yk_tensor_entry entry;
+    for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
+        if (!yki_ok(yk_tensor_file_entry(file, i, &entry)))
+            return false;
+        shape_text(shape, sizeof shape, &entry);
+        columns->name = longer(columns->name, entry.name);
+        columns->shape = longer(columns->shape, shape);
+    }
+    return true;
+}
+
+static bool print_tensors(yk_tensor_file *file, const show_options *o)
+{
+    widths columns = {.name = 4, .shape = 5};
+    yk_tensor_entry entry;
+    size_t count = yk_tensor_file_count(file);
+    double norm = 0, elements = 0, bytes = 0;
+    if (!measure(&columns, file))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        char shape[128];
+        if (!yki_ok(yk_tensor_file_entry(file, i, &entry)) ||
+            (!o->no_norms && !yki_ok(yk_tensor_file_norm(file, i, &norm))))
+            return false;
+        shape_text(shape, sizeof shape, &entry);
+        printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
+               o->no_norms ? 0 : columns.shape, shape);
+        if (!o->no_norms)
+            printf("  %12.6g", norm);
+        printf("\n");
+        elements += (double)entry.count;
+        bytes += (double)entry.bytes;
+    }
+    printf("%s%zu tensors, %.0f elements, %.1f MB\n", count ? "\n" : "", count, elements,
+           1e-6 * bytes);
+    return true;
+}
+
+typedef struct items {
+    int width, count;
+} items;
+
+static void measure_item(void *context, const char *name, const char *value)
+{
+    items *all = context;
+    all->width = longer(all->width, name);
+    all->count += value != NULL;
+}
+
+static void print_item(void *context, const char *name, const char *value)
+{
+    char left[512], right[512];
+    snprintf(left, sizeof left, "%s", name);
+    snprintf(right, sizeof right, "%s", value);
+    printf("  %-*s  %s\n", ((items *)context)->width, printable(left), printable(right));
+}
+
+static bool print_table(yk_tensor_file *file, const char *path, const show_options *o)
+{
+    items all = {0};
+    printf("%s (%s)\n\n", path, yk_tensor_file_format(file));
+    if (!print_tensors(file, o))
+        return false;
+    yk_tensor_file_items(file, measure_item, &all);
+    if (all.count)
+        printf("\n");
+    yk_tensor_file_items(file, print_item, &all);
+    return true;
+}
+
+/* ---- as JSON -------------------------------------------------------------------------------- */
+
+static void print_json_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    putchar('"');
+}
+
+static void print_json_item(void *context, const char *name, const char *value)
+{
+    int *count = context;
+    printf("%s\n    ", (*count)++ ? "," : "");
+    print_json_text(name);
+    printf(": ");
+    print_json_text(value);
+}
+
+static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_options *o)
+{
+    yk_tensor_entry entry;
+    double norm = 0;
+    if (!yki_ok(yk_tensor_file_entry(file, index, &entry)) ||
+        (!o->no_norms && !yki_ok(yk_tensor_file_norm(file, index, &norm))))
+        return false;
+    printf("%s\n    {\"name\": ", index ? "," : "");
+    print_json_text(entry.name);
+    printf(", \"dtype\": \"%s\", \"shape\": [", entry.dtype);
+    for (int i = 0; i < entry.ndim; i++)
+        printf("%s%lld", i ? ", " : "", (long long)entry.dims[i]);
+    printf("]");
+    if (!o->no_norms && isfinite(norm))
+        printf(", \"norm\": %.9g", norm);
+    else if (!o->no_norms)
+        printf(", \"norm\": null");
+    printf("}");
+    return true;
+}
+
+static bool print_json(yk_tensor_file *file, const char *path, const show_options *o)
+{
+    int count = 0;
+    printf("{\n  \"file\": ");
+    print_json_text(path);
+    printf(",\n  \"format\": \"%s\",\n  \"tensors\": [", yk_tensor_file_format(file));
+    for (size_t i = 0; i < yk_tensor_file_count(file); i++)
+        if (!print_json_tensor(file, i, o))
+            return false;
+    printf("\n  ],\n  \"items\": {");
+    yk_tensor_file_items(file, print_json_item, &count);
+    printf("\n  }\n}\n");
+    return true;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static bool show(const char *operand, const show_options *o)
+{
+    char path[PATH_SIZE];
+    struct stat info;
+    yk_tensor_file *file;
+    snprintf(path, sizeof path, "%s", operand);
+    if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode) &&
+        !yki_ok(yk_checkpoint_dir_latest(operand, path, sizeof path)))
+        return false;
+    if (!yki_ok(yk_tensor_file_open(&file, path)))
+        return false;
+    bool fine = o->json ? print_json(file, path, o) : print_table(file, path, o);
+    yk_tensor_file_close(file);
+    return fine;
+}
+
+int yk_cmd_checkpoint(int argc, char **argv)
+{
+    show_options o = {.json = false};
+    const yki_option options[] = {
+        YKI_GROUP("Options"),
+        YKI_SWITCH(0, "json", "one JSON object instead of a table", &o.json),
+        YKI_SWITCH(0, "no-norms", "leave the norms out, and the tensors unread", &o.no_norms),
+    };
+    const yki_command command = {.name = argv[0],
+                                 .operands = "show FILE",
+                                 .summary = summary,
+                                 .examples = examples,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options,
+                                 .max_operands = 2};
+    char *operands[2] = {NULL};
+    int count = 0, code = yki_options_parse(&command, argc, argv, operands, &count);
+    if (code >= 0)
+        return code;
+    if (count == 0 || strcmp(operands[0], "show") != 0)
+        return yki_usage_error(argv[0], "expected show FILE, found %s",
+                               count ? operands[0] : "nothing");
+    if (count < 2)
+        return yki_usage_error(argv[0], "show which file?");
+    return show(operands[1], &o) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+}

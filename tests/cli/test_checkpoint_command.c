@@ -1,0 +1,84 @@
+/* `yoke checkpoint show` and `yoke convert`: what they print, write and refuse. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char output[16384];
+
+static int yoke(const char *arguments)
+{
+    const char *program = getenv("YOKE_PROGRAM");
+    return yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
+                           program ? program : "build/yoke", arguments);
+}
+
+static void make_run(void)
+{
+    int code = yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output run");
+    if (code != 0)
+        fail_msg("exit code %d: %s", code, output);
+}
+
+static int lines(void)
+{
+    int count = 0;
+    for (const char *at = output; (at = strchr(at, '\n')); at++)
+        count++;
+    return count;
+}
+
+static void assert_usage_error(const char *arguments, const char *words)
+{
+    int code = yoke(arguments);
+    assert_int_equal(code, 2);
+    assert_int_equal(lines(), 1);
+    assert_contains(output, words);
+}
+
+YK_TEST(show_lists_tensors_and_the_rest)
+{
+    make_run();
+    assert_int_equal(yoke("checkpoint show run"), 0);
+    assert_contains(output, "fc1.weight  float32   (256, 3072)");
+    assert_contains(output, "4 tensors, 789258 elements, 3.2 MB");
+    assert_contains(output, "yoke.arch ");
+    assert_contains(output, "optimizer.param_groups[0].lr ");
+    assert_int_equal(yoke("checkpoint show --json --no_norms run/model.pth"), 0);
+    assert_contains(output, "{\"name\": \"fc2.bias\", \"dtype\": \"float32\", \"shape\": [10]}");
+    assert_null(strstr(output, "norm"));
+}
+
+YK_TEST(converted_files_evaluate_alike)
+{
+    char first[512], second[512];
+    make_run();
+    assert_int_equal(yoke("convert run m.safetensors"), 1); /* a folder is no file */
+    assert_int_equal(yoke("convert run/model.pth m.safetensors"), 0);
+    assert_string_equal(output, "m.safetensors: 4 tensors, 3.2 MB\n");
+    assert_int_equal(yoke("evaluate --data synthetic --arch mlp run/model.pth"), 0);
+    snprintf(first, sizeof first, "%s", strstr(output, " on synthetic"));
+    assert_int_equal(yoke("evaluate --data synthetic --arch mlp m.safetensors"), 0);
+    snprintf(second, sizeof second, "%s", strstr(output, " on synthetic"));
+    assert_string_equal(first, second);
+    assert_int_equal(yoke("train --data synthetic --arch mlp --max-steps 1 --output other "
+                          "--lr 0.01 --checkpoint m.safetensors"),
+                     0);
+}
+
+YK_TEST(what_is_called_wrongly)
+{
+    assert_usage_error("convert", "expected two files, IN and OUT, found 0");
+    assert_usage_error("convert a b", "b: expected a name in .pth, .pt or .safetensors");
+    assert_usage_error("convert a b c", "unexpected argument 'c'");
+    assert_usage_error("convert --dtype f8 a b.pth", "expected one of f32|f16|bf16");
+    assert_usage_error("convert --to onnx a b.pth", "expected one of pth|safetensors");
+    assert_usage_error("checkpoint", "expected show FILE, found nothing");
+    assert_usage_error("checkpoint list a", "expected show FILE, found list");
+    assert_usage_error("checkpoint show", "show which file?");
+    assert_int_equal(yoke("checkpoint show absent.pth"), 1);
+    assert_int_equal(lines(), 1);
+    assert_int_equal(yoke("convert absent.pth b.pth"), 1);
+    assert_int_equal(lines(), 1);
+}
