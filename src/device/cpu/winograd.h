@@ -1,0 +1,49 @@
+/*
+ * The inner loops of Winograd's convolution F(4x4, 3x3) in f32: 4x4 results from a 6x6 patch with
+ * 36 products instead of 144 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+ * 2015, whose matrices A, B and G these are). In winograd_avx512.c, 16 channels to a vector.
+ *
+ * What is transformed lies as a slab: (36, 64 rows, 64 columns), columns being channels. A slab is
+ * 0.6 MB, so that three of them live in a core's second-level cache. Its 36 matrices lie one cache
+ * line further apart than they are long: otherwise the 36 stores of one patch would all fall into
+ * the same set of the cache.
+ */
+#ifndef YKI_WINOGRAD_H
+#define YKI_WINOGRAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    YKI_WINOGRAD_TILE = 4,                       /* results a tile has on each side */
+    YKI_WINOGRAD_POINTS = 36,                    /* matrices of a slab */
+    YKI_WINOGRAD_SIDE = 64,                      /* rows and columns of each */
+    YKI_WINOGRAD_MATRIX = 64 * 64 + 16,          /* floats from one to the next */
+    YKI_WINOGRAD_SLAB = 36 * YKI_WINOGRAD_MATRIX /* floats of a slab */
+};
+
+/* One image's 16 channels: (rows, columns, 16). */
+typedef struct yki_winograd_plane {
+    float *data;
+    int64_t rows, columns;
+} yki_winograd_plane;
+
+/* B' d B of the 6x6 patch whose corner is (y, x); pixels outside the plane count as zero. */
+void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, float *slab);
+/* A' m A into the 4x4 tile at (y, x), as far as it lies in the plane. */
+void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x);
+/* A d A' of the 4x4 tile at (y, x), zero outside: a result's gradient. */
+void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
+                                  float *slab);
+/* G g G' of 16 kernels of 3x3, `lane` floats apart, turned by 180 degrees where asked. */
+void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *slab);
+/* G' u G into 16 kernels, `lane` floats apart. */
+void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane);
+
+/* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
+void yki_winograd_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);
+/* c (64, 64) = a' b, of a and b (rows, 64), added to what is there unless `first`. */
+void yki_winograd_multiply_transposed(const float *a, const float *b, float *c, int64_t rows,
+                                      bool first);
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * Winograd's inner loops with AVX-512. CMake gives this file its flags; nothing here runs unless
+ * the processor has them.
+ *
+ * The products keep a block of c, 6 rows of 64 columns, in 24 registers: for each k four vectors of
+ * b and six broadcast numbers of a are read for 24 multiply-adds.
+ */
+#include "device/cpu/winograd.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16, MATRIX = YKI_WINOGRAD_MATRIX, SIDE = YKI_WINOGRAD_SIDE, ROWS = 6, VECTORS = 4 };
+
+typedef __m512 vec;
+
+INLINE vec mul(float factor, vec a)
+{
+    return _mm512_mul_ps(_mm512_set1_ps(factor), a);
+}
+
+/* c + factor a */
+INLINE vec multiply_add(float factor, vec a, vec c)
+{
+    return _mm512_fmadd_ps(_mm512_set1_ps(factor), a, c);
+}
+
+/* ---- the matrices, each applied to a column ------------------------------------------------- */
+
+/* B' d: 6 -> 6 */
+INLINE void apply_b(const vec *d, vec *out)
+{
+    vec p = multiply_add(-4, d[2], d[4]), q = multiply_add(-4, d[1], d[3]);
+    vec r = _mm512_sub_ps(d[4], d[2]), s = mul(2, _mm512_sub_ps(d[3], d[1]));
+    out[0] = multiply_add(4, d[0], multiply_add(-5, d[2], d[4]));
+    out[1] = _mm512_add_ps(p, q);
+    out[2] = _mm512_sub_ps(p, q);
+    out[3] = _mm512_add_ps(r, s);
+    out[4] = _mm512_sub_ps(r, s);
+    out[5] = multiply_add(4, d[1], multiply_add(-5, d[3], d[5]));
+}
+
+/* A' m: 6 -> 4 */
+INLINE void apply_a(const vec *m, vec *out)
+{
+    vec p = _mm512_add_ps(m[1], m[2]), q = _mm512_sub_ps(m[1], m[2]);
+    vec r = _mm512_add_ps(m[3], m[4]), s = _mm512_sub_ps(m[3], m[4]);
+    out[0] = _mm512_add_ps(_mm512_add_ps(m[0], p), r);
+    out[1] = multiply_add(2, s, q);
+    out[2] = multiply_add(4, r, p);
+    out[3] = multiply_add(8, s, _mm512_add_ps(q, m[5]));
+}
+
+/* A d: 4 -> 6 */
+INLINE void apply_a_transposed(const vec *d, vec *out)
+{
+    vec p = _mm512_add_ps(d[0], d[2]), q = _mm512_add_ps(d[1], d[3]);
+    vec r = multiply_add(4, d[2], d[0]), s = multiply_add(8, d[3], mul(2, d[1]));
+    out[0] = d[0];
+    out[1] = _mm512_add_ps(p, q);
+    out[2] = _mm512_sub_ps(p, q);
+    out[3] = _mm512_add_ps(r, s);
+    out[4] = _mm512_sub_ps(r, s);
+    out[5] = d[3];
+}
+
+/* G g: 3 -> 6 */
+INLINE void apply_g(const vec *g, vec *out)
+{
+    vec p = mul(-1.0f / 6, _mm512_add_ps(g[0], g[2])), q = mul(-1.0f / 6, g[1]);
+    vec r = multiply_add(1.0f / 24, g[0], mul(1.0f / 6, g[2])), s = mul(1.0f / 12, g[1]);
+    out[0] = mul(0.25f, g[0]);
+    out[1] = _mm512_add_ps(p, q);
+    out[2] = _mm512_sub_ps(p, q);
+    out[3] = _mm512_add_ps(r, s);
+    out[4] = _mm512_sub_ps(r, s);
+    out[5] = g[2];
+}
+
+/* G' u: 6 -> 3 */
+INLINE void apply_g_transposed(const vec *u, vec *out)
+{
+    vec p = mul(1.0f / 6, _mm512_add_ps(u[1], u[2])), q = _mm512_sub_ps(u[2], u[1]);
+    vec r = _mm512_add_ps(u[3], u[4]), s = _mm512_sub_ps(u[3], u[4]);
+    out[0] = multiply_add(0.25f, u[0], multiply_add(1.0f / 24, r, mul(-1, p)));
+    out[1] = multiply_add(1.0f / 6, q, mul(1.0f / 12, s));
+    out[2] = _mm512_add_ps(multiply_add(1.0f / 6, r, mul(-1, p)), u[5]);
+}
+
+/* ---- transformations ------------------------------------------------------------------------ */
+
+/* The patch of size x size at (y, x), row by row, zero outside the plane. */
+INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size, vec *patch)
+{
+    const float *corner = plane->data + (y * plane->columns + x) * LANES;
+    if (y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns) {
+        for (int r = 0; r < size; r++)
+            for (int c = 0; c < size; c++)
+                patch[r * size + c] = _mm512_loadu_ps(corner + (r * plane->columns + c) * LANES);
+        return;
+    }
+    for (int r = 0; r < size; r++)
+        for (int c = 0; c < size; c++) {
+            bool inside = y + r >= 0 && y + r < plane->rows && x + c >= 0 && x + c < plane->columns;
+            const float *pixel = corner + (r * plane->columns + c) * LANES;
+            patch[r * size + c] = inside ? _mm512_loadu_ps(pixel) : _mm512_setzero_ps();
+        }
+}
+
+/* Applies a matrix of in -> out to both sides of a patch. */
+#define BOTH_SIDES(apply, in, out, patch, result)                                                  \
+    do {                                                                                           \
+        vec half_[in][out];                                                                        \
+        for (int c_ = 0; c_ < (in); c_++) {                                                        \
+            vec column_[in];                                                                       \
+            for (int r_ = 0; r_ < (in); r_++)                                                      \
+                column_[r_] = (patch)[r_][c_];                                                     \
+            apply(column_, half_[c_]);                                                             \
+        }                                                                                          \
+        for (int r_ = 0; r_ < (out); r_++) {                                                       \
+            vec row_[in];                                                                          \
+            for (int c_ = 0; c_ < (in); c_++)                                                      \
+                row_[c_] = half_[c_][r_];                                                          \
+            apply(row_, (result)[r_]);                                                             \
+        }                                                                                          \
+    } while (0)
+
+INLINE void load_slab(const float *slab, vec patch[6][6])
+{
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++)
+            patch[r][c] = _mm512_load_ps(slab + (r * 6 + c) * MATRIX);
+}
+
+INLINE void store_slab(vec patch[6][6], float *slab)
+{
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++)
+            _mm512_store_ps(slab + (r * 6 + c) * MATRIX, patch[r][c]);
+}
+
+void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, float *slab)
+{
+    vec patch[6][6], out[6][6];
+    load_patch(plane, y, x, 6, patch[0]);
+    BOTH_SIDES(apply_b, 6, 6, patch, out);
+    store_slab(out, slab);
+}
+
+void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x)
+{
+    vec patch[6][6], out[4][4];
+    load_slab(slab, patch);
+    BOTH_SIDES(apply_a, 6, 4, patch, out);
+    for (int r = 0; r < 4 && y + r < plane->rows; r++)
+        for (int c = 0; c < 4 && x + c < plane->columns; c++)
+            _mm512_storeu_ps(plane->data + ((y + r) * plane->columns + x + c) * LANES, out[r][c]);
+}
+
+void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
+                                  float *slab)
+{
+    vec patch[4][4], out[6][6];
+    load_patch(plane, y, x, 4, patch[0]);
+    BOTH_SIDES(apply_a_transposed, 4, 6, patch, out);
+    store_slab(out, slab);
+}
+
+INLINE __m512i lanes_apart(int64_t lane)
+{
+    __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_mullo_epi32(number, _mm512_set1_epi32((int)lane));
+}
+
+void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *slab)
+{
+    vec patch[3][3], out[6][6];
+    __m512i lanes = lanes_apart(lane);
+    for (int tap = 0; tap < 9; tap++) {
+        int at = turned ? 8 - tap : tap;
+        patch[at / 3][at % 3] = _mm512_i32gather_ps(lanes, weight + tap, sizeof(float));
+    }
+    BOTH_SIDES(apply_g, 3, 6, patch, out);
+    store_slab(out, slab);
+}
+
+void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane)
+{
+    vec patch[6][6], out[3][3];
+    load_slab(slab, patch);
+    BOTH_SIDES(apply_g_transposed, 6, 3, patch, out);
+    __m512i lanes = lanes_apart(lane);
+    for (int tap = 0; tap < 9; tap++)
+        _mm512_i32scatter_ps(weight + tap, lanes, out[tap / 3][tap % 3], sizeof(float));
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+/* `rows` rows of c; a's numbers stand at a[r * row + k * step]. The first three are constants. */
+INLINE void block(int rows, int64_t row, int64_t step, const float *a, const float *b, float *c,
+                  int64_t count, bool first)
+{
+    vec sum[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++)
+            sum[r][v] = first ? _mm512_setzero_ps() : _mm512_load_ps(c + r * SIDE + v * LANES);
+    for (int64_t k = 0; k < count; k++) {
+        vec of_b[VECTORS];
+        for (int v = 0; v < VECTORS; v++)
+            of_b[v] = _mm512_load_ps(b + k * SIDE + v * LANES);
+        for (int r = 0; r < rows; r++) {
+            vec of_a = _mm512_set1_ps(a[r * row + k * step]);
+            for (int v = 0; v < VECTORS; v++)
+                sum[r][v] = _mm512_fmadd_ps(of_a, of_b[v], sum[r][v]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++)
+            _mm512_store_ps(c + r * SIDE + v * LANES, sum[r][v]);
+}
+
+/* All rows of c, ROWS at a time. */
+INLINE void multiply(int64_t rows, int64_t row, int64_t step, const float *a, const float *b,
+                     float *c, int64_t count, bool first)
+{
+    for (; rows >= ROWS; rows -= ROWS, a += ROWS * row, c += (int64_t)ROWS * SIDE)
+        block(ROWS, row, step, a, b, c, count, first);
+    switch (rows) {
+    case 5:
+        block(5, row, step, a, b, c, count, first);
+        break;
+    case 4:
+        block(4, row, step, a, b, c, count, first);
+        break;
+    case 3:
+        block(3, row, step, a, b, c, count, first);
+        break;
+    case 2:
+        block(2, row, step, a, b, c, count, first);
+        break;
+    case 1:
+        block(1, row, step, a, b, c, count, first);
+        break;
+    default:
+        break;
+    }
+}
+
+void yki_winograd_multiply(const float *a, const float *b, float *c, int64_t rows, bool first)
+{
+    multiply(rows, SIDE, 1, a, b, c, SIDE, first);
+}
+
+void yki_winograd_multiply_transposed(const float *a, const float *b, float *c, int64_t rows,
+                                      bool first)
+{
+    multiply(SIDE, 1, SIDE, a, b, c, rows, first);
+}
+
+#endif
