@@ -17,6 +17,8 @@ static const conformance_setting cpu_winograd = {
     .device = "cpu", .dtype = YK_F32, .threads = 2, .tolerance = 1e-3, .winograd = true};
 static const conformance_setting cpu_bf16 = {
     .device = "cpu", .dtype = YK_BF16, .threads = 1, .tolerance = 1e-2};
+static const conformance_setting cpu_winograd_bf16 = {
+    .device = "cpu", .dtype = YK_BF16, .threads = 2, .tolerance = 1e-2, .winograd = true};
 
 static const conformance_setting cpu_f16 = {
     .device = "cpu", .dtype = YK_F16, .threads = 2, .tolerance = 2e-3};
@@ -88,6 +90,15 @@ static const conformance_case winograd_cases[] = {
     {.x = {32, 64, 4, 4}, .filters = 64, .kernel = {3}, .padding = 1},
 };
 
+/* What the device's own Winograd takes: channels in 64s, 64 tiles of 4x4 for two threads. */
+static const conformance_case winograd64_cases[] = {
+    {.x = {66, 64, 4, 3}, .filters = 128, .kernel = {3}, .padding = 1},
+    {.x = {17, 128, 5, 6}, .filters = 64, .kernel = {3}, .padding = 1},
+    {.x = {33, 64, 5, 7}, .filters = 64, .kernel = {3}},
+    {.x = {17, 64, 5, 3}, .filters = 64, .kernel = {3}, .padding = 2},
+    {.x = {66, 64, 1, 2}, .filters = 64, .kernel = {3}, .padding = 1},
+};
+
 static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     int64_t groups = c->groups ? c->groups : 1;
@@ -102,6 +113,7 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
 
 FAMILY(conv2d, build_conv2d);
 FAMILY(winograd, build_conv2d);
+FAMILY(winograd64, build_conv2d);
 
 YK_TEST(ref_conv2d)
 {
@@ -116,7 +128,15 @@ YK_TEST(cpu_conv2d)
 YK_TEST(cpu_conv2d_winograd)
 {
     conformance_device(&winograd, &cpu_winograd);
+    conformance_device(&winograd64, &cpu_winograd);
     conformance_device(&conv2d, &cpu_winograd);
+}
+
+YK_TEST(cpu_conv2d_winograd_bf16)
+{
+    if (!yk_cpu_has_bf16())
+        skip_because("this processor has no bf16 arithmetic");
+    conformance_device(&winograd64, &cpu_winograd_bf16);
 }
 
 /* The same shapes with the switch off: to the accuracy of direct convolution. */

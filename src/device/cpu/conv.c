@@ -6,8 +6,9 @@
  * canonical f32 layout as the kernel's last act. So no activation is ever reordered.
  *
  * f32 3x3 convolutions of stride 1 run with Winograd's algorithm (Lavin and Gray, "Fast Algorithms
- * for Convolutional Neural Networks", 2015) where oneDNN has it: 2.25 to 4 times fewer
- * multiplications for a relative error around 1e-4. The device's `winograd` switch turns it off.
+ * for Convolutional Neural Networks", 2015) where oneDNN has it, unless winograd.c has taken them:
+ * 2.25 to 4 times fewer multiplications for a relative error around 1e-4. The device's `winograd`
+ * switch turns it off.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
  * The cpu device: oneDNN for convolutions and matrix products, kernels of our own where they are
- * shorter or measure faster (batch norm fused with its neighbours, element-wise, pooling, loss).
+ * shorter or measure faster (3x3 convolutions by Winograd's algorithm, batch norm fused with its
+ * neighbours, element-wise, pooling, loss).
  *
  * Layouts: 4-d f32, bf16 and f16 activations with at least `block` channels are YKI_BLOCKED, with b
  * the width of a vector register in f32: 16 with AVX-512, 8 with AVX2. Everything else is plain,

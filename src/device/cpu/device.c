@@ -10,12 +10,12 @@
 #include "device/cpu/onednn.h"
 
 static const yki_kernel_impl *const kernels[] = {
-    &yki_cpu_conv2d_staged,
-    &yki_cpu_conv2d_backward_data_staged,
-    &yki_cpu_conv2d_backward_weight_staged,
     &yki_cpu_conv2d_winograd,
     &yki_cpu_conv2d_backward_data_winograd,
     &yki_cpu_conv2d_backward_weight_winograd,
+    &yki_cpu_conv2d_staged,
+    &yki_cpu_conv2d_backward_data_staged,
+    &yki_cpu_conv2d_backward_weight_staged,
     &yki_cpu_linear_staged,
     &yki_cpu_linear_backward_data_staged,
     &yki_cpu_linear_backward_weight_staged,

@@ -1,6 +1,7 @@
 /*
- * 3x3 convolution of stride 1 in f32 by Winograd's F(4x4, 3x3), forward and both gradients, on
- * AVX-512. The inner loops and the mathematics are winograd.h's; here is who computes what, when.
+ * 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3), forward and both gradients, on AVX-512;
+ * activations in f32, bf16 or f16, weights and arithmetic in f32. The inner loops and the
+ * mathematics are winograd.h's; here is who computes what, when.
  *
  * Work goes by blocks of up to 64 tiles. Forward and backward data (a convolution with turned
  * weights) keep one block's transformed input, and for 64 output channels at a time run over the
@@ -36,6 +37,7 @@ enum {
 
 /* An activation: blocked images of `groups` times 64 channels. */
 typedef struct activation {
+    yk_dtype dtype;
     int64_t groups, rows, columns;
 } activation;
 
@@ -78,17 +80,19 @@ static tile tile_of(const winograd *k, int64_t index)
 }
 
 /* The plane of 16 channels, `part` of 4 in `group`. */
-static yki_winograd_plane plane_of(const activation *a, const float *data, int64_t image,
+static yki_winograd_plane plane_of(const activation *a, const void *data, int64_t image,
                                    int64_t group, int64_t part)
 {
     int64_t channels = (image * a->groups + group) * SIDE + part * LANES;
-    return (yki_winograd_plane){.data = (float *)(uintptr_t)data + channels * a->rows * a->columns,
+    size_t offset = (size_t)(channels * a->rows * a->columns) * yk_dtype_size(a->dtype);
+    return (yki_winograd_plane){.data = (char *)(uintptr_t)data + offset,
+                                .dtype = a->dtype,
                                 .rows = a->rows,
                                 .columns = a->columns};
 }
 
 /* A block's transformed input, one slab a group of channels; rows are tiles. */
-static void transform_data(const winograd *k, const float *data, span tiles, float *slabs)
+static void transform_data(const winograd *k, const void *data, span tiles, float *slabs)
 {
     for (int64_t group = 0; group < k->x.groups; group++, slabs += SLAB)
         for (int64_t t = tiles.begin; t < tiles.end; t++) {
@@ -101,8 +105,7 @@ static void transform_data(const winograd *k, const float *data, span tiles, flo
         }
 }
 
-static void transform_result_gradient(const winograd *k, const float *data, span tiles,
-                                      float *slabs)
+static void transform_result_gradient(const winograd *k, const void *data, span tiles, float *slabs)
 {
     for (int64_t group = 0; group < k->y.groups; group++, slabs += SLAB)
         for (int64_t t = tiles.begin; t < tiles.end; t++) {
@@ -116,7 +119,7 @@ static void transform_result_gradient(const winograd *k, const float *data, span
 }
 
 static void write_result(const winograd *k, const float *slab, span tiles, int64_t group,
-                         float *data)
+                         void *data)
 {
     for (int64_t t = tiles.begin; t < tiles.end; t++) {
         tile at = tile_of(k, t);
@@ -165,8 +168,8 @@ static int64_t thread_slabs(const winograd *k)
     return k->x.groups + 1 + (k->weights_once ? 0 : 1);
 }
 
-static void convolve_block(const winograd *k, const float *x, const float *weight,
-                           const float *all_weights, float *y, int64_t block, float *own)
+static void convolve_block(const winograd *k, const void *x, const float *weight,
+                           const float *all_weights, void *y, int64_t block, float *own)
 {
     span tiles = block_span(k, block);
     float *data = own, *product = data + k->x.groups * SLAB, *weights_here = product + SLAB;
@@ -291,9 +294,12 @@ static yk_status convolve_weight(const yki_kernel *kernel, const yki_run *run)
 
 /* ---- preparation ---------------------------------------------------------------------------- */
 
-static bool is_image(const yki_operand *a)
+/* bf16 only where oneDNN's own dot products are slow: see conv_staged.c. */
+static bool is_image(const yki_device *device, const yki_operand *a)
 {
-    return a->dtype == YK_F32 && a->ndim == 4 && a->layout == YKI_BLOCKED && a->dims[1] % SIDE == 0;
+    bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
+    return (a->dtype == YK_F32 || a->dtype == YK_BF16 || a->dtype == YK_F16) && !native &&
+           a->ndim == 4 && a->layout == YKI_BLOCKED && a->dims[1] % SIDE == 0;
 }
 
 static int64_t tiles_of(const yki_operand *y)
@@ -305,15 +311,17 @@ static int64_t tiles_of(const yki_operand *y)
 static bool supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
                      const yki_operand *y, const yki_operand *weight)
 {
-    return device->block == LANES && ((const yki_cpu_device *)device)->winograd && is_image(x) &&
-           is_image(y) && weight->dims[2] == 3 && weight->dims[3] == 3 && attrs->stride == 1 &&
-           attrs->dilation == 1 && attrs->groups == 1 && attrs->padding <= 2 &&
+    return device->block == LANES && ((const yki_cpu_device *)device)->winograd &&
+           is_image(device, x) && is_image(device, y) && weight->dims[2] == 3 &&
+           weight->dims[3] == 3 && attrs->stride == 1 && attrs->dilation == 1 &&
+           attrs->groups == 1 && attrs->padding <= 2 &&
            tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
 }
 
 static activation activation_of(const yki_operand *a)
 {
-    return (activation){.groups = a->dims[1] / SIDE, .rows = a->dims[2], .columns = a->dims[3]};
+    return (activation){
+        .dtype = a->dtype, .groups = a->dims[1] / SIDE, .rows = a->dims[2], .columns = a->dims[3]};
 }
 
 static winograd *create(const yki_device *device, const yki_operand *x, const yki_operand *y,

@@ -1,5 +1,5 @@
 /*
- * The inner loops of Winograd's convolution F(4x4, 3x3) in f32: 4x4 results from a 6x6 patch with
+ * The inner loops of Winograd's convolution F(4x4, 3x3): 4x4 results from a 6x6 patch with
  * 36 products instead of 144 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
  * 2015, whose matrices A, B and G these are). In winograd_avx512.c, 16 channels to a vector.
  *
@@ -12,7 +12,8 @@
 #define YKI_WINOGRAD_H
 
 #include <stdbool.h>
-#include <stdint.h>
+
+#include <yoke/tensor.h>
 
 enum {
     YKI_WINOGRAD_TILE = 4,                       /* results a tile has on each side */
@@ -22,9 +23,10 @@ enum {
     YKI_WINOGRAD_SLAB = 36 * YKI_WINOGRAD_MATRIX /* floats of a slab */
 };
 
-/* One image's 16 channels: (rows, columns, 16). */
+/* One image's 16 channels: (rows, columns, 16), in f32, bf16 or f16; arithmetic is f32's. */
 typedef struct yki_winograd_plane {
-    float *data;
+    void *data;
+    yk_dtype dtype;
     int64_t rows, columns;
 } yki_winograd_plane;
 

@@ -91,21 +91,51 @@ INLINE void apply_g_transposed(const vec *u, vec *out)
 
 /* ---- transformations ------------------------------------------------------------------------ */
 
-/* The patch of size x size at (y, x), row by row, zero outside the plane. */
-INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size, vec *patch)
+/* 16 numbers as they are stored; dtype is a constant. */
+INLINE vec load(const void *data, int64_t at, yk_dtype dtype)
 {
-    const float *corner = plane->data + (y * plane->columns + x) * LANES;
-    if (y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns) {
-        for (int r = 0; r < size; r++)
-            for (int c = 0; c < size; c++)
-                patch[r * size + c] = _mm512_loadu_ps(corner + (r * plane->columns + c) * LANES);
+    if (dtype == YK_F32)
+        return _mm512_loadu_ps((const float *)data + at);
+    __m256i halves = _mm256_loadu_si256((const __m256i_u *)((const uint16_t *)data + at));
+    if (dtype == YK_F16)
+        return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* To bf16: to nearest, ties to even; a NaN comes from arithmetic, so its upper half is a NaN. */
+INLINE __m256i narrow(vec a)
+{
+    __m512i bits = _mm512_castps_si512(a);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    __mmask16 number = _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
+    bits = _mm512_mask_add_epi32(bits, number, bits, half);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+}
+
+INLINE void store(void *data, int64_t at, vec a, yk_dtype dtype)
+{
+    if (dtype == YK_F32) {
+        _mm512_storeu_ps((float *)data + at, a);
         return;
     }
+    __m256i halves = dtype == YK_F16 ? _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT) : narrow(a);
+    _mm256_storeu_si256((__m256i_u *)((uint16_t *)data + at), halves);
+}
+
+/* The patch of size x size at (y, x), row by row, zero outside the plane. */
+INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
+                       yk_dtype dtype, vec *patch)
+{
+    int64_t corner = y * plane->columns + x;
+    bool all = y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns;
     for (int r = 0; r < size; r++)
         for (int c = 0; c < size; c++) {
-            bool inside = y + r >= 0 && y + r < plane->rows && x + c >= 0 && x + c < plane->columns;
-            const float *pixel = corner + (r * plane->columns + c) * LANES;
-            patch[r * size + c] = inside ? _mm512_loadu_ps(pixel) : _mm512_setzero_ps();
+            bool inside =
+                all || (y + r >= 0 && y + r < plane->rows && x + c >= 0 && x + c < plane->columns);
+            int64_t pixel = corner + r * plane->columns + c;
+            patch[r * size + c] =
+                inside ? load(plane->data, pixel * LANES, dtype) : _mm512_setzero_ps();
         }
 }
 
@@ -141,31 +171,60 @@ INLINE void store_slab(vec patch[6][6], float *slab)
             _mm512_store_ps(slab + (r * 6 + c) * MATRIX, patch[r][c]);
 }
 
-void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, float *slab)
+/* Calls `loop` with the plane's dtype as a constant. */
+#define BY_DTYPE(loop, plane, y, x, slab)                                                          \
+    do {                                                                                           \
+        if ((plane)->dtype == YK_F32)                                                              \
+            loop(plane, y, x, YK_F32, slab);                                                       \
+        else if ((plane)->dtype == YK_BF16)                                                        \
+            loop(plane, y, x, YK_BF16, slab);                                                      \
+        else                                                                                       \
+            loop(plane, y, x, YK_F16, slab);                                                       \
+    } while (0)
+
+INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype, float *slab)
 {
     vec patch[6][6], out[6][6];
-    load_patch(plane, y, x, 6, patch[0]);
+    load_patch(plane, y, x, 6, dtype, patch[0]);
     BOTH_SIDES(apply_b, 6, 6, patch, out);
     store_slab(out, slab);
 }
 
-void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x)
+void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, float *slab)
+{
+    BY_DTYPE(data, plane, y, x, slab);
+}
+
+INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                   const float *slab)
 {
     vec patch[6][6], out[4][4];
     load_slab(slab, patch);
     BOTH_SIDES(apply_a, 6, 4, patch, out);
+    int64_t corner = y * plane->columns + x;
     for (int r = 0; r < 4 && y + r < plane->rows; r++)
         for (int c = 0; c < 4 && x + c < plane->columns; c++)
-            _mm512_storeu_ps(plane->data + ((y + r) * plane->columns + x + c) * LANES, out[r][c]);
+            store(plane->data, (corner + r * plane->columns + c) * LANES, out[r][c], dtype);
+}
+
+void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x)
+{
+    BY_DTYPE(result, plane, y, x, slab);
+}
+
+INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                            float *slab)
+{
+    vec patch[4][4], out[6][6];
+    load_patch(plane, y, x, 4, dtype, patch[0]);
+    BOTH_SIDES(apply_a_transposed, 4, 6, patch, out);
+    store_slab(out, slab);
 }
 
 void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
                                   float *slab)
 {
-    vec patch[4][4], out[6][6];
-    load_patch(plane, y, x, 4, patch[0]);
-    BOTH_SIDES(apply_a_transposed, 4, 6, patch, out);
-    store_slab(out, slab);
+    BY_DTYPE(result_gradient, plane, y, x, slab);
 }
 
 INLINE __m512i lanes_apart(int64_t lane)

@@ -1,0 +1,112 @@
+/*
+ * What the conformance suite does not ask of the cpu device's own Winograd convolution: that it is
+ * the one that runs, and that its results have the same bits with any number of threads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "harness.h"
+
+enum { IMAGES = 96, CHANNELS = 64, FILTERS = 128, ROWS = 5, COLUMNS = 6 };
+
+static const yki_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+static const yki_operand x = {
+    .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, CHANNELS, ROWS, COLUMNS}, .layout = YKI_BLOCKED};
+static const yki_operand y = {
+    .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, FILTERS, ROWS, COLUMNS}, .layout = YKI_BLOCKED};
+static const yki_operand weight = {
+    .dtype = YK_F32, .ndim = 4, .dims = {FILTERS, CHANNELS, 3, 3}, .layout = YKI_PLAIN};
+static const yki_operand none = {.ndim = -1};
+
+static void *allocate(size_t bytes)
+{
+    void *memory = yki_map(bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+static float *random_numbers(const yki_device *device, const yki_operand *operand)
+{
+    size_t bytes = yki_operand_bytes(device, operand);
+    float *numbers = allocate(bytes);
+    uint32_t state = (uint32_t)bytes;
+    for (size_t i = 0; i < bytes / sizeof *numbers; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = (float)(int32_t)state / 2147483648.0f;
+    }
+    return numbers;
+}
+
+/* Runs desc with so many threads on the same numbers; the result is the caller's. */
+static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int threads)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", threads, true));
+    device->type->enter(device);
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    assert_ptr_equal(kernel->impl, expected);
+    void *in[3] = {random_numbers(device, &desc.in[0]), random_numbers(device, &desc.in[1])};
+    size_t bytes = yki_operand_bytes(device, &desc.out[0]);
+    void *out[2] = {allocate(bytes)}, *scratch = allocate(kernel->scratch);
+    assert_ok(kernel->impl->run(kernel, &(yki_run){.in = in, .out = out, .scratch = scratch}));
+    for (int i = 0; i < 2; i++)
+        yki_unmap(in[i], yki_operand_bytes(device, &desc.in[i]));
+    yki_unmap(scratch, kernel->scratch);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return out[0];
+}
+
+static void same_bits(const yki_kernel_desc *desc, const yki_kernel_impl *expected)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", 1, true));
+    bool avx512 = device->block == 16;
+    size_t bytes = yki_operand_bytes(device, &desc->out[0]);
+    yki_device_destroy(device);
+    if (!avx512)
+        skip_because("this processor has no AVX-512");
+    void *one = run(*desc, expected, 1);
+    for (int threads = 2; threads <= 5; threads++) {
+        void *many = run(*desc, expected, threads);
+        assert_memory_equal(one, many, bytes);
+        yki_unmap(many, bytes);
+    }
+    yki_unmap(one, bytes);
+}
+
+YK_TEST(forward_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                 .attrs = &attrs,
+                                 .in_count = 3,
+                                 .in = {x, weight, none},
+                                 .out_count = 1,
+                                 .out = {y}},
+              &yki_cpu_conv2d_winograd);
+}
+
+YK_TEST(backward_data_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {y, weight},
+                                 .out_count = 1,
+                                 .out = {x}},
+              &yki_cpu_conv2d_backward_data_winograd);
+}
+
+YK_TEST(backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {x, y},
+                                 .out_count = 2,
+                                 .out = {weight, none}},
+              &yki_cpu_conv2d_backward_weight_winograd);
+}
