@@ -14,7 +14,7 @@ typedef struct yki_train_options {
         max_steps, keep;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     double lr, momentum, weight_decay, timeout_s, grace_s;
-    bool no_winograd, memory_plan;
+    bool no_winograd, memory_plan, sync_bn;
     struct {
         bool arch, batch_size, lr, momentum, weight_decay, seed;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */

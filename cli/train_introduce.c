@@ -90,6 +90,8 @@ void yki_trainer_introduce(const yki_trainer *t)
            t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     printf("  device      %s\n", yk_model_device_description(t->model));
     print_precision(t);
+    if (o->sync_bn)
+        printf("  batch norm  over the joint batch of all ranks (--sync-bn)\n");
     print_model(t);
     if (o->memory_plan)
         print_memory(t);

@@ -62,6 +62,9 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 1, 256),
         YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
+        YKI_SWITCH(0, "sync-bn",
+                   "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
+                   &o->sync_bn),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_INT(0, "check-divergence", "K",
                 "every K steps compare a hash of all parameters and\nbuffers over the ranks; "

@@ -13,6 +13,19 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/*
+ * torch.nn.SyncBatchNorm.convert_sync_batchnorm: from now on each batch_norm of the model, in
+ * training, takes its statistics over the joint batch of all the group's ranks, and its gradient
+ * follows; running statistics are bitwise the same on all ranks. Evaluation is as before. Every
+ * rank must then run the same forwards and backwards; one that has no samples left runs a batch of
+ * size 0 (tensors of no elements) and still takes part.
+ *
+ * Collective; before or after yk_ddp_create, which is still needed: gradients stay each rank's own.
+ * A model without batch_norm, or a group of one rank, is left as it is. The group must outlive the
+ * model's last forward and backward.
+ */
+yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group);
+
 typedef struct yk_ddp yk_ddp;
 
 typedef struct yk_ddp_options {

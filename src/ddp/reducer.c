@@ -136,6 +136,8 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
 {
     double samples = (double)backward->samples;
     double all = ddp->exchanging ? joint_samples(ddp, backward->adds) : ddp->kept + samples;
+    if (all == 0)
+        return; /* empty batches so far */
     backward->loss_weight = samples / all;
     backward->kept_weight = ddp->kept / all;
     ddp->kept = ddp->exchanging ? all / yk_group_size(ddp->group) : all;
@@ -157,6 +159,9 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     if (!ddp->shares_work && ddp->exchanging) /* after a forward in evaluation mode */
         YK_TRY(yki_shares_start(ddp, backward->samples));
     YK_TRY(yki_shares_finish(ddp));
+    if (ddp->exchanging && joint_samples(ddp, true) == 0)
+        return yki_error(YK_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
+                         yk_group_size(ddp->group));
     if (backward->mean)
         weigh_mean(ddp, backward);
     else

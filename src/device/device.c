@@ -33,7 +33,9 @@ static const yki_kernel_impl *find(const yki_device_type *type, const yki_device
 
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    const yki_kernel_impl *impl = find(device->type, device, desc);
+    const yki_kernel_impl *impl = &yki_kernel_empty;
+    if (!impl->supports(device, desc))
+        impl = find(device->type, device, desc);
     if (!impl)
         impl = find(&yki_device_ref, device, desc);
     if (!impl)

@@ -9,6 +9,7 @@
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
 
+#include "device/sync.h"
 #include "ops/ops.h"
 
 typedef enum yki_layout {
@@ -43,6 +44,8 @@ typedef struct yki_run {
     void *const *out;
     void *scratch;       /* kernel->scratch bytes, 64-byte aligned, contents undefined */
     uint64_t seed, step; /* of dropout */
+    /* batch_norm in training takes its statistics over all ranks; NULL: over this run's batch. */
+    const yki_sync *sync;
 } yki_run;
 
 typedef struct yki_kernel_impl {
@@ -87,7 +90,8 @@ struct yki_device {
 yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd);
 void yki_device_destroy(yki_device *device);
 
-/* The kernel for desc: the device's own, else ref's (which reads YKI_PLAIN alone). Prepared. */
+/* The kernel for desc, prepared: the device's own, else ref's (which reads YKI_PLAIN alone). A
+ * batch of no samples is for no device: see empty.c. batch_norm kernels alone must bear one. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 
@@ -99,5 +103,6 @@ int64_t yki_operand_count(const yki_operand *operand);
 
 extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;
+extern const yki_kernel_impl yki_kernel_empty;
 
 #endif

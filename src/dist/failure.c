@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "dist/failure.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,12 +75,17 @@ static bool kernel_knows(const yki_peer *peer, int *status)
 
 static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size)
 {
+    /* A group and its channel share the store's client, and find the same death at once. */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     char key[32];
     size_t used;
     if (!job->launcher || !job->store)
         return false;
     snprintf(key, sizeof key, "dead/%d", rank);
-    if (yk_store_get(job->store, key, text, size - 1, &used, NOTE_S) != YK_OK)
+    pthread_mutex_lock(&one_at_a_time);
+    yk_status status = yk_store_get(job->store, key, text, size - 1, &used, NOTE_S);
+    pthread_mutex_unlock(&one_at_a_time);
+    if (status != YK_OK)
         return false;
     text[used] = '\0';
     return true;

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "dist/channel.h"
 #include "dist/describe.h"
 #include "dist/failure.h"
 #include "dist/queue.h"
@@ -34,6 +35,8 @@ struct yk_group {
     double waiting_since;    /* 0 until the running call has waited for long enough to be asked */
     bool *late;              /* [world], scratch of look() */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
+    yk_group *channel;          /* see dist/channel.h; NULL until somebody wants it */
+    bool borrows_job;           /* this is a channel: job is a copy of its group's */
 };
 
 static yki_failure *failure_of(yk_group *group)
@@ -403,6 +406,17 @@ static yk_status choose_backend(const yki_backend_table **table, const yki_job *
     return yki_error(YK_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
 }
 
+/* From a job to a group that can run calls. */
+static yk_status open_backend(yk_group *group, const yki_backend_table *table)
+{
+    group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
+    if (!group->late)
+        return yki_error_memory((size_t)group->job.world, "a group");
+    YK_TRY(table->open(&group->backend, &group->job, &(yki_watch){group, look}));
+    yki_queue_init(&group->queue, group, run);
+    return YK_OK;
+}
+
 yk_status yk_group_init(yk_group **out, const yk_group_options *options)
 {
     static const yk_group_options defaults;
@@ -415,17 +429,10 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *options)
     if (status != YK_OK)
         goto out_group;
     status = choose_backend(&table, &group->job, options->backend);
+    if (status == YK_OK)
+        status = open_backend(group, table);
     if (status != YK_OK)
         goto out_job;
-    group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
-    if (!group->late) {
-        status = yki_error_memory((size_t)group->job.world, "a group");
-        goto out_job;
-    }
-    status = table->open(&group->backend, &group->job, &(yki_watch){group, look});
-    if (status != YK_OK)
-        goto out_job;
-    yki_queue_init(&group->queue, group, run);
     YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, table->name,
              group->job.peers[group->job.rank].pid);
     *out = group;
@@ -439,13 +446,36 @@ out_group:
     return status;
 }
 
+yk_status yki_group_channel(yk_group **out, yk_group *group)
+{
+    *out = group->channel;
+    if (*out)
+        return YK_OK;
+    yk_group *channel = yki_calloc(1, sizeof *channel);
+    if (!channel)
+        return yki_error_memory(sizeof *channel, "a channel");
+    channel->job = group->job;
+    channel->borrows_job = true;
+    snprintf(channel->job.prefix, sizeof channel->job.prefix, "%.20s/channel", group->job.prefix);
+    yk_status status = open_backend(channel, group->backend->table);
+    if (status != YK_OK) {
+        free(channel->late);
+        free(channel);
+        return status;
+    }
+    *out = group->channel = channel;
+    return YK_OK;
+}
+
 void yk_group_destroy(yk_group *group)
 {
     if (!group)
         return;
+    yk_group_destroy(group->channel);
     yki_queue_fini(&group->queue);
     group->backend->table->destroy(group->backend);
-    yki_job_leave(&group->job);
+    if (!group->borrows_job)
+        yki_job_leave(&group->job);
     free(group->late);
     free(group);
 }

@@ -31,6 +31,8 @@ yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples)
                              .kept_weight = 1};
     if (backward.mean && backward.adds) {
         double all = (double)(backward.kept_samples + samples);
+        if (all == 0)
+            return backward; /* empty batches so far */
         backward.loss_weight = (double)samples / all;
         backward.kept_weight = (double)backward.kept_samples / all;
     }

@@ -106,6 +106,7 @@ void yk_model_destroy(yk_model *model)
     yki_unmap(model->arena, model->arena_bytes);
     yki_variables_destroy(model);
     free(model->source.fixed);
+    free(model->sync);
     yki_device_destroy(model->device);
     yk_graph_destroy(model->graph);
     free(model);
@@ -144,7 +145,7 @@ static yk_status add_plan(yk_model *model, int64_t batch, bool training, bool ba
     model->plans[model->plan_count++] = *plan;
     yk_status status = yki_packs_add(model, *plan);
     if (status != YK_OK)
-        (*plan)->batch = 0; /* kept, as packs may point at its kernels, but never found again */
+        (*plan)->batch = -1; /* kept, as packs may point at its kernels, but never found again */
     return status;
 }
 
@@ -221,7 +222,8 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
                    .out = out,
                    .scratch = (char *)model->arena + scratch_offset(plan),
                    .seed = model->options.seed,
-                   .step = model->step};
+                   .step = model->step,
+                   .sync = plan->training ? model->sync : NULL};
     double begin = plan->training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &run);
     if (step->node)
@@ -236,7 +238,8 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
 /* Finds each of the model's inputs in the batch and checks its dtype and shape. */
 static yk_status take_inputs(yk_model *model, const yk_batch *batch)
 {
-    if (batch->size < 1)
+    bool alone = !model->hooks.forward_begin && !model->sync;
+    if (batch->size < alone) /* among ranks one may have nothing left */
         return yki_error(YK_INVALID_ARGUMENT, "the batch has %lld samples", (long long)batch->size);
     for (size_t i = 0; i < model->input_count; i++) {
         const yk_value *input = model->inputs[i];

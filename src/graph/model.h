@@ -67,6 +67,7 @@ struct yk_model {
         double f64;
     } loss_gradient;
     yki_model_hooks hooks;
+    yki_sync *sync; /* of batch_norm in training; NULL: not synchronised */
 };
 
 /* Collects parameters, buffers and inputs, gives them memory and draws the initial values. */

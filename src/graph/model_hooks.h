@@ -7,6 +7,8 @@
 
 #include <yoke/graph.h>
 
+#include "device/sync.h"
+
 /* How a backward weighs what it adds up; a model by itself fills it in before backward_begin. */
 typedef struct yki_backward {
     int64_t samples;      /* of the batch */
@@ -35,6 +37,16 @@ typedef struct yki_model_hooks {
 
 /* At most one set; NULL takes it away. The struct is copied. */
 void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks);
+
+/* Channels of the widest batch_norm; 0: there is none. */
+int64_t yki_model_norm_channels(const yk_model *model);
+
+/*
+ * From now on every batch_norm in training takes its statistics over the ranks that sync reaches.
+ * The model takes sync over and frees it with free(); NULL takes it away. A batch may then be
+ * empty.
+ */
+void yki_model_set_sync(yk_model *model, yki_sync *sync);
 
 /* Parameter indices in the order in which backward finishes their gradients; count of them is
  * yk_model_parameter_count. Known from the graph, before any batch. */

@@ -279,3 +279,20 @@ void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks)
 {
     model->hooks = hooks ? *hooks : (yki_model_hooks){0};
 }
+
+int64_t yki_model_norm_channels(const yk_model *model)
+{
+    int64_t widest = 0;
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (node->op == &yki_op_batch_norm && node->in[0]->dims[1] > widest)
+            widest = node->in[0]->dims[1];
+    }
+    return widest;
+}
+
+void yki_model_set_sync(yk_model *model, yki_sync *sync)
+{
+    free(model->sync);
+    model->sync = sync;
+}

@@ -51,3 +51,11 @@ YK_TEST(checking_for_divergence_changes_no_bit)
     assert_int_equal(train("b", "--max-steps 9 --nproc 2 --check-divergence 2"), 0);
     assert_true(last_value("a", "val_loss") == last_value("b", "val_loss"));
 }
+
+/* ---- SyncBatchNorm --------------------------------------------------------------------------- */
+
+YK_TEST(the_start_says_how_batch_norm_sees_the_batch)
+{
+    assert_int_equal(train("a", "--max-steps 2 --nproc 2 --sync-bn"), 0);
+    assert_contains(job.output, "batch norm  over the joint batch of all ranks (--sync-bn)");
+}

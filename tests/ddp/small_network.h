@@ -18,6 +18,8 @@ typedef struct network {
     yk_dtype dtype;
     bool norm;     /* batch_norm behind each convolution */
     uint64_t seed; /* of the first weights */
+    yk_amp amp;
+    int threads; /* 0: one */
 } network;
 
 static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name, bool norm)
@@ -38,8 +40,11 @@ static inline yk_model *make_model(const network *net)
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
     yk_value *loss = yk_cross_entropy(yk_nn_linear(pooled, "fc", CLASSES), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(
-        &model, loss, &(yk_model_options){.device = net->device, .seed = net->seed, .threads = 1}));
+    assert_ok(yk_model_create(&model, loss,
+                              &(yk_model_options){.device = net->device,
+                                                  .seed = net->seed,
+                                                  .amp = net->amp,
+                                                  .threads = net->threads ? net->threads : 1}));
     return model;
 }
 
@@ -57,7 +62,7 @@ typedef struct samples {
 static inline const yk_batch *take_samples(samples *s, yk_dtype dtype, int64_t first, int64_t count)
 {
     static const char *const names[] = {"images", "labels"};
-    assert_in_range(count, 1, MAX_SAMPLES);
+    assert_in_range(count, 0, MAX_SAMPLES);
     for (int64_t i = 0; i < count * PIXELS; i++) {
         uint64_t mixed = (uint64_t)(first * PIXELS + i + 1) * 0x9e3779b97f4a7c15u;
         s->f32[i] = (float)(mixed >> 40) / (float)(1 << 23) - 1; /* in [-1, 1), exact in f32 */

@@ -9,6 +9,8 @@
  *
  * Accuracy: sums are taken of x minus a value near the mean, in f32 over short runs and f64 above;
  * slices are combined as in Chan, Golub and LeVeque 1979.
+ *
+ * Synchronised (run->sync), the ranks exchange what all slices have found between the sweeps.
  */
 #include <math.h>
 
@@ -73,7 +75,7 @@ static void divide_work(norm *k, const yki_device *device, yk_dtype dtype)
     k->team = yki_team(device, g->images * image);
     k->slices = k->team / common_divisor(k->team, g->blocks);
     if (k->slices > k->run_count)
-        k->slices = k->run_count;
+        k->slices = k->run_count > 0 ? k->run_count : 1; /* without samples: one, empty */
     k->base.scratch = (size_t)(g->blocks * k->slices) * sizeof(partial);
 }
 
@@ -162,6 +164,19 @@ static void repeat(float *elements, const float *channels, int64_t b)
 
 typedef void (*unit_fn)(const norm *k, const yki_run *run, const unit *u);
 
+static void sweep_once(const norm *k, const yki_run *run, unit_fn function)
+{
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        int64_t begin, end;
+        yki_share(k->shape.blocks * k->slices, &begin, &end);
+        for (int64_t i = begin; i < end; i++) {
+            unit u = unit_of(k, run, i);
+            function(k, run, &u);
+        }
+    }
+}
+
 /* Both sweeps over all units. */
 static void sweep(const norm *k, const yki_run *run, unit_fn first, unit_fn second)
 {
@@ -183,6 +198,42 @@ static void sweep(const norm *k, const yki_run *run, unit_fn first, unit_fn seco
             }
         }
     }
+}
+
+static yk_status too_few(double count)
+{
+    if (count >= 2)
+        return YK_OK;
+    return yki_error(YK_INVALID_SHAPE,
+                     "batch_norm: a channel of %g value%s has no variance to "
+                     "train with; use a larger batch",
+                     count, count == 1 ? "" : "s");
+}
+
+/* What this rank has found for a channel: the two numbers that the ranks exchange. */
+typedef void (*found_fn)(const norm *k, const yki_run *run, const unit *u, int64_t c, double *first,
+                         double *second);
+
+/* Both sweeps with the ranks' exchange between them. */
+static yk_status sweep_synced(const norm *k, const yki_run *run, unit_fn first, found_fn found,
+                              unit_fn second)
+{
+    const yki_sync *sync = run->sync;
+    int64_t channels = k->shape.channels;
+    sweep_once(k, run, first);
+    sync->mine[0] = (double)(k->shape.images * k->shape.pixels);
+    for (int64_t block = 0; block < k->shape.blocks; block++) {
+        unit u = unit_of(k, run, block * k->slices);
+        for (int64_t c = 0; c < u.channels; c++) {
+            double a, b;
+            found(k, run, &u, c, &a, &b);
+            yki_sync_put(sync, channels, u.channel + c, a, b);
+        }
+    }
+    YK_TRY(sync->gather(sync, channels));
+    YK_TRY(too_few(yki_sync_count(sync, channels))); /* known to all ranks alike */
+    sweep_once(k, run, second);
+    return YK_OK;
 }
 
 /* ---- forward ----------------------------------------------------------------------------------
@@ -207,13 +258,17 @@ static void choose_shift(const norm *k, const void *x, const unit *u, float *shi
 
 static void measure(const norm *k, const yki_run *run, const unit *u)
 {
+    partial *p = &u->partials[u->slice];
     if (!k->training)
         return;
+    if (u->range.begin == u->range.end) {
+        *p = (partial){0};
+        return;
+    }
     float shift[YKI_PERIOD];
     choose_shift(k, run->in[X], u, shift);
     yki_norm_sums sums = {{0}, {0}};
     k->loops->moments(&u->runs, u->range, run->in[X], shift, &sums);
-    partial *p = &u->partials[u->slice];
     p->count = (double)pixels_in(&u->runs, u->range);
     fold(sums.first, k->shape.b, p->first);
     fold(sums.second, k->shape.b, p->second);
@@ -224,23 +279,35 @@ static void measure(const norm *k, const yki_run *run, const unit *u)
     }
 }
 
+static yki_moments combine(const norm *k, const unit *u, int64_t c)
+{
+    yki_moments all = {0, 0, 0};
+    for (int64_t s = 0; s < k->slices; s++) {
+        const partial *p = &u->partials[s];
+        all = yki_moments_merge(all, (yki_moments){p->count, p->first[c], p->second[c]});
+    }
+    return all;
+}
+
+static void found_moments(const norm *k, const yki_run *run, const unit *u, int64_t c, double *mean,
+                          double *squares)
+{
+    (void)run;
+    yki_moments found = combine(k, u, c);
+    *mean = found.mean;
+    *squares = found.squares;
+}
+
 typedef struct statistics {
     double mean, variance, count; /* the variance is biased */
 } statistics;
 
-static statistics combine(const norm *k, const unit *u, int64_t c)
+static statistics batch_statistics(const norm *k, const yki_run *run, const unit *u, int64_t c)
 {
-    double count = u->partials[0].count, mean = u->partials[0].first[c];
-    double squares = u->partials[0].second[c];
-    for (int64_t s = 1; s < k->slices; s++) {
-        const partial *p = &u->partials[s];
-        double all = count + p->count, distance = p->first[c] - mean;
-        mean += distance * p->count / all;
-        squares += p->second[c] + distance * distance * count * p->count / all;
-        count = all;
-    }
-    double variance = squares < 0 ? 0 : squares / count; /* NaN stays NaN */
-    return (statistics){mean, variance, count};
+    yki_moments m = run->sync ? yki_sync_moments(run->sync, k->shape.channels, u->channel + c)
+                              : combine(k, u, c);
+    double variance = m.squares < 0 ? 0 : m.squares / m.count; /* NaN stays NaN */
+    return (statistics){m.mean, variance, m.count};
 }
 
 static void move(float *running, double momentum, double value)
@@ -256,7 +323,7 @@ static void settle(const norm *k, const yki_run *run, const unit *u, int64_t c, 
     float *running_mean = run->in[RUNNING_MEAN], *running_var = run->in[RUNNING_VAR];
     statistics s = {0, 0, 0};
     if (k->training)
-        s = combine(k, u, c);
+        s = batch_statistics(k, run, u, c);
     else
         s = (statistics){running_mean[channel], running_var[channel], 0};
     *mean = (float)s.mean;
@@ -310,10 +377,13 @@ static void normalise(const norm *k, const yki_run *run, const unit *u)
 static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
 {
     const norm *k = (const norm *)kernel;
-    if (k->training && k->shape.images * k->shape.pixels < 2)
-        return yki_error(YK_INVALID_SHAPE, "batch_norm: a channel of one value has no variance to "
-                                           "train with; use a larger batch");
-    sweep(k, run, measure, normalise);
+    if (run->sync) {
+        YK_TRY(sweep_synced(k, run, measure, found_moments, normalise));
+    } else {
+        if (k->training)
+            YK_TRY(too_few((double)(k->shape.images * k->shape.pixels)));
+        sweep(k, run, measure, normalise);
+    }
     int64_t *batches = in(k, run, BATCHES);
     if (k->training && batches)
         ++*batches;
@@ -358,28 +428,41 @@ static void reduce(const norm *k, const yki_run *run, const unit *u)
     fold(sums.second, k->shape.b, p->second);
 }
 
+/* This rank's sum of g and of g h: the gradients of bias and weight. */
+static void found_sums(const norm *k, const yki_run *run, const unit *u, int64_t c, double *sum,
+                       double *product)
+{
+    const float *invstd = run->in[B_INVSTD];
+    *sum = *product = 0;
+    for (int64_t s = 0; s < k->slices; s++) {
+        *sum += u->partials[s].first[c];
+        *product += u->partials[s].second[c] * invstd[u->channel + c];
+    }
+}
+
 /*
  * With g = gradient behind relu, h = (x - mean) invstd and n values a channel:
  * dbias = sum g; dweight = sum g h; dx = weight invstd (g - dbias / n - h dweight / n).
- * In evaluation mean and invstd do not depend on x, and the two means fall away.
+ * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, dx
+ * follows from all ranks' sums and values; dweight and dbias stay this rank's share.
  */
 static void derive(const norm *k, const yki_run *run, const unit *u)
 {
     const float *weight = run->in[B_WEIGHT], *invstd = run->in[B_INVSTD];
     float *dweight = out(k, run, DWEIGHT), *dbias = out(k, run, DBIAS);
     float a[MAX_BLOCK] = {0}, b[MAX_BLOCK] = {0}, offset[MAX_BLOCK] = {0};
-    double count = (double)(k->shape.images * k->shape.pixels);
+    double count = run->sync ? yki_sync_count(run->sync, k->shape.channels)
+                             : (double)(k->shape.images * k->shape.pixels);
     for (int64_t c = 0; c < u->channels; c++) {
         int64_t channel = u->channel + c;
-        double sum = 0, product = 0, slope = (double)weight[channel] * invstd[channel];
-        for (int64_t s = 0; s < k->slices; s++) {
-            sum += u->partials[s].first[c];
-            product += u->partials[s].second[c] * invstd[channel];
-        }
+        double sum, product, slope = (double)weight[channel] * invstd[channel];
+        found_sums(k, run, u, c, &sum, &product);
         if (dweight && u->slice == 0)
             dweight[channel] = (float)product;
         if (dbias && u->slice == 0)
             dbias[channel] = (float)sum;
+        if (run->sync)
+            yki_sync_sums(run->sync, k->shape.channels, channel, &sum, &product);
         a[c] = (float)slope;
         if (k->training) {
             b[c] = (float)(-slope * invstd[channel] * product / count);
@@ -399,7 +482,10 @@ static void derive(const norm *k, const yki_run *run, const unit *u)
 
 static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *run)
 {
-    sweep((const norm *)kernel, run, reduce, derive);
+    const norm *k = (const norm *)kernel;
+    if (run->sync)
+        return sweep_synced(k, run, reduce, found_sums, derive);
+    sweep(k, run, reduce, derive);
     return YK_OK;
 }
 

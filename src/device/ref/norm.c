@@ -1,7 +1,8 @@
 /*
  * batch_norm (Ioffe and Szegedy 2015) as torch.nn.BatchNorm computes it, with an optional residual
  * and relu behind it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
- * values. Two passes over the channel give mean and variance: no cancellation.
+ * values. Two passes over the channel give mean and variance: no cancellation. Synchronised
+ * (run->sync), the ranks exchange what each has found for all channels, and go on with the whole.
  */
 #include "device/ref/ref.h"
 
@@ -27,21 +28,17 @@ static int64_t index(const span *channel, int64_t i)
     return (n * channel->channels + channel->c) * channel->pixels + pixel;
 }
 
-typedef struct moments {
-    double mean, variance; /* biased */
-} moments;
-
-static moments measure(const yk_tensor *x, const span *channel)
+static yki_moments measure(const yk_tensor *x, const span *channel)
 {
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, count = (double)channel->count;
     for (int64_t i = 0; i < channel->count; i++)
         sum += get(x, index(channel, i));
-    double mean = sum / (double)channel->count;
+    double mean = count > 0 ? sum / count : 0;
     for (int64_t i = 0; i < channel->count; i++) {
         double distance = get(x, index(channel, i)) - mean;
         squares += distance * distance;
     }
-    return (moments){mean, squares / (double)channel->count};
+    return (yki_moments){count, mean, squares};
 }
 
 static void move_running(const yk_tensor *running, int64_t c, double momentum, double value)
@@ -49,19 +46,36 @@ static void move_running(const yk_tensor *running, int64_t c, double momentum, d
     set(running, c, (1 - momentum) * get(running, c) + momentum * value);
 }
 
-/* Statistics of the batch, which also move the running ones, or in evaluation the running ones. */
-static moments statistics(const yki_kernel *kernel, const yki_run *run, const span *channel)
+/* Each rank's moments to all ranks. */
+static yk_status share_moments(const yki_sync *sync, const yk_tensor *x)
 {
-    double momentum = yki_ref_attrs(kernel)->momentum, count = (double)channel->count;
+    sync->mine[0] = (double)channel_of(x, 0).count;
+    for (int64_t c = 0; c < x->dims[1]; c++) {
+        span channel = channel_of(x, c);
+        yki_moments found = measure(x, &channel);
+        yki_sync_put(sync, x->dims[1], c, found.mean, found.squares);
+    }
+    return sync->gather(sync, x->dims[1]);
+}
+
+typedef struct statistics {
+    double mean, variance; /* biased */
+} statistics;
+
+/* Those of the batch, which also move the running ones, or in evaluation the running ones. */
+static statistics take_statistics(const yki_kernel *kernel, const yki_run *run, const span *channel)
+{
+    double momentum = yki_ref_attrs(kernel)->momentum;
     yk_tensor x = yki_ref_in(kernel, run, X);
     yk_tensor running_mean = yki_ref_in(kernel, run, RUNNING_MEAN); /* (C) */
     yk_tensor running_var = yki_ref_in(kernel, run, RUNNING_VAR);   /* (C) */
     if (!yki_ref_training(kernel))
-        return (moments){get(&running_mean, channel->c), get(&running_var, channel->c)};
-    moments batch = measure(&x, channel);
+        return (statistics){get(&running_mean, channel->c), get(&running_var, channel->c)};
+    yki_moments batch = run->sync ? yki_sync_moments(run->sync, channel->channels, channel->c)
+                                  : measure(&x, channel);
     move_running(&running_mean, channel->c, momentum, batch.mean);
-    move_running(&running_var, channel->c, momentum, batch.variance * count / (count - 1));
-    return batch;
+    move_running(&running_var, channel->c, momentum, batch.squares / (batch.count - 1));
+    return (statistics){batch.mean, batch.squares / batch.count};
 }
 
 static void normalise(const yki_kernel *kernel, const yki_run *run, const span *channel,
@@ -88,12 +102,19 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
     yk_tensor batches = yki_ref_in(kernel, run, BATCHES);
     yk_tensor mean = yki_ref_out(kernel, run, 1), invstd = yki_ref_out(kernel, run, 2); /* (C) */
     bool training = yki_ref_training(kernel);
-    if (training && channel_of(&x, 0).count < 2)
-        return yki_error(YK_INVALID_SHAPE, "batch_norm: a channel of one value has no variance to "
-                                           "train with; use a larger batch");
+    double count = (double)channel_of(&x, 0).count;
+    if (run->sync) {
+        YK_TRY(share_moments(run->sync, &x));
+        count = yki_sync_count(run->sync, x.dims[1]);
+    }
+    if (training && count < 2)
+        return yki_error(YK_INVALID_SHAPE,
+                         "batch_norm: a channel of %g value%s has no variance "
+                         "to train with; use a larger batch",
+                         count, count == 1 ? "" : "s");
     for (int64_t c = 0; c < x.dims[1]; c++) {
         span channel = channel_of(&x, c);
-        moments found = statistics(kernel, run, &channel);
+        statistics found = take_statistics(kernel, run, &channel);
         double scale = 1 / sqrt(found.variance + yki_ref_attrs(kernel)->eps);
         if (mean.data)
             set(&mean, c, found.mean);
@@ -130,31 +151,72 @@ static double incoming(const backward *b, int64_t element)
     return y > 0 ? dy : 0;
 }
 
+static void set_channel(backward *b, const yki_kernel *kernel, const yki_run *run, int64_t c)
+{
+    yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
+    yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
+    b->weight = get(&weight, c);
+    b->bias = get(&bias, c);
+    b->mean = get(&mean, c);
+    b->invstd = get(&invstd, c);
+}
+
+/* Of one channel: the sums of g and of g h (see below), over `count` values. */
+typedef struct sums {
+    double sum, product, count;
+} sums;
+
+static sums add_up(const backward *b, const span *channel)
+{
+    sums s = {.count = (double)channel->count};
+    for (int64_t i = 0; i < channel->count; i++) {
+        double g = incoming(b, index(channel, i));
+        s.sum += g;
+        s.product += g * normalised(b, index(channel, i));
+    }
+    return s;
+}
+
+/* Each rank's sums to all ranks. */
+static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel *kernel,
+                            const yki_run *run)
+{
+    int64_t channels = b->x.dims[1];
+    sync->mine[0] = (double)channel_of(&b->x, 0).count;
+    for (int64_t c = 0; c < channels; c++) {
+        span channel = channel_of(&b->x, c);
+        set_channel(b, kernel, run, c);
+        sums own = add_up(b, &channel);
+        yki_sync_put(sync, channels, c, own.sum, own.product);
+    }
+    return sync->gather(sync, channels);
+}
+
 /*
  * With g = incoming gradient, h = normalised x and n values a channel:
  * dbias = sum g; dweight = sum g h; dx = weight * invstd * (g - dbias / n - h * dweight / n).
- * In evaluation mean and invstd do not depend on x, and the two means fall away.
+ * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, the
+ * sums and n in dx are those of all ranks; dweight and dbias stay this rank's share.
  */
 static void backward_channel(const yki_kernel *kernel, const yki_run *run, const backward *b,
                              const span *channel)
 {
     yk_tensor dx = yki_ref_out(kernel, run, 0), dresidual = yki_ref_out(kernel, run, 3);
     yk_tensor dweight = yki_ref_out(kernel, run, 1), dbias = yki_ref_out(kernel, run, 2);
-    double sum = 0, product = 0, count = (double)channel->count;
-    for (int64_t i = 0; i < channel->count; i++) {
-        double g = incoming(b, index(channel, i));
-        sum += g;
-        product += g * normalised(b, index(channel, i));
-    }
+    sums all = add_up(b, channel);
     if (dweight.data)
-        set(&dweight, channel->c, product);
+        set(&dweight, channel->c, all.product);
     if (dbias.data)
-        set(&dbias, channel->c, sum);
+        set(&dbias, channel->c, all.sum);
+    if (run->sync) {
+        yki_sync_sums(run->sync, channel->channels, channel->c, &all.sum, &all.product);
+        all.count = yki_sync_count(run->sync, channel->channels);
+    }
     for (int64_t i = 0; i < channel->count; i++) {
         int64_t element = index(channel, i);
         double g = incoming(b, element), centred = g;
         if (yki_ref_training(kernel))
-            centred -= (sum + normalised(b, element) * product) / count;
+            centred -= (all.sum + normalised(b, element) * all.product) / all.count;
         if (dx.data)
             set(&dx, element, b->weight * b->invstd * centred);
         if (dresidual.data)
@@ -164,19 +226,16 @@ static void backward_channel(const yki_kernel *kernel, const yki_run *run, const
 
 static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *run)
 {
-    yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
-    yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
     backward b = {.x = yki_ref_in(kernel, run, B_X),
                   .dy = yki_ref_in(kernel, run, B_DY),
                   .y = yki_ref_in(kernel, run, B_Y),
                   .dy2 = yki_ref_in(kernel, run, B_DY2),
                   .relu = yki_ref_attrs(kernel)->relu};
+    if (run->sync)
+        YK_TRY(share_sums(run->sync, &b, kernel, run));
     for (int64_t c = 0; c < b.x.dims[1]; c++) {
         span channel = channel_of(&b.x, c);
-        b.weight = get(&weight, c);
-        b.bias = get(&bias, c);
-        b.mean = get(&mean, c);
-        b.invstd = get(&invstd, c);
+        set_channel(&b, kernel, run, c);
         backward_channel(kernel, run, &b, &channel);
     }
     return YK_OK;

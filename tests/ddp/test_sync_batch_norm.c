@@ -1,0 +1,280 @@
+/* SyncBatchNorm on several ranks is batch_norm of one process on the joint batch. */
+#include "harness.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <yoke/system.h>
+
+#include "small_network.h"
+
+enum { MAX_RANKS = 4 };
+
+/* A rank's side of a case: its model, and one process's model that sees the joint batch. */
+typedef struct side {
+    network net;
+    int rank, world;
+    yk_group *group;
+    yk_model *model, *alone;
+    yk_ddp *ddp;
+    samples own, joint;
+} side;
+
+static void begin(side *s, const network *net)
+{
+    s->net = *net;
+    assert_ok(yk_group_init(&s->group, NULL));
+    s->rank = yk_group_rank(s->group);
+    s->world = yk_group_size(s->group);
+    s->model = make_model(net);
+    s->alone = make_model(net);
+    assert_ok(yk_sync_batch_norm_convert(s->model, s->group));
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, NULL));
+}
+
+static void end(side *s)
+{
+    yk_ddp_destroy(s->ddp);
+    yk_model_destroy(s->model);
+    yk_model_destroy(s->alone);
+    yk_group_destroy(s->group);
+}
+
+/* One step on counts[rank] samples from `first` on, and all of them in one process. */
+static void both_step(side *s, int64_t first, const int64_t counts[MAX_RANKS])
+{
+    int64_t before = 0, all = 0;
+    for (int r = 0; r < s->world; r++) {
+        before += r < s->rank ? counts[r] : 0;
+        all += counts[r];
+    }
+    step(s->model, take_samples(&s->own, s->net.dtype, first + before, counts[s->rank]));
+    step(s->alone, take_samples(&s->joint, s->net.dtype, first, all));
+}
+
+/* All ranks hold rank 0's buffers to the last bit. */
+static void assert_equal_buffers(const side *s)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(s->model); i++) {
+        yk_tensor mine = yk_model_buffer(s->model, i).value;
+        unsigned char rank0[64];
+        size_t bytes = yk_tensor_bytes(&mine);
+        assert_in_range(bytes, 1, sizeof rank0);
+        memcpy(rank0, mine.data, bytes);
+        assert_ok(yk_broadcast(s->group, rank0, bytes, YK_U8, 0, NULL));
+        assert_memory_equal(mine.data, rank0, bytes);
+    }
+}
+
+static const network ref_f64 = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
+static const network cpu_f32 = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7};
+static const network cpu_bf16 = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_BF16};
+
+static void train_and_compare(const network *net, double tolerance)
+{
+    static const int64_t counts[][MAX_RANKS] = {{3, 3, 3, 3}, {4, 1, 2, 5}, {2, 0, 3, 0}};
+    side s;
+    begin(&s, net);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        both_step(&s, 100 * (int64_t)i, counts[i]);
+        assert_same_gradients(s.model, s.alone, tolerance);
+        assert_same_buffers(s.model, s.alone, tolerance);
+        assert_equal_buffers(&s);
+        yk_model_zero_grad(s.model);
+        yk_model_zero_grad(s.alone);
+    }
+    end(&s);
+}
+
+static void in_f64_on_ref(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&ref_f64, 1e-12);
+}
+
+static void in_f32_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_f32, 1e-5);
+}
+
+static void in_bf16_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_bf16, 0.03);
+}
+
+YK_TEST(promise_26_two_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_three_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(3, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_four_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(4, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_two_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_f32_on_cpu);
+}
+
+YK_TEST(promise_26_three_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(3, in_f32_on_cpu);
+}
+
+YK_TEST(promise_26_four_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(4, in_f32_on_cpu);
+}
+
+YK_TEST(two_ranks_in_bf16_are_the_whole_batch)
+{
+    if (!yk_cpu_has_bf16())
+        skip_because("this processor has no bf16");
+    yk_test_ranks(2, in_bf16_on_cpu);
+}
+
+/* ---- modes ----------------------------------------------------------------------------------- */
+
+/* What was saved in training is what evaluation uses, without a word to the other ranks. */
+static void evaluate_alone(int rank, int world)
+{
+    (void)world;
+    static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
+    side s;
+    begin(&s, &ref_f64);
+    both_step(&s, 0, counts);
+    assert_same_buffers(s.model, s.alone, 1e-12);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    for (int i = 0; i < 1 + rank; i++) { /* ranks evaluate different numbers of batches */
+        const yk_batch *batch = take_samples(&s.own, YK_F64, 500 + 20 * i, 1 + rank);
+        assert_ok(yk_model_forward(s.model, batch));
+        assert_ok(yk_model_forward(s.alone, batch));
+        assert_float_equal(yk_model_loss(s.model), yk_model_loss(s.alone), 1e-12);
+    }
+    assert_equal_buffers(&s);
+    end(&s);
+}
+
+YK_TEST(promise_26_evaluation_uses_the_saved_statistics)
+{
+    yk_test_ranks(3, evaluate_alone);
+}
+
+static void add_up_gradients(int rank, int world)
+{
+    (void)rank, (void)world;
+    static const int64_t counts[MAX_RANKS] = {3, 3, 3, 3};
+    side s;
+    begin(&s, &ref_f64);
+    both_step(&s, 0, counts);
+    both_step(&s, 50, counts);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    yk_model_zero_grad(s.model);
+    yk_model_zero_grad(s.alone);
+
+    yk_ddp_set_no_sync(s.ddp, true);
+    both_step(&s, 100, counts);
+    yk_ddp_set_no_sync(s.ddp, false);
+    both_step(&s, 150, counts);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    assert_same_buffers(s.model, s.alone, 1e-12);
+    end(&s);
+}
+
+YK_TEST(gradients_add_up_synced_and_unsynced)
+{
+    yk_test_ranks(3, add_up_gradients);
+}
+
+/* A second model on the same group shares its channel; either may go first. */
+static void two_models(int rank, int world)
+{
+    (void)rank, (void)world;
+    static const int64_t counts[MAX_RANKS] = {2, 3};
+    side a;
+    begin(&a, &ref_f64);
+    yk_model *other = make_model(&ref_f64);
+    assert_ok(yk_sync_batch_norm_convert(other, a.group));
+    assert_ok(yk_sync_batch_norm_convert(other, a.group));
+    both_step(&a, 0, counts);
+    step(other, &a.own.batch);
+    assert_same_buffers(other, a.alone, 1e-12);
+    yk_model_destroy(other);
+    both_step(&a, 10, counts);
+    assert_same_buffers(a.model, a.alone, 1e-12);
+    end(&a);
+}
+
+YK_TEST(two_models_share_a_group)
+{
+    yk_test_ranks(2, two_models);
+}
+
+YK_TEST(one_rank_or_no_batch_norm_is_left_alone)
+{
+    yk_group *group;
+    samples s;
+    network plain = {.device = "ref", .dtype = YK_F64, .seed = 7};
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = make_model(&ref_f64), *without = make_model(&plain);
+    assert_ok(yk_sync_batch_norm_convert(model, group));
+    assert_ok(yk_sync_batch_norm_convert(without, group));
+    step(model, take_samples(&s, YK_F64, 0, 2));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, take_samples(&s, YK_F64, 0, 0)));
+    yk_model_destroy(model);
+    yk_model_destroy(without);
+    yk_group_destroy(group);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static void all_empty(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_f64);
+    const yk_batch *nothing = take_samples(&s.own, YK_F64, 0, 0);
+    assert_status(YK_INVALID_SHAPE, yk_model_forward(s.model, nothing));
+    assert_contains(yk_last_error(), "batch_norm: a channel of 0 values has no variance");
+    end(&s);
+}
+
+YK_TEST(a_joint_batch_without_samples_is_refused_on_all_ranks)
+{
+    yk_test_ranks(2, all_empty);
+}
+
+static void one_dies(int rank, int world)
+{
+    (void)world;
+    side s;
+    static const int64_t counts[MAX_RANKS] = {2, 2, 2};
+    begin(&s, &ref_f64);
+    both_step(&s, 0, counts);
+    if (rank == 1)
+        raise(SIGKILL);
+    yk_ddp_set_no_sync(s.ddp, true); /* no collective but SyncBatchNorm's */
+    const yk_batch *batch = take_samples(&s.own, YK_F64, 0, 2);
+    assert_status(YK_PEER_FAILED, yk_model_forward(s.model, batch));
+    assert_contains(yk_last_error(), "batch_norm");
+    assert_contains(yk_last_error(), "rank 1 is dead");
+    end(&s);
+}
+
+YK_TEST(a_rank_that_dies_is_named)
+{
+    int statuses[3];
+    yk_test_ranks_status(3, one_dies, statuses, NULL);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[2], 0);
+}
