@@ -31,15 +31,14 @@ static void print_option(const yki_option *option)
         printf("\n%s:\n", option->name);
         return;
     }
-    char left[64];
-    int length = option->letter ? snprintf(left, sizeof left, "  -%c, ", option->letter)
-                                : snprintf(left, sizeof left, "      ");
-    snprintf(left + length, sizeof left - (size_t)length, "--%s%s%s", option->name,
-             option->argument ? " " : "", option->argument ? option->argument : "");
-    bool fits = strlen(left) < HELP_COLUMN;
-    printf("%-*s%s", HELP_COLUMN, left, fits ? "" : "\n");
-    if (!fits)
-        printf("%*s", HELP_COLUMN, "");
+    int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
+    length += printf("--%s%s%s", option->name, option->argument ? " " : "",
+                     option->argument ? option->argument : "");
+    if (length >= HELP_COLUMN) {
+        putchar('\n');
+        length = 0;
+    }
+    printf("%*s", HELP_COLUMN - length, "");
     for (const char *at = option->help; *at; at++) {
         putchar(*at);
         if (*at == '\n')
