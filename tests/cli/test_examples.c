@@ -1,38 +1,94 @@
-/* The example programs, alone and under the launcher. */
+/* The example programs: alone, under the launcher, and started by hand. */
 #define _GNU_SOURCE
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char output[32 * 1024];
 
-YK_TEST(train_cifar10_works_alone)
+/* Runs a shell command in the test's own folder, $E standing for the folder of the examples and $Y
+ * for the program; fails unless it exits with `expected`. */
+static void run(int expected, const char *command)
 {
-    int code = yk_test_command(output, sizeof output,
-                               "OMP_NUM_THREADS=1 %s/train_cifar10 synthetic mlp 2 5",
-                               getenv("YOKE_EXAMPLES"));
-    if (code)
-        fail_msg("exit code %d: %s", code, output);
-    assert_contains(output, "epoch 1: loss ");
-    assert_contains(output, "epoch 2: loss ");
+    int code = yk_test_command(
+        output, sizeof output, "cd %s && E=%s Y=%s && export OMP_NUM_THREADS=1 && %s",
+        yk_test_directory(), getenv("YOKE_EXAMPLES"), getenv("YOKE_PROGRAM"), command);
+    if (code != expected)
+        fail_msg("%s: exit code %d: %s", command, code, output);
 }
 
-YK_TEST(train_cifar10_works_on_two_ranks)
+static bool is_there(const char *file)
 {
-    int code =
-        yk_test_command(output, sizeof output, "%s run -n 2 -- %s/train_cifar10 synthetic mlp 1 2",
-                        getenv("YOKE_PROGRAM"), getenv("YOKE_EXAMPLES"));
-    if (code)
-        fail_msg("exit code %d: %s", code, output);
-    assert_contains(output, "[rank 0] epoch 1: loss ");
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), file);
+    return access(path, R_OK) == 0;
+}
+
+YK_TEST(single_device)
+{
+    run(0, "$E/single_device synthetic mlp 10");
+    assert_contains(output, "Start training...\n[Epoch 1/1] loss: ");
+    assert_contains(output,
+                    "\nFinished Training\nAccuracy of the network on the 1000 test images: ");
+    assert_contains(output, "\nTotal elapsed time: ");
+    assert_contains(output, " seconds, Train 1 epoch ");
+    assert_true(is_there("cifar_net.pth"));
+}
+
+YK_TEST(ddp_alone)
+{
+    run(0, "$E/ddp --arch mlp --epochs 2 --max-steps 10");
+    assert_contains(output, ">>> Training on 1 processes\nEpoch [1/2], Step [10/10], Loss: ");
+    assert_contains(output, "ms, Time training: ");
+    assert_contains(output, "Epoch [2/2], Validation accuracy: ");
+    assert_contains(output, ">>> Training complete in: ");
+    assert_true(is_there("checkpoint/1GPU_2epoch.checkpoint"));
+    run(0, "$E/ddp --arch mlp -e 1 -c ./checkpoint/1GPU_2epoch.checkpoint --max-steps 1");
+}
+
+YK_TEST(ddp_on_two_ranks)
+{
+    run(0, "$Y run -n 2 -- $E/ddp --arch mlp --epochs 1");
+    assert_contains(output, "[rank 0] >>> Training on 2 processes");
+    assert_contains(output, "[rank 0] Epoch [1/1], Step [30/40], Loss: ");
     assert_null(strstr(output, "[rank 1]"));
+    assert_true(is_there("checkpoint/2GPU_1epoch.checkpoint"));
 }
 
-YK_TEST(train_cifar10_says_what_is_wrong)
+YK_TEST(resnet18_cifar10_started_by_hand)
 {
-    assert_int_equal(yk_test_command(output, sizeof output, "%s/train_cifar10 /no/such/folder",
-                                     getenv("YOKE_EXAMPLES")),
-                     1);
+    char command[1024];
+    int port = yk_test_free_port();
+    snprintf(command, sizeof command,
+             "A='--init_method tcp://127.0.0.1:%d --world_size 2 --custom_data true --epochs 1 "
+             "--lr 0.001 --max_steps 2 --width 16 --enable_gpu=false --of_the_platform 1' && "
+             "{ $E/resnet18_cifar10 $A --rank 1 & } && $E/resnet18_cifar10 $A --rank=0 && wait",
+             port);
+    run(0, command);
+    assert_contains(output, "validation accuracy may range from 0.4 to 0.6.\n");
+    assert_contains(output, "train | epoch: 1 | loss: ");
+    assert_contains(output, "val | epoch: 1 | loss: ");
+    assert_true(is_there("output_dir/epoch_1.pth"));
+    assert_null(strstr(output, "GPU"));
+}
+
+YK_TEST(resnet18_cifar10_says_that_there_is_no_gpu)
+{
+    run(0, "$E/resnet18_cifar10 --enable_gpu true --custom_data true --width 16 --max_steps 1 "
+           "--epochs 1");
+    assert_contains(output, "--enable_gpu true: this build of yoke has no GPU device");
+}
+
+YK_TEST(examples_say_what_is_wrong)
+{
+    run(1, "$E/ddp --data /no/such/folder");
     assert_contains(output, "/no/such/folder");
+    run(1, "$E/resnet18_cifar10 --data_url /no/such/folder");
+    assert_contains(output, "/no/such/folder");
+    run(2, "$E/resnet18_cifar10 --epochs many");
+    assert_contains(output, "--epochs many: expected a number");
+    run(2, "$E/single_device synthetic no_such_network");
+    assert_contains(output, "there is no network no_such_network");
 }

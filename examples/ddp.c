@@ -1,0 +1,249 @@
+/*
+ * Distributed data parallelism: ResNet-50 learns CIFAR-10 on as many processes as a launcher has
+ * started; they act as one. It reads beside php.cn's "PyTorch parallel training
+ * DistributedDataParallel complete code example": its main, its train, its flags, its log lines.
+ * What makes the program distributed is marked (DDP); nothing else knows of it.
+ *
+ *     ./ddp                                                one process, drawn images
+ *     yoke run -n 4 -- ./ddp --data FOLDER                 four processes, CIFAR-10 in FOLDER
+ *     yoke run -n 2 -- ./ddp --arch mlp --epochs 1         in seconds
+ *
+ * --batch-size is over all processes, as in the original. --data, --arch and --max-steps it has
+ * not. The launcher gives RANK and WORLD_SIZE, where the original asks Slurm.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+typedef struct arguments {
+    int64_t batch_size, epochs, max_steps; /* max_steps: of an epoch; 0 for all */
+    const char *checkpoint, *data, *arch;
+} arguments;
+
+static double now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static yk_dataset *open_data(const char *data, yk_split split)
+{
+    yk_dataset *dataset;
+    if (strcmp(data, "synthetic") == 0)
+        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
+    else
+        YK_CHECK(yk_cifar10_open(&dataset, data, split));
+    return dataset;
+}
+
+/* (DDP) The loader is DistributedSampler too: each rank gets its own share of every epoch. */
+static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_t batch_size,
+                              bool training)
+{
+    yk_loader *loader;
+    yk_loader_options options = {
+        .group = world,
+        .batch_size = batch_size,
+        .shuffle = training,
+        .exact = !training, /* no sample twice, so that the accuracy is exact */
+        .transform = training ? yk_cifar10_augment : yk_cifar10_normalize,
+    };
+    YK_CHECK(yk_loader_create(&loader, dataset, &options));
+    return loader;
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+/* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
+static yk_model *create_model(const char *arch)
+{
+    yk_arch_fn network = yk_arch_find(arch);
+    if (!network) {
+        fprintf(stderr, "there is no network %s\n", arch);
+        exit(2);
+    }
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *outputs = network(images, 10);
+    yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
+
+    yk_model *model;
+    YK_CHECK(yk_model_create(&model, criterion, &(yk_model_options){.logits = outputs}));
+    return model;
+}
+
+/* How many of the batch's images get their largest output at their label. */
+static int64_t count_correct(yk_model *model, const yk_batch *batch)
+{
+    yk_tensor outputs; /* (N, 10) */
+    YK_CHECK(yk_model_output(model, &outputs));
+    const float *row = outputs.data;
+    const int32_t *labels = batch->tensors[1].data; /* the loader gives "images", "labels" */
+    int64_t correct = 0;
+    for (int64_t i = 0; i < batch->size; i++, row += 10) {
+        int best = 0;
+        for (int c = 1; c < 10; c++)
+            if (row[c] > row[best])
+                best = c;
+        correct += best == labels[i];
+    }
+    return correct;
+}
+
+static double accuracy(yk_model *model, yk_loader *loader, yk_group *world)
+{
+    int64_t counts[2] = {0, 0}; /* correct, all */
+    yk_model_eval(model);
+    for (const yk_batch *batch; (batch = yk_loader_next(loader));) {
+        YK_CHECK(yk_model_forward(model, batch));
+        counts[0] += count_correct(model, batch);
+        counts[1] += batch->size;
+    }
+    YK_CHECK(yk_loader_status(loader));
+    yk_model_train(model);
+    YK_CHECK(yk_all_reduce(world, counts, 2, YK_I64, YK_SUM, NULL)); /* (DDP) over all ranks */
+    return (double)counts[0] / (double)counts[1];
+}
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+static void train_epoch(yk_model *model, yk_optimizer *optimizer, yk_loader *loader,
+                        const arguments *args, int64_t epoch, bool leads)
+{
+    int64_t total_step = args->max_steps ? args->max_steps : yk_loader_batches(loader);
+    double start_dataload = now();
+    for (int64_t i = 0; i < total_step; i++) {
+        const yk_batch *batch = yk_loader_next(loader);
+        if (!batch)
+            break;
+        double stop_dataload = now(), start_training = stop_dataload;
+        YK_CHECK(yk_model_forward(model, batch));
+        YK_CHECK(yk_model_backward(model)); /* (DDP) averages the gradients over the ranks */
+        YK_CHECK(yk_optimizer_step(optimizer));
+        double stop_training = now();
+        if ((i + 1) % 10 == 0 && leads)
+            printf("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f, Time data load: %.3fms, "
+                   "Time training: %.3fms\n",
+                   (long long)epoch + 1, (long long)args->epochs, (long long)i + 1,
+                   (long long)total_step, yk_model_loss(model),
+                   (stop_dataload - start_dataload) * 1000,
+                   (stop_training - start_training) * 1000);
+        start_dataload = now();
+    }
+    YK_CHECK(yk_loader_status(loader));
+    YK_CHECK(yk_loader_seek(loader, epoch + 1, 0)); /* also when max_steps has ended it early */
+}
+
+static void save_checkpoint(const yk_model *model, int size, int64_t epoch)
+{
+    char path[128];
+    if (mkdir("./checkpoint", 0777) && errno != EEXIST) {
+        perror("./checkpoint");
+        exit(1);
+    }
+    snprintf(path, sizeof path, "./checkpoint/%dGPU_%lldepoch.checkpoint", size,
+             (long long)epoch + 1);
+    YK_CHECK(yk_model_save(model, path));
+}
+
+static void train(const arguments *args, yk_group *world)
+{
+    int rank = yk_group_rank(world), size = yk_group_size(world);
+    bool leads = rank == 0;
+    if (leads)
+        printf(">>> Training on %d processes\n", size);
+
+    yk_model *model = create_model(args->arch);
+    if (args->checkpoint)
+        YK_CHECK(yk_model_load(model, args->checkpoint));
+    yk_ddp *ddp_model; /* (DDP) from here on backward averages over ranks, and all start alike */
+    YK_CHECK(yk_ddp_create(&ddp_model, model, world, NULL));
+    yk_optimizer *optimizer;
+    YK_CHECK(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1e-4}));
+
+    int64_t batch_size_per_rank = args->batch_size / size; /* (DDP) */
+    yk_dataset *train_dataset = open_data(args->data, YK_TRAIN);
+    yk_dataset *test_dataset = open_data(args->data, YK_TEST);
+    yk_loader *train_loader = open_loader(train_dataset, world, batch_size_per_rank, true);
+    yk_loader *test_loader = open_loader(test_dataset, world, batch_size_per_rank, false);
+
+    double start = now();
+    for (int64_t epoch = 0; epoch < args->epochs; epoch++) {
+        train_epoch(model, optimizer, train_loader, args, epoch, leads);
+        double correct = accuracy(model, test_loader, world);
+        if (leads) {
+            printf("Epoch [%lld/%lld], Validation accuracy: %.2f %%\n", (long long)epoch + 1,
+                   (long long)args->epochs, 100 * correct);
+            save_checkpoint(model, size, epoch);
+        }
+    }
+    if (leads)
+        printf(">>> Training complete in: %.3f s\n", now() - start);
+
+    yk_loader_destroy(test_loader);
+    yk_loader_destroy(train_loader);
+    yk_dataset_destroy(test_dataset);
+    yk_dataset_destroy(train_dataset);
+    yk_optimizer_destroy(optimizer);
+    yk_ddp_destroy(ddp_model);
+    yk_model_destroy(model);
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static arguments parse_args(int argc, char **argv)
+{
+    static const struct option options[] = {{"batch-size", required_argument, NULL, 'b'},
+                                            {"epochs", required_argument, NULL, 'e'},
+                                            {"checkpoint", required_argument, NULL, 'c'},
+                                            {"data", required_argument, NULL, 'd'},
+                                            {"arch", required_argument, NULL, 'a'},
+                                            {"max-steps", required_argument, NULL, 's'},
+                                            {NULL, 0, NULL, 0}};
+    arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic", .arch = "resnet50"};
+    for (int option; (option = getopt_long(argc, argv, "b:e:c:", options, NULL)) != -1;)
+        switch (option) {
+        case 'b':
+            args.batch_size = atoll(optarg);
+            break;
+        case 'e':
+            args.epochs = atoll(optarg);
+            break;
+        case 'c':
+            args.checkpoint = optarg;
+            break;
+        case 'd':
+            args.data = optarg;
+            break;
+        case 'a':
+            args.arch = optarg;
+            break;
+        case 's':
+            args.max_steps = atoll(optarg);
+            break;
+        default:
+            exit(2);
+        }
+    return args;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
+    arguments args = parse_args(argc, argv);
+    yk_group *world; /* (DDP) init_process_group; alone, a group of one */
+    YK_CHECK(yk_group_init(&world, &(yk_group_options){.init_method = "env://"}));
+    train(&args, world);
+    yk_group_destroy(world);
+    return 0;
+}

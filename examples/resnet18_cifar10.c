@@ -1,0 +1,450 @@
+/*
+ * ResNet-18 on CIFAR-10, started by hand on each machine or by a platform: main.py of ModelArts'
+ * "Creating a Multiple-Node Multi-Card Distributed Training Job (DistributedDataParallel)", with
+ * its flags, its network, parameter by parameter, and its functions in its order. Its checkpoints
+ * load into that program's ResNet(Block).
+ *
+ *     ./resnet18_cifar10 --init_method tcp://127.0.0.1:29500 --rank 0 --world_size 2 &
+ *     ./resnet18_cifar10 --init_method tcp://127.0.0.1:29500 --rank 1 --world_size 2
+ *
+ * --data_url is a folder that holds cifar-10-batches-py; --custom_data true trains on random
+ * images instead, where no accuracy beyond 0.4 to 0.6 can be had. What the original has not:
+ * --width, of the first layer (64), and --max_steps, of an epoch. Unknown flags are ignored, as
+ * there. The sampler and the batches are made by hand here, to show what a loader does.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+enum { BATCH = 128, IMAGE = 3 * 32 * 32, CLASSES = 10 };
+
+typedef struct arguments {
+    bool enable_gpu, custom_data;
+    double lr;
+    int64_t epochs, rank, world_size, width, max_steps;
+    const char *init_method, *data_url, *output_dir;
+} arguments;
+
+static double now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory) {
+        fprintf(stderr, "out of memory: %zu bytes\n", bytes);
+        exit(1);
+    }
+    return memory;
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+/* A TensorDataset: CIFAR-10, or random images with two labels. */
+typedef struct tensor_dataset {
+    int64_t count;
+    yk_dataset *cifar; /* or NULL, and then */
+    float *images;     /* (count, 3, 32, 32) */
+    int32_t *labels;   /* (count) */
+} tensor_dataset;
+
+/* Uniform in (0, 1): Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014. */
+static double draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+/* randn images; half of the labels 1, half 0, shuffled. */
+static tensor_dataset random_dataset(int64_t count, uint64_t seed)
+{
+    tensor_dataset set = {.count = count,
+                          .images = allocate((size_t)count * IMAGE * sizeof *set.images),
+                          .labels = allocate((size_t)count * sizeof *set.labels)};
+    for (int64_t i = 0; i < count * IMAGE; i += 2) { /* Box and Muller, 1958 */
+        double radius = sqrt(-2 * log(draw(&seed))), angle = 6.283185307179586 * draw(&seed);
+        set.images[i] = (float)(radius * cos(angle));
+        set.images[i + 1] = (float)(radius * sin(angle));
+    }
+    for (int64_t i = 0; i < count; i++)
+        set.labels[i] = i < count / 2;
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t other = (int64_t)(draw(&seed) * (double)(i + 1));
+        int32_t label = set.labels[i];
+        set.labels[i] = set.labels[other];
+        set.labels[other] = label;
+    }
+    return set;
+}
+
+static tensor_dataset get_data(const arguments *args, yk_split split)
+{
+    if (args->custom_data)
+        return random_dataset(split == YK_TRAIN ? 5000 : 1000, split == YK_TRAIN ? 2021 : 2022);
+    tensor_dataset set = {.count = 0};
+    YK_CHECK(yk_cifar10_open(&set.cifar, args->data_url, split));
+    set.count = yk_dataset_size(set.cifar);
+    return set;
+}
+
+static void free_data(tensor_dataset *set)
+{
+    yk_dataset_destroy(set->cifar);
+    free(set->images);
+    free(set->labels);
+}
+
+/* One rank's DataLoader: the indices of an epoch, and the batch made of some of them. */
+typedef struct data_loader {
+    const tensor_dataset *set;
+    yk_sampler_options sampler;
+    int64_t *indices;
+    int64_t batches;
+    float *images;   /* (BATCH, 3, 32, 32) */
+    int32_t *labels; /* (BATCH) */
+    yk_tensor tensors[2];
+    yk_batch batch;
+} data_loader;
+
+/* Both samplers share the data: for validation each sample counts once over all ranks. */
+static void create_loader(data_loader *loader, const tensor_dataset *set, const arguments *args,
+                          bool training)
+{
+    *loader = (data_loader){.set = set,
+                            .sampler = {.size = set->count,
+                                        .world_size = (int)args->world_size,
+                                        .rank = (int)args->rank,
+                                        .shuffle = training,
+                                        .exact = !training}};
+    int64_t count = yk_sampler_count(&loader->sampler);
+    loader->batches = training ? count / BATCH : (count + BATCH - 1) / BATCH; /* drop_last=True */
+    loader->indices = allocate((size_t)count * sizeof *loader->indices);
+    loader->images = allocate(sizeof(float[BATCH][IMAGE]));
+    loader->labels = allocate(sizeof(int32_t[BATCH]));
+}
+
+static void destroy_loader(data_loader *loader)
+{
+    free(loader->indices);
+    free(loader->images);
+    free(loader->labels);
+}
+
+/* tr_sampler.set_epoch(epoch). */
+static void set_epoch(data_loader *loader, int64_t epoch)
+{
+    YK_CHECK(yk_sampler_indices(&loader->sampler, epoch, loader->indices));
+}
+
+static void read_sample(const tensor_dataset *set, int64_t index, float *image, int32_t *label)
+{
+    if (!set->cifar) {
+        memcpy(image, set->images + index * IMAGE, sizeof(float[IMAGE]));
+        *label = set->labels[index];
+        return;
+    }
+    const uint8_t *pixels = yk_dataset_image(set->cifar, index, label);
+    for (int i = 0; i < IMAGE; i++)
+        image[i] = (float)pixels[i] / 255;
+}
+
+static const yk_batch *get_batch(data_loader *loader, int64_t step)
+{
+    static const char *const names[] = {"images", "labels"};
+    int64_t first = step * BATCH, left = yk_sampler_count(&loader->sampler) - first;
+    int64_t size = left < BATCH ? left : BATCH;
+    for (int64_t i = 0; i < size; i++)
+        read_sample(loader->set, loader->indices[first + i], loader->images + i * IMAGE,
+                    &loader->labels[i]);
+    loader->tensors[0] =
+        (yk_tensor){.data = loader->images, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    loader->tensors[1] =
+        (yk_tensor){.data = loader->labels, .dtype = YK_I32, .ndim = 1, .dims = {size}};
+    loader->batch =
+        (yk_batch){.size = size, .count = 2, .names = names, .tensors = loader->tensors};
+    return &loader->batch;
+}
+
+/* ---- the network ---------------------------------------------------------------------------- */
+
+/* nn.Conv2d(..., bias=False) with its own initialisation, then nn.BatchNorm2d. */
+static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int64_t out_channels,
+                           int64_t kernel, int64_t stride)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_graph *graph = yk_value_graph(x);
+    if (yk_value_shape(x, dims) != 4)
+        return x; /* an earlier mistake, which yk_model_create will tell */
+    yk_scope_push(graph, conv);
+    yk_value *weight =
+        yk_parameter(graph, "weight", YK_F32, 4, (int64_t[]){out_channels, dims[1], kernel, kernel},
+                     YK_INIT_KAIMING_UNIFORM, 0);
+    x = yk_conv2d(x, weight, NULL, &(yk_conv2d_options){.stride = stride, .padding = kernel / 2});
+    yk_scope_pop(graph);
+    return yk_nn_batch_norm(x, norm);
+}
+
+static yk_value *block(yk_value *x, int64_t in_channels, int64_t out_channels, int64_t stride)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, "residual_function");
+    yk_value *out = yk_relu(conv_norm(x, "0", "1", out_channels, 3, stride));
+    out = conv_norm(out, "3", "4", out_channels, 3, 1);
+    yk_scope_pop(graph);
+    if (stride != 1 || in_channels != out_channels) {
+        yk_scope_push(graph, "shortcut");
+        x = conv_norm(x, "0", "1", out_channels, 1, stride);
+        yk_scope_pop(graph);
+    }
+    return yk_relu(yk_add(out, x));
+}
+
+static yk_value *make_layer(yk_value *x, const char *name, int64_t in_channels,
+                            int64_t out_channels, int64_t stride)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_scope_push(graph, "0");
+    x = block(x, in_channels, out_channels, stride);
+    yk_scope_pop(graph);
+    yk_scope_push(graph, "1");
+    x = block(x, out_channels, out_channels, 1);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    return x;
+}
+
+/* (N, 3, 32, 32) -> (N, 10) */
+static yk_value *resnet(yk_value *x, int64_t width)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, "conv1");
+    x = yk_relu(conv_norm(x, "0", "1", width, 3, 1));
+    yk_scope_pop(graph);
+    x = make_layer(x, "conv2", width, width, 1);
+    x = make_layer(x, "conv3", width, 2 * width, 2);
+    x = make_layer(x, "conv4", 2 * width, 4 * width, 2);
+    x = make_layer(x, "conv5", 4 * width, 8 * width, 2);
+    return yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "dense_layer", CLASSES);
+}
+
+static yk_model *create_model(int64_t width, uint64_t seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *out = resnet(images, width);
+    yk_value *loss = yk_cross_entropy(out, labels, NULL);
+    yk_model *model;
+    YK_CHECK(yk_model_create(&model, loss, &(yk_model_options){.seed = seed, .logits = out}));
+    return model;
+}
+
+/* ---- training and validation ---------------------------------------------------------------- */
+
+static void train(yk_model *model, yk_optimizer *optimizer, data_loader *loader,
+                  const arguments *args, int64_t epoch)
+{
+    int64_t steps = loader->batches;
+    if (args->max_steps && args->max_steps < steps)
+        steps = args->max_steps;
+    double train_loss = 0, data_s = 0, start = now();
+    set_epoch(loader, epoch); /* else every epoch would come in the same order */
+    for (int64_t step = 0; step < steps; step++) {
+        double loading = now();
+        const yk_batch *batch = get_batch(loader, step);
+        data_s += now() - loading;
+        YK_CHECK(yk_model_forward(model, batch));
+        YK_CHECK(yk_model_backward(model)); /* averages the gradients over the ranks */
+        YK_CHECK(yk_optimizer_step(optimizer));
+        train_loss += yk_model_loss(model);
+    }
+    if (args->rank == 0)
+        printf("train | epoch: %lld | loss: %.4f | data loading: %.3f s | training: %.3f s\n",
+               (long long)epoch, train_loss / (double)steps, data_s, now() - start - data_s);
+}
+
+/* How many of the batch's images get their largest output at their label. */
+static int64_t count_correct(yk_model *model, const yk_batch *batch)
+{
+    yk_tensor out; /* (N, 10) */
+    YK_CHECK(yk_model_output(model, &out));
+    const float *row = out.data;
+    const int32_t *labels = batch->tensors[1].data;
+    int64_t correct = 0;
+    for (int64_t i = 0; i < batch->size; i++, row += CLASSES) {
+        int best = 0;
+        for (int c = 1; c < CLASSES; c++)
+            if (row[c] > row[best])
+                best = c;
+        correct += best == labels[i];
+    }
+    return correct;
+}
+
+/* Where every rank of the original validates on everything, they share the work here. */
+static void validate(yk_model *model, data_loader *loader, yk_group *world, int64_t epoch)
+{
+    double sums[3] = {0}; /* loss, correct, all */
+    yk_model_eval(model);
+    set_epoch(loader, 0);
+    for (int64_t step = 0; step < loader->batches; step++) {
+        const yk_batch *batch = get_batch(loader, step);
+        YK_CHECK(yk_model_forward(model, batch));
+        sums[0] += yk_model_loss(model) * (double)batch->size;
+        sums[1] += (double)count_correct(model, batch);
+        sums[2] += (double)batch->size;
+    }
+    yk_model_train(model);
+    YK_CHECK(yk_all_reduce(world, sums, 3, YK_F64, YK_SUM, NULL));
+    if (yk_group_rank(world) == 0)
+        printf("val | epoch: %lld | loss: %.4f | accuracy: %.4f\n\n", (long long)epoch,
+               sums[0] / sums[2], sums[1] / sums[2]);
+}
+
+static void save(const yk_model *model, const char *output_dir, int64_t epoch)
+{
+    char path[4096];
+    if (mkdir(output_dir, 0777) && errno != EEXIST) {
+        perror(output_dir);
+        exit(1);
+    }
+    snprintf(path, sizeof path, "%s/epoch_%lld.pth", output_dir, (long long)epoch);
+    YK_CHECK(yk_model_save(model, path));
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static double parse_number(const char *flag, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end) {
+        fprintf(stderr, "--%s %s: expected a number\n", flag, text);
+        exit(2);
+    }
+    return value;
+}
+
+static void take_argument(arguments *args, const char *flag, const char *value)
+{
+    const struct {
+        const char *flag;
+        int64_t *integer;
+        double *real;
+        bool *truth;
+        const char **text;
+    } known[] = {
+        {"enable_gpu", .truth = &args->enable_gpu},
+        {"lr", .real = &args->lr},
+        {"epochs", .integer = &args->epochs},
+        {"init_method", .text = &args->init_method},
+        {"rank", .integer = &args->rank},
+        {"world_size", .integer = &args->world_size},
+        {"custom_data", .truth = &args->custom_data},
+        {"data_url", .text = &args->data_url},
+        {"output_dir", .text = &args->output_dir},
+        {"width", .integer = &args->width},
+        {"max_steps", .integer = &args->max_steps},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].flag, flag) != 0)
+            continue;
+        if (known[i].integer)
+            *known[i].integer = (int64_t)parse_number(flag, value);
+        else if (known[i].real)
+            *known[i].real = parse_number(flag, value);
+        else if (known[i].truth)
+            *known[i].truth = strcmp(value, "true") == 0;
+        else
+            *known[i].text = value;
+    }
+}
+
+/* --flag value and --flag=value. */
+static arguments parse_args(int argc, char **argv)
+{
+    arguments args = {.enable_gpu = true,
+                      .lr = 0.01,
+                      .epochs = 100,
+                      .world_size = 1,
+                      .width = 64,
+                      .init_method = "env://",
+                      .data_url = "input_dir",
+                      .output_dir = "output_dir"};
+    for (int i = 1; i < argc; i++) {
+        char flag[32];
+        if (strncmp(argv[i], "--", 2) != 0)
+            continue;
+        const char *equals = strchr(argv[i], '=');
+        size_t length = equals ? (size_t)(equals - argv[i]) - 2 : strlen(argv[i]) - 2;
+        snprintf(flag, sizeof flag, "%.*s", (int)length, argv[i] + 2);
+        if (equals)
+            take_argument(&args, flag, equals + 1);
+        else if (i + 1 < argc)
+            take_argument(&args, flag, argv[++i]);
+    }
+    return args;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
+    arguments args = parse_args(argc, argv);
+    if (args.enable_gpu && args.rank == 0)
+        fprintf(stderr, "--enable_gpu true: this build of yoke has no GPU device, it trains on the "
+                        "CPU\n");
+    if (args.custom_data && args.rank == 0)
+        fprintf(stderr, "you are training on custom random dataset, validation accuracy may range "
+                        "from 0.4 to 0.6.\n");
+
+    /* Settings for distributed training: initialise the process group. */
+    yk_group *world;
+    YK_CHECK(yk_group_init(&world, &(yk_group_options){.init_method = args.init_method,
+                                                       .rank = (int)args.rank,
+                                                       .world_size = (int)args.world_size}));
+
+    tensor_dataset tr_set = get_data(&args, YK_TRAIN), val_set = get_data(&args, YK_TEST);
+    data_loader tr_loader, val_loader; /* with the sampler for data distribution */
+    create_loader(&tr_loader, &tr_set, &args, true);
+    create_loader(&val_loader, &val_set, &args, false);
+
+    double lr = args.lr * (double)args.world_size;
+    yk_model *model = create_model(args.width, 2024);
+
+    /* Settings for distributed training: build a DistributedDataParallel model. */
+    yk_ddp *ddp;
+    YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
+
+    yk_optimizer *optimizer;
+    YK_CHECK(yk_adam_create(&optimizer, model, &(yk_adam_options){.lr = lr}));
+
+    for (int64_t epoch = 1; epoch <= args.epochs; epoch++) {
+        train(model, optimizer, &tr_loader, &args, epoch);
+        validate(model, &val_loader, world, epoch);
+        if (args.rank == 0)
+            save(model, args.output_dir, epoch);
+    }
+
+    yk_optimizer_destroy(optimizer);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    destroy_loader(&val_loader);
+    destroy_loader(&tr_loader);
+    free_data(&val_set);
+    free_data(&tr_set);
+    yk_group_destroy(world);
+    return 0;
+}
