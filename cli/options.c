@@ -58,7 +58,7 @@ static void print_help(const yki_command *command)
         printf("\nExamples:\n%s\n", command->examples);
 }
 
-/* ---- parsing -------------------------------------------------------------------------------- */
+/* ---- parsing: an option --------------------------------------------------------------------- */
 
 /* Whether text[0 .. length) is the option's name, `_` read as `-`. */
 static bool same_name(const char *name, const char *text, size_t length)
@@ -154,6 +154,48 @@ static int set_value(const yki_command *command, const yki_option *option, const
     return -1;
 }
 
+/* ---- keeping -------------------------------------------------------------------------------- */
+
+static bool is_kept(const yki_command *command, const yki_option *option)
+{
+    while (option > command->options && option->type != YKI_OPTION_GROUP)
+        option--;
+    return command->kept && option->kept;
+}
+
+/* Cuts the option's line out of the text. */
+static void forget(char *text, const yki_option *option)
+{
+    for (char *line = text; *line;) {
+        char *next = strchr(line, '\n') + 1;
+        if (same_name(option->name, line + 2, strcspn(line + 2, "=\n")))
+            memmove(line, next, strlen(next) + 1);
+        else
+            line = next;
+    }
+}
+
+static int keep(const yki_command *command, const yki_option *option, const char *value)
+{
+    forget(command->kept, option);
+    size_t used = strlen(command->kept), left = command->kept_size - used;
+    bool bare = option->type == YKI_OPTION_SWITCH;
+    int length = snprintf(command->kept + used, left, "--%s%s%s\n", option->name, bare ? "" : "=",
+                          bare ? "" : value);
+    if (!strchr(value, '\n') && (size_t)length < left)
+        return -1;
+    command->kept[used] = '\0';
+    return yki_usage_error(command->name, "--%s: too long, or of several lines", option->name);
+}
+
+static int set_and_keep(const yki_command *command, const yki_option *option, const char *value)
+{
+    int code = set_value(command, option, value);
+    return code < 0 && is_kept(command, option) ? keep(command, option, value) : code;
+}
+
+/* ---- parsing: the whole --------------------------------------------------------------------- */
+
 /* One option at argv[*at]; moves *at to the last element it used. */
 static int parse_option(const yki_command *command, int argc, char **argv, int *at)
 {
@@ -173,10 +215,10 @@ static int parse_option(const yki_command *command, int argc, char **argv, int *
     const char *value = name[length] ? name + length + is_long : NULL;
     if (option->type == YKI_OPTION_SWITCH)
         return value ? yki_usage_error(command->name, "--%s takes no value", option->name)
-                     : set_value(command, option, "");
+                     : set_and_keep(command, option, "");
     if (!value && *at + 1 == argc)
         return yki_usage_error(command->name, "--%s needs a value", option->name);
-    return set_value(command, option, value ? value : argv[++*at]);
+    return set_and_keep(command, option, value ? value : argv[++*at]);
 }
 
 int yki_options_parse(const yki_command *command, int argc, char **argv, char **operands,

@@ -29,12 +29,18 @@ typedef struct yki_option {
     bool *given;          /* set when the option was on the command line; may be NULL */
     double minimum, maximum;
     const char *choices; /* "sgd|adam|adamw" */
+    bool kept;           /* of a group: see yki_command.kept */
 } yki_option;
 
 /* Rows of the table. given may be NULL. */
 #define YKI_GROUP(heading)                                                                         \
     {                                                                                              \
         .type = YKI_OPTION_GROUP, .name = (heading)                                                \
+    }
+/* Its options say what a run is: they are kept for the runs that go on with it. */
+#define YKI_GROUP_KEPT(heading)                                                                    \
+    {                                                                                              \
+        .type = YKI_OPTION_GROUP, .name = (heading), .kept = true                                  \
     }
 #define YKI_SWITCH(letter_, name_, help_, variable)                                                \
     {                                                                                              \
@@ -77,6 +83,10 @@ typedef struct yki_command {
     size_t option_count;
     int max_operands;
     bool stop_at_operand; /* options end at the first operand: the rest is another program's */
+    /* What was given of the groups to keep is added here, "--name=value\n" each, in place of what
+     * was there of the same name; NULL: nowhere. */
+    char *kept;
+    size_t kept_size;
 } yki_command;
 
 /*

@@ -17,10 +17,10 @@
 #include "cli.h"
 #include "setup.h"
 
-/* Sums over the epoch so far. */
-typedef struct epoch_sums {
-    double start_s, loss, samples, data_s, compute_s, exposed_comm_s;
-} epoch_sums;
+/* How the epoch has spent its time, as far as this process has seen it. */
+typedef struct epoch_times {
+    double start_s, data_s, compute_s, exposed_comm_s;
+} epoch_times;
 
 static double now(void)
 {
@@ -42,7 +42,7 @@ static bool share_news(step_news *news, const yki_trainer *t)
     return yki_ok(yk_all_reduce(t->world, news, 3, YK_F64, YK_SUM, NULL));
 }
 
-static void report_step(yki_trainer *t, epoch_sums *sums, const step_news *news, double begin_s,
+static void report_step(yki_trainer *t, epoch_times *times, const step_news *news, double begin_s,
                         double data_s, double exposed_s)
 {
     double step_s = now() - begin_s;
@@ -54,11 +54,11 @@ static void report_step(yki_trainer *t, epoch_sums *sums, const step_news *news,
                              .data_s = data_s,
                              .compute_s = step_s - data_s - exposed_s,
                              .exposed_comm_s = exposed_s};
-    sums->loss += news->loss;
-    sums->samples += news->samples;
-    sums->data_s += record.data_s;
-    sums->compute_s += record.compute_s;
-    sums->exposed_comm_s += record.exposed_comm_s;
+    t->state.epoch_loss += news->loss;
+    t->state.epoch_samples += news->samples;
+    times->data_s += record.data_s;
+    times->compute_s += record.compute_s;
+    times->exposed_comm_s += record.exposed_comm_s;
     if (t->leads) {
         yk_metrics_step(t->metrics, &record);
         yk_progress_step(t->progress, &record, t->state.epoch_batch);
@@ -100,7 +100,7 @@ static bool check_divergence(const yki_trainer *t)
     return yki_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
 }
 
-static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, double begin_s,
+static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
                        bool *stopping)
 {
     step_news news = {0};
@@ -118,7 +118,7 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_sums *sums, 
     t->state.step++;
     t->state.epoch_batch++;
     double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
-    report_step(t, sums, &news, begin_s, data_s, exposed_s);
+    report_step(t, times, &news, begin_s, data_s, exposed_s);
     *stopping = news.stopping > 0;
     return check_divergence(t);
 }
@@ -130,30 +130,6 @@ static bool steps_are_over(const yki_trainer *t)
     return t->options.max_steps > 0 && t->state.step >= t->options.max_steps;
 }
 
-/* Trains until the epoch, the steps asked for or the run's time is over. */
-static bool train_epoch(yki_trainer *t, epoch_sums *sums, bool *stopping)
-{
-    const yk_batch *batch = NULL;
-    for (double begin_s = now(); !*stopping && !steps_are_over(t); begin_s = now()) {
-        yk_trace_step_begin(t->trace, t->state.step + 1);
-        batch = yk_loader_next(t->train);
-        if (!batch)
-            break;
-        if (!train_step(t, batch, sums, begin_s, stopping))
-            return false;
-        yk_trace_step_end(t->trace);
-    }
-    if (!batch && !yki_ok(yk_loader_status(t->train)))
-        return false;
-    if (t->state.epoch_batch == t->steps_per_epoch) {
-        t->state.epoch++;
-        t->state.epoch_batch = 0;
-        if (batch) /* left by a break above, before the loader could say that the epoch is over */
-            yk_loader_next(t->train);
-    }
-    return true;
-}
-
 /* Written by rank 0; the others wait, so that none leaves before it is safe. */
 static bool save(yki_trainer *t)
 {
@@ -163,48 +139,117 @@ static bool save(yki_trainer *t)
     return yki_ok(yk_barrier(t->world));
 }
 
-static bool evaluate(yki_trainer *t, const epoch_sums *sums, bool *stopping)
+/* After the steps asked for; not where the epoch's own checkpoint, or a last one, is about to be.
+ */
+static bool save_is_due(const yki_trainer *t, bool stopping)
+{
+    int64_t every = t->options.save_every;
+    return every > 0 && t->state.step % every == 0 && t->state.epoch_batch < t->steps_per_epoch &&
+           !stopping && !steps_are_over(t);
+}
+
+static void begin_epoch(yki_trainer *t, epoch_times *times)
+{
+    *times = (epoch_times){.start_s = now()};
+    if (t->state.epoch_batch == 0)
+        t->state.epoch_loss = t->state.epoch_samples = 0;
+}
+
+/* A loop that has not waited for the loader's NULL leaves that to this. */
+static void end_epoch(yki_trainer *t, bool loader_knows)
+{
+    t->state.epoch++;
+    t->state.epoch_batch = 0;
+    if (!loader_knows)
+        yk_loader_next(t->train);
+}
+
+/* Trains until the epoch, the steps asked for or the run's time is over. */
+static bool train_epoch(yki_trainer *t, epoch_times *times, bool *stopping)
+{
+    const yk_batch *batch = NULL;
+    begin_epoch(t, times);
+    for (double begin_s = now(); !*stopping && !steps_are_over(t); begin_s = now()) {
+        yk_trace_step_begin(t->trace, t->state.step + 1);
+        batch = yk_loader_next(t->train);
+        if (!batch)
+            break;
+        if (!train_step(t, batch, times, begin_s, stopping))
+            return false;
+        yk_trace_step_end(t->trace);
+        if (save_is_due(t, *stopping) && !save(t))
+            return false;
+    }
+    if (!batch && !yki_ok(yk_loader_status(t->train)))
+        return false;
+    if (t->state.epoch_batch == t->steps_per_epoch)
+        end_epoch(t, batch == NULL);
+    t->state.val_accuracy = -1;
+    return true;
+}
+
+static bool evaluate(yki_trainer *t, const epoch_times *times, bool *stopping)
 {
     yki_evaluation result;
+    const yk_training_state *state = &t->state;
     if (!yki_evaluate(&result, t->model, t->test, t->world, yki_stop_signal))
         return false;
     *stopping = result.stopped;
     t->state.val_accuracy = result.stopped ? -1 : result.accuracy;
     if (result.stopped || !t->leads)
         return true;
-    yk_epoch_record record = {.epoch = t->state.epoch + (t->state.epoch_batch > 0),
-                              .step = t->state.step,
-                              .train_loss = sums->samples > 0 ? sums->loss / sums->samples : 0,
-                              .val_loss = result.loss,
-                              .val_accuracy = result.accuracy,
-                              .epoch_s = now() - sums->start_s,
-                              .data_s = sums->data_s,
-                              .compute_s = sums->compute_s,
-                              .exposed_comm_s = sums->exposed_comm_s};
+    yk_epoch_record record = {
+        .epoch = state->epoch + (state->epoch_batch > 0),
+        .step = state->step,
+        .train_loss = state->epoch_samples > 0 ? state->epoch_loss / state->epoch_samples : 0,
+        .val_loss = result.loss,
+        .val_accuracy = result.accuracy,
+        .epoch_s = now() - times->start_s,
+        .data_s = times->data_s,
+        .compute_s = times->compute_s,
+        .exposed_comm_s = times->exposed_comm_s};
     yk_progress_epoch(t->progress, &record);
     return yki_ok(yk_metrics_epoch(t->metrics, &record));
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
+bool yki_trainer_owes_evaluation(const yki_trainer *t)
+{
+    return t->state.epoch > 0 && t->state.epoch_batch == 0 && t->state.val_accuracy < 0;
+}
+
+static bool evaluate_and_save(yki_trainer *t, const epoch_times *times, bool *stopping)
+{
+    yk_trace_begin("evaluation");
+    if (!*stopping && !evaluate(t, times, stopping))
+        return false;
+    yk_trace_end();
+    yk_trace_begin("checkpoint");
+    if (!save(t))
+        return false;
+    yk_trace_end();
+    return true;
+}
+
 /* Returns false when it failed; *stopping when it was asked to stop before its end. */
 static bool train(yki_trainer *t, bool *stopping)
 {
-    while (t->state.epoch < t->options.epochs && !steps_are_over(t) && !*stopping) {
-        epoch_sums sums = {.start_s = now()};
-        if (!train_epoch(t, &sums, stopping))
+    epoch_times times = {.start_s = now()};
+    if (yki_trainer_owes_evaluation(t) && !evaluate_and_save(t, &times, stopping))
+        return false;
+    while (t->state.epoch < t->options.epochs && !steps_are_over(t) && !*stopping)
+        if (!train_epoch(t, &times, stopping) || !evaluate_and_save(t, &times, stopping))
             return false;
-        t->state.val_accuracy = -1;
-        yk_trace_begin("evaluation");
-        if (!*stopping && !evaluate(t, &sums, stopping))
-            return false;
-        yk_trace_end();
-        yk_trace_begin("checkpoint");
-        if (!save(t))
-            return false;
-        yk_trace_end();
-    }
     return true;
+}
+
+/* The ranks' exit codes agree on the signal, whichever of them it came to. */
+static int agree_on_signal(const yki_trainer *t)
+{
+    int32_t number = yki_stop_signal();
+    bool fine = yki_ok(yk_all_reduce(t->world, &number, 1, YK_I32, YK_MAX, NULL));
+    return fine && number ? number : SIGTERM;
 }
 
 static void say_goodbye(const yki_trainer *t, bool stopped)
@@ -242,8 +287,7 @@ static int run(yki_trainer *t)
         say_goodbye(t, stopping);
         say_where_the_timeline_is(t);
     }
-    int number = yki_stop_signal();
-    return stopping ? 128 + (number ? number : SIGTERM) : YKI_EXIT_OK;
+    return stopping ? 128 + agree_on_signal(t) : YKI_EXIT_OK;
 }
 
 int yk_cmd_train(int argc, char **argv)

@@ -10,18 +10,26 @@ typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *optimizer, *output, *resume, *checkpoint;
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     yk_trace_options trace_window;
-    int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads,
-        max_steps, keep;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
+    int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
+    int64_t max_steps, save_every, keep;
     double lr, momentum, weight_decay, timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn;
     struct {
         bool arch, batch_size, lr, momentum, weight_decay, seed;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
+    char kept[sizeof((yk_training_state *)0)->options]; /* what a checkpoint keeps of them */
+    int argc;
+    char **argv;
 } yki_train_options;
 
+/* Whether each rank's share of a batch can be cut into equal micro-batches; says so if not. */
+bool yki_train_options_check_batch(const yki_train_options *options);
 /* Parses and checks; -1 to go on, else the exit code. */
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv);
+/* Once more, on top of the options that a checkpoint has kept. The texts of kept, which is cut into
+ * words, stay in use. */
+bool yki_train_options_go_on(yki_train_options *options, char *kept);
 
 /* A training run of one rank. */
 typedef struct yki_trainer {
@@ -41,8 +49,14 @@ typedef struct yki_trainer {
     int64_t steps_per_epoch;                /* of options.accumulate micro-batches */
     int threads;
     const char *threads_source;
+    int64_t resumed_threads; /* of the checkpoint; 0 when there is none */
     char output[YKI_PATH], resumed[YKI_PATH];
+    char arch[sizeof((yk_training_state *)0)->arch];               /* the checkpoint's */
+    char resumed_options[sizeof((yk_training_state *)0)->options]; /* of the checkpoint, in words */
 } yki_trainer;
+
+/* Whether the last epoch has ended but its evaluation is still to come: a stop came between. */
+bool yki_trainer_owes_evaluation(const yki_trainer *trainer);
 
 /* Joins the job and builds everything; false: it has said why. Destroy in either case. */
 bool yki_trainer_create(yki_trainer *trainer, const yki_train_options *options);
@@ -51,7 +65,7 @@ void yki_trainer_destroy(yki_trainer *trainer);
 /* What the run will do and where each number comes from. */
 void yki_trainer_introduce(const yki_trainer *trainer);
 
-/* The signal that has asked the run to stop, or 0. Asked again, the process just ends. */
+/* The signal that has asked this rank to stop, or 0. Asked again, the process just ends. */
 int yki_stop_signal(void);
 void yki_stop_on_signals(void);
 

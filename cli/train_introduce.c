@@ -73,6 +73,16 @@ static void print_memory(const yki_trainer *t)
            (double)plan.scratch / mib);
 }
 
+/* Where it goes on, and what keeps it from being, to the bit, the run that never stopped. */
+static void print_resumed(const yki_trainer *t)
+{
+    printf("  going on    from %s, after step %lld\n", t->resumed, (long long)t->state.step);
+    if (t->resumed_threads && t->resumed_threads != t->threads)
+        printf("              with %d kernel threads a rank instead of %lld: sums will be rounded "
+               "differently\n",
+               t->threads, (long long)t->resumed_threads);
+}
+
 void yki_trainer_introduce(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
@@ -99,6 +109,6 @@ void yki_trainer_introduce(const yki_trainer *t)
            origin(t, o->given.seed, "--seed", "default"));
     printf("  output      %s\n", t->output);
     if (t->resumed[0])
-        printf("  going on    from %s, after step %lld\n", t->resumed, (long long)t->state.step);
+        print_resumed(t);
     fflush(stdout);
 }

@@ -21,18 +21,14 @@ static const char examples[] =
 static int parse(yki_train_options *o, int argc, char **argv)
 {
     const yki_option options[] = {
-        YKI_GROUP("What to learn"),
+        YKI_GROUP_KEPT("What to learn"),
         YKI_TEXT(0, "data", "DATA",
                  "cifar10 (fetched once), synthetic, or a folder of\nCIFAR-10 [cifar10]", &o->data,
                  NULL),
         YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch,
                    &o->given.arch),
-        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, a .pth", &o->checkpoint,
-                 NULL),
-        YKI_GROUP("How"),
+        YKI_GROUP_KEPT("How"),
         YKI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
-        YKI_INT(0, "max-steps", "S", "end after S steps in all; 0: at the last epoch [0]",
-                &o->max_steps, NULL, 0, 1e12),
         YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
                 &o->given.batch_size, 1, 1e7),
         YKI_INT(0, "accumulate", "K",
@@ -53,6 +49,12 @@ static int parse(yki_train_options *o, int argc, char **argv)
                  "exceptions to the policy that\n`yoke info --autocast` lists", &o->autocast, NULL),
         YKI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
                 0, 4294967295.0),
+        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+                   &o->device, NULL),
+        YKI_SWITCH(0, "sync-bn",
+                   "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
+                   &o->sync_bn),
+        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_GROUP("Where it runs"),
         YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
@@ -60,12 +62,6 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 NULL, 1, 4096),
         YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
-        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
-                   &o->device, NULL),
-        YKI_SWITCH(0, "sync-bn",
-                   "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
-                   &o->sync_bn),
-        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_INT(0, "check-divergence", "K",
                 "every K steps compare a hash of all parameters and\nbuffers over the ranks; "
                 "0: never [0]",
@@ -73,16 +69,25 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
         YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
-        YKI_REAL(0, "grace", "SECONDS", "time to stop in order, with a checkpoint, after ^C [30]",
-                 &o->grace_s, NULL, 0, 86400),
-        YKI_GROUP("What it leaves"),
+        YKI_GROUP("Beginning, stopping, going on"),
         YKI_TEXT('o', "output", "FOLDER",
                  "for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &o->output, NULL),
-        YKI_INT(0, "keep", "N", "checkpoints to keep, the newest; 0: all [3]", &o->keep, NULL, 0,
-                1e6),
+        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, a .pth", &o->checkpoint,
+                 NULL),
         YKI_TEXT(0, "resume", "auto|FILE",
-                 "go on from a checkpoint; auto: the newest in the\noutput folder, if any",
+                 "go on from a checkpoint, with its options where no\nothers are given; auto: the "
+                 "newest in the output\nfolder, if any",
                  &o->resume, NULL),
+        YKI_INT(0, "save-every", "N",
+                "a checkpoint every N steps too, not only every\nepoch; 0: no [0]", &o->save_every,
+                NULL, 0, 1e12),
+        YKI_INT(0, "keep", "K", "checkpoints to keep, the newest; 0: all [3]", &o->keep, NULL, 0,
+                1e6),
+        YKI_INT(0, "max-steps", "S", "end after S steps in all; 0: at the last epoch [0]",
+                &o->max_steps, NULL, 0, 1e12),
+        YKI_REAL(0, "grace", "SECONDS",
+                 "time to stop in order, with a checkpoint, after ^C,\nSIGTERM or SIGUSR1 [30]",
+                 &o->grace_s, NULL, 0, 86400),
         YKI_TEXT(0, "trace", "FILE",
                  "a timeline of steps on all ranks, for\nhttps://ui.perfetto.dev", &o->trace, NULL),
         YKI_TEXT(0, "trace-steps", "A:B", "the steps it shows [the first 50]", &o->trace_steps,
@@ -93,25 +98,27 @@ static int parse(yki_train_options *o, int argc, char **argv)
                                  .summary = summary,
                                  .examples = examples,
                                  .options = options,
-                                 .option_count = sizeof options / sizeof *options};
+                                 .option_count = sizeof options / sizeof *options,
+                                 .kept = o->kept,
+                                 .kept_size = sizeof o->kept};
     return yki_options_parse(&command, argc, argv, NULL, NULL);
 }
 
-/* What depends on the optimizer, where the command line is silent. */
+/* What depends on the optimizer, where nobody has said otherwise. */
 static void set_defaults(yki_train_options *o)
 {
     bool sgd = strcmp(o->optimizer, "sgd") == 0;
-    if (!o->given.lr)
+    if (o->lr < 0)
         o->lr = sgd ? 0.1 : 1e-3;
-    if (!o->given.momentum)
+    if (o->momentum < 0)
         o->momentum = sgd ? 0.9 : 0;
-    if (!o->given.weight_decay)
+    if (o->weight_decay < 0)
         o->weight_decay = sgd ? 5e-4 : strcmp(o->optimizer, "adamw") == 0 ? 0.01 : 0;
 }
 
-/* Each rank's share is cut into equal micro-batches. */
-static bool check_batch(const char *name, const yki_train_options *o)
+bool yki_train_options_check_batch(const yki_train_options *o)
 {
+    const char *name = o->argv[0];
     int64_t ranks = yki_ranks_expected(o->nproc), parts = ranks * o->accumulate;
     char words[96];
     int length =
@@ -168,7 +175,8 @@ static int check(const char *name, const yki_train_options *o)
                                      "--output");
     if (o->given.momentum && strcmp(o->optimizer, "sgd") != 0)
         return yki_usage_error(name, "--momentum is sgd's, %s has none", o->optimizer);
-    if (!check_batch(name, o))
+    /* Where a checkpoint may say what the batch is, that is looked at first. */
+    if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
         return YKI_EXIT_USAGE;
     if (!(o->lr > 0))
         return yki_usage_error(name, "--lr %g: it must be more than 0", o->lr);
@@ -177,23 +185,55 @@ static int check(const char *name, const yki_train_options *o)
     return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
 }
 
+static const yki_train_options defaults = {.data = "cifar10",
+                                           .arch = "resnet18",
+                                           .device = "cpu",
+                                           .amp = "off",
+                                           .optimizer = "sgd",
+                                           .epochs = 10,
+                                           .batch_size = 128,
+                                           .accumulate = 1,
+                                           .lr = -1,
+                                           .momentum = -1,
+                                           .weight_decay = -1,
+                                           .workers = 1,
+                                           .keep = 3,
+                                           .grace_s = 30};
+
+/* Where nobody has said otherwise; then whether all of it fits together. */
+static int complete(yki_train_options *options)
+{
+    set_defaults(options);
+    int code = check_trace(options->argv[0], options);
+    return code >= 0 ? code : check(options->argv[0], options);
+}
+
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
 {
-    *options = (yki_train_options){.data = "cifar10",
-                                   .arch = "resnet18",
-                                   .device = "cpu",
-                                   .amp = "off",
-                                   .optimizer = "sgd",
-                                   .epochs = 10,
-                                   .batch_size = 128,
-                                   .accumulate = 1,
-                                   .workers = 1,
-                                   .keep = 3,
-                                   .grace_s = 30};
+    *options = defaults;
+    options->argc = argc;
+    options->argv = argv;
     int code = parse(options, argc, argv);
     if (code >= 0)
         return code;
-    set_defaults(options);
-    code = check_trace(argv[0], options);
-    return code >= 0 ? code : check(argv[0], options);
+    return complete(options);
+}
+
+bool yki_train_options_go_on(yki_train_options *options, char *kept)
+{
+    enum { MOST = 256 };
+    char *words[MOST] = {options->argv[0]};
+    int count = 1, argc = options->argc;
+    char **argv = options->argv;
+    for (char *line = strtok(kept, "\n"); line && count < MOST; line = strtok(NULL, "\n"))
+        words[count++] = line;
+    *options = defaults;
+    options->argc = argc;
+    options->argv = argv;
+    if (parse(options, count, words) >= 0)
+        return false;
+    memset(&options->given, 0, sizeof options->given); /* that was the run before */
+    if (parse(options, argc, argv) >= 0)
+        return false;
+    return complete(options) < 0;
 }

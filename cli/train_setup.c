@@ -56,43 +56,59 @@ static bool choose_paths(yki_trainer *t)
     return make_folder(t->output);
 }
 
-/* Rank 0's choice for all; a rank that waits in vain learns that rank 0 has left. */
+/* Rank 0 alone has tried, so that what is wrong is said once; the others learn how it went. */
+static bool rank0_could(const yki_trainer *t, bool it_could)
+{
+    uint8_t fine = it_could;
+    return yki_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
+}
+
 static bool agree_on_paths(yki_trainer *t)
 {
-    if (t->leads && !choose_paths(t))
-        return false;
-    return yki_share_text(t->world, t->output, sizeof t->output) &&
+    return rank0_could(t, t->leads && choose_paths(t)) &&
+           yki_share_text(t->world, t->output, sizeof t->output) &&
            yki_share_text(t->world, t->resumed, sizeof t->resumed);
 }
 
 /* A resumed run keeps what it was started with, unless the command line says otherwise. */
-static bool adopt_checkpoint(yki_trainer *t)
+static bool adopt(yki_trainer *t)
 {
     yki_train_options *o = &t->options;
     yk_training_state *state = &t->state;
+    int ranks = yk_group_size(t->world);
     if (!t->resumed[0])
-        return true;
+        return yki_train_options_check_batch(o);
     if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
+    memcpy(t->resumed_options, state->options, sizeof t->resumed_options);
+    if (!yki_train_options_go_on(o, t->resumed_options))
+        return yki_complain("%s cannot be gone on from with these options", t->resumed);
     if (o->given.arch && strcmp(o->arch, state->arch) != 0)
         return yki_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
-    o->arch = state->arch;
+    memcpy(t->arch, state->arch, sizeof t->arch);
+    o->arch = t->arch;
     if (!o->given.seed)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
         o->batch_size = state->batch_size;
-    if (!o->given.lr)
-        o->lr = state->lr;
-    if (o->batch_size % (yk_group_size(t->world) * o->accumulate))
+    if (o->batch_size % (ranks * o->accumulate))
         return yki_complain("the run's batch of %lld cannot be shared equally by %d ranks x %lld "
                             "micro-batches",
-                            (long long)o->batch_size, yk_group_size(t->world),
-                            (long long)o->accumulate);
+                            (long long)o->batch_size, ranks, (long long)o->accumulate);
     if (state->epoch_batch && o->batch_size != state->batch_size)
         return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",
                             t->resumed, (long long)state->batch_size);
+    if (state->epoch_batch && o->seed != (int64_t)state->seed)
+        return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
+                            "change before the next one",
+                            t->resumed, (long long)state->seed);
     return true;
+}
+
+static bool adopt_checkpoint(yki_trainer *t)
+{
+    return rank0_could(t, t->leads && adopt(t)) && (t->leads || adopt(t));
 }
 
 /* ---- the parts ------------------------------------------------------------------------------ */
@@ -133,22 +149,39 @@ static bool create_optimizer(yki_trainer *t)
                                                     .decoupled = o->optimizer[4] == 'w'}));
 }
 
+/* The checkpoint's hyperparameters are the run's, except for those given anew. */
+static bool override_hyperparameters(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    const struct {
+        const char *name;
+        bool given;
+        double value;
+    } all[] = {{"lr", true, o->lr},
+               {"momentum", o->given.momentum, o->momentum},
+               {"weight_decay", o->given.weight_decay, o->weight_decay}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given &&
+            !yki_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
+            return false;
+    return true;
+}
+
 /* Weights, optimizer and place in training: from the checkpoint, or from the start. */
 static bool create_state(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    char arch[sizeof t->state.arch];
-    snprintf(arch, sizeof arch, "%s", o->arch); /* may lie in the state */
-    if (t->resumed[0]) {
-        if (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)))
-            return false;
-        yk_optimizer_set_lr(t->optimizer, o->lr);
-    } else {
-        t->state = (yk_training_state){.val_accuracy = -1};
-    }
-    memcpy(t->state.arch, arch, sizeof arch);
+    t->state = (yk_training_state){.val_accuracy = -1};
+    if (t->resumed[0] &&
+        (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
+         !override_hyperparameters(t)))
+        return false;
+    t->resumed_threads = t->state.threads;
+    snprintf(t->state.arch, sizeof t->state.arch, "%s", o->arch);
+    memcpy(t->state.options, o->kept, sizeof t->state.options);
     t->state.batch_size = o->batch_size;
     t->state.world_size = yk_group_size(t->world);
+    t->state.threads = t->threads;
     t->state.seed = (uint64_t)o->seed;
     t->state.lr = o->lr;
     return true;
@@ -195,7 +228,7 @@ static bool create_reports(yki_trainer *t)
         return true;
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     return yki_ok(yk_metrics_open(&t->metrics, path)) &&
-           yki_ok(yk_metrics_rewind(t->metrics, t->state.step)) &&
+           yki_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
            yki_ok(yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch));
 }
 

@@ -13,7 +13,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Where training stood; saved beside weights and optimizer state. */
+/*
+ * Where training stood; saved beside weights and optimizer state. Zeros stand for what a file of an
+ * earlier version does not have.
+ */
 typedef struct yk_training_state {
     char arch[32];
     int64_t epoch;       /* epochs completed */
@@ -21,9 +24,13 @@ typedef struct yk_training_state {
     int64_t epoch_batch; /* steps done of the running epoch; 0 between epochs */
     int64_t batch_size;  /* global */
     int64_t world_size;
+    int64_t threads;       /* of a rank's kernels: sums are rounded differently with others */
+    int64_t virtual_ranks; /* see yk_ddp_options; 0: none */
     uint64_t seed;
     double lr;
-    double val_accuracy; /* of the last evaluation, 0..1; negative when none */
+    double val_accuracy;              /* of the last evaluation, 0..1; negative when none */
+    double epoch_loss, epoch_samples; /* sums over the epoch so far, for its mean loss */
+    char options[2048]; /* the program's own: what it wants to find again when it goes on */
 } yk_training_state;
 
 /*

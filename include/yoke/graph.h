@@ -209,6 +209,13 @@ yk_parameter_view yk_model_buffer(const yk_model *model, size_t index);
 /* After writing into a parameter's value by hand: packed copies are made anew. */
 void yk_model_parameters_changed(yk_model *model);
 
+/*
+ * Forwards in training mode so far. Dropout draws from (seed, forwards, rank under yk_ddp), so that
+ * a model that goes on from a checkpoint, which sets them, draws on as if it had never stopped.
+ */
+int64_t yk_model_forwards(const yk_model *model);
+void yk_model_set_forwards(yk_model *model, int64_t forwards);
+
 /* Elements of all parameters. */
 int64_t yk_model_parameter_elements(const yk_model *model);
 

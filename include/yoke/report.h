@@ -33,8 +33,11 @@ typedef struct yk_metrics yk_metrics;
 
 /* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off. */
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
-/* Going on from a checkpoint: drops what an earlier run wrote after this step. */
-yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step);
+/*
+ * Going on from a checkpoint: drops what an earlier run wrote after this step, and of the step
+ * itself the evaluation, unless it lies behind the checkpoint.
+ */
+yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
 void yk_metrics_close(yk_metrics *metrics);

@@ -37,6 +37,7 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                                                   .backward_begin = yki_reducer_backward_begin,
                                                   .grad_ready = yki_reducer_grad_ready,
                                                   .backward_end = yki_reducer_backward_end});
+    yki_model_set_stream(model, yk_group_rank(group));
     *ddp = made;
     return YK_OK;
 }
@@ -47,6 +48,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
         return;
     yki_shares_finish(ddp);
     yki_model_set_hooks(ddp->model, NULL);
+    yki_model_set_stream(ddp->model, 0);
     yki_reducer_destroy(ddp);
     free(ddp->hashes);
     free(ddp);

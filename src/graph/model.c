@@ -222,7 +222,7 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
                    .out = out,
                    .scratch = (char *)model->arena + scratch_offset(plan),
                    .seed = model->options.seed,
-                   .step = model->step,
+                   .step = model->step ^ model->stream << 48,
                    .sync = plan->training ? model->sync : NULL};
     double begin = plan->training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &run);

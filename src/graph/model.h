@@ -61,7 +61,8 @@ struct yk_model {
     const yk_value **inputs; /* in order of declaration */
     const void **input_data;
     size_t input_count;
-    uint64_t step; /* forwards in training mode */
+    uint64_t step;   /* forwards in training mode */
+    uint64_t stream; /* of random draws: 0, or what distributed training has set */
     union {
         float f32;
         double f64;

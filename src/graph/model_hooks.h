@@ -48,6 +48,10 @@ int64_t yki_model_norm_channels(const yk_model *model);
  */
 void yki_model_set_sync(yk_model *model, yki_sync *sync);
 
+/* Dropout then draws from this stream, 0 <= stream < 65536, so that ranks draw unlike each other.
+ */
+void yki_model_set_stream(yk_model *model, int stream);
+
 /* Parameter indices in the order in which backward finishes their gradients; count of them is
  * yk_model_parameter_count. Known from the graph, before any batch. */
 const size_t *yki_model_grad_order(const yk_model *model);

@@ -245,6 +245,16 @@ void yk_model_parameters_changed(yk_model *model)
     model->version++;
 }
 
+int64_t yk_model_forwards(const yk_model *model)
+{
+    return (int64_t)model->step;
+}
+
+void yk_model_set_forwards(yk_model *model, int64_t forwards)
+{
+    model->step = (uint64_t)forwards;
+}
+
 void yk_model_zero_grad(yk_model *model)
 {
     model->gradients_spent = true;
@@ -273,6 +283,11 @@ yk_status yki_model_place_gradients(yk_model *model, void *const *memory)
             model->parameters[i].grad = memory[i];
     model->gradients_spent = true;
     return YK_OK;
+}
+
+void yki_model_set_stream(yk_model *model, int stream)
+{
+    model->stream = (uint64_t)stream;
 }
 
 void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks)

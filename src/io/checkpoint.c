@@ -30,7 +30,7 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     }
     if (state) {
         yki_pickle_text(pickle, "yoke");
-        yki_training_state_write(pickle, state, optimizer);
+        yki_training_state_write(pickle, state, model, optimizer);
     }
     yki_pickle_setitems(pickle);
     return YK_OK;
@@ -86,13 +86,17 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static yk_status read_training_state(const yk_tensor_file *file, yk_training_state *state)
+/* forwards may be NULL. */
+static yk_status read_training_state(const yk_tensor_file *file, yk_training_state *state,
+                                     int64_t *forwards)
 {
     const yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
     if (!value)
         return yki_error(YK_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
                          yki_tensor_file_path(file));
+    if (forwards)
+        YK_TRY(yki_training_state_forwards(pth, value, forwards));
     return yki_training_state_read(pth, value, state);
 }
 
@@ -121,17 +125,20 @@ static yk_status load(yk_tensor_file *file, yk_model *model, yk_optimizer *optim
     yki_state_dict dict = {0};
     yki_optimizer_state optimizer_state = {0};
     yk_training_state training = {0};
+    int64_t forwards = 0;
     yk_status status = yki_state_dict_read(&dict, file, model);
     if (status == YK_OK && optimizer)
         status = read_optimizer(&optimizer_state, file, optimizer, yk_model_parameter_count(model));
     if (status == YK_OK && state)
-        status = read_training_state(file, &training);
+        status = read_training_state(file, &training, &forwards);
     if (status == YK_OK && optimizer)
         status = yki_optimizer_state_apply(&optimizer_state, yki_tensor_file_pth(file), optimizer);
     if (status == YK_OK) {
         yki_state_dict_apply(&dict, model);
-        if (state)
+        if (state) {
             *state = training;
+            yk_model_set_forwards(model, forwards);
+        }
     }
     yki_optimizer_state_fini(&optimizer_state);
     yki_state_dict_fini(&dict);
@@ -157,7 +164,7 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state)
 {
     yk_tensor_file *file;
     YK_TRY(yk_tensor_file_open(&file, path));
-    yk_status status = read_training_state(file, state);
+    yk_status status = read_training_state(file, state, NULL);
     yk_tensor_file_close(file);
     return status;
 }

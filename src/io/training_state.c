@@ -1,45 +1,75 @@
-/* See training_state.h. One table of the struct's counters serves writing and reading. */
+/* See training_state.h. One table of the struct's fields serves writing and reading. */
 #include "io/training_state.h"
 
-#include <math.h>
+#include <ctype.h>
 #include <string.h>
 
-typedef struct counter {
-    const char *name;
-    size_t offset; /* of an int64_t in yk_training_state */
-} counter;
+typedef enum state_kind {
+    COUNT, /* int64_t, 0 or more */
+    BITS,  /* 64 of them: the upper half is negative in a pickle */
+    REAL,  /* double */
+    TEXT   /* char [size], ended by a zero */
+} state_kind;
 
-static const counter counters[] = {
-    {"epoch", offsetof(yk_training_state, epoch)},
-    {"step", offsetof(yk_training_state, step)},
-    {"epoch_batch", offsetof(yk_training_state, epoch_batch)},
-    {"batch_size", offsetof(yk_training_state, batch_size)},
-    {"world_size", offsetof(yk_training_state, world_size)},
+typedef struct state_field {
+    const char *name;
+    state_kind kind;
+    size_t offset, size; /* in yk_training_state */
+    bool since_later;    /* files of earlier versions do not have it: 0, or "" */
+} state_field;
+
+#define ROW(KIND, LATER, name)                                                                     \
+    {                                                                                              \
+#name, KIND, offsetof(yk_training_state, name), sizeof(((yk_training_state *)0)->name),    \
+            LATER                                                                                  \
+    }
+
+static const state_field fields[] = {
+    ROW(TEXT, false, arch),          ROW(COUNT, false, epoch),
+    ROW(COUNT, false, step),         ROW(COUNT, false, epoch_batch),
+    ROW(COUNT, false, batch_size),   ROW(COUNT, false, world_size),
+    ROW(BITS, false, seed),          ROW(REAL, false, lr),
+    ROW(REAL, false, val_accuracy),  ROW(COUNT, true, threads),
+    ROW(COUNT, true, virtual_ranks), ROW(REAL, true, epoch_loss),
+    ROW(REAL, true, epoch_samples),  ROW(TEXT, true, options),
 };
 
-enum { COUNTERS = sizeof counters / sizeof *counters, FORMAT_VERSION = 1 };
+enum { FIELDS = sizeof fields / sizeof *fields, FORMAT_VERSION = 1 };
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void write_field(yki_pickle_writer *pickle, const state_field *field, const char *from)
+{
+    int64_t integer;
+    double real;
+    yki_pickle_text(pickle, field->name);
+    switch (field->kind) {
+    case COUNT:
+    case BITS:
+        memcpy(&integer, from, sizeof integer);
+        yki_pickle_int(pickle, integer);
+        break;
+    case REAL:
+        memcpy(&real, from, sizeof real);
+        yki_pickle_float(pickle, real);
+        break;
+    case TEXT:
+        yki_pickle_text(pickle, from);
+        break;
+    }
+}
 
 void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state *state,
-                              const yk_optimizer *optimizer)
+                              const yk_model *model, const yk_optimizer *optimizer)
 {
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "version");
     yki_pickle_int(pickle, FORMAT_VERSION);
-    yki_pickle_text(pickle, "arch");
-    yki_pickle_text(pickle, state->arch);
-    for (int i = 0; i < COUNTERS; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)state + counters[i].offset, sizeof value);
-        yki_pickle_text(pickle, counters[i].name);
-        yki_pickle_int(pickle, value);
-    }
-    yki_pickle_text(pickle, "seed");
-    yki_pickle_int(pickle, (int64_t)state->seed); /* 64 bits: the upper half is negative there */
-    yki_pickle_text(pickle, "lr");
-    yki_pickle_float(pickle, state->lr);
-    yki_pickle_text(pickle, "val_accuracy");
-    yki_pickle_float(pickle, state->val_accuracy);
+    for (int i = 0; i < FIELDS; i++)
+        write_field(pickle, &fields[i], (const char *)state + fields[i].offset);
+    yki_pickle_text(pickle, "forwards");
+    yki_pickle_int(pickle, yk_model_forwards(model));
     if (optimizer) {
         yki_pickle_text(pickle, "optimizer");
         yki_pickle_text(pickle, yk_optimizer_name(optimizer));
@@ -48,6 +78,8 @@ void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state
     }
     yki_pickle_setitems(pickle);
 }
+
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, const char *name,
                             int64_t *count)
@@ -60,10 +92,18 @@ static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, co
     return YK_OK;
 }
 
-static yk_status read_real(const yki_pth *pth, const yki_pickle_value *dict, const char *name,
+static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, const char *name,
+                           int64_t *bits)
+{
+    if (!yki_pickle_is(value, YKI_PICKLE_INT))
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "\"%s\" in \"yoke\"", name);
+    *bits = value->integer;
+    return YK_OK;
+}
+
+static yk_status read_real(const yki_pth *pth, const yki_pickle_value *value, const char *name,
                            double *real)
 {
-    const yki_pickle_value *value = yki_pickle_get(dict, name);
     if (!yki_pickle_is(value, YKI_PICKLE_FLOAT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
                                      "the number \"%s\" in \"yoke\"", name);
@@ -71,16 +111,42 @@ static yk_status read_real(const yki_pth *pth, const yki_pickle_value *dict, con
     return YK_OK;
 }
 
-static yk_status read_arch(const yki_pth *pth, const yki_pickle_value *dict,
-                           yk_training_state *state)
+static yk_status read_text(const yki_pth *pth, const yki_pickle_value *value,
+                           const state_field *field, char *text)
 {
-    const yki_pickle_value *value = yki_pickle_get(dict, "arch");
-    if (!yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= sizeof state->arch ||
+    if (!yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= field->size ||
         memchr(value->text, 0, value->count))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "the name \"arch\" in \"yoke\", shorter than %zu bytes",
-                                     sizeof state->arch);
-    memcpy(state->arch, value->text, value->count);
+                                     "the text \"%s\" in \"yoke\", shorter than %zu bytes",
+                                     field->name, field->size);
+    memcpy(text, value->text, value->count);
+    return YK_OK;
+}
+
+static yk_status read_field(const yki_pth *pth, const yki_pickle_value *dict,
+                            const state_field *field, char *to)
+{
+    const yki_pickle_value *value = yki_pickle_get(dict, field->name);
+    int64_t integer = 0;
+    double real = 0;
+    if (!value && field->since_later)
+        return YK_OK;
+    switch (field->kind) {
+    case COUNT:
+        YK_TRY(read_count(pth, dict, field->name, &integer));
+        memcpy(to, &integer, sizeof integer);
+        break;
+    case BITS:
+        YK_TRY(read_bits(pth, value, field->name, &integer));
+        memcpy(to, &integer, sizeof integer);
+        break;
+    case REAL:
+        YK_TRY(read_real(pth, value, field->name, &real));
+        memcpy(to, &real, sizeof real);
+        break;
+    case TEXT:
+        return read_text(pth, value, field, to);
+    }
     return YK_OK;
 }
 
@@ -88,24 +154,34 @@ yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *va
                                   yk_training_state *state)
 {
     yk_training_state new = {0};
-    int64_t version = 0, number;
+    int64_t version = 0;
     YK_TRY(read_count(pth, value, "version", &version));
     if (version != FORMAT_VERSION)
         return yki_error(YK_UNSUPPORTED, "%s: training state of version %lld; this yoke reads %d",
                          yki_pth_path(pth), (long long)version, FORMAT_VERSION);
-    YK_TRY(read_arch(pth, value, &new));
-    for (int i = 0; i < COUNTERS; i++) {
-        YK_TRY(read_count(pth, value, counters[i].name, &number));
-        memcpy((char *)&new + counters[i].offset, &number, sizeof number);
-    }
-    const yki_pickle_value *seed = yki_pickle_get(value, "seed");
-    if (!yki_pickle_is(seed, YKI_PICKLE_INT))
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), seed, "\"seed\" in \"yoke\"");
-    new.seed = (uint64_t)seed->integer;
-    YK_TRY(read_real(pth, value, "lr", &new.lr));
-    YK_TRY(read_real(pth, value, "val_accuracy", &new.val_accuracy));
+    for (int i = 0; i < FIELDS; i++)
+        YK_TRY(read_field(pth, value, &fields[i], (char *)&new + fields[i].offset));
     *state = new;
     return YK_OK;
+}
+
+yk_status yki_training_state_forwards(const yki_pth *pth, const yki_pickle_value *value,
+                                      int64_t *forwards)
+{
+    *forwards = 0;
+    return yki_pickle_get(value, "forwards") ? read_count(pth, value, "forwards", forwards) : YK_OK;
+}
+
+/* What may be an optimizer's name: nothing else of a file goes to a terminal. */
+static const char *optimizer_word(const yki_pickle_value *name, char *word, size_t size)
+{
+    size_t length = yki_pickle_is(name, YKI_PICKLE_STRING) ? name->count : 0;
+    bool fine = length > 0 && length < size;
+    for (size_t i = 0; fine && i < length; i++)
+        fine = isalnum((unsigned char)name->text[i]) != 0;
+    snprintf(word, size, "%.*s", fine ? (int)length : (int)size - 1,
+             fine ? name->text : "something else");
+    return word;
 }
 
 yk_status yki_training_state_steps(const yki_pth *pth, const yki_pickle_value *value,
@@ -115,10 +191,9 @@ yk_status yki_training_state_steps(const yki_pth *pth, const yki_pickle_value *v
     const yki_pickle_value *name = yki_pickle_get(value, "optimizer");
     if (!name)
         return YK_OK;
+    char was[16];
     if (!yki_pickle_is_text(name, yk_optimizer_name(optimizer)))
-        return yki_error(YK_MISMATCH, "%s: was trained with %.*s, not with %s", yki_pth_path(pth),
-                         yki_pickle_is(name, YKI_PICKLE_STRING) ? (int)name->count : 1,
-                         yki_pickle_is(name, YKI_PICKLE_STRING) ? name->text : "?",
-                         yk_optimizer_name(optimizer));
+        return yki_error(YK_MISMATCH, "%s: was trained with %s, not with %s", yki_pth_path(pth),
+                         optimizer_word(name, was, sizeof was), yk_optimizer_name(optimizer));
     return read_count(pth, value, "optimizer_steps", steps);
 }

@@ -91,17 +91,20 @@ void yk_metrics_close(yk_metrics *metrics)
 
 /* ---- going on from a checkpoint -------------------------------------------------------------- */
 
-/* The step of a record, or -1 when the line is none. */
-static double step_of(const char *line)
+/* Whether a record was written after the step, or, unless it counts, is the step's evaluation. */
+static bool is_later(const char *line, int64_t step, bool evaluated)
 {
     cJSON *record = cJSON_Parse(line);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
-    double value = cJSON_IsNumber(step) ? step->valuedouble : -1;
+    const cJSON *of = cJSON_GetObjectItemCaseSensitive(record, "step");
+    bool evaluation = cJSON_HasObjectItem(record, "val_loss");
+    bool later =
+        cJSON_IsNumber(of) && (of->valuedouble > (double)step ||
+                               (of->valuedouble == (double)step && evaluation && !evaluated));
     cJSON_Delete(record);
-    return value;
+    return later;
 }
 
-yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step)
+yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
 {
     FILE *file = fopen(metrics->path, "re");
     if (!file)
@@ -110,7 +113,7 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step)
     size_t size = 0;
     off_t end = 0;
     for (ssize_t length; (length = getline(&line, &size, file)) > 0; end += length)
-        if (step_of(line) > (double)step)
+        if (is_later(line, step, evaluated))
             break;
     free(line);
     fclose(file);

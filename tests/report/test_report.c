@@ -76,7 +76,7 @@ YK_TEST(report_metrics_rewind)
     write_steps(1, 9);
     yk_metrics *metrics;
     assert_ok(yk_metrics_open(&metrics, metrics_path()));
-    assert_ok(yk_metrics_rewind(metrics, 4));
+    assert_ok(yk_metrics_rewind(metrics, 4, true));
     assert_ok(yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = 5}));
     yk_metrics_close(metrics);
     assert_int_equal(count_records(&last), 5);
