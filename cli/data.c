@@ -44,12 +44,14 @@ typedef struct totals {
     double sum[CHANNELS], squares[CHANNELS];
 } totals;
 
-static void count_images(totals *all, const yk_dataset *dataset)
+static bool count_images(totals *all, const yk_dataset *dataset)
 {
     *all = (totals){.sum = {0}};
     for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
         int label = 0;
-        const uint8_t *pixels = yk_dataset_image(dataset, i, &label);
+        uint8_t image[CHANNELS * PLANE], *pixels = image;
+        if (yk_dataset_image(dataset, i, image, &label) != YK_OK)
+            return false;
         if (label < MAX_CLASSES)
             all->of_class[label]++;
         for (int c = 0; c < CHANNELS; c++) {
@@ -62,12 +64,14 @@ static void count_images(totals *all, const yk_dataset *dataset)
             all->squares[c] += squares;
         }
     }
+    return true;
 }
 
 static int print_info(const yk_dataset *dataset, const char *split)
 {
     totals all;
-    count_images(&all, dataset);
+    if (!count_images(&all, dataset))
+        return failed();
     int64_t images = yk_dataset_size(dataset), classes = yk_dataset_classes(dataset);
     printf("%s, %s: %lld images of 3x32x32 in %lld classes\n\n", yk_dataset_name(dataset), split,
            (long long)images, (long long)classes);

@@ -40,10 +40,10 @@ int64_t yk_dataset_classes(const yk_dataset *dataset);
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
 const char *yk_dataset_name(const yk_dataset *dataset);
 /*
- * One image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). A view, in a mapped
- * file for CIFAR-10, valid as long as the data set is. NULL when there is no such image.
+ * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_IO where
+ * the file it lies in cannot be read any more. Any thread.
  */
-const uint8_t *yk_dataset_image(const yk_dataset *dataset, int64_t index, int *label);
+yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label);
 
 /*
  * Makes sure CIFAR-10 lies in the user's cache and writes its folder to path (path_size bytes):

@@ -4,11 +4,12 @@
  *
  * A pickle is a dict of "labels", a list of integers, and "data", a numpy array (rows, 3072) of
  * uint8; a binary file is records of a label byte and 3,072 pixel bytes. Either way a row is
- * (3, 32, 32), and images stay where they are, in the mapped file. Any number of rows is taken, as
- * long as labels and pixels agree.
+ * (3, 32, 32), and images stay where they are, in the file, of which only the places of its images
+ * are kept. Any number of rows is taken, as long as labels and pixels agree.
  */
 #include "data/dataset.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,20 +23,20 @@ static const char *const class_names[YKI_CLASSES] = {
 /* ---- the binary version ------------------------------------------------------------------------
  */
 
-static yk_status add_binary(yk_dataset *dataset, const yki_mapped_file *file)
+static yk_status add_binary(yk_dataset *dataset, int number, const uint8_t *data)
 {
+    const yki_image_file *file = &dataset->files[number];
     if (file->size % RECORD_BYTES)
         return yki_error(YK_FORMAT, "%s: expected records of %d bytes, found %zu bytes", file->path,
                          RECORD_BYTES, file->size);
     size_t rows = file->size / RECORD_BYTES;
     YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
-        const uint8_t *record = file->data + i * RECORD_BYTES;
+        const uint8_t *record = data + i * RECORD_BYTES;
         if (record[0] >= YKI_CLASSES)
             return yki_error(YK_FORMAT, "%s: offset %zu: expected a label from 0 to 9, found %d",
                              file->path, i * RECORD_BYTES, record[0]);
-        dataset->labels[dataset->count] = record[0];
-        dataset->images[dataset->count++] = record + 1;
+        yki_dataset_add(dataset, number, i * RECORD_BYTES + 1, record[0]);
     }
     return YK_OK;
 }
@@ -89,18 +90,19 @@ static yk_status find_pixels(const yki_pickle *pickle, const yki_pickle_value *a
     return YK_OK;
 }
 
-static yk_status add_rows(yk_dataset *dataset, const yki_pickle *pickle)
+static yk_status add_rows(yk_dataset *dataset, int number, const uint8_t *file,
+                          const yki_pickle *pickle)
 {
     const yki_pickle_value *root = yki_pickle_root(pickle);
     if (!yki_pickle_is(root, YKI_PICKLE_DICT))
         return yki_pickle_unexpected(pickle, root, "a dict");
     const yki_pickle_value *labels = yki_pickle_get(root, "labels");
-    const yki_pickle_value *data = yki_pickle_get(root, "data");
+    const yki_pickle_value *array = yki_pickle_get(root, "data");
     if (!yki_pickle_is(labels, YKI_PICKLE_LIST))
         return yki_pickle_unexpected(pickle, labels, "\"labels\" as a list");
     const uint8_t *pixels = NULL;
     size_t rows = 0;
-    YK_TRY(find_pixels(pickle, data, &pixels, &rows));
+    YK_TRY(find_pixels(pickle, array, &pixels, &rows));
     if (labels->count != rows)
         return yki_pickle_unexpected(pickle, labels, "%zu labels, one a row, not %u,", rows,
                                      labels->count);
@@ -110,17 +112,18 @@ static yk_status add_rows(yk_dataset *dataset, const yki_pickle *pickle)
         if (!yki_pickle_is(label, YKI_PICKLE_INT) || label->integer < 0 ||
             label->integer >= YKI_CLASSES)
             return yki_pickle_unexpected(pickle, label, "a label from 0 to 9");
-        dataset->labels[dataset->count] = (uint8_t)label->integer;
-        dataset->images[dataset->count++] = pixels + i * YKI_IMAGE_BYTES;
+        yki_dataset_add(dataset, number, (size_t)(pixels - file) + i * YKI_IMAGE_BYTES,
+                        (int)label->integer);
     }
     return YK_OK;
 }
 
-static yk_status add_pickle(yk_dataset *dataset, const yki_mapped_file *file)
+static yk_status add_pickle(yk_dataset *dataset, int number, const uint8_t *data)
 {
     yki_pickle *pickle;
-    YK_TRY(yki_pickle_parse(&pickle, file->path, file->data, file->size, pickle_globals));
-    yk_status status = add_rows(dataset, pickle);
+    const yki_image_file *file = &dataset->files[number];
+    YK_TRY(yki_pickle_parse(&pickle, file->path, data, file->size, pickle_globals));
+    yk_status status = add_rows(dataset, number, data, pickle);
     yki_pickle_destroy(pickle);
     return status;
 }
@@ -128,10 +131,11 @@ static yk_status add_pickle(yk_dataset *dataset, const yki_mapped_file *file)
 /* ---- finding the files -------------------------------------------------------------------------
  */
 
-/* The two versions: what their folder and their files are called. */
+/* The two versions: what their folder and their files are called. add enters the images of file
+ * number `number`, whose bytes are data. */
 static const struct version {
     const char *folder, *suffix;
-    yk_status (*add)(yk_dataset *dataset, const yki_mapped_file *file);
+    yk_status (*add)(yk_dataset *dataset, int number, const uint8_t *data);
 } versions[] = {{"cifar-10-batches-py", "", add_pickle},
                 {"cifar-10-batches-bin", ".bin", add_binary}};
 
@@ -172,10 +176,17 @@ static yk_status add_batch(yk_dataset *dataset, const struct version *version, c
 {
     char file[PATH_BYTES];
     YK_TRY(join(file, path, sub, name, version->suffix));
-    yki_mapped_file *mapped = &dataset->files[dataset->file_count];
-    YK_TRY(yki_mapped_file_open(mapped, file));
-    dataset->file_count++;
-    return version->add(dataset, mapped);
+    yki_image_file *opened = &dataset->files[dataset->file_count];
+    YK_TRY(yki_image_file_open(opened, file));
+    int number = dataset->file_count++;
+    uint8_t *data = malloc(opened->size);
+    if (!data)
+        return yki_error_memory(opened->size, file);
+    yk_status status = yki_image_file_read(opened, 0, data, opened->size);
+    if (status == YK_OK)
+        status = version->add(dataset, number, data);
+    free(data);
+    return status;
 }
 
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split)

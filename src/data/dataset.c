@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -19,41 +20,32 @@ yk_dataset *yki_dataset_new(const char *name, const char *const *class_names)
 
 yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more)
 {
-    size_t count = (size_t)(dataset->count + more);
-    const uint8_t **images = realloc(dataset->images, count * sizeof *images);
-    if (images)
-        dataset->images = images;
-    uint8_t *labels = realloc(dataset->labels, count);
-    if (labels)
-        dataset->labels = labels;
-    return images && labels ? YK_OK : yki_error_memory(count * sizeof *images, "image pointers");
+    size_t bytes = (size_t)(dataset->count + more) * sizeof *dataset->images;
+    yki_image *images = realloc(dataset->images, bytes ? bytes : 1);
+    if (!images)
+        return yki_error_memory(bytes, "a list of images");
+    dataset->images = images;
+    return YK_OK;
 }
 
-/* The file that the image lies in, or NULL. */
-static const yki_mapped_file *file_of(const yk_dataset *dataset, const uint8_t *pixels)
+void yki_dataset_add(yk_dataset *dataset, int file, size_t offset, int label)
 {
-    for (int i = 0; i < dataset->file_count; i++) {
-        const yki_mapped_file *file = &dataset->files[i];
-        if (pixels >= file->data && pixels < file->data + file->size)
-            return file;
-    }
-    return NULL;
+    dataset->images[dataset->count++] =
+        (yki_image){.offset = offset, .file = (int8_t)file, .label = (uint8_t)label};
 }
 
 yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
                            const uint8_t **pixels, int *label)
 {
-    *pixels = yk_dataset_image(dataset, index, label);
-    if (!*pixels)
-        return yki_error(YK_INTERNAL, "%s: there is no image %lld", dataset->name,
-                         (long long)index);
-    const yki_mapped_file *file = file_of(dataset, *pixels);
-    if (file) {
-        YK_TRY(
-            yki_mapped_file_read(file, (size_t)(*pixels - file->data), scratch, YKI_IMAGE_BYTES));
-        *pixels = scratch;
+    const yki_image *image = &dataset->images[index];
+    *label = image->label;
+    if (image->file < 0) {
+        *pixels = dataset->block + image->offset;
+        return YK_OK;
     }
-    return YK_OK;
+    *pixels = scratch;
+    return yki_image_file_read(&dataset->files[image->file], image->offset, scratch,
+                               YKI_IMAGE_BYTES);
 }
 
 void yk_dataset_destroy(yk_dataset *dataset)
@@ -61,10 +53,9 @@ void yk_dataset_destroy(yk_dataset *dataset)
     if (!dataset)
         return;
     for (int i = 0; i < dataset->file_count; i++)
-        yki_mapped_file_close(&dataset->files[i]);
+        yki_image_file_close(&dataset->files[i]);
     yki_unmap(dataset->block, dataset->block_bytes);
     free(dataset->images);
-    free(dataset->labels);
     free(dataset);
 }
 
@@ -89,11 +80,17 @@ const char *yk_dataset_name(const yk_dataset *dataset)
     return dataset->name;
 }
 
-const uint8_t *yk_dataset_image(const yk_dataset *dataset, int64_t index, int *label)
+yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label)
 {
+    const uint8_t *found = NULL;
+    int found_label = -1;
     if (index < 0 || index >= dataset->count)
-        return NULL;
+        return yki_error(YK_INVALID_ARGUMENT, "%s: there is no image %lld", dataset->name,
+                         (long long)index);
+    YK_TRY(yki_dataset_read(dataset, index, pixels, &found, &found_label));
+    if (found != pixels)
+        memcpy(pixels, found, YKI_IMAGE_BYTES);
     if (label)
-        *label = dataset->labels[index];
-    return dataset->images[index];
+        *label = found_label;
+    return YK_OK;
 }

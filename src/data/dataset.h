@@ -1,27 +1,33 @@
 /*
- * A data set: a pointer to each image's 3,072 bytes and its label. The bytes lie in mapped files
- * (CIFAR-10: the ranks share the page cache) or in one block that the data set owns (synthetic).
- * All of it is read-only once made, so that threads need no lock.
+ * A data set: where each image's 3,072 bytes lie, and its label. The bytes are in files (CIFAR-10:
+ * the ranks share the page cache) or in one block that the data set owns (synthetic). All of it is
+ * read-only once made, so that threads need no lock.
  */
 #ifndef YKI_DATASET_H
 #define YKI_DATASET_H
 
 #include <yoke/data.h>
 
-#include "data/mapped_file.h"
+#include "data/image_file.h"
 
 enum { YKI_IMAGE_SIDE = 32, YKI_IMAGE_PLANE = 1024, YKI_IMAGE_BYTES = 3072, YKI_CLASSES = 10 };
 enum { YKI_DATASET_FILES = 5 };
+
+/* An image: in file number `file`, or where that is negative in the block. */
+typedef struct yki_image {
+    size_t offset;
+    int8_t file;
+    uint8_t label; /* below YKI_CLASSES */
+} yki_image;
 
 struct yk_dataset {
     const char *name;
     const char *const *class_names; /* YKI_CLASSES of them */
     int64_t count;
-    const uint8_t **images; /* (count) */
-    uint8_t *labels;        /* (count), each below YKI_CLASSES */
-    yki_mapped_file files[YKI_DATASET_FILES];
+    yki_image *images; /* (count) */
+    yki_image_file files[YKI_DATASET_FILES];
     int file_count;
-    void *block; /* from yki_map */
+    uint8_t *block; /* from yki_map */
     size_t block_bytes;
 };
 
@@ -29,10 +35,11 @@ struct yk_dataset {
 yk_dataset *yki_dataset_new(const char *name, const char *const *class_names);
 /* Room for `more` further images; count stays. */
 yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more);
+/* Enters one image, for which there must be room. */
+void yki_dataset_add(yk_dataset *dataset, int file, size_t offset, int label);
 /*
- * One image for a worker: *pixels points to its bytes, in memory of the data set or in scratch
- * (YKI_IMAGE_BYTES). Bytes of a file are read, not looked at through the mapping: should the file
- * have been cut short, that is YK_IO with its name here, but would be SIGBUS there.
+ * One image that there is, without a copy where it lies in memory: *pixels points into the data
+ * set or to scratch (YKI_IMAGE_BYTES).
  */
 yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
                            const uint8_t **pixels, int *label);

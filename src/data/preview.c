@@ -66,7 +66,7 @@ static int name_width(const yk_dataset *dataset)
     return (int)longest * YKI_FONT_ADVANCE * ZOOM;
 }
 
-static void draw_sheet(sheet *paper, const yk_dataset *dataset, int columns, int first_x)
+static yk_status draw_sheet(sheet *paper, const yk_dataset *dataset, int columns, int first_x)
 {
     for (size_t i = 0; i < (size_t)paper->width * (size_t)paper->height; i++)
         memcpy(paper->rgb + 3 * i, ground, 3);
@@ -75,10 +75,15 @@ static void draw_sheet(sheet *paper, const yk_dataset *dataset, int columns, int
         draw_text(paper, MARGIN, y + (CELL - YKI_FONT_HEIGHT * ZOOM) / 2,
                   yk_dataset_class_name(dataset, label));
         int column = 0;
-        for (int64_t i = 0; i < dataset->count && column < columns; i++)
-            if (dataset->labels[i] == label)
-                draw_image(paper, first_x + column++ * (CELL + GAP), y, dataset->images[i]);
+        for (int64_t i = 0; i < dataset->count && column < columns; i++) {
+            uint8_t pixels[YKI_IMAGE_BYTES];
+            if (dataset->images[i].label != label)
+                continue;
+            YK_TRY(yk_dataset_image(dataset, i, pixels, NULL));
+            draw_image(paper, first_x + column++ * (CELL + GAP), y, pixels);
+        }
     }
+    return YK_OK;
 }
 
 static yk_status write_png(const sheet *paper, const char *path)
@@ -119,8 +124,9 @@ yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, in
     paper.rgb = malloc(bytes);
     if (!paper.rgb)
         return yki_error_memory(bytes, "a contact sheet");
-    draw_sheet(&paper, dataset, columns, first_x);
-    yk_status status = write_png(&paper, png_path);
+    yk_status status = draw_sheet(&paper, dataset, columns, first_x);
+    if (status == YK_OK)
+        status = write_png(&paper, png_path);
     free(paper.rgb);
     return status;
 }

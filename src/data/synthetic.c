@@ -180,10 +180,8 @@ static void fill(yk_dataset *dataset, int64_t count, uint64_t seed, yk_split spl
         int label = (int)(i % YKI_CLASSES);
         scene drawn = draw_scene(&draws, &yki_shapes[label]);
         paint(&drawn, &draws, pixels);
-        dataset->images[i] = pixels;
-        dataset->labels[i] = (uint8_t)label;
+        yki_dataset_add(dataset, -1, (size_t)i * YKI_IMAGE_BYTES, label);
     }
-    dataset->count = count;
 }
 
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,

@@ -1,6 +1,7 @@
 /* CIFAR-10 in both versions, found from the folder and from its parent, and refused when broken. */
 #define _GNU_SOURCE
 #include "cifar_files.h"
+#include "images.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,18 +19,19 @@ static void check_rows(const char *path, int rows)
     assert_null(yk_dataset_class_name(dataset, 10));
     for (int i = 0; i < 5 * rows; i++) {
         int label = -1;
-        const uint8_t *pixels = yk_dataset_image(dataset, i, &label);
+        const uint8_t *pixels = image_of(dataset, i, &label);
         assert_int_equal(label, row_label(i / rows, i % rows));
         for (int p = 0; p < ROW_BYTES; p += 97)
             assert_int_equal(pixels[p], row_pixel(i / rows, i % rows, p));
     }
-    assert_null(yk_dataset_image(dataset, 5 * rows, NULL));
-    assert_null(yk_dataset_image(dataset, -1, NULL));
+    uint8_t none[ROW_BYTES];
+    assert_status(YK_INVALID_ARGUMENT, yk_dataset_image(dataset, 5 * rows, none, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_dataset_image(dataset, -1, none, NULL));
     yk_dataset_destroy(dataset);
 
     assert_ok(yk_cifar10_open(&dataset, path, YK_TEST));
     assert_int_equal(yk_dataset_size(dataset), rows);
-    assert_int_equal(yk_dataset_image(dataset, 1, NULL)[2], row_pixel(5, 1, 2));
+    assert_int_equal(image_of(dataset, 1, NULL)[2], row_pixel(5, 1, 2));
     yk_dataset_destroy(dataset);
 }
 
@@ -122,6 +124,28 @@ YK_TEST(refuses_broken_records)
     assert_int_equal(unlink(path), 0);
     assert_status(YK_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_TRAIN));
     assert_contains(yk_last_error(), "data_batch_3.bin");
+}
+
+/* Cut short behind our back: an error with the file and the offset, never SIGBUS. */
+YK_TEST(promise_31_a_file_cut_short_while_it_is_open)
+{
+    for (int binary = 0; binary < 2; binary++) {
+        char path[512];
+        uint8_t pixels[ROW_BYTES];
+        yk_dataset *dataset;
+        const char *folder = fresh_folder();
+        write_cifar(folder, binary, 3);
+        snprintf(path, sizeof path, "%s/cifar-10-batches-%s/test_batch%s", folder,
+                 binary ? "bin" : "py", binary ? ".bin" : "");
+        assert_ok(yk_cifar10_open(&dataset, folder, YK_TEST));
+        assert_int_equal(truncate(path, 4096), 0);
+        assert_ok(yk_dataset_image(dataset, 0, pixels, NULL));
+        assert_status(YK_IO, yk_dataset_image(dataset, 1, pixels, NULL));
+        assert_contains(yk_last_error(), "test_batch");
+        assert_contains(yk_last_error(), "offset 4096: the file ends here");
+        assert_status(YK_IO, yk_dataset_preview(dataset, "sheet.png", 3));
+        yk_dataset_destroy(dataset);
+    }
 }
 
 YK_TEST(says_what_it_expected_where_there_is_nothing)

@@ -1,6 +1,7 @@
 /* The download, from files and from a server on the loopback: whole, resumed, damaged, hostile. */
 #define _GNU_SOURCE
 #include "cifar_files.h"
+#include "images.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static void check_downloaded(const char *folder, bool binary)
     yk_dataset *dataset;
     assert_ok(yk_cifar10_open(&dataset, path, YK_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 20);
-    assert_int_equal(yk_dataset_image(dataset, 7, NULL)[9], row_pixel(1, 3, 9));
+    assert_int_equal(image_of(dataset, 7, NULL)[9], row_pixel(1, 3, 9));
     yk_dataset_destroy(dataset);
     /* Nothing else stays: no archive, no half-unpacked folder. */
     yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);

@@ -1,6 +1,7 @@
 /* The loader: order, epochs, seeking, failure and end, with any number of workers. */
 #define _GNU_SOURCE
 #include "cifar_files.h"
+#include "images.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -69,7 +70,7 @@ YK_TEST(batches_have_names_shapes_and_the_samplers_indices)
             assert_int_equal(labels->dtype, YK_I32);
             for (int64_t i = 0; i < batch->size; i++) {
                 int label;
-                const uint8_t *pixels = yk_dataset_image(dataset, batch->indices[i], &label);
+                const uint8_t *pixels = image_of(dataset, batch->indices[i], &label);
                 assert_int_equal(batch->indices[i], expected[at + i]);
                 assert_int_equal(((int32_t *)labels->data)[i], label);
                 float value = ((float)pixels[5] / 255.0f - 0.4914f) / 0.2023f;
@@ -208,7 +209,7 @@ YK_TEST(double_precision_images)
     assert_int_equal(batch->tensors[0].dtype, YK_F64);
     for (int i = 0; i < 7; i++) {
         double value = ((double *)batch->tensors[0].data)[i * 3072 + 11];
-        assert_true(value == yk_dataset_image(dataset, i, NULL)[11] / 255.0);
+        assert_true(value == image_of(dataset, i, NULL)[11] / 255.0);
     }
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);

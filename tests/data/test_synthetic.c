@@ -1,5 +1,6 @@
 /* The synthetic data set: balanced, reproducible, and to be learnt. */
 #include "harness.h"
+#include "images.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,13 +20,12 @@ YK_TEST(has_ten_balanced_classes)
     int count[10] = {0};
     for (int64_t i = 0; i < 5000; i++) {
         int label;
-        assert_non_null(yk_dataset_image(train, i, &label));
+        assert_non_null(image_of(train, i, &label));
         count[label]++;
     }
     for (int label = 0; label < 10; label++)
         assert_int_equal(count[label], 500);
-    assert_memory_not_equal(yk_dataset_image(train, 0, NULL), yk_dataset_image(test, 0, NULL),
-                            BYTES);
+    assert_memory_not_equal(image_of(train, 0, NULL), image_of(test, 0, NULL), BYTES);
     yk_dataset_destroy(train);
     yk_dataset_destroy(test);
 }
@@ -38,9 +38,9 @@ YK_TEST(depends_on_seed_and_index_alone)
     assert_ok(
         yk_synthetic_create(&other, YK_TRAIN, &(yk_synthetic_options){.count = 30, .seed = 1}));
     for (int64_t i = 0; i < 30; i++) {
-        const uint8_t *image = yk_dataset_image(few, i, NULL);
-        assert_memory_equal(image, yk_dataset_image(many, i, NULL), BYTES);
-        assert_memory_not_equal(image, yk_dataset_image(other, i, NULL), BYTES);
+        const uint8_t *image = image_of(few, i, NULL);
+        assert_memory_equal(image, image_of(many, i, NULL), BYTES);
+        assert_memory_not_equal(image, image_of(other, i, NULL), BYTES);
     }
     yk_dataset_destroy(few);
     yk_dataset_destroy(many);
@@ -90,19 +90,19 @@ YK_TEST(can_be_learnt_but_not_trivially)
     assert_ok(yk_synthetic_create(&test, YK_TEST, &(yk_synthetic_options){.count = TEST}));
     float(*known)[FEATURES] = malloc(TRAIN * sizeof *known);
     for (int i = 0; i < TRAIN; i++)
-        features(yk_dataset_image(train, i, NULL), known[i]);
+        features(image_of(train, i, NULL), known[i]);
     int right = 0;
     for (int i = 0; i < TEST; i++) {
         int label, guess = -1;
         float one[FEATURES], least = INFINITY;
-        features(yk_dataset_image(test, i, &label), one);
+        features(image_of(test, i, &label), one);
         for (int j = 0; j < TRAIN; j++) {
             float distance = 0;
             for (int f = 0; f < 13; f++)
                 distance += (one[f] - known[j][f]) * (one[f] - known[j][f]);
             if (distance < least) {
                 least = distance;
-                yk_dataset_image(train, j, &guess);
+                image_of(train, j, &guess);
             }
         }
         right += guess == label;

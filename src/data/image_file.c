@@ -1,18 +1,17 @@
-/* open, fstat, mmap; the mapping is private and read-only. */
+/* open, fstat, pread. */
 #define _GNU_SOURCE
-#include "data/mapped_file.h"
+#include "data/image_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 
-static yk_status map_open_file(yki_mapped_file *file, const char *path)
+static yk_status look_at(yki_image_file *file, const char *path)
 {
     struct stat info;
     if (fstat(file->fd, &info) != 0)
@@ -20,37 +19,30 @@ static yk_status map_open_file(yki_mapped_file *file, const char *path)
     if (!S_ISREG(info.st_mode) || info.st_size == 0)
         return yki_error(YK_FORMAT, "%s: expected a regular file that is not empty", path);
     file->size = (size_t)info.st_size;
-    void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, file->fd, 0);
-    if (data == MAP_FAILED)
-        return yki_error(YK_IO, "%s: cannot map %zu bytes: %s", path, file->size, strerror(errno));
-    file->data = data;
-    madvise(data, file->size, MADV_WILLNEED); /* read ahead; without it the first epoch is slower */
     file->path = yki_strdup(path);
     return file->path ? YK_OK : yki_error_memory(strlen(path) + 1, "a path");
 }
 
-yk_status yki_mapped_file_open(yki_mapped_file *file, const char *path)
+yk_status yki_image_file_open(yki_image_file *file, const char *path)
 {
-    *file = (yki_mapped_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    *file = (yki_image_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
     if (file->fd < 0)
         return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: %s", path, strerror(errno));
-    yk_status status = map_open_file(file, path);
+    yk_status status = look_at(file, path);
     if (status != YK_OK)
-        yki_mapped_file_close(file);
+        yki_image_file_close(file);
     return status;
 }
 
-void yki_mapped_file_close(yki_mapped_file *file)
+void yki_image_file_close(yki_image_file *file)
 {
-    if (file->data)
-        munmap((void *)(uintptr_t)file->data, file->size);
     if (file->fd >= 0)
         close(file->fd);
     free(file->path);
-    *file = (yki_mapped_file){.fd = -1};
+    *file = (yki_image_file){.fd = -1};
 }
 
-yk_status yki_mapped_file_read(const yki_mapped_file *file, size_t offset, void *bytes, size_t size)
+yk_status yki_image_file_read(const yki_image_file *file, size_t offset, void *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
         ssize_t got = pread(file->fd, (char *)bytes + done, size - done, (off_t)(offset + done));
