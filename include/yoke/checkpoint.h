@@ -7,6 +7,7 @@
 
 #include <yoke/graph.h>
 #include <yoke/optim.h>
+#include <yoke/scaler.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,6 +10,7 @@
 #include <yoke/nn.h>
 #include <yoke/optim.h>
 #include <yoke/report.h>
+#include <yoke/scaler.h>
 #include <yoke/schedule.h>
 #include <yoke/status.h>
 #include <yoke/store.h>

@@ -16,6 +16,12 @@ static yk_status build(yk_ddp *ddp)
     return yki_inputs_create(ddp);
 }
 
+static yk_status share_maximum(void *context, double *value)
+{
+    const yk_ddp *ddp = context;
+    return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_MAX, NULL);
+}
+
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options)
 {
@@ -36,7 +42,8 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                                                   .forward_begin = yki_inputs_forward_begin,
                                                   .backward_begin = yki_reducer_backward_begin,
                                                   .grad_ready = yki_reducer_grad_ready,
-                                                  .backward_end = yki_reducer_backward_end});
+                                                  .backward_end = yki_reducer_backward_end,
+                                                  .share_maximum = share_maximum});
     yki_model_set_stream(model, yk_group_rank(group));
     *ddp = made;
     return YK_OK;

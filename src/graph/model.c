@@ -84,6 +84,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     made->graph = graph;
     made->options = chosen;
     made->training = made->gradients_spent = true;
+    made->loss_scale = 1;
     yk_status status = build(made, loss);
     made->options.autocast = NULL; /* the caller's */
     if (status != YK_OK) {
@@ -307,10 +308,11 @@ static yk_status run_backward(yk_model *model, const yki_backward *backward)
 {
     const yki_plan *plan = model->current;
     YK_TRY(yki_gradients_begin(model, backward));
+    double start = backward->loss_weight * model->loss_scale;
     if (model->source.loss->dtype == YK_F64)
-        model->loss_gradient.f64 = backward->loss_weight;
+        model->loss_gradient.f64 = start;
     else
-        model->loss_gradient.f32 = (float)backward->loss_weight;
+        model->loss_gradient.f32 = (float)start;
     size_t finished = 0;
     for (size_t i = plan->forward_count; i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];

@@ -63,6 +63,7 @@ struct yk_model {
     size_t input_count;
     uint64_t step;   /* forwards in training mode */
     uint64_t stream; /* of random draws: 0, or what distributed training has set */
+    double loss_scale;
     union {
         float f32;
         double f64;

@@ -33,6 +33,8 @@ typedef struct yki_model_hooks {
     void (*grad_ready)(void *context, size_t parameter);
     /* After the last kernel of backward: wait for what is in flight. */
     yk_status (*backward_end)(void *context);
+    /* Makes *value the largest of all ranks'. Collective. */
+    yk_status (*share_maximum)(void *context, double *value);
 } yki_model_hooks;
 
 /* At most one set; NULL takes it away. The struct is copied. */
@@ -51,6 +53,10 @@ void yki_model_set_sync(yk_model *model, yki_sync *sync);
 /* Dropout then draws from this stream, 0 <= stream < 65536, so that ranks draw unlike each other.
  */
 void yki_model_set_stream(yk_model *model, int stream);
+/* Multiplies the gradient of the loss from the next backward on; 1 at first. */
+void yki_model_set_loss_scale(yk_model *model, double scale);
+/* Makes *value the largest that any rank has given; without other ranks it stays. */
+yk_status yki_model_share_maximum(yk_model *model, double *value);
 
 /* Parameter indices in the order in which backward finishes their gradients; count of them is
  * yk_model_parameter_count. Known from the graph, before any batch. */

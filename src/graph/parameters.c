@@ -311,3 +311,14 @@ void yki_model_set_sync(yk_model *model, yki_sync *sync)
     free(model->sync);
     model->sync = sync;
 }
+
+void yki_model_set_loss_scale(yk_model *model, double scale)
+{
+    model->loss_scale = scale;
+}
+
+yk_status yki_model_share_maximum(yk_model *model, double *value)
+{
+    const yki_model_hooks *hooks = &model->hooks;
+    return hooks->share_maximum ? hooks->share_maximum(hooks->context, value) : YK_OK;
+}

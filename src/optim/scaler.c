@@ -1,0 +1,230 @@
+/*
+ * The scale is an f32, as in torch.cuda.amp.GradScaler and its kernel amp_update_scale: it grows
+ * after growth_interval good steps in a row, unless that would overflow, and backs off after each
+ * skipped one. The inverse that gradients are multiplied by is made in f64 and rounded once.
+ *
+ * Invariant: the model's loss scale is ours; stage says what has been done since the last update.
+ */
+#include <yoke/scaler.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "graph/model_hooks.h"
+#include "optim/chunks.h"
+#include "optim/vectorised.h"
+
+typedef enum stage { READY, UNSCALED, STEPPED } stage;
+
+struct yk_grad_scaler {
+    yk_model *model;
+    yki_chunks chunks;
+    bool disabled, found_inf;
+    stage stage;
+    float scale;
+    double growth_factor, backoff_factor;
+    int64_t growth_interval, growth_tracker;
+};
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+static yk_status check(const yk_grad_scaler_state *s)
+{
+    if (!(s->scale > 0 && s->scale <= FLT_MAX))
+        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: the scale must be above 0, not %g",
+                         s->scale);
+    if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
+        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: growth_factor must be above 1, not %g",
+                         s->growth_factor);
+    if (!(s->backoff_factor > 0 && s->backoff_factor < 1))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "grad scaler: backoff_factor must be above 0 and below 1, not %g",
+                         s->backoff_factor);
+    if (s->growth_interval < 1 || s->growth_tracker < 0)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "grad scaler: growth_interval %lld after %lld good steps",
+                         (long long)s->growth_interval, (long long)s->growth_tracker);
+    return YK_OK;
+}
+
+static void adopt(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
+{
+    scaler->scale = (float)state->scale;
+    scaler->growth_factor = state->growth_factor;
+    scaler->backoff_factor = state->backoff_factor;
+    scaler->growth_interval = state->growth_interval;
+    scaler->growth_tracker = state->growth_tracker;
+    yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
+}
+
+static yk_status make_chunks(yki_chunks *chunks, const yk_model *model)
+{
+    size_t count = yk_model_parameter_count(model);
+    yk_parameter_view *views = yki_calloc(count, sizeof *views);
+    if (!views)
+        return yki_error_memory(count * sizeof *views, "the grad scaler");
+    for (size_t i = 0; i < count; i++)
+        views[i] = yk_model_parameter(model, i);
+    yk_status status = yki_chunks_create(chunks, views, count);
+    free(views);
+    return status;
+}
+
+yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
+                                const yk_grad_scaler_options *options)
+{
+    *scaler = NULL;
+    yk_grad_scaler_options o = options ? *options : (yk_grad_scaler_options){0};
+    yk_grad_scaler_state start = {.scale = o.init_scale == 0 ? 65536 : o.init_scale,
+                                  .growth_factor = o.growth_factor == 0 ? 2 : o.growth_factor,
+                                  .backoff_factor = o.backoff_factor == 0 ? 0.5 : o.backoff_factor,
+                                  .growth_interval =
+                                      o.growth_interval == 0 ? 2000 : o.growth_interval};
+    YK_TRY(check(&start));
+    yk_grad_scaler *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the grad scaler");
+    made->model = model;
+    made->disabled = o.disabled;
+    yk_status status = make_chunks(&made->chunks, model);
+    if (status != YK_OK) {
+        free(made);
+        return status;
+    }
+    if (!made->disabled)
+        adopt(made, &start);
+    *scaler = made;
+    return YK_OK;
+}
+
+void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
+{
+    if (!scaler)
+        return;
+    if (!scaler->disabled)
+        yki_model_set_loss_scale(scaler->model, 1);
+    yki_chunks_destroy(&scaler->chunks);
+    free(scaler);
+}
+
+/* ---- unscaling ------------------------------------------------------------------------------ */
+
+/*
+ * Multiplies and looks, in one pass: without its sign, a number that is infinite or NaN is, as an
+ * integer, at least as large as infinity. True when there is one.
+ */
+#define DEFINE_UNSCALE(name, real, bits, infinity)                                                 \
+    YKI_VECTORISED static bool name(real *grad, int64_t count, real inverse)                       \
+    {                                                                                              \
+        bits largest = 0;                                                                          \
+        _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; i++)           \
+        {                                                                                          \
+            bits magnitude;                                                                        \
+            memcpy(&magnitude, &grad[i], sizeof magnitude);                                        \
+            magnitude &= (bits)-1 >> 1;                                                            \
+            largest = magnitude > largest ? magnitude : largest;                                   \
+            grad[i] *= inverse;                                                                    \
+        }                                                                                          \
+        return largest >= (infinity);                                                              \
+    }
+DEFINE_UNSCALE(unscale_f32, float, uint32_t, 0x7f800000u)
+DEFINE_UNSCALE(unscale_f64, double, uint64_t, 0x7ff0000000000000u)
+
+static bool unscale_chunk(const yk_grad_scaler *scaler, const yki_chunk *chunk, double inverse)
+{
+    yk_tensor grad = yk_model_parameter(scaler->model, chunk->parameter).grad;
+    if (grad.dtype == YK_F64)
+        return unscale_f64((double *)grad.data + chunk->begin, chunk->count, inverse);
+    return unscale_f32((float *)grad.data + chunk->begin, chunk->count, (float)inverse);
+}
+
+yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
+{
+    if (scaler->disabled)
+        return YK_OK;
+    if (scaler->stage != READY)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "grad scaler: gradients are unscaled already since the last update");
+    double inverse = 1 / (double)scaler->scale, found = 0;
+#pragma omp parallel for schedule(static) reduction(max : found)
+    for (size_t i = 0; i < scaler->chunks.count; i++)
+        if (unscale_chunk(scaler, &scaler->chunks.of[i], inverse))
+            found = 1;
+    scaler->stage = UNSCALED;
+    YK_TRY(yki_model_share_maximum(scaler->model, &found));
+    scaler->found_inf = found != 0;
+    return YK_OK;
+}
+
+/* ---- stepping and adapting ------------------------------------------------------------------ */
+
+yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
+{
+    if (scaler->disabled)
+        return yk_optimizer_step(optimizer);
+    if (scaler->stage == STEPPED)
+        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: a second step since the last update");
+    if (scaler->stage == READY)
+        YK_TRY(yk_grad_scaler_unscale(scaler));
+    scaler->stage = STEPPED;
+    if (!scaler->found_inf)
+        return yk_optimizer_step(optimizer);
+    yk_model_zero_grad(scaler->model);
+    return YK_OK;
+}
+
+yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
+{
+    if (scaler->disabled)
+        return YK_OK;
+    if (scaler->stage == READY)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "grad scaler: update without unscale or step before it");
+    if (scaler->found_inf) {
+        scaler->scale = (float)((double)scaler->scale * scaler->backoff_factor);
+        scaler->growth_tracker = 0;
+    } else if (++scaler->growth_tracker == scaler->growth_interval) {
+        float grown = (float)((double)scaler->scale * scaler->growth_factor);
+        if (isfinite(grown))
+            scaler->scale = grown;
+        scaler->growth_tracker = 0;
+    }
+    yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
+    scaler->stage = READY;
+    return YK_OK;
+}
+
+/* ---- looking, saving, restoring ------------------------------------------------------------- */
+
+double yk_grad_scaler_scale(const yk_grad_scaler *scaler)
+{
+    return scaler->disabled ? 1 : (double)scaler->scale;
+}
+
+bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler)
+{
+    return scaler->found_inf;
+}
+
+yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
+{
+    if (scaler->disabled)
+        return (yk_grad_scaler_state){0};
+    return (yk_grad_scaler_state){.scale = (double)scaler->scale,
+                                  .growth_factor = scaler->growth_factor,
+                                  .backoff_factor = scaler->backoff_factor,
+                                  .growth_interval = scaler->growth_interval,
+                                  .growth_tracker = scaler->growth_tracker};
+}
+
+yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
+{
+    if (scaler->disabled || state->scale == 0)
+        return YK_OK;
+    YK_TRY(check(state));
+    adopt(scaler, state);
+    return YK_OK;
+}

@@ -1,0 +1,225 @@
+/*
+ * The grad scaler: what it does to gradients, steps and its own scale, by hand; tests/parity holds
+ * it against PyTorch's, tests/ddp shares what it finds.
+ */
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/scaler.h>
+
+enum { INPUTS = 37, CLASSES = 3, SAMPLES = 4 };
+
+static yk_model *make_model(yk_dtype dtype)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", dtype, 2, (int64_t[]){YK_BATCH, INPUTS});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){CLASSES, INPUTS},
+                                    YK_INIT_KAIMING_UNIFORM, 0);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
+                              &(yk_model_options){.device = "ref", .seed = 1}));
+    return model;
+}
+
+/* Forward and backward on one and the same batch. */
+static void backward(yk_model *model)
+{
+    static const char *const names[] = {"images", "labels"};
+    yk_tensor value = yk_model_parameter(model, 0).value;
+    double f64[SAMPLES * INPUTS];
+    float f32[SAMPLES * INPUTS];
+    for (int i = 0; i < SAMPLES * INPUTS; i++)
+        f64[i] = f32[i] = (float)sin(i);
+    int32_t labels[SAMPLES] = {0, 1, 2, 1};
+    yk_tensor tensors[] = {{.data = value.dtype == YK_F64 ? (void *)f64 : f32,
+                            .dtype = value.dtype,
+                            .ndim = 2,
+                            .dims = {SAMPLES, INPUTS}},
+                           {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}}};
+    yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+}
+
+/* Both models' gradients, the first's divided by factor: equal to the bit. */
+static void assert_gradients(yk_model *found, yk_model *expected, float factor)
+{
+    float *a = yk_model_parameter(found, 0).grad.data;
+    const float *b = yk_model_parameter(expected, 0).grad.data;
+    for (int i = 0; i < CLASSES * INPUTS; i++)
+        if (a[i] != factor * b[i])
+            fail_msg("gradient %d is %.9g, not %g times %.9g", i, (double)a[i], (double)factor,
+                     (double)b[i]);
+}
+
+YK_TEST(the_constants_are_pytorchs)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    yk_grad_scaler_state s = yk_grad_scaler_get_state(scaler);
+    assert_true(s.scale == 65536 && s.growth_factor == 2 && s.backoff_factor == 0.5);
+    assert_int_equal(s.growth_interval, 2000);
+    assert_int_equal(s.growth_tracker, 0);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+/* The scale is a power of two: scaling and unscaling leave no trace, nor does accumulation. */
+YK_TEST(gradients_are_scaled_until_unscaled)
+{
+    yk_model *model = make_model(YK_F32), *plain = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    for (int times = 1; times <= 3; times++) {
+        yk_model_zero_grad(model);
+        yk_model_zero_grad(plain);
+        for (int i = 0; i < times; i++) {
+            backward(model);
+            backward(plain);
+        }
+        assert_gradients(model, plain, 65536);
+        assert_ok(yk_grad_scaler_unscale(scaler));
+        assert_gradients(model, plain, 1);
+        assert_false(yk_grad_scaler_found_inf(scaler));
+        assert_ok(yk_grad_scaler_update(scaler));
+    }
+    yk_grad_scaler_destroy(scaler);
+    yk_model_zero_grad(model);
+    yk_model_zero_grad(plain);
+    backward(model);
+    backward(plain);
+    assert_gradients(model, plain, 1); /* scaled no more */
+    yk_model_destroy(model);
+    yk_model_destroy(plain);
+}
+
+static void plant(yk_tensor grad, int64_t at, double value)
+{
+    if (grad.dtype == YK_F64)
+        ((double *)grad.data)[at] = value;
+    else
+        ((float *)grad.data)[at] = (float)value;
+}
+
+/* A single bad gradient, wherever it stands: the step is skipped and leaves nothing changed. */
+static void check_skips(yk_dtype dtype)
+{
+    static const double bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    yk_model *model = make_model(dtype);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    yk_parameter_view weight = yk_model_parameter(model, 0);
+    size_t bytes = yk_tensor_bytes(&weight.value);
+    void *before = malloc(bytes);
+    memcpy(before, weight.value.data, bytes);
+    for (int64_t at = 0; at < CLASSES * INPUTS; at++) {
+        backward(model);
+        plant(weight.grad, at, bad[at % 4]);
+        assert_ok(yk_grad_scaler_step(scaler, optimizer));
+        assert_true(yk_grad_scaler_found_inf(scaler));
+        assert_memory_equal(weight.value.data, before, bytes);
+        assert_int_equal(yk_optimizer_steps(optimizer), 0);
+        assert_ok(yk_grad_scaler_update(scaler));
+        assert_ok(yk_grad_scaler_set_state(
+            scaler, &(yk_grad_scaler_state){65536, 2, 0.5, 2000, 0})); /* as if it were the first */
+    }
+    backward(model); /* sets the gradients: those of the skipped step are spent */
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_false(yk_grad_scaler_found_inf(scaler));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    assert_memory_not_equal(weight.value.data, before, bytes);
+    free(before);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_step_with_an_infinite_gradient_is_skipped)
+{
+    check_skips(YK_F32);
+    check_skips(YK_F64);
+}
+
+YK_TEST(the_scale_backs_off_and_grows)
+{
+    static const double scales[] = {8, 8, 4, 4, 4, 8, 8, 8, 16}; /* before each step */
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(
+        &scaler, model, &(yk_grad_scaler_options){.init_scale = 8, .growth_interval = 3}));
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    for (int step = 0; step < 9; step++) {
+        assert_true(yk_grad_scaler_scale(scaler) == scales[step]);
+        backward(model);
+        if (step == 1)
+            plant(yk_model_parameter(model, 0).grad, 5, INFINITY);
+        assert_ok(yk_grad_scaler_step(scaler, optimizer));
+        assert_ok(yk_grad_scaler_update(scaler));
+    }
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+YK_TEST(calls_out_of_order_are_refused)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_update(scaler));
+    backward(model);
+    assert_ok(yk_grad_scaler_unscale(scaler));
+    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_unscale(scaler));
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_ok(yk_grad_scaler_update(scaler));
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+YK_TEST(impossible_factors_are_refused)
+{
+    static const yk_grad_scaler_options wrong[] = {
+        {.init_scale = -1},    {.init_scale = INFINITY}, {.growth_factor = 1},
+        {.backoff_factor = 1}, {.backoff_factor = NAN},  {.growth_interval = -1}};
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_create(&scaler, model, &wrong[i]));
+        assert_null(scaler);
+    }
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_disabled_scaler_does_nothing)
+{
+    yk_model *model = make_model(YK_F32), *plain = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, &(yk_grad_scaler_options){.disabled = true}));
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    backward(model);
+    backward(plain);
+    assert_ok(yk_grad_scaler_unscale(scaler));
+    assert_gradients(model, plain, 1);
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    assert_ok(yk_grad_scaler_update(scaler));
+    assert_true(yk_grad_scaler_scale(scaler) == 1);
+    assert_true(yk_grad_scaler_get_state(scaler).scale == 0);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+    yk_model_destroy(plain);
+}
