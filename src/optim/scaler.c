@@ -69,6 +69,8 @@ static yk_status make_chunks(yki_chunks *chunks, const yk_model *model)
     for (size_t i = 0; i < count; i++)
         views[i] = yk_model_parameter(model, i);
     yk_status status = yki_chunks_create(chunks, views, count);
+    if (status == YK_OK)
+        yki_chunks_keep(chunks, yki_model_reached(model));
     free(views);
     return status;
 }
