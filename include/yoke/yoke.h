@@ -3,6 +3,7 @@
 #define YOKE_H
 
 #include <yoke/checkpoint.h>
+#include <yoke/comm_hook.h>
 #include <yoke/data.h>
 #include <yoke/ddp.h>
 #include <yoke/graph.h>

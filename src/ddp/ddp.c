@@ -56,6 +56,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
     yki_shares_finish(ddp);
     yki_model_set_hooks(ddp->model, NULL);
     yki_model_set_stream(ddp->model, 0);
+    yki_hook_destroy(ddp);
     yki_reducer_destroy(ddp);
     free(ddp->hashes);
     free(ddp);

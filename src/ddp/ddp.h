@@ -1,11 +1,13 @@
 /*
- * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), reducer.c
- * (gradients, in backward) and inputs.c (what ranks tell each other before a forward).
+ * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), unused.c (what
+ * takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in for
+ * their all-reduce), inputs.c (what ranks tell each other before a forward), divergence.c (a
+ * check).
  */
 #ifndef YKI_DDP_H
 #define YKI_DDP_H
 
-#include <yoke/ddp.h>
+#include <yoke/comm_hook.h>
 
 #include "base/error.h"
 #include "ddp/bucket.h"
@@ -17,7 +19,16 @@ typedef struct yki_reduced_bucket {
     size_t elements; /* with each gradient padded to 64 bytes */
     size_t pending;  /* gradients still missing */
     yk_work *work;
+    struct yk_ddp *ddp;
+    yk_grad_bucket face; /* what a hook sees of it */
 } yki_reduced_bucket;
+
+/* The comm hook, where there is one. */
+typedef struct yki_hook {
+    yk_comm_hook run;
+    void *state;
+    void (*destroy)(void *state); /* of a built-in one */
+} yki_hook;
 
 /* What a rank tells the others of its share of a step. */
 typedef struct yki_share {
@@ -42,7 +53,8 @@ struct yk_ddp {
     void *flat_buffers; /* all buffers, packed for one broadcast */
     size_t flat_bytes;
     bool buffers_moved; /* since they were last made equal */
-    uint64_t *hashes;   /* of the check for divergence, made when it first runs */
+    yki_hook hook;
+    uint64_t *hashes; /* of the check for divergence, made when it first runs */
 
     bool no_sync;
     bool exchanging;  /* the running backward is synced */
@@ -67,6 +79,14 @@ void yki_reducer_destroy(yk_ddp *ddp);
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward);
 void yki_reducer_grad_ready(void *context, size_t parameter);
 yk_status yki_reducer_backward_end(void *context);
+
+/* ---- hooks.c --------------------------------------------------------------------------------- */
+
+/* Takes state over; on failure it is destroyed. */
+yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook);
+void yki_hook_destroy(yk_ddp *ddp);
+/* In place of the bucket's all-reduce. */
+yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket);
 
 /* ---- inputs.c -------------------------------------------------------------------------------- */
 

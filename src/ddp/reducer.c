@@ -173,8 +173,11 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
     yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
-    ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
-                                YK_SUM, &bucket->work);
+    if (ddp->hook.run)
+        ddp->status = yki_hook_launch(ddp, bucket);
+    else
+        ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
+                                    YK_SUM, &bucket->work);
     if (ddp->status != YK_OK)
         yki_error_copy(ddp->error, sizeof ddp->error);
 }

@@ -47,6 +47,9 @@ typedef struct yki_call {
     bool patient;    /* on the communication thread: sleep rather than spin */
     double launched; /* when it was submitted and what it is for, while a timeline is recorded */
     char label[YKI_CALL_LABEL];
+    /* Not NULL: runs in place of a collective, on the communication thread; see yki_group_run. */
+    yk_status (*task)(void *context);
+    void *task_context;
     /* Set with YK_MISMATCH: two ranks and what each of them called. */
     int rank_a, rank_b;
     yki_descriptor what_a, what_b;

@@ -1,7 +1,8 @@
 /*
  * Groups: the only caller of a backend. A public call becomes a descriptor, is checked and numbered
  * here, and runs on the caller's thread or, with a work object, on the group's own; never on both,
- * because a blocking call first waits until the queue is empty.
+ * because a blocking call first waits until the queue is empty. A task on the group's own thread
+ * makes blocking calls there, in its place in the queue.
  *
  * Arguments that are refused on this rank still take part in the exchange, marked as invalid, so
  * that the other ranks learn of it at once instead of waiting for a call that never comes.
@@ -30,7 +31,7 @@ struct yk_group {
     yki_job job;
     yki_backend *backend;
     yki_queue queue;
-    uint64_t sequence;
+    atomic_uint_fast64_t sequence;
     const yki_call *running; /* NULL while the group is being made */
     double waiting_since;    /* 0 until the running call has waited for long enough to be asked */
     bool *late;              /* [world], scratch of look() */
@@ -191,7 +192,8 @@ static void trace_call(const yki_call *call, double begin)
 static yk_status run(void *context, yki_call *call, const char *refusal)
 {
     double begin = yki_trace_begin();
-    yk_status status = run_now(context, call, refusal);
+    yk_status status =
+        call->task ? call->task(call->task_context) : run_now(context, call, refusal);
     if (begin > 0 && yki_trace_on())
         trace_call(call, begin);
     return status;
@@ -207,23 +209,36 @@ void yki_group_label(yk_group *group, const char *format, ...)
     va_end(arguments);
 }
 
-/* Numbers the call and runs it now or, when work is not NULL, on the group's thread. */
+/* Numbers the call and runs it now or, when work is not NULL, on the group's thread. Within a task
+ * it runs now in any case: the queue waits for the task. */
 static yk_status submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
 {
     char refusal[YKI_ERROR_LINE];
     call->what.invalid = checked != YK_OK;
     if (checked != YK_OK)
         yki_error_copy(refusal, sizeof refusal);
-    call->sequence = ++group->sequence;
-    call->patient = work != NULL;
+    bool in_task = yki_queue_is_current(&group->queue);
+    call->sequence = atomic_fetch_add(&group->sequence, 1) + 1;
+    call->patient = work != NULL || in_task;
+    if (work && in_task)
+        return yki_error(YK_INVALID_ARGUMENT, "a comm hook's collectives are to block: work must "
+                                              "be NULL");
     if (work) {
         call->launched = yki_trace_begin();
         memcpy(call->label, group->label, sizeof call->label);
         group->label[0] = '\0';
         return yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
     }
-    yki_queue_drain(&group->queue);
+    if (!in_task)
+        yki_queue_drain(&group->queue);
     return run(group, call, checked != YK_OK ? refusal : NULL);
+}
+
+yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
+                        yk_work **work)
+{
+    yki_call call = {.task = task, .task_context = context};
+    return submit(group, &call, YK_OK, work);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

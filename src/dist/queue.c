@@ -98,6 +98,11 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
     return YK_OK;
 }
 
+bool yki_queue_is_current(const yki_queue *queue)
+{
+    return queue->started && pthread_equal(queue->thread, pthread_self());
+}
+
 void yki_queue_drain(yki_queue *queue)
 {
     if (atomic_load(&queue->pending) == 0)

@@ -40,9 +40,15 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
                            yk_work **work);
 /* Returns when all that was submitted has run. */
 void yki_queue_drain(yki_queue *queue);
+/* Runs task(context) on the group's thread, in the order of submission among the asynchronous
+ * collectives; its blocking collectives then happen at this place on every rank. */
+yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
+                        yk_work **work);
 /* What a timeline calls the group's next asynchronous call, e.g. "bucket 2". Costs nothing while
  * none is recorded. */
 void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
+/* Whether this is the queue's own thread. */
+bool yki_queue_is_current(const yki_queue *queue);
 /* yk_work_wait that also tells how many seconds the work ran on the thread. */
 yk_status yki_work_wait_timed(yk_work *work, double *seconds);
 
