@@ -90,16 +90,6 @@ static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *
     }
 }
 
-/* Every so many steps, as asked for. */
-static bool check_divergence(const yki_trainer *t)
-{
-    int64_t every = t->options.check_divergence;
-    if (!t->ddp || every == 0 || t->state.step % every != 0 ||
-        yk_ddp_check_divergence(t->ddp) == YK_OK)
-        return true;
-    return yki_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
-}
-
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
                        bool *stopping)
 {
@@ -120,7 +110,7 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
     double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
     report_step(t, times, &news, begin_s, data_s, exposed_s);
     *stopping = news.stopping > 0;
-    return check_divergence(t);
+    return yki_trainer_check_divergence(t);
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------ */

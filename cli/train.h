@@ -7,16 +7,16 @@
 enum { YKI_PATH = 4096 };
 
 typedef struct yki_train_options {
-    const char *data, *arch, *device, *amp, *optimizer, *output, *resume, *checkpoint;
+    const char *data, *arch, *device, *amp, *optimizer, *output, *comm_hook, *resume, *checkpoint;
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     yk_trace_options trace_window;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
-    int64_t max_steps, save_every, keep;
+    int64_t max_steps, save_every, keep, powersgd_rank, powersgd_start;
     double lr, momentum, weight_decay, timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn;
     struct {
-        bool arch, batch_size, lr, momentum, weight_decay, seed;
+        bool arch, batch_size, lr, momentum, weight_decay, seed, powersgd;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
     char kept[sizeof((yk_training_state *)0)->options]; /* what a checkpoint keeps of them */
     int argc;
@@ -64,6 +64,12 @@ void yki_trainer_destroy(yki_trainer *trainer);
 
 /* What the run will do and where each number comes from. */
 void yki_trainer_introduce(const yki_trainer *trainer);
+
+/* The ranks' side (train_ddp.c): created once the model is there; NULL where there is one rank. */
+bool yki_trainer_create_ddp(yki_trainer *trainer);
+void yki_trainer_introduce_ddp(const yki_trainer *trainer);
+/* After a step, every so many as asked for: false when the ranks are no longer the same. */
+bool yki_trainer_check_divergence(const yki_trainer *trainer);
 
 /* The signal that has asked this rank to stop, or 0. Asked again, the process just ends. */
 int yki_stop_signal(void);

@@ -46,18 +46,7 @@ static void print_model(const yki_trainer *t)
 {
     printf("  parameters  %lld in %zu tensors\n", (long long)yk_model_parameter_elements(t->model),
            yk_model_parameter_count(t->model));
-    if (!t->ddp) {
-        printf("  buckets     none: one rank has nobody to share gradients with\n");
-        return;
-    }
-    size_t buckets = yk_ddp_bucket_count(t->ddp);
-    printf("  buckets     %zu:", buckets);
-    for (size_t i = 0; i < buckets; i++) {
-        double kib = (double)yk_ddp_bucket_bytes(t->ddp, i) / 1024;
-        printf("%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
-               kib < 1024 ? "KiB" : "MiB");
-    }
-    printf(", in the order of backward\n");
+    yki_trainer_introduce_ddp(t);
 }
 
 static void print_memory(const yki_trainer *t)

@@ -51,10 +51,22 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 0, 4294967295.0),
         YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
+        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_GROUP_KEPT("How ranks work together"),
         YKI_SWITCH(0, "sync-bn",
                    "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
                    &o->sync_bn),
-        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_CHOICE(0, "comm-hook", "none|bf16|fp16|powersgd",
+                   "how gradients travel: as they are, in 16 bits, or\nas low-rank factors [none]",
+                   &o->comm_hook, NULL),
+        YKI_INT(0, "powersgd-rank", "R", "of the factors [1]", &o->powersgd_rank,
+                &o->given.powersgd, 1, 1e6),
+        YKI_INT(0, "powersgd-start", "S", "steps before compression begins [1000]",
+                &o->powersgd_start, &o->given.powersgd, 1, 1e12),
+        YKI_INT(0, "check-divergence", "K",
+                "every K steps compare a hash of all parameters and\nbuffers over the ranks; "
+                "0: never [0]",
+                &o->check_divergence, NULL, 0, 1e12),
         YKI_GROUP("Where it runs"),
         YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
@@ -62,10 +74,6 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 NULL, 1, 4096),
         YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
-        YKI_INT(0, "check-divergence", "K",
-                "every K steps compare a hash of all parameters and\nbuffers over the ranks; "
-                "0: never [0]",
-                &o->check_divergence, NULL, 0, 1e12),
         YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
         YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
@@ -175,6 +183,11 @@ static int check(const char *name, const yki_train_options *o)
                                      "--output");
     if (o->given.momentum && strcmp(o->optimizer, "sgd") != 0)
         return yki_usage_error(name, "--momentum is sgd's, %s has none", o->optimizer);
+    if (o->given.powersgd && !o->resume && strcmp(o->comm_hook, "powersgd") != 0)
+        return yki_usage_error(name,
+                               "--powersgd-rank and --powersgd-start are --comm-hook "
+                               "powersgd's, not %s's",
+                               o->comm_hook);
     /* Where a checkpoint may say what the batch is, that is looked at first. */
     if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
         return YKI_EXIT_USAGE;
@@ -193,6 +206,9 @@ static const yki_train_options defaults = {.data = "cifar10",
                                            .epochs = 10,
                                            .batch_size = 128,
                                            .accumulate = 1,
+                                           .comm_hook = "none",
+                                           .powersgd_rank = 1,
+                                           .powersgd_start = 1000,
                                            .lr = -1,
                                            .momentum = -1,
                                            .weight_decay = -1,

@@ -132,7 +132,7 @@ static bool create_model(yki_trainer *t)
     yk_model_set_accumulation(t->model, YK_ACCUMULATE_MEAN);
     if (o->sync_bn && !yki_ok(yk_sync_batch_norm_convert(t->model, t->world)))
         return false;
-    return yk_group_size(t->world) == 1 || yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL));
+    return yki_trainer_create_ddp(t);
 }
 
 static bool create_optimizer(yki_trainer *t)

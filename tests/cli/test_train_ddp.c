@@ -59,3 +59,30 @@ YK_TEST(the_start_says_how_batch_norm_sees_the_batch)
     assert_int_equal(train("a", "--max-steps 2 --nproc 2 --sync-bn"), 0);
     assert_contains(job.output, "batch norm  over the joint batch of all ranks (--sync-bn)");
 }
+
+/* ---- comm hooks ------------------------------------------------------------------------------ */
+
+YK_TEST(comm_hooks_train_alike)
+{
+    assert_int_equal(train("none", "--epochs 1 --nproc 2 --check-divergence 10"), 0);
+    double loss = last_value("none", "train_loss");
+    static const char *const hooks[] = {"bf16", "fp16", "powersgd --powersgd-start 5"};
+    for (int i = 0; i < 3; i++) {
+        char options[160], name[] = {(char)('a' + i), '\0'};
+        snprintf(options, sizeof options,
+                 "--epochs 1 --nproc 2 --check-divergence 10 --comm-hook %s", hooks[i]);
+        assert_int_equal(train(name, options), 0);
+        assert_contains(job.output,
+                        i < 2 ? "gradients travel in " : "PowerSGD of rank 1 after step 5");
+        double bound = i < 2 ? 2e-3 : 0.2;
+        assert_true(fabs(last_value(name, "train_loss") - loss) < bound);
+        assert_true(last_value(name, "train_loss") != loss);
+    }
+}
+
+YK_TEST(options_of_hooks_that_are_off_are_refused)
+{
+    assert_int_equal(train("a", "--comm-hook bf16 --powersgd-rank 2"), 2);
+    assert_contains(job.output, "powersgd's, not bf16's");
+    assert_int_equal(train("a", "--comm-hook zip"), 2);
+}

@@ -1,0 +1,65 @@
+/* What `yoke train` does about its ranks: DDP, the comm hook, the check for divergence. */
+#include <string.h>
+
+#include "setup.h"
+#include "train.h"
+
+static bool register_hook(yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    if (strcmp(o->comm_hook, "bf16") == 0)
+        return yki_ok(yk_ddp_register_bf16_compress_hook(t->ddp));
+    if (strcmp(o->comm_hook, "fp16") == 0)
+        return yki_ok(yk_ddp_register_fp16_compress_hook(t->ddp));
+    if (strcmp(o->comm_hook, "powersgd") == 0)
+        return yki_ok(yk_ddp_register_powersgd_hook(
+            t->ddp, &(yk_powersgd_options){.matrix_approximation_rank = o->powersgd_rank,
+                                           .start_iter = o->powersgd_start,
+                                           .random_seed = (uint64_t)o->seed,
+                                           .iter = t->state.step}));
+    return true;
+}
+
+bool yki_trainer_create_ddp(yki_trainer *t)
+{
+    if (yk_group_size(t->world) == 1)
+        return true;
+    return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL)) && register_hook(t);
+}
+
+void yki_trainer_introduce_ddp(const yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    if (!t->ddp) {
+        printf("  buckets     none: one rank has nobody to share gradients with\n");
+        return;
+    }
+    size_t buckets = yk_ddp_bucket_count(t->ddp);
+    printf("  buckets     %zu:", buckets);
+    for (size_t i = 0; i < buckets; i++) {
+        double kib = (double)yk_ddp_bucket_bytes(t->ddp, i) / 1024;
+        printf("%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
+               kib < 1024 ? "KiB" : "MiB");
+    }
+    printf(", in the order of backward\n");
+    if (strcmp(o->comm_hook, "powersgd") == 0)
+        printf("  comm hook   PowerSGD of rank %lld after step %lld%s\n",
+               (long long)o->powersgd_rank, (long long)o->powersgd_start,
+               t->state.step > o->powersgd_start
+                   ? "; its error feedback is not in checkpoints and starts anew"
+                   : "");
+    else if (strcmp(o->comm_hook, "none") != 0)
+        printf("  comm hook   gradients travel in %s\n", o->comm_hook);
+    if (o->check_divergence)
+        printf("  divergence  looked for every %lld step%s\n", (long long)o->check_divergence,
+               o->check_divergence == 1 ? "" : "s");
+}
+
+bool yki_trainer_check_divergence(const yki_trainer *t)
+{
+    int64_t every = t->options.check_divergence;
+    if (!t->ddp || every == 0 || t->state.step % every != 0 ||
+        yk_ddp_check_divergence(t->ddp) == YK_OK)
+        return true;
+    return yki_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
+}
