@@ -47,17 +47,19 @@ yk_status yk_model_save(const yk_model *model, const char *path);
  * unexpected and differently shaped ones are named. Nothing is changed on failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
+/* The averaged weights of a checkpoint instead (yk_ema_create); YK_NOT_FOUND when it has none. */
+yk_status yk_model_load_ema(yk_model *model, const char *path);
 
 /*
- * {"model": state_dict, "optimizer": torch.optim's state_dict, "yoke": training state}. optimizer
- * and state may be NULL. Tensors are written from the model's own memory.
+ * {"model": state_dict, "optimizer": torch.optim's state_dict, "model_ema": AveragedModel's where
+ * the optimizer has averaged weights, "yoke": training state}. optimizer and state may be NULL. Tensors are written from the model's own memory.
  */
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state);
 /*
  * optimizer and state may be NULL. The optimizer, which must be of the kind that was saved, takes
- * its hyperparameters (lr among them), state and steps from the file. Nothing is changed on
- * failure.
+ * its hyperparameters (lr among them), state and steps from the file, and its averaged weights, if
+ * it has any, theirs (afresh where the file has none). Nothing is changed on failure.
  */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);

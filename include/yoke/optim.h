@@ -89,6 +89,54 @@ bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t gro
 yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,
                                                 const char *name, double value);
 
+/* ---- gradient clipping --------------------------------------------------------------------- */
+
+/*
+ * torch.nn.utils.clip_grad_norm_: *total_norm (may be NULL) is the 2-norm of all gradients taken as
+ * one vector; where it exceeds max_norm they are all scaled by max_norm / (*total_norm + 1e-6).
+ * Between backward and step; with loss scaling, on unscaled gradients. Under DDP every rank has the
+ * same gradients and comes to the same bits: nothing is communicated. Not a number, when a gradient
+ * is not: the gradients are then scaled by that, as PyTorch does.
+ */
+yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm);
+
+/* ---- an average of the weights ------------------------------------------------------------- */
+
+/*
+ * The exponential moving average of a model's weights, torch.optim.swa_utils.AveragedModel's: the
+ * first update copies them, each further one moves the average by 1 - decay towards them.
+ */
+typedef struct yk_ema yk_ema;
+
+typedef struct yk_ema_options {
+    double decay;     /* 0 means 0.999 */
+    bool use_buffers; /* average floating-point buffers (running statistics) too, as torchvision's
+                         training does; else the average goes with the model's own */
+} yk_ema_options;
+
+/*
+ * Of the model that the optimizer is for. The optimizer keeps a pointer to it, so that checkpoints
+ * hold the average beside the optimizer's state (under "model_ema", as torchvision's do): destroy
+ * it first.
+ */
+yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options);
+void yk_ema_destroy(yk_ema *ema);
+/* After a step. */
+yk_status yk_ema_update(yk_ema *ema);
+/* Exchanges the model's weights and their average: once to evaluate or save the average, once more
+ * to go on. In between, updates, steps' results and checkpoints would be wrong and are refused. */
+yk_status yk_ema_swap(yk_ema *ema);
+
+double yk_ema_decay(const yk_ema *ema);
+/* Updates so far (n_averaged); set when a checkpoint is loaded. */
+int64_t yk_ema_updates(const yk_ema *ema);
+void yk_ema_set_updates(yk_ema *ema, int64_t updates);
+/* The average of a parameter or, behind the parameters, of a buffer: a live view, which for a
+ * buffer that is not averaged is the model's own. */
+yk_tensor yk_ema_value(const yk_ema *ema, size_t index);
+/* The optimizer's, or NULL. */
+yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 /*
- * Checkpoints: a dict of three parts, each written and read by a file of its own. Loading first
+ * Checkpoints: a dict of a few parts, each written and read by a file of its own. Loading first
  * reads and checks all of them and only then touches model and optimizer.
  */
 #include "io/checkpoint.h"
 
 #include "io/atomic_file.h"
+#include "io/ema_state.h"
 #include "io/optimizer_state.h"
 #include "io/pth.h"
 #include "io/state_dict.h"
@@ -28,6 +29,8 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
         yki_pickle_text(pickle, "optimizer");
         YK_TRY(yki_optimizer_state_write(writer, optimizer, yk_model_parameter_count(model)));
     }
+    if (optimizer && yk_optimizer_ema(optimizer))
+        YK_TRY(yki_ema_state_write(writer, model, yk_optimizer_ema(optimizer)));
     if (state) {
         yki_pickle_text(pickle, "yoke");
         yki_training_state_write(pickle, state, model, optimizer);
@@ -118,30 +121,55 @@ static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file
     return YK_OK;
 }
 
+/* Everything that a file holds, read and checked, before any of it is applied. */
+typedef struct contents {
+    yki_state_dict dict;
+    yki_optimizer_state optimizer;
+    yki_ema_state ema; /* without tensors where the file has none */
+    yk_training_state training;
+    int64_t forwards;
+} contents;
+
+static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model *model,
+                               const yk_optimizer *optimizer, bool training)
+{
+    YK_TRY(yki_state_dict_read(&c->dict, file, model));
+    if (optimizer)
+        YK_TRY(read_optimizer(&c->optimizer, file, optimizer, yk_model_parameter_count(model)));
+    if (training)
+        YK_TRY(read_training_state(file, &c->training, &c->forwards));
+    if (!optimizer || !yk_optimizer_ema(optimizer))
+        return YK_OK;
+    yk_status status = yki_ema_state_read(&c->ema, file, model);
+    return status == YK_NOT_FOUND ? YK_OK : status;
+}
+
 /* The optimizer goes first: its hyperparameters are the only thing that may still be refused. */
+static yk_status apply_contents(const contents *c, yk_tensor_file *file, yk_model *model,
+                                yk_optimizer *optimizer)
+{
+    if (optimizer)
+        YK_TRY(yki_optimizer_state_apply(&c->optimizer, yki_tensor_file_pth(file), optimizer));
+    yki_state_dict_apply(&c->dict, model);
+    if (optimizer && yk_optimizer_ema(optimizer))
+        yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer));
+    return YK_OK;
+}
+
 static yk_status load(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
                       yk_training_state *state)
 {
-    yki_state_dict dict = {0};
-    yki_optimizer_state optimizer_state = {0};
-    yk_training_state training = {0};
-    int64_t forwards = 0;
-    yk_status status = yki_state_dict_read(&dict, file, model);
-    if (status == YK_OK && optimizer)
-        status = read_optimizer(&optimizer_state, file, optimizer, yk_model_parameter_count(model));
-    if (status == YK_OK && state)
-        status = read_training_state(file, &training, &forwards);
-    if (status == YK_OK && optimizer)
-        status = yki_optimizer_state_apply(&optimizer_state, yki_tensor_file_pth(file), optimizer);
-    if (status == YK_OK) {
-        yki_state_dict_apply(&dict, model);
-        if (state) {
-            *state = training;
-            yk_model_set_forwards(model, forwards);
-        }
+    contents c = {.dict = {0}};
+    yk_status status = read_contents(&c, file, model, optimizer, state != NULL);
+    if (status == YK_OK)
+        status = apply_contents(&c, file, model, optimizer);
+    if (status == YK_OK && state) {
+        *state = c.training;
+        yk_model_set_forwards(model, c.forwards);
     }
-    yki_optimizer_state_fini(&optimizer_state);
-    yki_state_dict_fini(&dict);
+    yki_optimizer_state_fini(&c.optimizer);
+    yki_ema_state_fini(&c.ema);
+    yki_state_dict_fini(&c.dict);
     return status;
 }
 
@@ -158,6 +186,24 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
 yk_status yk_model_load(yk_model *model, const char *path)
 {
     return yk_checkpoint_load(path, model, NULL, NULL);
+}
+
+static yk_status load_ema(yk_tensor_file *file, yk_model *model)
+{
+    yki_ema_state ema;
+    YK_TRY(yki_ema_state_read(&ema, file, model));
+    yki_state_dict_apply(&ema.weights, model);
+    yki_ema_state_fini(&ema);
+    return YK_OK;
+}
+
+yk_status yk_model_load_ema(yk_model *model, const char *path)
+{
+    yk_tensor_file *file;
+    YK_TRY(yk_tensor_file_open(&file, path));
+    yk_status status = load_ema(file, model);
+    yk_tensor_file_close(file);
+    return status;
 }
 
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state)

@@ -35,39 +35,56 @@ static bool same_module(const char *a, const char *b)
     return length == module_length(b) && strncmp(a, b, length) == 0;
 }
 
-static yk_status write_entry(yki_pth_writer *writer, const yk_parameter_view *view)
+/* A model's tensors or, with ema, their averages, which AveragedModel has in a "module". */
+typedef struct dict_source {
+    yki_pth_writer *writer;
+    const yk_model *model;
+    const yk_ema *ema;
+} dict_source;
+
+/* The tensor of this index, parameters first, then buffers. */
+static yk_status write_entry(const dict_source *source, size_t index)
 {
-    yki_pickle_text(yki_pth_pickle(writer), view->name);
-    return yki_pth_tensor(writer, &view->value);
+    char name[512];
+    yk_parameter_view view = model_entry(source->model, index);
+    yk_tensor tensor = source->ema ? yk_ema_value(source->ema, index) : view.value;
+    snprintf(name, sizeof name, "%s%s", source->ema ? "module." : "", view.name);
+    yki_pickle_text(yki_pth_pickle(source->writer), name);
+    return yki_pth_tensor(source->writer, &tensor);
 }
 
 /* Buffers are in the order of their modules: from *next on come those of the parameter's module. */
-static yk_status write_buffers_of(yki_pth_writer *writer, const yk_model *model, const char *name,
-                                  size_t *next)
+static yk_status write_buffers_of(const dict_source *source, const char *name, size_t *next)
 {
-    for (; *next < yk_model_buffer_count(model); ++*next) {
-        yk_parameter_view buffer = yk_model_buffer(model, *next);
-        if (name && !same_module(buffer.name, name))
+    size_t parameters = yk_model_parameter_count(source->model);
+    for (; *next < yk_model_buffer_count(source->model); ++*next) {
+        if (name && !same_module(yk_model_buffer(source->model, *next).name, name))
             break;
-        YK_TRY(write_entry(writer, &buffer));
+        YK_TRY(write_entry(source, parameters + *next));
     }
     return YK_OK;
+}
+
+yk_status yki_state_dict_write_entries(yki_pth_writer *writer, const yk_model *model,
+                                       const yk_ema *ema)
+{
+    const dict_source source = {writer, model, ema};
+    size_t count = yk_model_parameter_count(model), next_buffer = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = yk_model_parameter(model, i).name;
+        YK_TRY(write_entry(&source, i));
+        if (i + 1 == count || !same_module(name, yk_model_parameter(model, i + 1).name))
+            YK_TRY(write_buffers_of(&source, name, &next_buffer));
+    }
+    return write_buffers_of(&source, NULL, &next_buffer); /* of modules without parameters */
 }
 
 yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
-    size_t count = yk_model_parameter_count(model), next_buffer = 0;
     yki_pickle_ordered_dict(pickle);
     yki_pickle_mark(pickle);
-    for (size_t i = 0; i < count; i++) {
-        yk_parameter_view view = yk_model_parameter(model, i);
-        YK_TRY(write_entry(writer, &view));
-        bool last = i + 1 == count;
-        if (last || !same_module(view.name, yk_model_parameter(model, i + 1).name))
-            YK_TRY(write_buffers_of(writer, model, view.name, &next_buffer));
-    }
-    YK_TRY(write_buffers_of(writer, model, NULL, &next_buffer)); /* of modules without parameters */
+    YK_TRY(yki_state_dict_write_entries(writer, model, NULL));
     yki_pickle_setitems(pickle);
     return YK_OK;
 }
@@ -142,6 +159,8 @@ static void note_unexpected(name_list *trouble, const yk_tensor_file *file, cons
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
         const char *name = yki_tensor_file_name(file, i, &length);
         char text[128];
+        if (name && yki_is_n_averaged(name, length))
+            continue;
         if (name && has_entry(model, count, name + wrapper, length - wrapper))
             continue;
         snprintf(text, sizeof text, "%.*s", (int)(length < 100 ? length : 100),

@@ -2,13 +2,17 @@
 #ifndef YKI_STATE_DICT_H
 #define YKI_STATE_DICT_H
 
-#include <yoke/graph.h>
+#include <yoke/optim.h>
 
 #include "io/pth.h"
 #include "io/tensor_file.h"
 
 /* Parameters and buffers in PyTorch's order: a module's buffers follow its parameters. */
 yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model);
+/* The entries alone, into a dict that is being written; with ema, which may be NULL, the averages
+ * under names that begin with "module.". */
+yk_status yki_state_dict_write_entries(yki_pth_writer *writer, const yk_model *model,
+                                       const yk_ema *ema);
 /* The same alone, as safetensors, into the empty file fd. */
 yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model);
 

@@ -44,12 +44,20 @@ const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_
     return yki_pickle_is(key, YKI_PICKLE_STRING) ? key->text : NULL;
 }
 
-/* Whether all names have this text at the offset. */
+bool yki_is_n_averaged(const char *name, size_t length)
+{
+    static const char known[] = "n_averaged";
+    return length == sizeof known - 1 && memcmp(name, known, length) == 0;
+}
+
+/* Whether all names of the model have this text at the offset. */
 static bool all_begin(const yk_tensor_file *file, const char *text, size_t offset)
 {
     size_t length, count = yk_tensor_file_count(file), wanted = strlen(text);
     for (size_t i = 0; i < count; i++) {
         const char *name = yki_tensor_file_name(file, i, &length);
+        if (name && yki_is_n_averaged(name, length))
+            continue;
         if (!name || length < offset + wanted || memcmp(name + offset, text, wanted) != 0)
             return false;
     }
@@ -152,6 +160,16 @@ static const yki_pickle_value *find_state_dict(const yki_pth *pth)
             return value;
     }
     return holds_tensors(root) ? root : NULL;
+}
+
+bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)
+{
+    const yki_pickle_value *dict = file->pth ? yki_pickle_get(yki_pth_root(file->pth), key) : NULL;
+    if (!holds_tensors(dict))
+        return false;
+    file->dict = dict;
+    file->wrapper = find_wrapper(file);
+    return true;
 }
 
 static yk_status open_file(yk_tensor_file *file, const char *path)

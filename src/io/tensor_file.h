@@ -17,6 +17,11 @@ const char *yki_tensor_file_path(const yk_tensor_file *file);
 /* The .pth file behind it, for what else a checkpoint holds; NULL for safetensors. */
 yki_pth *yki_tensor_file_pth(const yk_tensor_file *file);
 
+/* Looks from here on at the state_dict under this key, e.g. "model_ema", and no longer at the
+ * model's; false, changing nothing, where the file has none. */
+bool yki_tensor_file_choose(yk_tensor_file *file, const char *key);
+/* Whether the name is "n_averaged", AveragedModel's own beside the wrapped names of the model. */
+bool yki_is_n_averaged(const char *name, size_t length);
 /* Its state_dict, or NULL. */
 const yki_pickle_value *yki_tensor_file_dict(const yk_tensor_file *file);
 /* NULL for a .pth file. */

@@ -50,7 +50,7 @@ static yk_status make_state(yk_optimizer *optimizer)
     return YK_OK;
 }
 
-static void refresh_views(yk_optimizer *optimizer)
+void yki_optimizer_refresh(yk_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->parameters; i++)
         optimizer->views[i] = yk_model_parameter(optimizer->model, i);
@@ -75,10 +75,14 @@ static yk_status make_parts(yk_optimizer *optimizer, const double *hyperparamete
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
     if (!optimizer->views)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
-    refresh_views(optimizer);
+    yki_optimizer_refresh(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(yki_chunks_create(&optimizer->chunks, optimizer->views, optimizer->parameters));
     yki_chunks_keep(&optimizer->chunks, yki_model_reached(optimizer->model));
+    optimizer->squares = yki_calloc(optimizer->chunks.count, sizeof *optimizer->squares);
+    if (!optimizer->squares)
+        return yki_error_memory(optimizer->chunks.count * sizeof *optimizer->squares,
+                                "the optimizer");
     return make_state(optimizer);
 }
 
@@ -112,6 +116,7 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
         free(optimizer->state[slot]);
     yki_unmap(optimizer->memory, optimizer->memory_bytes);
     yki_chunks_destroy(&optimizer->chunks);
+    free(optimizer->squares);
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
@@ -139,7 +144,9 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
 yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
     double begin = yki_trace_begin();
-    refresh_views(optimizer);
+    if (optimizer->ema && yki_ema_is_swapped(optimizer->ema))
+        return yki_error(YK_INVALID_ARGUMENT, "a step on averaged weights: yk_ema_swap them back");
+    yki_optimizer_refresh(optimizer);
     optimizer->steps++;
     for (size_t g = 0; g < optimizer->group_count; g++) {
         yki_param_group *group = &optimizer->groups[g];
@@ -160,6 +167,11 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
 const char *yk_optimizer_name(const yk_optimizer *optimizer)
 {
     return optimizer->rule->name;
+}
+
+yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer)
+{
+    return optimizer->ema;
 }
 
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer)

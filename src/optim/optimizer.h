@@ -61,10 +61,20 @@ struct yk_optimizer {
     char *memory;
     size_t memory_bytes;
     yki_chunks chunks;
+    double *squares; /* (chunks): sums of squared gradients, for clipping */
+    yk_ema *ema;     /* or NULL */
 };
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
+
+/* Looks the gradients up: DDP may have moved them. */
+void yki_optimizer_refresh(yk_optimizer *optimizer);
+
+/* Whether the model holds the average, and the average the weights. */
+bool yki_ema_is_swapped(const yk_ema *ema);
+/* The number of updates as a tensor, which checkpoints write from where it is. */
+yk_tensor yki_ema_n_averaged(yk_ema *ema);
 
 /* The memory of a state tensor, also where the parameter's group has no need of it. */
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);

@@ -1,0 +1,28 @@
+/*
+ * The averaged weights' part of a checkpoint, "model_ema": the state_dict of PyTorch's
+ * AveragedModel, {"n_averaged": tensor, "module.conv1.weight": tensor, ...}, as torchvision's
+ * training scripts save it.
+ */
+#ifndef YKI_EMA_STATE_H
+#define YKI_EMA_STATE_H
+
+#include <yoke/optim.h>
+
+#include "io/state_dict.h"
+
+yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_ema *ema);
+
+/* What a file holds, checked and read, not yet applied. */
+typedef struct yki_ema_state {
+    yki_state_dict weights;
+    int64_t updates;
+} yki_ema_state;
+
+/* YK_NOT_FOUND when the file has none. Afterwards the file shows these tensors and no longer the
+ * model's. */
+yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const yk_model *model);
+/* Cannot fail. */
+void yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema);
+void yki_ema_state_fini(yki_ema_state *state);
+
+#endif

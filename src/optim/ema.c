@@ -1,0 +1,225 @@
+/*
+ * The exponential moving average of weights (Polyak and Juditsky, 1992; as used by Tarvainen and
+ * Valpola, "Mean teachers are better role models", 2017), with torch.optim.swa_utils' arithmetic:
+ * a linear interpolation, average += (1 - decay) * (value - average).
+ *
+ * Parameters and, where asked for, floating-point buffers are one list of views; the model's memory
+ * for both never moves.
+ */
+#include "optim/optimizer.h"
+#include "optim/vectorised.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+struct yk_ema {
+    yk_optimizer *optimizer;
+    yk_ema_options options;
+    int64_t updates;
+    bool swapped;
+    yk_parameter_view *views; /* (count) what is averaged, in the model */
+    char **average;           /* (count), into memory */
+    size_t count;
+    size_t *buffer_at; /* (buffers): its view, or SIZE_MAX when it is not averaged */
+    char *memory;
+    size_t memory_bytes;
+    yki_chunks chunks;
+};
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static bool is_float(const yk_tensor *tensor)
+{
+    return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
+}
+
+static yk_status collect_views(yk_ema *ema)
+{
+    const yk_model *model = ema->optimizer->model;
+    size_t parameters = yk_model_parameter_count(model), buffers = yk_model_buffer_count(model);
+    ema->views = yki_calloc(parameters + buffers, sizeof *ema->views);
+    ema->average = yki_calloc(parameters + buffers, sizeof *ema->average);
+    ema->buffer_at = yki_calloc(buffers, sizeof *ema->buffer_at);
+    if (!ema->views || !ema->average || !ema->buffer_at)
+        return yki_error_memory((parameters + buffers) * sizeof *ema->views, "averaged weights");
+    for (size_t i = 0; i < parameters; i++)
+        ema->views[ema->count++] = yk_model_parameter(model, i);
+    for (size_t i = 0; i < buffers; i++) {
+        yk_parameter_view view = yk_model_buffer(model, i);
+        bool averaged = ema->options.use_buffers && is_float(&view.value);
+        ema->buffer_at[i] = averaged ? ema->count : SIZE_MAX;
+        if (averaged)
+            ema->views[ema->count++] = view;
+    }
+    return YK_OK;
+}
+
+static yk_status make_parts(yk_ema *ema)
+{
+    YK_TRY(collect_views(ema));
+    YK_TRY(yki_chunks_create(&ema->chunks, ema->views, ema->count));
+    for (size_t i = 0; i < ema->count; i++)
+        ema->memory_bytes += yki_align(yk_tensor_bytes(&ema->views[i].value), YKI_ALIGNMENT);
+    ema->memory = yki_map(ema->memory_bytes);
+    if (!ema->memory)
+        return yki_error_memory(ema->memory_bytes, "averaged weights");
+    char *at = ema->memory;
+    for (size_t i = 0; i < ema->count; i++) {
+        ema->average[i] = at;
+        at += yki_align(yk_tensor_bytes(&ema->views[i].value), YKI_ALIGNMENT);
+    }
+    return YK_OK;
+}
+
+yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
+{
+    *ema = NULL;
+    yk_ema_options chosen = options ? *options : (yk_ema_options){0};
+    if (chosen.decay == 0)
+        chosen.decay = 0.999;
+    YK_TRY(yki_check_option("ema", "decay", chosen.decay, 0, 1));
+    if (optimizer->ema)
+        return yki_error(YK_INVALID_ARGUMENT, "the optimizer has averaged weights already");
+    yk_ema *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "averaged weights");
+    made->optimizer = optimizer;
+    made->options = chosen;
+    yk_status status = make_parts(made);
+    if (status != YK_OK) {
+        yk_ema_destroy(made);
+        return status;
+    }
+    *ema = optimizer->ema = made;
+    return YK_OK;
+}
+
+void yk_ema_destroy(yk_ema *ema)
+{
+    if (!ema)
+        return;
+    if (ema->optimizer->ema == ema)
+        ema->optimizer->ema = NULL;
+    yki_unmap(ema->memory, ema->memory_bytes);
+    yki_chunks_destroy(&ema->chunks);
+    free(ema->buffer_at);
+    free(ema->average);
+    free(ema->views);
+    free(ema);
+}
+
+/* ---- update and swap ------------------------------------------------------------------------- */
+
+#define DEFINE_LOOPS(real)                                                                         \
+    YKI_VECTORISED static void move_##real(real *restrict average, const real *restrict value,     \
+                                           int64_t count, real share)                              \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            average[i] += share * (value[i] - average[i]);                                         \
+    }                                                                                              \
+                                                                                                   \
+    YKI_VECTORISED static void exchange_##real(real *restrict a, real *restrict b, int64_t count)  \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            real kept = a[i];                                                                      \
+            a[i] = b[i];                                                                           \
+            b[i] = kept;                                                                           \
+        }                                                                                          \
+    }
+
+DEFINE_LOOPS(float)
+DEFINE_LOOPS(double)
+
+static void update_chunk(const yk_ema *ema, const yki_chunk *part)
+{
+    const yk_tensor *value = &ema->views[part->parameter].value;
+    size_t size = yk_dtype_size(value->dtype), offset = (size_t)part->begin * size;
+    void *average = ema->average[part->parameter] + offset;
+    const void *now = (const char *)value->data + offset;
+    if (ema->updates == 0)
+        memcpy(average, now, (size_t)part->count * size);
+    else if (value->dtype == YK_F64)
+        move_double(average, now, part->count, 1 - ema->options.decay);
+    else
+        move_float(average, now, part->count, (float)(1 - ema->options.decay));
+}
+
+static void swap_chunk(const yk_ema *ema, const yki_chunk *part)
+{
+    const yk_tensor *value = &ema->views[part->parameter].value;
+    size_t offset = (size_t)part->begin * yk_dtype_size(value->dtype);
+    void *average = ema->average[part->parameter] + offset, *now = (char *)value->data + offset;
+    if (value->dtype == YK_F64)
+        exchange_double(average, now, part->count);
+    else
+        exchange_float(average, now, part->count);
+}
+
+yk_status yk_ema_update(yk_ema *ema)
+{
+    if (ema->swapped)
+        return yki_error(
+            YK_INVALID_ARGUMENT,
+            "an update of averaged weights that are swapped in: yk_ema_swap them back");
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < ema->chunks.count; i++)
+        update_chunk(ema, &ema->chunks.of[i]);
+    ema->updates++;
+    return YK_OK;
+}
+
+yk_status yk_ema_swap(yk_ema *ema)
+{
+    if (ema->updates == 0)
+        return yki_error(YK_INVALID_ARGUMENT, "no weights have been averaged yet");
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < ema->chunks.count; i++)
+        swap_chunk(ema, &ema->chunks.of[i]);
+    ema->swapped = !ema->swapped;
+    yk_model_parameters_changed(ema->optimizer->model);
+    return YK_OK;
+}
+
+bool yki_ema_is_swapped(const yk_ema *ema)
+{
+    return ema->swapped;
+}
+
+/* ---- what can be seen and set ---------------------------------------------------------------- */
+
+yk_tensor yki_ema_n_averaged(yk_ema *ema)
+{
+    return (yk_tensor){.data = &ema->updates, .dtype = YK_I64};
+}
+
+double yk_ema_decay(const yk_ema *ema)
+{
+    return ema->options.decay;
+}
+
+int64_t yk_ema_updates(const yk_ema *ema)
+{
+    return ema->updates;
+}
+
+void yk_ema_set_updates(yk_ema *ema, int64_t updates)
+{
+    ema->updates = updates;
+}
+
+yk_tensor yk_ema_value(const yk_ema *ema, size_t index)
+{
+    const yk_model *model = ema->optimizer->model;
+    size_t parameters = yk_model_parameter_count(model);
+    if (index >= parameters) {
+        size_t buffer = index - parameters;
+        index = ema->buffer_at[buffer];
+        if (index == SIZE_MAX)
+            return yk_model_buffer(model, buffer).value;
+    }
+    yk_tensor tensor = ema->views[index].value;
+    tensor.data = ema->average[index];
+    return tensor;
+}

@@ -1,0 +1,169 @@
+/* Averaged weights: the numbers, swapping, buffers, checkpoints. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+static yk_model *make_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 7});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_nn_batch_norm(yk_nn_linear(x, "fc", 3), "bn");
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                              &(yk_model_options){.device = "ref"}));
+    return model;
+}
+
+/* All parameters and floating-point buffers. */
+static void fill(yk_model *model, float value)
+{
+    for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+        yk_tensor tensor = yk_model_parameter(model, p).value;
+        for (int64_t i = 0; i < yk_tensor_count(&tensor); i++)
+            ((float *)tensor.data)[i] = value + (float)p;
+    }
+    for (size_t b = 0; b < 2; b++)
+        *(float *)yk_model_buffer(model, b).value.data = value;
+    *(int64_t *)yk_model_buffer(model, 2).value.data = (int64_t)value;
+}
+
+static double value_of(yk_tensor tensor)
+{
+    return (double)*(float *)tensor.data;
+}
+
+static double parameter(const yk_model *model, size_t index)
+{
+    return value_of(yk_model_parameter(model, index).value);
+}
+
+static void start(yk_model **model, yk_optimizer **optimizer, yk_ema **ema, bool use_buffers)
+{
+    *model = make_model();
+    assert_ok(yk_sgd_create(optimizer, *model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(yk_ema_create(ema, *optimizer,
+                            &(yk_ema_options){.decay = 0.75, .use_buffers = use_buffers}));
+}
+
+static void stop(yk_model *model, yk_optimizer *optimizer, yk_ema *ema)
+{
+    yk_ema_destroy(ema);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+static void update_with(yk_model *model, yk_ema *ema, float value)
+{
+    fill(model, value);
+    assert_ok(yk_ema_update(ema));
+}
+
+YK_TEST(the_first_update_copies_the_others_move)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    start(&model, &optimizer, &ema, false);
+    assert_status(YK_INVALID_ARGUMENT, yk_ema_swap(ema)); /* nothing there yet */
+    update_with(model, ema, 8);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 8);
+    update_with(model, ema, 16);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 10);
+    assert_true(value_of(yk_ema_value(ema, 2)) == 12);
+    update_with(model, ema, 20);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 12.5);
+    assert_int_equal(yk_ema_updates(ema), 3);
+    stop(model, optimizer, ema);
+}
+
+YK_TEST(swapping_twice_changes_nothing)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    start(&model, &optimizer, &ema, false);
+    update_with(model, ema, 8);
+    fill(model, 1);
+    assert_ok(yk_ema_swap(ema));
+    assert_true(parameter(model, 0) == 8);
+    assert_true(value_of(yk_model_buffer(model, 0).value) == 1); /* the model's own */
+    assert_status(YK_INVALID_ARGUMENT, yk_ema_update(ema));
+    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save("never.pth", model, optimizer, NULL));
+    assert_contains(yk_last_error(), "yk_ema_swap them back");
+    assert_ok(yk_ema_swap(ema));
+    assert_true(parameter(model, 0) == 1);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 8);
+    stop(model, optimizer, ema);
+}
+
+YK_TEST(buffers_are_averaged_on_request)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    start(&model, &optimizer, &ema, true);
+    size_t parameters = yk_model_parameter_count(model);
+    update_with(model, ema, 8);
+    update_with(model, ema, 16);
+    assert_true(value_of(yk_ema_value(ema, parameters)) == 10);     /* running_mean */
+    assert_true(value_of(yk_ema_value(ema, parameters + 1)) == 10); /* running_var */
+    assert_int_equal(*(int64_t *)yk_ema_value(ema, parameters + 2).data, 16);
+    assert_ok(yk_ema_swap(ema));
+    assert_true(value_of(yk_model_buffer(model, 0).value) == 10);
+    assert_ok(yk_ema_swap(ema));
+    stop(model, optimizer, ema);
+}
+
+YK_TEST(wrong_decays_and_a_second_average_are_refused)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema, *second;
+    start(&model, &optimizer, &ema, false);
+    assert_status(YK_INVALID_ARGUMENT, yk_ema_create(&second, optimizer, NULL));
+    assert_null(second);
+    yk_ema_destroy(ema);
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_ema_create(&ema, optimizer, &(yk_ema_options){.decay = 1}));
+    assert_contains(yk_last_error(), "decay must be at least 0 and below 1");
+    stop(model, optimizer, NULL);
+}
+
+/* Saved, loaded into another, both go on: bitwise the same. */
+YK_TEST(a_checkpoint_holds_the_average)
+{
+    char path[256];
+    yk_model *model, *other;
+    yk_optimizer *optimizer, *fresh;
+    yk_ema *ema, *loaded;
+    snprintf(path, sizeof path, "%s/ema.pth", yk_test_directory());
+    start(&model, &optimizer, &ema, true);
+    start(&other, &fresh, &loaded, true);
+    update_with(model, ema, 8);
+    update_with(model, ema, 16);
+    assert_ok(yk_checkpoint_save(path, model, optimizer, NULL));
+    assert_ok(yk_checkpoint_load(path, other, fresh, NULL));
+    assert_int_equal(yk_ema_updates(loaded), 2);
+    assert_true(parameter(other, 1) == 17);
+    update_with(model, ema, 3.3f);
+    update_with(other, loaded, 3.3f);
+    size_t count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
+    for (size_t i = 0; i < count; i++) {
+        yk_tensor a = yk_ema_value(ema, i), b = yk_ema_value(loaded, i);
+        assert_memory_equal(a.data, b.data, yk_tensor_bytes(&a));
+    }
+    assert_ok(yk_model_load_ema(other, path)); /* alone, as weights */
+    assert_true(parameter(other, 0) == 10);
+
+    yk_ema_destroy(ema);
+    assert_ok(yk_checkpoint_save(path, model, optimizer, NULL)); /* without */
+    assert_status(YK_NOT_FOUND, yk_model_load_ema(other, path));
+    assert_ok(yk_checkpoint_load(path, other, fresh, NULL));
+    assert_int_equal(yk_ema_updates(loaded), 0); /* begins afresh */
+    stop(model, optimizer, NULL);
+    stop(other, fresh, loaded);
+}
