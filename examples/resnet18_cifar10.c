@@ -155,7 +155,8 @@ static void read_sample(const tensor_dataset *set, int64_t index, float *image, 
         *label = set->labels[index];
         return;
     }
-    const uint8_t *pixels = yk_dataset_image(set->cifar, index, label);
+    uint8_t pixels[IMAGE];
+    YK_CHECK(yk_dataset_image(set->cifar, index, pixels, label));
     for (int i = 0; i < IMAGE; i++)
         image[i] = (float)pixels[i] / 255;
 }
