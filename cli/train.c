@@ -43,7 +43,7 @@ static bool share_news(step_news *news, const yki_trainer *t)
 }
 
 static void report_step(yki_trainer *t, epoch_times *times, const step_news *news, double begin_s,
-                        double data_s, double exposed_s)
+                        double data_s, double exposed_s, double scale)
 {
     double step_s = now() - begin_s;
     yk_step_record record = {.epoch = t->state.epoch + 1,
@@ -53,7 +53,9 @@ static void report_step(yki_trainer *t, epoch_times *times, const step_news *new
                              .images_per_s = news->samples / step_s,
                              .data_s = data_s,
                              .compute_s = step_s - data_s - exposed_s,
-                             .exposed_comm_s = exposed_s};
+                             .exposed_comm_s = exposed_s,
+                             .scale = scale,
+                             .skipped = t->scaler && yk_grad_scaler_found_inf(t->scaler)};
     t->state.epoch_loss += news->loss;
     t->state.epoch_samples += news->samples;
     times->data_s += record.data_s;
@@ -90,6 +92,15 @@ static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *
     }
 }
 
+/* The optimizer's step; with a grad scaler, unless a gradient on any rank is infinite or NaN. */
+static bool update_parameters(yki_trainer *t)
+{
+    if (!t->scaler)
+        return yki_ok(yk_optimizer_step(t->optimizer));
+    return yki_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
+           yki_ok(yk_grad_scaler_update(t->scaler));
+}
+
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
                        bool *stopping)
 {
@@ -103,12 +114,13 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
         return false;
     yk_trace_end();
     exchange_s = now() - exchange_s;
-    if (!yki_ok(yk_optimizer_step(t->optimizer)))
+    double scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0;
+    if (!update_parameters(t))
         return false;
     t->state.step++;
     t->state.epoch_batch++;
     double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
-    report_step(t, times, &news, begin_s, data_s, exposed_s);
+    report_step(t, times, &news, begin_s, data_s, exposed_s, scale);
     *stopping = news.stopping > 0;
     return yki_trainer_check_divergence(t);
 }
@@ -123,6 +135,7 @@ static bool steps_are_over(const yki_trainer *t)
 /* Written by rank 0; the others wait, so that none leaves before it is safe. */
 static bool save(yki_trainer *t)
 {
+    t->state.scaler = t->scaler ? yk_grad_scaler_get_state(t->scaler) : (yk_grad_scaler_state){0};
     if (t->leads && !yki_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
                                                    (int)t->options.keep)))
         return false;

@@ -41,9 +41,10 @@ typedef struct yki_trainer {
     yk_model *model;
     yk_ddp *ddp; /* NULL on one rank */
     yk_optimizer *optimizer;
-    yk_metrics *metrics;   /* of rank 0 */
-    yk_progress *progress; /* of rank 0 */
-    yk_trace *trace;       /* of all ranks; NULL without --trace */
+    yk_grad_scaler *scaler; /* of --amp fp16, else NULL */
+    yk_metrics *metrics;    /* of rank 0 */
+    yk_progress *progress;  /* of rank 0 */
+    yk_trace *trace;        /* of all ranks; NULL without --trace */
     yk_training_state state;
     int64_t micro_batch, batches_per_epoch; /* of this rank: what the loader gives */
     int64_t steps_per_epoch;                /* of options.accumulate micro-batches */

@@ -149,6 +149,12 @@ static bool create_optimizer(yki_trainer *t)
                                                     .decoupled = o->optimizer[4] == 'w'}));
 }
 
+static bool create_scaler(yki_trainer *t)
+{
+    return strcmp(t->options.amp, "fp16") != 0 ||
+           yki_ok(yk_grad_scaler_create(&t->scaler, t->model, NULL));
+}
+
 /* The checkpoint's hyperparameters are the run's, except for those given anew. */
 static bool override_hyperparameters(yki_trainer *t)
 {
@@ -175,6 +181,8 @@ static bool create_state(yki_trainer *t)
     if (t->resumed[0] &&
         (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
          !override_hyperparameters(t)))
+        return false;
+    if (t->scaler && !yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler)))
         return false;
     t->resumed_threads = t->state.threads;
     snprintf(t->state.arch, sizeof t->state.arch, "%s", o->arch);
@@ -241,7 +249,8 @@ bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
     t->leads = yk_group_rank(t->world) == 0;
     return agree_on_paths(t) && adopt_checkpoint(t) &&
            yki_open_data(&t->train_set, &t->test_set, t->world, options->data) && create_model(t) &&
-           create_optimizer(t) && create_state(t) && create_loaders(t) && create_reports(t);
+           create_optimizer(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&
+           create_reports(t);
 }
 
 void yki_trainer_destroy(yki_trainer *t)
@@ -252,6 +261,7 @@ void yki_trainer_destroy(yki_trainer *t)
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
     yk_optimizer_destroy(t->optimizer);
+    yk_grad_scaler_destroy(t->scaler);
     yk_ddp_destroy(t->ddp);
     yk_model_destroy(t->model);
     yk_dataset_destroy(t->test_set);

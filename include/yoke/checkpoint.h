@@ -31,6 +31,7 @@ typedef struct yk_training_state {
     double lr;
     double val_accuracy;              /* of the last evaluation, 0..1; negative when none */
     double epoch_loss, epoch_samples; /* sums over the epoch so far, for its mean loss */
+    yk_grad_scaler_state scaler;      /* scale 0: none */
     char options[2048]; /* the program's own: what it wants to find again when it goes on */
 } yk_training_state;
 

@@ -20,6 +20,8 @@ extern "C" {
 typedef struct yk_step_record {
     int64_t epoch, step; /* both from 1; step counts over all epochs */
     double loss, lr, images_per_s, data_s, compute_s, exposed_comm_s;
+    double scale; /* of the loss, where a grad scaler is at work; else 0 ... */
+    bool skipped; /* ... and whether it has skipped the step */
 } yk_step_record;
 
 /* One epoch, after its evaluation. */

@@ -8,6 +8,7 @@
 #include "io/ema_state.h"
 #include "io/optimizer_state.h"
 #include "io/pth.h"
+#include "io/scaler_state.h"
 #include "io/state_dict.h"
 #include "io/tensor_file.h"
 #include "io/training_state.h"
@@ -31,6 +32,10 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     }
     if (optimizer && yk_optimizer_ema(optimizer))
         YK_TRY(yki_ema_state_write(writer, model, yk_optimizer_ema(optimizer)));
+    if (state && state->scaler.scale > 0) {
+        yki_pickle_text(pickle, "scaler");
+        yki_scaler_state_write(pickle, &state->scaler);
+    }
     if (state) {
         yki_pickle_text(pickle, "yoke");
         yki_training_state_write(pickle, state, model, optimizer);
@@ -98,9 +103,13 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
     if (!value)
         return yki_error(YK_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
                          yki_tensor_file_path(file));
+    yk_grad_scaler_state scaler;
     if (forwards)
         YK_TRY(yki_training_state_forwards(pth, value, forwards));
-    return yki_training_state_read(pth, value, state);
+    YK_TRY(yki_scaler_state_read(pth, yki_pickle_get(yki_pth_root(pth), "scaler"), &scaler));
+    YK_TRY(yki_training_state_read(pth, value, state));
+    state->scaler = scaler;
+    return YK_OK;
 }
 
 static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file *file,

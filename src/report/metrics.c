@@ -154,8 +154,11 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
                             {"images_per_s", r->images_per_s},
                             {"data_s", r->data_s},
                             {"compute_s", r->compute_s},
-                            {"exposed_comm_s", r->exposed_comm_s}};
-    return write_record(metrics, fields, sizeof fields / sizeof *fields);
+                            {"exposed_comm_s", r->exposed_comm_s},
+                            {"scale", r->scale}, /* these two with a grad scaler alone */
+                            {"skipped", r->skipped}};
+    size_t count = sizeof fields / sizeof *fields;
+    return write_record(metrics, fields, r->scale != 0 ? count : count - 2);
 }
 
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)

@@ -1,0 +1,177 @@
+/*
+ * Mixed precision as a user of models sees it: gradients near f32's on every device and in every
+ * type, the policy as a list, and what departing from it does.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+enum { SIDE = 8, CHANNELS = 16, CLASSES = 4, SAMPLES = 6, PIXELS = 3 * SIDE * SIDE };
+
+/* Every operator that a policy is for. */
+static yk_value *build(yk_value *images)
+{
+    yk_conv2d_options same = {.padding = 1};
+    yk_value *stem = yk_nn_conv2d(images, "stem", CHANNELS, 3, &same);
+    yk_value *x = yk_max_pool2d(yk_relu(yk_nn_batch_norm(stem, "bn1")), 2, 2, 0);
+    yk_value *y = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", CHANNELS, 3, &same), "bn2");
+    x = yk_relu(yk_add(y, x));
+    x = yk_scale(yk_avg_pool2d(yk_gelu(x), 2, 2, 0), 1.5);
+    x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
+    return yk_nn_linear(x, "fc", CLASSES);
+}
+
+static yk_model *make_model(const char *device, yk_amp amp, const char *autocast)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = build(images);
+    yk_model_options options = {.device = device,
+                                .amp = amp,
+                                .autocast = autocast,
+                                .seed = 5,
+                                .threads = 1,
+                                .logits = logits,
+                                .no_winograd = true};
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
+    return model;
+}
+
+static void run(yk_model *model)
+{
+    static const char *const names[] = {"images", "labels"};
+    static float pixels[SAMPLES * PIXELS];
+    static int32_t labels[SAMPLES];
+    for (int i = 0; i < SAMPLES * PIXELS; i++)
+        pixels[i] = (float)sin(i * 0.7 + i / PIXELS);
+    for (int i = 0; i < SAMPLES; i++)
+        labels[i] = i % CLASSES;
+    yk_tensor tensors[] = {
+        {.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, SIDE, SIDE}},
+        {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}}};
+    yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+}
+
+/* The largest relative L2 difference of a parameter's gradient. */
+static double distance(const yk_model *found, const yk_model *expected)
+{
+    double largest = 0;
+    for (size_t p = 0; p < yk_model_parameter_count(expected); p++) {
+        yk_tensor a = yk_model_parameter(found, p).grad, b = yk_model_parameter(expected, p).grad;
+        double error = 0, norm = 0;
+        assert_int_equal(a.dtype, YK_F32); /* master weights, and their gradients */
+        for (int64_t i = 0; i < yk_tensor_count(&b); i++) {
+            double x = ((float *)a.data)[i], y = ((float *)b.data)[i];
+            error += (x - y) * (x - y);
+            norm += y * y;
+        }
+        /* A bias in front of a norm has a gradient of nothing but rounding. */
+        largest = fmax(largest, norm > 1e-12 ? sqrt(error / norm) : 0);
+    }
+    return largest;
+}
+
+static void check_near_f32(const char *device, yk_amp amp, const char *autocast, double tolerance)
+{
+    yk_model *low = make_model(device, amp, autocast), *full = make_model("ref", YK_AMP_OFF, NULL);
+    run(low);
+    run(full);
+    double difference = distance(low, full);
+    assert_true(fabs(yk_model_loss(low) - yk_model_loss(full)) < tolerance);
+    if (!(difference > 1e-6 && difference < tolerance))
+        fail_msg("%s, amp %d, %s: gradients differ by %g from f32's, expected up to %g", device,
+                 (int)amp, autocast ? autocast : "", difference, tolerance);
+    yk_tensor logits;
+    assert_ok(yk_model_output(low, &logits));
+    assert_int_equal(logits.dtype, YK_F32);
+    yk_model_destroy(low);
+    yk_model_destroy(full);
+}
+
+YK_TEST(fp16_gradients_are_near_f32s)
+{
+    check_near_f32("ref", YK_AMP_FP16, NULL, 1e-2);
+    check_near_f32("cpu", YK_AMP_FP16, NULL, 1e-2);
+}
+
+YK_TEST(bf16_gradients_are_near_f32s)
+{
+    check_near_f32("ref", YK_AMP_BF16, NULL, 8e-2);
+    check_near_f32("cpu", YK_AMP_BF16, NULL, 8e-2);
+}
+
+/* With nothing left to run in 16 bit, the bits are f32's. */
+YK_TEST(overrides_reach_their_operators)
+{
+    yk_model *full = make_model("cpu", YK_AMP_OFF, NULL);
+    yk_model *all = make_model("cpu", YK_AMP_FP16, "conv2d=full,linear=full");
+    yk_model *some = make_model("cpu", YK_AMP_FP16, "conv2d=full");
+    run(full);
+    run(all);
+    run(some);
+    assert_true(distance(all, full) == 0);
+    assert_true(distance(some, full) > 0);
+    assert_true(distance(some, full) < 1e-2);
+    yk_model_destroy(full);
+    yk_model_destroy(all);
+    yk_model_destroy(some);
+}
+
+YK_TEST(every_operator_runs_in_either_precision)
+{
+    const char *op, *policy;
+    char text[64];
+    for (size_t i = 0; yk_autocast_policy(i, &op, &policy); i++) {
+        if (strcmp(policy, "full") == 0)
+            continue;
+        snprintf(text, sizeof text, "%s=low", op);
+        check_near_f32("cpu", YK_AMP_FP16, text, 1e-2);
+        check_near_f32("ref", YK_AMP_FP16, text, 1e-2);
+        snprintf(text, sizeof text, "%s=full", op);
+        check_near_f32("cpu", YK_AMP_FP16, text, 1e-2);
+        check_near_f32("ref", YK_AMP_FP16, text, 1e-2);
+    }
+}
+
+YK_TEST(the_policy_is_listed)
+{
+    static const struct {
+        const char *op, *policy;
+    } known[] = {{"conv2d", "low"},         {"linear", "low"},  {"batch_norm", "follow"},
+                 {"cross_entropy", "full"}, {"relu", "follow"}, {"max_pool2d", "follow"}};
+    const char *op, *policy;
+    size_t found = 0;
+    for (size_t i = 0; yk_autocast_policy(i, &op, &policy); i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcmp(op, known[k].op) == 0) {
+                assert_string_equal(policy, known[k].policy);
+                found++;
+            }
+    assert_int_equal(found, sizeof known / sizeof *known);
+}
+
+static void refused(const char *overrides, const char *why)
+{
+    assert_status(YK_INVALID_ARGUMENT, yk_autocast_check(overrides));
+    assert_contains(yk_last_error(), why);
+}
+
+YK_TEST(unknown_words_are_refused_with_the_choices)
+{
+    assert_ok(yk_autocast_check(NULL));
+    assert_ok(yk_autocast_check(""));
+    assert_ok(yk_autocast_check("conv2d=full,relu=low,add=follow,cross_entropy=full"));
+    refused("conv=full", "no operator \"conv\", expected one of conv2d, linear, batch_norm");
+    refused("conv2d=half", "\"conv2d=half\": expected conv2d=low|full|follow");
+    refused("relu=low,conv2d", "\"conv2d\": expected conv2d=low|full|follow");
+    refused("conv2d=", "expected conv2d=low|full|follow");
+    refused("=full", "no operator \"\"");
+    refused("conv2d=full,,", "no operator \"\"");
+    refused("cross_entropy=low", "a loss runs in f32 alone");
+}
