@@ -17,6 +17,8 @@ static const conformance_setting cpu_winograd = {
     .device = "cpu", .dtype = YK_F32, .threads = 2, .tolerance = 1e-3, .winograd = true};
 static const conformance_setting cpu_bf16 = {
     .device = "cpu", .dtype = YK_BF16, .threads = 1, .tolerance = 1e-2};
+static const conformance_setting cpu_winograd_f16 = {
+    .device = "cpu", .dtype = YK_F16, .threads = 2, .tolerance = 4e-3, .winograd = true};
 static const conformance_setting cpu_winograd_bf16 = {
     .device = "cpu", .dtype = YK_BF16, .threads = 2, .tolerance = 1e-2, .winograd = true};
 
@@ -99,6 +101,16 @@ static const conformance_case winograd64_cases[] = {
     {.x = {66, 64, 1, 2}, .filters = 64, .kernel = {3}, .padding = 1},
 };
 
+/* Stride 2 and channels in 64s: gradients of the device's own, in f32 from 256 channels on. */
+static const conformance_case strided64_cases[] = {
+    {.x = {3, 256, 7, 6}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {11, 256, 5, 5}, .filters = 64, .kernel = {2}, .stride = 2},
+    {.x = {5, 64, 8, 9}, .filters = 128, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {6, 128, 6, 5}, .filters = 64, .kernel = {1}, .stride = 2},
+    {.x = {2, 64, 1, 1}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
+};
+
 static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     int64_t groups = c->groups ? c->groups : 1;
@@ -114,6 +126,7 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
 FAMILY(conv2d, build_conv2d);
 FAMILY(winograd, build_conv2d);
 FAMILY(winograd64, build_conv2d);
+FAMILY(strided64, build_conv2d);
 
 YK_TEST(ref_conv2d)
 {
@@ -143,6 +156,18 @@ YK_TEST(cpu_conv2d_winograd_bf16)
 YK_TEST(cpu_conv2d_without_winograd)
 {
     on_cpu(&winograd);
+}
+
+YK_TEST(cpu_conv2d_winograd_f16)
+{
+    conformance_device(&winograd64, &cpu_winograd_f16);
+}
+
+YK_TEST(cpu_conv2d_strided)
+{
+    on_cpu(&strided64);
+    on_cpu_in_f16(&strided64);
+    on_cpu_in_bf16(&strided64);
 }
 
 YK_TEST(cpu_conv2d_bf16)

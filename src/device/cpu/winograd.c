@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/panel.h"
 
 enum {
     SIDE = YKI_WINOGRAD_SIDE,
@@ -182,8 +183,8 @@ static void convolve_block(const winograd *k, const void *x, const float *weight
             else
                 transform_weight(k, weight, in, out, weights_here);
             for (int64_t p = 0; p < POINTS; p++)
-                yki_winograd_multiply(data + in * SLAB + p * MATRIX, weights + p * MATRIX,
-                                      product + p * MATRIX, tiles.end - tiles.begin, in == 0);
+                yki_panel_multiply(data + in * SLAB + p * MATRIX, weights + p * MATRIX,
+                                   product + p * MATRIX, tiles.end - tiles.begin, in == 0);
         }
         write_result(k, product, tiles, out, y);
     }
@@ -235,10 +236,10 @@ static void add_products(const winograd *k, const weight_scratch *s, int64_t pai
         for (int64_t b = blocks.begin; b < blocks.end; b++) {
             span tiles = block_span(k, b);
             int64_t slot = b - blocks.begin;
-            yki_winograd_multiply_transposed(
-                s->data + (slot * k->x.groups + in) * SLAB + p * MATRIX,
-                s->gradient + (slot * k->y.groups + out) * SLAB + p * MATRIX, sum + p * MATRIX,
-                tiles.end - tiles.begin, b == 0);
+            yki_panel_multiply_transposed(s->data + (slot * k->x.groups + in) * SLAB + p * MATRIX,
+                                          s->gradient + (slot * k->y.groups + out) * SLAB +
+                                              p * MATRIX,
+                                          sum + p * MATRIX, tiles.end - tiles.begin, b == 0);
         }
 }
 
@@ -294,14 +295,6 @@ static yk_status convolve_weight(const yki_kernel *kernel, const yki_run *run)
 
 /* ---- preparation ---------------------------------------------------------------------------- */
 
-/* bf16 only where oneDNN's own dot products are slow: see conv_staged.c. */
-static bool is_image(const yki_device *device, const yki_operand *a)
-{
-    bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
-    return (a->dtype == YK_F32 || a->dtype == YK_BF16 || a->dtype == YK_F16) && !native &&
-           a->ndim == 4 && a->layout == YKI_BLOCKED && a->dims[1] % SIDE == 0;
-}
-
 static int64_t tiles_of(const yki_operand *y)
 {
     return y->dims[0] * ((y->dims[2] + TILE - 1) / TILE) * ((y->dims[3] + TILE - 1) / TILE);
@@ -311,11 +304,10 @@ static int64_t tiles_of(const yki_operand *y)
 static bool supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
                      const yki_operand *y, const yki_operand *weight)
 {
-    return device->block == LANES && ((const yki_cpu_device *)device)->winograd &&
-           is_image(device, x) && is_image(device, y) && weight->dims[2] == 3 &&
-           weight->dims[3] == 3 && attrs->stride == 1 && attrs->dilation == 1 &&
-           attrs->groups == 1 && attrs->padding <= 2 &&
-           tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
+    return ((const yki_cpu_device *)device)->winograd && yki_panel_takes(device, x) &&
+           yki_panel_takes(device, y) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
+           attrs->stride == 1 && attrs->dilation == 1 && attrs->groups == 1 &&
+           attrs->padding <= 2 && tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
 }
 
 static activation activation_of(const yki_operand *a)

@@ -42,10 +42,4 @@ void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *
 /* G' u G into 16 kernels, `lane` floats apart. */
 void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane);
 
-/* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
-void yki_winograd_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);
-/* c (64, 64) = a' b, of a and b (rows, 64), added to what is there unless `first`. */
-void yki_winograd_multiply_transposed(const float *a, const float *b, float *c, int64_t rows,
-                                      bool first);
-
 #endif

@@ -1,28 +1,23 @@
 /*
- * Winograd's inner loops with AVX-512. CMake gives this file its flags; nothing here runs unless
- * the processor has them.
- *
- * The products keep a block of c, 6 rows of 64 columns, in 24 registers: for each k four vectors of
- * b and six broadcast numbers of a are read for 24 multiply-adds.
+ * Winograd's transformations with AVX-512. CMake gives this file its flags; nothing here runs
+ * unless the processor has them.
  */
 #include "device/cpu/winograd.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "device/cpu/avx512.h"
 
-#define INLINE static inline __attribute__((always_inline))
+enum { LANES = 16, MATRIX = YKI_WINOGRAD_MATRIX };
 
-enum { LANES = 16, MATRIX = YKI_WINOGRAD_MATRIX, SIDE = YKI_WINOGRAD_SIDE, ROWS = 6, VECTORS = 4 };
+typedef yki_vec vec;
 
-typedef __m512 vec;
-
-INLINE vec mul(float factor, vec a)
+YKI_INLINE vec mul(float factor, vec a)
 {
     return _mm512_mul_ps(_mm512_set1_ps(factor), a);
 }
 
 /* c + factor a */
-INLINE vec multiply_add(float factor, vec a, vec c)
+YKI_INLINE vec multiply_add(float factor, vec a, vec c)
 {
     return _mm512_fmadd_ps(_mm512_set1_ps(factor), a, c);
 }
@@ -30,7 +25,7 @@ INLINE vec multiply_add(float factor, vec a, vec c)
 /* ---- the matrices, each applied to a column ------------------------------------------------- */
 
 /* B' d: 6 -> 6 */
-INLINE void apply_b(const vec *d, vec *out)
+YKI_INLINE void apply_b(const vec *d, vec *out)
 {
     vec p = multiply_add(-4, d[2], d[4]), q = multiply_add(-4, d[1], d[3]);
     vec r = _mm512_sub_ps(d[4], d[2]), s = mul(2, _mm512_sub_ps(d[3], d[1]));
@@ -43,7 +38,7 @@ INLINE void apply_b(const vec *d, vec *out)
 }
 
 /* A' m: 6 -> 4 */
-INLINE void apply_a(const vec *m, vec *out)
+YKI_INLINE void apply_a(const vec *m, vec *out)
 {
     vec p = _mm512_add_ps(m[1], m[2]), q = _mm512_sub_ps(m[1], m[2]);
     vec r = _mm512_add_ps(m[3], m[4]), s = _mm512_sub_ps(m[3], m[4]);
@@ -54,7 +49,7 @@ INLINE void apply_a(const vec *m, vec *out)
 }
 
 /* A d: 4 -> 6 */
-INLINE void apply_a_transposed(const vec *d, vec *out)
+YKI_INLINE void apply_a_transposed(const vec *d, vec *out)
 {
     vec p = _mm512_add_ps(d[0], d[2]), q = _mm512_add_ps(d[1], d[3]);
     vec r = multiply_add(4, d[2], d[0]), s = multiply_add(8, d[3], mul(2, d[1]));
@@ -67,7 +62,7 @@ INLINE void apply_a_transposed(const vec *d, vec *out)
 }
 
 /* G g: 3 -> 6 */
-INLINE void apply_g(const vec *g, vec *out)
+YKI_INLINE void apply_g(const vec *g, vec *out)
 {
     vec p = mul(-1.0f / 6, _mm512_add_ps(g[0], g[2])), q = mul(-1.0f / 6, g[1]);
     vec r = multiply_add(1.0f / 24, g[0], mul(1.0f / 6, g[2])), s = mul(1.0f / 12, g[1]);
@@ -80,7 +75,7 @@ INLINE void apply_g(const vec *g, vec *out)
 }
 
 /* G' u: 6 -> 3 */
-INLINE void apply_g_transposed(const vec *u, vec *out)
+YKI_INLINE void apply_g_transposed(const vec *u, vec *out)
 {
     vec p = mul(1.0f / 6, _mm512_add_ps(u[1], u[2])), q = _mm512_sub_ps(u[2], u[1]);
     vec r = _mm512_add_ps(u[3], u[4]), s = _mm512_sub_ps(u[3], u[4]);
@@ -91,41 +86,9 @@ INLINE void apply_g_transposed(const vec *u, vec *out)
 
 /* ---- transformations ------------------------------------------------------------------------ */
 
-/* 16 numbers as they are stored; dtype is a constant. */
-INLINE vec load(const void *data, int64_t at, yk_dtype dtype)
-{
-    if (dtype == YK_F32)
-        return _mm512_loadu_ps((const float *)data + at);
-    __m256i halves = _mm256_loadu_si256((const __m256i_u *)((const uint16_t *)data + at));
-    if (dtype == YK_F16)
-        return _mm512_cvtph_ps(halves);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
-}
-
-/* To bf16: to nearest, ties to even; a NaN comes from arithmetic, so its upper half is a NaN. */
-INLINE __m256i narrow(vec a)
-{
-    __m512i bits = _mm512_castps_si512(a);
-    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-    __mmask16 number = _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
-    bits = _mm512_mask_add_epi32(bits, number, bits, half);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
-}
-
-INLINE void store(void *data, int64_t at, vec a, yk_dtype dtype)
-{
-    if (dtype == YK_F32) {
-        _mm512_storeu_ps((float *)data + at, a);
-        return;
-    }
-    __m256i halves = dtype == YK_F16 ? _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT) : narrow(a);
-    _mm256_storeu_si256((__m256i_u *)((uint16_t *)data + at), halves);
-}
-
 /* The patch of size x size at (y, x), row by row, zero outside the plane. */
-INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
-                       yk_dtype dtype, vec *patch)
+YKI_INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
+                           yk_dtype dtype, vec *patch)
 {
     int64_t corner = y * plane->columns + x;
     bool all = y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns;
@@ -135,7 +98,7 @@ INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, in
                 all || (y + r >= 0 && y + r < plane->rows && x + c >= 0 && x + c < plane->columns);
             int64_t pixel = corner + r * plane->columns + c;
             patch[r * size + c] =
-                inside ? load(plane->data, pixel * LANES, dtype) : _mm512_setzero_ps();
+                inside ? yki_vec_load(plane->data, pixel * LANES, dtype) : _mm512_setzero_ps();
         }
 }
 
@@ -157,14 +120,14 @@ INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, in
         }                                                                                          \
     } while (0)
 
-INLINE void load_slab(const float *slab, vec patch[6][6])
+YKI_INLINE void load_slab(const float *slab, vec patch[6][6])
 {
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 6; c++)
             patch[r][c] = _mm512_load_ps(slab + (r * 6 + c) * MATRIX);
 }
 
-INLINE void store_slab(vec patch[6][6], float *slab)
+YKI_INLINE void store_slab(vec patch[6][6], float *slab)
 {
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 6; c++)
@@ -182,7 +145,8 @@ INLINE void store_slab(vec patch[6][6], float *slab)
             loop(plane, y, x, YK_F16, slab);                                                       \
     } while (0)
 
-INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype, float *slab)
+YKI_INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                     float *slab)
 {
     vec patch[6][6], out[6][6];
     load_patch(plane, y, x, 6, dtype, patch[0]);
@@ -195,8 +159,8 @@ void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, fl
     BY_DTYPE(data, plane, y, x, slab);
 }
 
-INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                   const float *slab)
+YKI_INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                       const float *slab)
 {
     vec patch[6][6], out[4][4];
     load_slab(slab, patch);
@@ -204,7 +168,7 @@ INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dty
     int64_t corner = y * plane->columns + x;
     for (int r = 0; r < 4 && y + r < plane->rows; r++)
         for (int c = 0; c < 4 && x + c < plane->columns; c++)
-            store(plane->data, (corner + r * plane->columns + c) * LANES, out[r][c], dtype);
+            yki_vec_store(plane->data, (corner + r * plane->columns + c) * LANES, out[r][c], dtype);
 }
 
 void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x)
@@ -212,8 +176,8 @@ void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int
     BY_DTYPE(result, plane, y, x, slab);
 }
 
-INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                            float *slab)
+YKI_INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
+                                yk_dtype dtype, float *slab)
 {
     vec patch[4][4], out[6][6];
     load_patch(plane, y, x, 4, dtype, patch[0]);
@@ -227,16 +191,10 @@ void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, in
     BY_DTYPE(result_gradient, plane, y, x, slab);
 }
 
-INLINE __m512i lanes_apart(int64_t lane)
-{
-    __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_mullo_epi32(number, _mm512_set1_epi32((int)lane));
-}
-
 void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *slab)
 {
     vec patch[3][3], out[6][6];
-    __m512i lanes = lanes_apart(lane);
+    __m512i lanes = yki_lanes_apart(lane);
     for (int tap = 0; tap < 9; tap++) {
         int at = turned ? 8 - tap : tap;
         patch[at / 3][at % 3] = _mm512_i32gather_ps(lanes, weight + tap, sizeof(float));
@@ -250,72 +208,9 @@ void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane
     vec patch[6][6], out[3][3];
     load_slab(slab, patch);
     BOTH_SIDES(apply_g_transposed, 6, 3, patch, out);
-    __m512i lanes = lanes_apart(lane);
+    __m512i lanes = yki_lanes_apart(lane);
     for (int tap = 0; tap < 9; tap++)
         _mm512_i32scatter_ps(weight + tap, lanes, out[tap / 3][tap % 3], sizeof(float));
-}
-
-/* ---- products ------------------------------------------------------------------------------- */
-
-/* `rows` rows of c; a's numbers stand at a[r * row + k * step]. The first three are constants. */
-INLINE void block(int rows, int64_t row, int64_t step, const float *a, const float *b, float *c,
-                  int64_t count, bool first)
-{
-    vec sum[ROWS][VECTORS];
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < VECTORS; v++)
-            sum[r][v] = first ? _mm512_setzero_ps() : _mm512_load_ps(c + r * SIDE + v * LANES);
-    for (int64_t k = 0; k < count; k++) {
-        vec of_b[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
-            of_b[v] = _mm512_load_ps(b + k * SIDE + v * LANES);
-        for (int r = 0; r < rows; r++) {
-            vec of_a = _mm512_set1_ps(a[r * row + k * step]);
-            for (int v = 0; v < VECTORS; v++)
-                sum[r][v] = _mm512_fmadd_ps(of_a, of_b[v], sum[r][v]);
-        }
-    }
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < VECTORS; v++)
-            _mm512_store_ps(c + r * SIDE + v * LANES, sum[r][v]);
-}
-
-/* All rows of c, ROWS at a time. */
-INLINE void multiply(int64_t rows, int64_t row, int64_t step, const float *a, const float *b,
-                     float *c, int64_t count, bool first)
-{
-    for (; rows >= ROWS; rows -= ROWS, a += ROWS * row, c += (int64_t)ROWS * SIDE)
-        block(ROWS, row, step, a, b, c, count, first);
-    switch (rows) {
-    case 5:
-        block(5, row, step, a, b, c, count, first);
-        break;
-    case 4:
-        block(4, row, step, a, b, c, count, first);
-        break;
-    case 3:
-        block(3, row, step, a, b, c, count, first);
-        break;
-    case 2:
-        block(2, row, step, a, b, c, count, first);
-        break;
-    case 1:
-        block(1, row, step, a, b, c, count, first);
-        break;
-    default:
-        break;
-    }
-}
-
-void yki_winograd_multiply(const float *a, const float *b, float *c, int64_t rows, bool first)
-{
-    multiply(rows, SIDE, 1, a, b, c, SIDE, first);
-}
-
-void yki_winograd_multiply_transposed(const float *a, const float *b, float *c, int64_t rows,
-                                      bool first)
-{
-    multiply(SIDE, 1, SIDE, a, b, c, rows, first);
 }
 
 #endif

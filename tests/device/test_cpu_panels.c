@@ -1,13 +1,16 @@
 /*
- * What the conformance suite does not ask of the cpu device's own Winograd convolution: that it is
- * the one that runs, and that its results have the same bits with any number of threads.
+ * What the conformance suite does not ask of the cpu device's own convolutions: that they are the
+ * ones that run, and that their results have the same bits with any number of threads.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/panel.h"
 #include "harness.h"
+
+/* ---- Winograd ------------------------------------------------------------------------------- */
 
 enum { IMAGES = 96, CHANNELS = 64, FILTERS = 128, ROWS = 5, COLUMNS = 6 };
 
@@ -64,7 +67,7 @@ static void same_bits(const yki_kernel_desc *desc, const yki_kernel_impl *expect
 {
     yki_device *device;
     assert_ok(yki_device_create(&device, "cpu", 1, true));
-    bool avx512 = device->block == 16;
+    bool avx512 = device->block == YKI_PANEL_LANES;
     size_t bytes = yki_operand_bytes(device, &desc->out[0]);
     yki_device_destroy(device);
     if (!avx512)
@@ -109,4 +112,36 @@ YK_TEST(backward_weight_has_the_same_bits_with_any_threads)
                                  .out_count = 2,
                                  .out = {weight, none}},
               &yki_cpu_conv2d_backward_weight_winograd);
+}
+
+/* ---- stride 2 ------------------------------------------------------------------------------- */
+
+static const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 1};
+static const yki_operand large = {
+    .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, 256, ROWS, COLUMNS}, .layout = YKI_BLOCKED};
+static const yki_operand small = {
+    .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, CHANNELS, 3, 3}, .layout = YKI_BLOCKED};
+static const yki_operand halving_weight = {
+    .dtype = YK_F32, .ndim = 4, .dims = {CHANNELS, 256, 3, 3}, .layout = YKI_PLAIN};
+
+YK_TEST(strided_backward_data_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                 .attrs = &halving,
+                                 .in_count = 2,
+                                 .in = {small, halving_weight},
+                                 .out_count = 1,
+                                 .out = {large}},
+              &yki_cpu_conv2d_backward_data_strided);
+}
+
+YK_TEST(strided_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &halving,
+                                 .in_count = 2,
+                                 .in = {large, small},
+                                 .out_count = 2,
+                                 .out = {halving_weight, none}},
+              &yki_cpu_conv2d_backward_weight_strided);
 }
