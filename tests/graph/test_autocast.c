@@ -156,6 +156,32 @@ YK_TEST(the_policy_is_listed)
     assert_int_equal(found, sizeof known / sizeof *known);
 }
 
+static bool is_listed(const char *name)
+{
+    const char *op, *policy;
+    for (size_t i = 0; yk_autocast_policy(i, &op, &policy); i++)
+        if (strcmp(op, name) == 0)
+            return true;
+    return false;
+}
+
+/* An operator that a graph can be built of (it has a shape rule) and that the list has forgotten
+ * could not be overridden. */
+YK_TEST(every_operator_has_a_policy)
+{
+    char output[4096];
+    const char *source = getenv("YOKE_SOURCE");
+    int code = yk_test_command(output, sizeof output,
+                               "awk -F'\"' '/\\.name = /{name = $2} /\\.infer = /{print name}' "
+                               "%s/src/ops/*.c",
+                               source ? source : ".");
+    assert_int_equal(code, 0);
+    assert_contains(output, "conv2d\n");
+    for (char *name = strtok(output, "\n"); name; name = strtok(NULL, "\n"))
+        if (!is_listed(name))
+            fail_msg("autocast_policy.c does not list %s", name);
+}
+
 static void refused(const char *overrides, const char *why)
 {
     assert_status(YK_INVALID_ARGUMENT, yk_autocast_check(overrides));

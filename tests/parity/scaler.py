@@ -4,11 +4,12 @@ torch.cuda.amp.GradScaler keeps its two kernels for CUDA alone in PyTorch 1.13. 
 to the dispatcher for the CPU, as ATen/native/cuda/AmpKernels.cu defines them; every line of Python
 above them is PyTorch's.
 
-usage: scaler.py FILE
+usage: scaler.py FILE | state CHECKPOINT
 FILE begins with INIT_SCALE GROWTH_FACTOR BACKOFF_FACTOR GROWTH_INTERVAL KINDS, where KINDS has a
 letter a step: '.' for finite gradients, 'i' with an infinity, 'm' minus infinity, 'n' NaN. A line a
 step follows, with the step's scale, whether it was skipped and the weight after it; then the
-scaler's state.
+scaler's state. `state` lets PyTorch's scaler take up that of yoke's CHECKPOINT, skip a step, and
+writes its own in place of it.
 """
 import math
 import sys
@@ -88,7 +89,25 @@ def torch_says(init, growth, backoff, interval, kinds):
     return lines
 
 
+def take_up(path):
+    checkpoint = torch.load(path)
+    scaler, library = scaler_on_cpu()
+    scaler.load_state_dict(checkpoint["scaler"])
+    assert scaler.state_dict() == checkpoint["scaler"], (scaler.state_dict(), checkpoint["scaler"])
+    weight = torch.nn.Parameter(torch.ones(SIZE))
+    weight.grad = torch.full((SIZE,), math.inf)
+    scaler.step(torch.optim.SGD([weight], lr=0.01))
+    scaler.update()
+    checkpoint["scaler"] = scaler.state_dict()
+    torch.save(checkpoint, path)
+    print("PyTorch %s took it up and left %s" % (torch.__version__, scaler.state_dict()))
+    del library
+
+
 def main():
+    if sys.argv[1] == "state":
+        take_up(sys.argv[2])
+        return
     ours = open(sys.argv[1]).read().splitlines()
     theirs = torch_says(*ours[0].split())
     for step, (mine, judge) in enumerate(zip(ours[1:], theirs)):

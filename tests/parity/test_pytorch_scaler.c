@@ -75,6 +75,23 @@ YK_TEST(scales_and_skips_are_gradscalers)
             "ii..n....m.........i..i..i....................n");
 }
 
+/* There and back through a checkpoint, with a skipped step on PyTorch's side. */
+YK_TEST(gradscaler_takes_up_a_checkpoints_scaler)
+{
+    char path[256];
+    yk_model *model = make_model();
+    yk_training_state training = {.arch = "mlp", .scaler = {4096, 3, 0.25, 7, 5}};
+    snprintf(path, sizeof path, "%s/a.pth", yk_test_directory());
+    assert_ok(yk_checkpoint_save(path, model, NULL, &training));
+    pytorch_judges("scaler.py", "state %s", path);
+    assert_ok(yk_checkpoint_read_state(path, &training));
+    assert_true(training.scaler.scale == 1024 && training.scaler.growth_factor == 3);
+    assert_true(training.scaler.backoff_factor == 0.25);
+    assert_int_equal(training.scaler.growth_interval, 7);
+    assert_int_equal(training.scaler.growth_tracker, 0);
+    yk_model_destroy(model);
+}
+
 /* Factors whose products an f32 must round. */
 YK_TEST(scales_of_odd_factors_are_gradscalers)
 {
