@@ -1,0 +1,121 @@
+/*
+ * What SyncBatchNorm costs: full training steps of one network with batch_norm and with
+ * SyncBatchNorm on the same ranks, in turn, and the ratio of the medians. To be run by `yoke run`.
+ * Usage: sync_bn ARCH BATCH_PER_RANK off|bf16 THREADS STEPS
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+enum { WARM_UP = 2 };
+
+typedef struct side {
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_optimizer *optimizer;
+    double *seconds;
+} side;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+static void open_side(side *s, yk_group *group, yk_arch_fn build, bool synced, char **argv)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(build(images, 10), labels, NULL);
+    yk_model_options options = {.amp = strcmp(argv[3], "bf16") ? YK_AMP_OFF : YK_AMP_BF16,
+                                .threads = atoi(argv[4])};
+    YK_CHECK(yk_model_create(&s->model, loss, &options));
+    if (synced)
+        YK_CHECK(yk_sync_batch_norm_convert(s->model, group));
+    YK_CHECK(yk_ddp_create(&s->ddp, s->model, group, NULL));
+    YK_CHECK(
+        yk_sgd_create(&s->optimizer, s->model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9}));
+    s->seconds = calloc((size_t)atoi(argv[5]), sizeof *s->seconds);
+}
+
+static double step(side *s, const yk_batch *batch)
+{
+    double start = now();
+    YK_CHECK(yk_model_forward(s->model, batch));
+    YK_CHECK(yk_model_backward(s->model));
+    YK_CHECK(yk_optimizer_step(s->optimizer));
+    return now() - start;
+}
+
+static void close_side(side *s)
+{
+    yk_optimizer_destroy(s->optimizer);
+    yk_ddp_destroy(s->ddp);
+    yk_model_destroy(s->model);
+    free(s->seconds);
+}
+
+int main(int argc, char **argv)
+{
+    yk_arch_fn build = argc == 6 ? yk_arch_find(argv[1]) : NULL;
+    int64_t size = argc == 6 ? atoll(argv[2]) : 0;
+    int steps = argc == 6 ? atoi(argv[5]) : 0;
+    if (!build || size < 1 || steps < 1) {
+        fprintf(stderr, "usage: sync_bn ARCH BATCH_PER_RANK off|bf16 THREADS STEPS\n");
+        return 2;
+    }
+    yk_group *group;
+    YK_CHECK(yk_group_init(&group, NULL));
+    side sides[2];
+    for (int i = 0; i < 2; i++)
+        open_side(&sides[i], group, build, i == 1, argv);
+
+    float *pixels = calloc((size_t)size * 3072, sizeof *pixels);
+    int32_t *classes = calloc((size_t)size, sizeof *classes);
+    if (!pixels || !classes || !sides[0].seconds || !sides[1].seconds)
+        return 1;
+    for (int64_t i = 0; i < size * 3072; i++)
+        pixels[i] = (float)(i * 7919 % 4001) / 1000 - 2;
+    for (int64_t i = 0; i < size; i++)
+        classes[i] = (int32_t)(i % 10);
+    const char *names[] = {"images", "labels"};
+    yk_tensor tensors[] = {{.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}},
+                           {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}}};
+    yk_batch batch = {.size = size, .count = 2, .names = names, .tensors = tensors};
+
+    for (int i = -WARM_UP; i < steps; i++)
+        for (int k = 0; k < 2; k++) {
+            YK_CHECK(yk_barrier(group));
+            double seconds = step(&sides[k], &batch);
+            if (i >= 0)
+                sides[k].seconds[i] = seconds;
+        }
+    double plain = median(sides[0].seconds, steps), synced = median(sides[1].seconds, steps);
+    if (yk_group_rank(group) == 0)
+        printf("{\"batch_norm_ms\": %.1f, \"sync_batch_norm_ms\": %.1f, \"ratio\": %.4f}\n",
+               1e3 * plain, 1e3 * synced, synced / plain);
+    for (int i = 0; i < 2; i++)
+        close_side(&sides[i]);
+    yk_group_destroy(group);
+    free(pixels);
+    free(classes);
+    return 0;
+}
