@@ -67,12 +67,22 @@ static void report_step(yki_trainer *t, epoch_times *times, const step_news *new
     }
 }
 
+/* Of the last forward and backward: what a device by itself would not have to do. */
+static double data_parallel_s(const yki_trainer *t)
+{
+    if (!t->dp)
+        return 0;
+    yk_data_parallel_stats stats = yk_data_parallel_last_stats(t->dp);
+    return stats.scatter_s + stats.replicate_s + stats.gather_s + stats.reduce_s;
+}
+
 /*
  * Forward and backward of a step's micro-batches, of which `batch` is the first; an epoch's last
- * step may have fewer. Gradients travel with the last. Adds to news and to the seconds waited.
+ * step may have fewer. Gradients travel with the last. Adds to news, to the seconds waited for data
+ * and to those between devices.
  */
 static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *news,
-                              double *data_s)
+                              double *data_s, double *exposed_s)
 {
     int64_t done = t->state.epoch_batch * t->options.accumulate;
     for (int64_t micro = 1;; micro++) {
@@ -84,6 +94,7 @@ static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *
         news->loss += yk_model_loss(t->model) * (double)batch->size;
         news->samples += (double)batch->size;
         *data_s += yk_loader_wait_s(t->train);
+        *exposed_s += data_parallel_s(t);
         if (last)
             return true;
         batch = yk_loader_next(t->train);
@@ -105,8 +116,8 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
                        bool *stopping)
 {
     step_news news = {0};
-    double data_s = 0;
-    if (!run_micro_batches(t, batch, &news, &data_s))
+    double data_s = 0, exposed_s = 0;
+    if (!run_micro_batches(t, batch, &news, &data_s, &exposed_s))
         return false;
     double exchange_s = now();
     yk_trace_begin("share the loss");
@@ -119,7 +130,8 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
         return false;
     t->state.step++;
     t->state.epoch_batch++;
-    double exposed_s = t->ddp ? yk_ddp_last_stats(t->ddp).exposed_s + exchange_s : 0;
+    if (t->ddp)
+        exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
     report_step(t, times, &news, begin_s, data_s, exposed_s, scale);
     *stopping = news.stopping > 0;
     return yki_trainer_check_divergence(t);

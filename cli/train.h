@@ -8,6 +8,7 @@ enum { YKI_PATH = 4096 };
 
 typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *optimizer, *output, *comm_hook, *resume, *checkpoint;
+    const char *parallel, *devices;  /* ddp, or dp over these devices */
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     yk_trace_options trace_window;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
@@ -39,7 +40,8 @@ typedef struct yki_trainer {
     yk_dataset *train_set, *test_set;
     yk_loader *train, *test;
     yk_model *model;
-    yk_ddp *ddp; /* NULL on one rank */
+    yk_ddp *ddp;          /* NULL on one rank */
+    yk_data_parallel *dp; /* NULL without --parallel dp */
     yk_optimizer *optimizer;
     yk_grad_scaler *scaler; /* of --amp fp16, else NULL */
     yk_metrics *metrics;    /* of rank 0 */

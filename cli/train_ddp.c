@@ -30,6 +30,8 @@ bool yki_trainer_create_ddp(yki_trainer *t)
 void yki_trainer_introduce_ddp(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
+    if (t->dp)
+        return;
     if (!t->ddp) {
         printf("  buckets     none: one rank has nobody to share gradients with\n");
         return;

@@ -88,6 +88,8 @@ void yki_trainer_introduce(const yki_trainer *t)
     printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),
            t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     printf("  device      %s\n", yk_model_device_description(t->model));
+    if (t->dp)
+        printf("  devices     %s (--parallel dp)\n", yk_data_parallel_description(t->dp));
     print_precision(t);
     if (o->sync_bn)
         printf("  batch norm  over the joint batch of all ranks (--sync-bn)\n");

@@ -53,6 +53,12 @@ static int parse(yki_train_options *o, int argc, char **argv)
                    &o->device, NULL),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_GROUP_KEPT("How ranks work together"),
+        YKI_CHOICE(0, "parallel", "ddp|dp",
+                   "dp: DataParallel, one process, a thread a device [ddp]", &o->parallel, NULL),
+        YKI_TEXT(0, "devices", "LIST",
+                 "of --parallel dp: cpu:0,cpu:1 parts of the cores, or\n"
+                 "cpu:0-3,cpu:4-7 these cores [cpu:0,cpu:1]",
+                 &o->devices, NULL),
         YKI_SWITCH(0, "sync-bn",
                    "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
                    &o->sync_bn),
@@ -173,6 +179,26 @@ static int check_trace(const char *name, yki_train_options *o)
     return -1;
 }
 
+/* DataParallel is one process's; its devices are checked before anything starts. */
+static bool check_parallel(const char *name, const yki_train_options *o)
+{
+    int count;
+    int64_t ranks = yki_ranks_expected(o->nproc);
+    bool dp = strcmp(o->parallel, "dp") == 0;
+    if (o->devices && !dp)
+        yki_usage_error(name, "--devices are DataParallel's: add --parallel dp");
+    else if (dp && ranks > 1)
+        yki_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
+                        (long long)ranks);
+    else if (dp && o->sync_bn)
+        yki_usage_error(name, "--sync-bn works between ranks: not with --parallel dp");
+    else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
+        yki_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
+    else
+        return true;
+    return false;
+}
+
 static int check(const char *name, const yki_train_options *o)
 {
     if (o->resume && o->checkpoint)
@@ -188,6 +214,8 @@ static int check(const char *name, const yki_train_options *o)
                                "--powersgd-rank and --powersgd-start are --comm-hook "
                                "powersgd's, not %s's",
                                o->comm_hook);
+    if (!check_parallel(name, o))
+        return YKI_EXIT_USAGE;
     /* Where a checkpoint may say what the batch is, that is looked at first. */
     if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
         return YKI_EXIT_USAGE;
@@ -202,6 +230,7 @@ static const yki_train_options defaults = {.data = "cifar10",
                                            .arch = "resnet18",
                                            .device = "cpu",
                                            .amp = "off",
+                                           .parallel = "ddp",
                                            .optimizer = "sgd",
                                            .epochs = 10,
                                            .batch_size = 128,

@@ -130,6 +130,10 @@ static bool create_model(yki_trainer *t)
     if (o->checkpoint && !yki_ok(yk_model_load(t->model, o->checkpoint)))
         return false;
     yk_model_set_accumulation(t->model, YK_ACCUMULATE_MEAN);
+    if (strcmp(o->parallel, "dp") == 0) {
+        yk_data_parallel_options options = {.devices = o->devices, .threads = (int)o->threads};
+        return yki_ok(yk_data_parallel_create(&t->dp, t->model, &options));
+    }
     if (o->sync_bn && !yki_ok(yk_sync_batch_norm_convert(t->model, t->world)))
         return false;
     return yki_trainer_create_ddp(t);
@@ -263,6 +267,7 @@ void yki_trainer_destroy(yki_trainer *t)
     yk_optimizer_destroy(t->optimizer);
     yk_grad_scaler_destroy(t->scaler);
     yk_ddp_destroy(t->ddp);
+    yk_data_parallel_destroy(t->dp);
     yk_model_destroy(t->model);
     yk_dataset_destroy(t->test_set);
     yk_dataset_destroy(t->train_set);

@@ -5,6 +5,7 @@
 #include <yoke/checkpoint.h>
 #include <yoke/comm_hook.h>
 #include <yoke/data.h>
+#include <yoke/data_parallel.h>
 #include <yoke/ddp.h>
 #include <yoke/graph.h>
 #include <yoke/group.h>

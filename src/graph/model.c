@@ -57,6 +57,8 @@ static yk_status build(yk_model *model, yk_value *loss)
     if (status == YK_OK)
         status = yki_variables_create(model);
     if (status == YK_OK)
+        status = yki_variables_draw(model);
+    if (status == YK_OK)
         status = yki_variables_place(model, &gradients);
     free(gradients.of);
     return status;
@@ -109,7 +111,8 @@ void yk_model_destroy(yk_model *model)
     free(model->source.fixed);
     free(model->sync);
     yki_device_destroy(model->device);
-    yk_graph_destroy(model->graph);
+    if (!model->is_replica)
+        yk_graph_destroy(model->graph);
     free(model);
 }
 
@@ -286,7 +289,7 @@ static yki_trace_args trace_samples(int64_t samples)
     return (yki_trace_args){.key = {"samples"}, .value = {samples}};
 }
 
-yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
+yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
 {
     double begin = yki_trace_begin();
     model->current = model->last = NULL;
@@ -324,7 +327,7 @@ static yk_status run_backward(yk_model *model, const yki_backward *backward)
     return YK_OK;
 }
 
-yk_status yk_model_backward(yk_model *model)
+yk_status yki_model_backward(yk_model *model)
 {
     double begin = yki_trace_begin();
     if (!model->current)
@@ -371,7 +374,7 @@ void yk_model_eval(yk_model *model)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-double yk_model_loss(const yk_model *model)
+double yki_model_loss(const yk_model *model)
 {
     const yki_plan *plan = model->last;
     if (!plan)
@@ -380,7 +383,7 @@ double yk_model_loss(const yk_model *model)
     return model->source.loss->dtype == YK_F64 ? *(const double *)loss : *(const float *)loss;
 }
 
-yk_status yk_model_output(yk_model *model, yk_tensor *output)
+yk_status yki_model_output(yk_model *model, yk_tensor *output)
 {
     const yk_value *logits = model->source.logits;
     const yki_plan *plan = model->last;

@@ -29,6 +29,7 @@ typedef struct yki_pack {
 
 struct yk_model {
     yk_graph *graph;
+    bool is_replica; /* the graph is another model's; see replica.c */
     yki_device *device;
     yk_model_options options;
     yki_plan_source source;
@@ -69,11 +70,14 @@ struct yk_model {
         double f64;
     } loss_gradient;
     yki_model_hooks hooks;
+    yki_model_runner runner;
     yki_sync *sync; /* of batch_norm in training; NULL: not synchronised */
 };
 
-/* Collects parameters, buffers and inputs, gives them memory and draws the initial values. */
+/* Collects parameters, buffers and inputs, and gives them memory. */
 yk_status yki_variables_create(yk_model *model);
+/* Draws the initial values. */
+yk_status yki_variables_draw(yk_model *model);
 void yki_variables_destroy(yk_model *model);
 /* Gives parameter gradients, inputs, ... their place in source.fixed, and fills grad_order. */
 yk_status yki_variables_place(yk_model *model, const yki_gradients *gradients);
@@ -82,8 +86,6 @@ yk_status yki_variables_place(yk_model *model, const yki_gradients *gradients);
 yk_status yki_packs_add(yk_model *model, yki_plan *plan);
 void yki_packs_destroy(yk_model *model);
 
-/* The weights of a backward for `samples` in a model by itself. */
-yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
 /* Before backward's first kernel, and whenever a gradient is written; see accumulate.c. */
 yk_status yki_gradients_begin(yk_model *model, const yki_backward *backward);
 void *yki_gradient_target(const yk_model *model, size_t parameter);

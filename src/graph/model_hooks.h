@@ -40,6 +40,43 @@ typedef struct yki_model_hooks {
 /* At most one set; NULL takes it away. The struct is copied. */
 void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks);
 
+/* Who runs the model in its stead: data parallelism, one model and its replicas for a batch. */
+typedef struct yki_model_runner {
+    void *context;
+    yk_status (*forward)(void *context, const yk_batch *batch);
+    yk_status (*backward)(void *context);
+    double (*loss)(const void *context);
+    yk_status (*output)(void *context, yk_tensor *output);
+} yki_model_runner;
+
+/* Leads yk_model_forward, _backward, _loss and _output there; NULL takes it away. Copied. */
+void yki_model_set_runner(yk_model *model, const yki_model_runner *runner);
+/* The same four of the model alone, for the runner. */
+yk_status yki_model_forward(yk_model *model, const yk_batch *batch);
+yk_status yki_model_backward(yk_model *model);
+double yki_model_loss(const yk_model *model);
+yk_status yki_model_output(yk_model *model, yk_tensor *output);
+
+/* ---- replicas (replica.c) -------------------------------------------------------------------- */
+
+/* Gives a model that has run nothing yet this many threads; refuses one that hooks hold already. */
+yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
+/* A model of the same graph, with memory of its own; it must go before the model. */
+yk_status yki_model_replicate(yk_model **replica, const yk_model *model, int index);
+/* Copies parameters, buffers and the mode to the replica; on any thread while model rests. */
+void yki_model_refresh_replica(yk_model *replica, const yk_model *model);
+/* Before the replica's backward, which sets its gradients: the model alone keeps and adds. */
+void yki_model_begin_replica(yk_model *replica, const yk_model *model);
+/* Adds the replicas' gradients to the model's in their order: of each, slice `part` of `parts`. */
+void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
+                             int parts);
+/* Whether it was made with options.logits. */
+bool yki_model_has_output(const yk_model *model);
+/* Whether the loss is a sum over samples, not a mean. */
+bool yki_model_loss_is_sum(const yk_model *model);
+/* How the model's next backward would weigh a batch of so many samples. */
+yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
+
 /* Channels of the widest batch_norm; 0: there is none. */
 int64_t yki_model_norm_channels(const yk_model *model);
 

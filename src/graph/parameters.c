@@ -63,23 +63,6 @@ static void place_own_gradients(yk_model *model)
     }
 }
 
-/* One generator for the whole model, drawn from in order of declaration, as torch.manual_seed. */
-static yk_status draw_first_values(yk_model *model)
-{
-    yki_mt19937 generator;
-    yki_mt19937_init(&generator, (uint32_t)model->options.seed);
-    for (int pass = 0; pass < 2; pass++) {
-        yki_variable *variables = pass ? model->buffers : model->parameters;
-        size_t count = pass ? model->buffer_count : model->parameter_count;
-        for (size_t i = 0; i < count; i++) {
-            yk_tensor tensor = tensor_of(variables[i].value, variables[i].data);
-            YK_TRY(yki_init_tensor(&generator, variables[i].value->init, variables[i].value->fan,
-                                   &tensor));
-        }
-    }
-    return YK_OK;
-}
-
 yk_status yki_variables_create(yk_model *model)
 {
     YK_TRY(collect(model));
@@ -96,7 +79,24 @@ yk_status yki_variables_create(yk_model *model)
     lay_out(model->buffers, model->buffer_count, end);
     place_own_gradients(model);
     model->version = 1;
-    return draw_first_values(model);
+    return YK_OK;
+}
+
+/* One generator for the whole model, drawn from in order of declaration, as torch.manual_seed. */
+yk_status yki_variables_draw(yk_model *model)
+{
+    yki_mt19937 generator;
+    yki_mt19937_init(&generator, (uint32_t)model->options.seed);
+    for (int pass = 0; pass < 2; pass++) {
+        yki_variable *variables = pass ? model->buffers : model->parameters;
+        size_t count = pass ? model->buffer_count : model->parameter_count;
+        for (size_t i = 0; i < count; i++) {
+            yk_tensor tensor = tensor_of(variables[i].value, variables[i].data);
+            YK_TRY(yki_init_tensor(&generator, variables[i].value->init, variables[i].value->fan,
+                                   &tensor));
+        }
+    }
+    return YK_OK;
 }
 
 void yki_variables_destroy(yk_model *model)

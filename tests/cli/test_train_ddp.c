@@ -86,3 +86,30 @@ YK_TEST(options_of_hooks_that_are_off_are_refused)
     assert_contains(job.output, "powersgd's, not bf16's");
     assert_int_equal(train("a", "--comm-hook zip"), 2);
 }
+
+/* ---- DataParallel ---------------------------------------------------------------------------- */
+
+YK_TEST(data_parallel_trains_as_one_device_does)
+{
+    assert_int_equal(train("one", "--epochs 1 --batch-size 125"), 0);
+    assert_int_equal(train("two", "--epochs 1 --batch-size 125 --parallel dp --accumulate 5"), 0);
+    assert_contains(job.output, "1 thread each (--parallel dp)");
+    assert_true(fabs(last_value("one", "train_loss") - last_value("two", "train_loss")) < 2e-3);
+    assert_true(fabs(last_value("one", "val_loss") - last_value("two", "val_loss")) < 2e-3);
+}
+
+YK_TEST(data_parallel_and_ranks_are_told_apart)
+{
+    static const struct {
+        const char *options, *words;
+    } wrong[] = {
+        {"--parallel dp --nproc 2", "--parallel dp is one process, but there are 2 ranks"},
+        {"--devices cpu:0,cpu:1", "--devices are DataParallel's: add --parallel dp"},
+        {"--parallel dp --sync-bn", "--sync-bn works between ranks: not with --parallel dp"},
+        {"--parallel dp --devices gpu:0", "--devices: device \"gpu:0\": expected cpu:K"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(train("a", wrong[i].options), 2);
+        assert_contains(job.output, wrong[i].words);
+    }
+}
