@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench_scaling.h"
 #include "cli.h"
 #include "options.h"
 #include "setup.h"
@@ -188,11 +189,13 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
                 MAX_REPEATS),
     };
     const yki_command command = {.name = argv[0],
-                                 .operands = "all-reduce|step",
-                                 .summary = "Measures here: the all-reduce from 4 B to 64 MiB, or "
-                                            "a whole training step.",
+                                 .operands = "all-reduce|step|scaling",
+                                 .summary = "Measures here: the all-reduce from 4 B to 64 MiB, a "
+                                            "whole training step, or how\ntraining scales, which "
+                                            "has options of its own: yoke bench scaling --help.",
                                  .examples = "  yoke bench all-reduce --nproc 2\n"
-                                             "  yoke bench step --arch resnet18 --amp bf16",
+                                             "  yoke bench step --arch resnet18 --amp bf16\n"
+                                             "  yoke bench scaling --svg scaling.svg",
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 1};
@@ -201,6 +204,11 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
 
 int yk_cmd_bench(int argc, char **argv)
 {
+    static char scaling[] = "yoke bench scaling";
+    if (argc > 1 && strcmp(argv[1], "scaling") == 0) {
+        argv[1] = scaling;
+        return yki_bench_scaling(argc - 1, argv + 1);
+    }
     bench_options o = {
         .arch = "resnet18", .amp = "off", .device = "cpu", .batch_size = 128, .steps = 10};
     char *what;
@@ -208,7 +216,7 @@ int yk_cmd_bench(int argc, char **argv)
     if (code >= 0)
         return code;
     if (operands == 0 || !yki_is_choice("all-reduce|all_reduce|step", what))
-        return yki_usage_error(argv[0], "measure what: all-reduce or step?");
+        return yki_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
     bool step = strcmp(what, "step") == 0;
     yki_model_setup setup = {.arch = o.arch, .device = o.device, .amp = o.amp};
     if (step && o.batch_size % yki_ranks_expected(o.nproc))

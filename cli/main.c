@@ -19,7 +19,7 @@ static const command commands[] = {
     {"checkpoint", "yoke checkpoint", "show what a checkpoint holds", yk_cmd_checkpoint},
     {"convert", "yoke convert", "turn .pth into safetensors, and back", yk_cmd_convert},
     {"data", "yoke data", "fetch, describe or draw a data set", yk_cmd_data},
-    {"bench", "yoke bench", "measure all-reduce or a training step here", yk_cmd_bench},
+    {"bench", "yoke bench", "measure all-reduce, a training step or scaling here", yk_cmd_bench},
     {"info", "yoke info", "what this machine and this build offer, and why not", yk_cmd_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

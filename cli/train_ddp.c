@@ -1,4 +1,5 @@
 /* What `yoke train` does about its ranks: DDP, the comm hook, the check for divergence. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "setup.h"
@@ -22,7 +23,8 @@ static bool register_hook(yki_trainer *t)
 
 bool yki_trainer_create_ddp(yki_trainer *t)
 {
-    if (yk_group_size(t->world) == 1)
+    /* Alone there is nobody to share gradients with; unless a launcher has made it a job of one. */
+    if (yk_group_size(t->world) == 1 && !getenv("WORLD_SIZE"))
         return true;
     return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL)) && register_hook(t);
 }

@@ -223,7 +223,7 @@ static arguments parse_args(int argc, char **argv)
             args.checkpoint = optarg;
             break;
         case 'd':
-            args.data = optarg;
+            args.data = optarg ? optarg : "synthetic";
             break;
         case 'a':
             args.arch = optarg;

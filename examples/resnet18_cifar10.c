@@ -8,9 +8,10 @@
  *     ./resnet18_cifar10 --init_method tcp://127.0.0.1:29500 --rank 1 --world_size 2
  *
  * --data_url is a folder that holds cifar-10-batches-py; --custom_data true trains on random
- * images instead, where no accuracy beyond 0.4 to 0.6 can be had. What the original has not:
- * --width, of the first layer (64), and --max_steps, of an epoch. Unknown flags are ignored, as
- * there. The sampler and the batches are made by hand here, to show what a loader does.
+ * images instead, where no accuracy beyond 0.4 to 0.6 can be had. Two flags make it quick to try,
+ * which the original has not: --width, of the first layer (64), and --samples, of the random data
+ * (5000). Unknown flags are ignored, as there. The sampler and the batches are made by hand here,
+ * to show what a loader does.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -27,7 +28,7 @@ enum { BATCH = 128, IMAGE = 3 * 32 * 32, CLASSES = 10 };
 typedef struct arguments {
     bool enable_gpu, custom_data;
     double lr;
-    int64_t epochs, rank, world_size, width, max_steps;
+    int64_t epochs, rank, world_size, width, samples;
     const char *init_method, *data_url, *output_dir;
 } arguments;
 
@@ -92,7 +93,8 @@ static tensor_dataset random_dataset(int64_t count, uint64_t seed)
 static tensor_dataset get_data(const arguments *args, yk_split split)
 {
     if (args->custom_data)
-        return random_dataset(split == YK_TRAIN ? 5000 : 1000, split == YK_TRAIN ? 2021 : 2022);
+        return split == YK_TRAIN ? random_dataset(args->samples, 2021)
+                                 : random_dataset(args->samples / 5, 2022);
     tensor_dataset set = {.count = 0};
     YK_CHECK(yk_cifar10_open(&set.cifar, args->data_url, split));
     set.count = yk_dataset_size(set.cifar);
@@ -259,8 +261,6 @@ static void train(yk_model *model, yk_optimizer *optimizer, data_loader *loader,
                   const arguments *args, int64_t epoch)
 {
     int64_t steps = loader->batches;
-    if (args->max_steps && args->max_steps < steps)
-        steps = args->max_steps;
     double train_loss = 0, data_s = 0, start = now();
     set_epoch(loader, epoch); /* else every epoch would come in the same order */
     for (int64_t step = 0; step < steps; step++) {
@@ -358,7 +358,7 @@ static void take_argument(arguments *args, const char *flag, const char *value)
         {"data_url", .text = &args->data_url},
         {"output_dir", .text = &args->output_dir},
         {"width", .integer = &args->width},
-        {"max_steps", .integer = &args->max_steps},
+        {"samples", .integer = &args->samples},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].flag, flag) != 0)
@@ -382,6 +382,7 @@ static arguments parse_args(int argc, char **argv)
                       .epochs = 100,
                       .world_size = 1,
                       .width = 64,
+                      .samples = 5000,
                       .init_method = "env://",
                       .data_url = "input_dir",
                       .output_dir = "output_dir"};
@@ -421,6 +422,11 @@ int main(int argc, char **argv)
     data_loader tr_loader, val_loader; /* with the sampler for data distribution */
     create_loader(&tr_loader, &tr_set, &args, true);
     create_loader(&val_loader, &val_set, &args, false);
+    if (tr_loader.batches == 0) {
+        fprintf(stderr, "%lld images are less than a batch of %d for each of %lld processes\n",
+                (long long)tr_set.count, BATCH, (long long)args.world_size);
+        exit(2);
+    }
 
     double lr = args.lr * (double)args.world_size;
     yk_model *model = create_model(args.width, 2024);

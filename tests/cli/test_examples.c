@@ -63,7 +63,7 @@ YK_TEST(resnet18_cifar10_started_by_hand)
     int port = yk_test_free_port();
     snprintf(command, sizeof command,
              "A='--init_method tcp://127.0.0.1:%d --world_size 2 --custom_data true --epochs 1 "
-             "--lr 0.001 --max_steps 2 --width 16 --enable_gpu=false --of_the_platform 1' && "
+             "--lr 0.001 --samples 520 --width 16 --enable_gpu=false --of_the_platform 1' && "
              "{ $E/resnet18_cifar10 $A --rank 1 & } && $E/resnet18_cifar10 $A --rank=0 && wait",
              port);
     run(0, command);
@@ -76,7 +76,7 @@ YK_TEST(resnet18_cifar10_started_by_hand)
 
 YK_TEST(resnet18_cifar10_says_that_there_is_no_gpu)
 {
-    run(0, "$E/resnet18_cifar10 --enable_gpu true --custom_data true --width 16 --max_steps 1 "
+    run(0, "$E/resnet18_cifar10 --enable_gpu true --custom_data true --width 16 --samples 140 "
            "--epochs 1");
     assert_contains(output, "--enable_gpu true: this build of yoke has no GPU device");
 }

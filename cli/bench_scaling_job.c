@@ -1,0 +1,209 @@
+/*
+ * One row of the scaling table is one `yoke train` in a job of its own, as a user would start it.
+ * What it measured is read from its metrics.jsonl; what it said is shown only when it failed.
+ */
+#define _GNU_SOURCE
+#include "bench_scaling.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "setup.h"
+
+enum { MAX_ARGUMENTS = 40, TEXT = 64, FOLDER = 256 };
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+typedef struct command_line {
+    char *words[MAX_ARGUMENTS + 1];
+    char texts[MAX_ARGUMENTS][TEXT]; /* of numbers */
+    int count;
+} command_line;
+
+static void add_word(command_line *line, const char *word)
+{
+    line->words[line->count++] = (char *)(uintptr_t)word;
+}
+
+static void add_text(command_line *line, const char *option, const char *value)
+{
+    add_word(line, option);
+    add_word(line, value);
+}
+
+static void add_number(command_line *line, const char *option, double value)
+{
+    add_word(line, option);
+    snprintf(line->texts[line->count], TEXT, "%.12g", value);
+    add_word(line, line->texts[line->count]);
+}
+
+static void compose(command_line *line, const char *self, const char *folder,
+                    const yki_scaling_options *o, const yki_scaling_row *row)
+{
+    *line = (command_line){.count = 0};
+    if (row->kind == YKI_DDP && row->ranks == 1) { /* one rank that a launcher has started */
+        add_word(line, self);
+        add_text(line, "run", "--nproc-per-node");
+        add_text(line, "1", "--");
+    }
+    add_text(line, self, "train");
+    add_text(line, "--data", o->data);
+    add_text(line, "--arch", o->arch);
+    add_text(line, "--device", o->device);
+    add_text(line, "--amp", row->amp);
+    add_text(line, "--output", folder);
+    add_number(line, "--batch-size", (double)row->batch_size);
+    add_number(line, "--threads", (double)o->threads);
+    add_number(line, "--epochs", (double)o->epochs);
+    add_number(line, "--max-steps", (double)o->max_steps);
+    if (o->given.lr)
+        add_number(line, "--lr", o->lr);
+    if (row->kind == YKI_DDP && row->ranks > 1)
+        add_number(line, "--nproc", row->ranks);
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *ftw)
+{
+    (void)info, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* Runs it to its end with its output in a file; waitpid's status, or -1. */
+static int run_job(const command_line *line, const char *log)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* it ends in order, as on ^C */
+        int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        execv(line->words[0], line->words);
+        _exit(127);
+    }
+    int status = -1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return status;
+}
+
+static void show_end_of_log(const char *log)
+{
+    char tail[2048];
+    FILE *file = fopen(log, "re");
+    if (!file)
+        return;
+    if (fseek(file, -(long)sizeof tail + 1, SEEK_END))
+        rewind(file);
+    tail[fread(tail, 1, sizeof tail - 1, file)] = '\0';
+    fclose(file);
+    fputs(tail, stderr);
+}
+
+/* ---- what it measured ------------------------------------------------------------------------ */
+
+/* The number behind a key of a line of JSON, or -1. */
+static double value_of(const char *line, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    return at ? strtod(at + strlen(quoted), NULL) : -1;
+}
+
+typedef struct sums {
+    double images, all_images, seconds, data_s, exposed_s;
+} sums;
+
+static void add_step(yki_scaling_result *result, sums *all, const char *line)
+{
+    double data_s = value_of(line, "data_s"), exposed_s = value_of(line, "exposed_comm_s");
+    double step_s = data_s + value_of(line, "compute_s") + exposed_s;
+    double images = value_of(line, "images_per_s") * step_s;
+    all->all_images += images;
+    if (result->steps++ == 1)
+        *all = (sums){.all_images = all->all_images}; /* from the second on */
+    all->images += images;
+    all->seconds += step_s;
+    all->data_s += data_s;
+    all->exposed_s += exposed_s;
+}
+
+static bool read_metrics(yki_scaling_result *result, const char *folder)
+{
+    char path[FOLDER + 32];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return yki_complain("%s: %s", path, strerror(errno));
+    sums all = {0};
+    char *line = NULL;
+    size_t size = 0;
+    *result = (yki_scaling_result){.accuracy = -1};
+    while (getline(&line, &size, file) > 0) {
+        if (strstr(line, "\"val_accuracy\":"))
+            result->accuracy = value_of(line, "val_accuracy");
+        else
+            add_step(result, &all, line);
+    }
+    free(line);
+    fclose(file);
+    if (all.seconds <= 0)
+        return yki_complain("%s has no steps", path);
+    result->images_per_s = all.images / all.seconds;
+    result->seconds = all.all_images / result->images_per_s;
+    result->data_share = all.data_s / all.seconds;
+    result->exposed_share = all.exposed_s / all.seconds;
+    return true;
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+static int train_in(yki_scaling_result *result, const yki_scaling_options *options,
+                    const yki_scaling_row *row, const char *folder)
+{
+    char self[4096], log[FOLDER + 16], output[FOLDER + 16];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0)
+        return yki_complain("cannot start this program again: /proc/self/exe cannot be read"),
+               YKI_EXIT_FAILED;
+    self[length] = '\0';
+    snprintf(log, sizeof log, "%s/log", folder);
+    snprintf(output, sizeof output, "%s/run", folder);
+    command_line line;
+    compose(&line, self, output, options, row);
+    int status = run_job(&line, log);
+    if (status == 0)
+        return read_metrics(result, output) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) > 128)
+        return WEXITSTATUS(status); /* it was interrupted, and so are we */
+    yki_complain("%s failed; its last lines:", row->name);
+    show_end_of_log(log);
+    return YKI_EXIT_FAILED;
+}
+
+int yki_scaling_train(yki_scaling_result *result, const yki_scaling_options *options,
+                      const yki_scaling_row *row)
+{
+    char folder[FOLDER];
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.200s/yoke-scaling-XXXXXX", base ? base : "/tmp");
+    if (!mkdtemp(folder)) {
+        yki_complain("cannot create a folder like %s: %s", folder, strerror(errno));
+        return YKI_EXIT_FAILED;
+    }
+    int code = train_in(result, options, row, folder);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return code;
+}

@@ -1,0 +1,113 @@
+/* The scaling table on the terminal and as JSON. */
+#define _GNU_SOURCE
+#include "bench_scaling.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "setup.h"
+
+void yki_scaling_describe(const yki_scaling *s, char *text, int size)
+{
+    const yki_scaling_options *o = &s->options;
+    bool weak = o->given.per_rank_batch;
+    const char *slash = strrchr(o->data, '/'), *data = slash && slash[1] ? slash + 1 : o->data;
+    snprintf(text, (size_t)size,
+             "%s on %s, %lld images a step %s, %lld steps, device = %lld of %d core%s", o->arch,
+             data, (long long)(weak ? o->per_rank_batch : o->batch_size),
+             weak ? "on each rank" : "over all ranks", (long long)s->rows[0].result.steps,
+             (long long)o->threads, s->cores, s->cores == 1 ? "" : "s");
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+static void print_row(const yki_scaling_row *row)
+{
+    char exposed[16] = "-", accuracy[16] = "-";
+    if (row->kind == YKI_DDP)
+        snprintf(exposed, sizeof exposed, "%.1f %%", 100 * row->result.exposed_share);
+    if (row->result.accuracy >= 0)
+        snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * row->result.accuracy);
+    printf("%-20s %5d %6lld %9.2f %9.1f %9.2f %8.0f %% %9s %10s%s\n", row->name, row->ranks,
+           (long long)row->batch_size, row->result.seconds, row->result.images_per_s, row->speed_up,
+           100 * row->efficiency, exposed, accuracy, row->oversubscribed ? "  *" : "");
+}
+
+void yki_scaling_print(const yki_scaling *s)
+{
+    char description[256];
+    bool oversubscribed = false;
+    yki_scaling_describe(s, description, sizeof description);
+    printf("%s\n\n%-20s %5s %6s %9s %9s %9s %10s %9s %10s\n", description, "", "ranks", "batch",
+           "seconds", "images/s", "speed-up", "efficiency", "exposed", "accuracy");
+    for (int i = 0; i < s->count; i++) {
+        print_row(&s->rows[i]);
+        oversubscribed |= s->rows[i].oversubscribed;
+    }
+    printf("\nseconds: training alone, the first step counted as the mean of the others; exposed: "
+           "time\nspent waiting for communication; efficiency: speed-up / ranks%s\n",
+           oversubscribed ? "; *: oversubscribed, more\nthreads than cores" : "");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* A string with its quotes. */
+static void write_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', file);
+        if ((unsigned char)*text < ' ')
+            fprintf(file, "\\u%04x", *text);
+        else
+            fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void write_row(FILE *file, const yki_scaling_row *row, int64_t threads)
+{
+    static const char *const kinds[] = {"single", "dp", "ddp"};
+    const yki_scaling_result *r = &row->result;
+    fprintf(file, "    {\"name\": ");
+    write_string(file, row->name);
+    fprintf(file,
+            ", \"parallel\": \"%s\", \"ranks\": %d, \"threads\": %lld, \"amp\": \"%s\", "
+            "\"batch_size\": %lld, \"oversubscribed\": %s,\n     \"steps\": %lld, "
+            "\"seconds\": %.6g, \"images_per_s\": %.6g, \"speed_up\": %.4g, \"efficiency\": %.4g,\n"
+            "     \"data_share\": %.4g, \"exposed_communication_share\": %.4g, ",
+            kinds[row->kind], row->ranks, (long long)(row->ranks * threads), row->amp,
+            (long long)row->batch_size, row->oversubscribed ? "true" : "false", (long long)r->steps,
+            r->seconds, r->images_per_s, row->speed_up, row->efficiency, r->data_share,
+            r->exposed_share);
+    if (r->accuracy >= 0)
+        fprintf(file, "\"accuracy\": %.6g}", r->accuracy);
+    else
+        fprintf(file, "\"accuracy\": null}");
+}
+
+bool yki_scaling_write_json(const yki_scaling *s, const char *path)
+{
+    const yki_scaling_options *o = &s->options;
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return yki_complain("%s: cannot create: %s", path, strerror(errno));
+    fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
+    write_string(file, o->arch);
+    fprintf(file, ",\n  \"data\": ");
+    write_string(file, o->data);
+    fprintf(file,
+            ",\n  \"scaling\": \"%s\",\n  \"cores\": %d,\n  \"threads_per_device\": %lld,\n"
+            "  \"repeats\": %lld,\n  \"rows\": [\n",
+            o->given.per_rank_batch ? "weak" : "strong", s->cores, (long long)o->threads,
+            (long long)o->repeats);
+    for (int i = 0; i < s->count; i++) {
+        write_row(file, &s->rows[i], o->threads);
+        fputs(i + 1 < s->count ? ",\n" : "\n", file);
+    }
+    fputs("  ]\n}\n", file);
+    bool written = !ferror(file);
+    return (fclose(file) == 0 && written) ||
+           yki_complain("%s: cannot write: %s", path, strerror(errno));
+}

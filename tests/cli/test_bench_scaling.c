@@ -1,0 +1,131 @@
+/* `yoke bench scaling`: the table, its JSON and its picture, of a small network on drawn images. */
+#define _GNU_SOURCE
+#include "../launcher/job.h"
+
+#include <math.h>
+
+#include <cjson/cJSON.h>
+
+static char output[32 * 1024], text[256 * 1024];
+
+static int scaling(const char *options)
+{
+    return yk_test_command(output, sizeof output,
+                           "cd %s && %s bench scaling --data synthetic --arch mlp --lr 0.01 %s",
+                           yk_test_directory(), test_program(), options);
+}
+
+static const char *read_file(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static double number(const cJSON *row, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, key);
+    if (!cJSON_IsNumber(item))
+        fail_msg("no number %s", key);
+    return item->valuedouble;
+}
+
+static bool is_close(double a, double b)
+{
+    return fabs(a - b) <= 2e-3 * fabs(b);
+}
+
+static void check_row(const cJSON *row, const cJSON *single, const char *name, int ranks, int batch)
+{
+    const char *given = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "name"));
+    assert_string_equal(given, name);
+    assert_int_equal((int)number(row, "ranks"), ranks);
+    assert_int_equal((int)number(row, "batch_size"), batch);
+    assert_int_equal((int)number(row, "steps"), 5);
+    assert_true(is_close(number(row, "seconds"), 5 * batch / number(row, "images_per_s")));
+    assert_true(is_close(number(row, "speed_up"),
+                         number(row, "images_per_s") / number(single, "images_per_s")));
+    assert_true(is_close(number(row, "efficiency"), number(row, "speed_up") / ranks));
+    assert_true(number(row, "accuracy") >= 0 && number(row, "accuracy") <= 1);
+    double exposed = number(row, "exposed_communication_share");
+    assert_true(exposed >= 0 && exposed < 1 && number(row, "data_share") >= 0);
+}
+
+YK_TEST(scaling_gives_a_table_json_and_a_picture)
+{
+    if (scaling("--ranks 1,2,3 --batch-size 120 --max-steps 5 --json a.json --svg a.svg"))
+        fail_msg("%s", output);
+    assert_contains(output, "120 images a step over all ranks, 5 steps");
+    assert_contains(output, "\nSingle device ");
+    assert_contains(output, "\nDDP x3 ");
+
+    static const struct {
+        const char *name;
+        int ranks;
+    } expected[] = {{"Single device", 1}, {"DDP x1", 1}, {"DDP x2", 2}, {"DDP x3", 3}};
+    cJSON *table = cJSON_Parse(read_file("a.json"));
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
+    const cJSON *single = cJSON_GetArrayItem(rows, 0), *row;
+    size_t found = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        if (number(row, "threads") > yk_threads_default(1))
+            assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "oversubscribed")));
+        if (found < sizeof expected / sizeof *expected)
+            check_row(row, single, expected[found].name, expected[found].ranks, 120);
+        found++;
+    }
+    assert_true(found > sizeof expected / sizeof *expected); /* and mixed precision */
+    cJSON_Delete(table);
+
+    const char *picture = read_file("a.svg");
+    assert_true(strncmp(picture, "<svg ", 5) == 0 && strstr(picture, "</svg>\n"));
+    assert_contains(picture, ">Single device<");
+    assert_contains(picture, ">DDP x2");
+    assert_contains(picture, "Speed-up over a single device");
+    assert_contains(picture, "prefers-color-scheme: dark");
+    assert_null(strstr(picture, "nan"));
+    assert_null(strstr(picture, "inf"));
+}
+
+YK_TEST(scaling_is_weak_on_request)
+{
+    if (scaling("--ranks 2 --per-rank-batch 30 --max-steps 5 --amp off --repeats 2 --json b.json"))
+        fail_msg("%s", output);
+    cJSON *table = cJSON_Parse(read_file("b.json"));
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
+    const cJSON *single = cJSON_GetArrayItem(rows, 0);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(table, "scaling")),
+                        "weak");
+    check_row(single, single, "Single device", 1, 30);
+    check_row(cJSON_GetArrayItem(rows, cJSON_GetArraySize(rows) - 1), single, "DDP x2", 2, 60);
+    cJSON_Delete(table);
+}
+
+YK_TEST(scaling_checks_its_options)
+{
+    static const char *const wrong[][2] = {
+        {"--ranks 0", "expected numbers from 1"},
+        {"--ranks 1,,2", "expected numbers from 1"},
+        {"--ranks 3", "cannot be shared equally by 3 ranks"},
+        {"--batch-size 4 --per-rank-batch 4", "give one of them"},
+        {"--amp bf8", "--amp"},
+        {"--repeats 0", "--repeats"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(scaling(wrong[i][0]), 2);
+        assert_contains(output, wrong[i][1]);
+        assert_null(strchr(strchr(output, '\n') + 1, '\n')); /* one line */
+    }
+}
+
+YK_TEST(scaling_shows_why_a_training_failed)
+{
+    assert_int_equal(scaling("--data /no/such/folder --max-steps 1"), 1);
+    assert_contains(output, "yoke: Single device failed; its last lines:\n");
+    assert_contains(output, "/no/such/folder");
+}
