@@ -49,10 +49,13 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /*
  * The state of one parameter as torch.optim names it ("momentum_buffer", "exp_avg",
- * "exp_avg_sq"): slot counts from 0; false when there is no such slot. The tensor is a live view.
+ * "exp_avg_sq"): slot counts from 0; false when there is no such slot, and where another rank has
+ * it (zero.h). The tensor is a live view.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
+/* Memory of the state that this rank keeps. */
+size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
 /*
  * Hyperparameters of the first group: "lr" first, then torch.optim's names ("betas" is "beta1" and
  * "beta2"; "nesterov" is 0 or 1). The first is false past the last one. Setting one sets it in

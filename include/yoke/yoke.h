@@ -19,5 +19,6 @@
 #include <yoke/system.h>
 #include <yoke/tensor.h>
 #include <yoke/tensor_file.h>
+#include <yoke/zero.h>
 
 #endif

@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include "base/memory.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void *yki_calloc(size_t count, size_t size)
 {
@@ -33,4 +35,13 @@ void yki_unmap(void *memory, size_t bytes)
 {
     if (memory)
         munmap(memory, bytes ? bytes : 1);
+}
+
+void yki_unuse(void *memory, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)memory + bytes) / page * page;
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
 }

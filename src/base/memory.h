@@ -13,6 +13,8 @@ char *yki_strdup(const char *text);
 /* Zeroed bytes, 64-byte aligned, page-mapped with huge pages where the system gives them. */
 void *yki_map(size_t bytes);
 void yki_unmap(void *memory, size_t bytes);
+/* Gives the pages that lie wholly within back to the system; they read as zeros from here on. */
+void yki_unuse(void *memory, size_t bytes);
 
 static inline size_t yki_align(size_t bytes, size_t alignment)
 {

@@ -2,8 +2,8 @@
  * The model's inside, shared by model.c (making and running), parameters.c (what is trained) and
  * accumulate.c (backwards that add).
  *
- * Invariants: values, gradients and buffers keep their addresses except for gradients that
- * distributed training moves; packed copies are stale exactly while pack.version < model.version.
+ * Invariants: values, gradients and buffers keep their addresses except for gradients and values
+ * that distributed training moves; packed copies are stale exactly while pack.version < model.version.
  */
 #ifndef YKI_MODEL_H
 #define YKI_MODEL_H

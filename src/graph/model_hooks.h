@@ -106,6 +106,10 @@ const size_t *yki_model_grad_order(const yk_model *model);
 const bool *yki_model_reached(const yk_model *model);
 void yki_model_set_reached(yk_model *model, size_t parameter);
 
+/* Moves each parameter's value to memory[parameter], aligned and as long as a gradient's; NULL
+ * moves all back into the model's own. Views taken before are stale. */
+void yki_model_place_parameters(yk_model *model, void *const *memory);
+
 /*
  * Moves each parameter's gradient to memory[parameter] (64-byte aligned, canonical layout, the
  * parameter's dtype and size), which must outlive the model or the next call; NULL, for one or for

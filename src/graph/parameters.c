@@ -275,6 +275,26 @@ void yki_model_set_reached(yk_model *model, size_t parameter)
     model->reached[parameter] = true;
 }
 
+static void move_value(yki_variable *variable, void *to)
+{
+    if (variable->data != to)
+        memcpy(to, variable->data, yki_variable_bytes(variable));
+    variable->data = to;
+}
+
+void yki_model_place_parameters(yk_model *model, void *const *memory)
+{
+    char *own = model->variable_memory;
+    for (size_t i = 0; i < model->parameter_count; i++) {
+        yki_variable *variable = &model->parameters[i];
+        move_value(variable, memory ? memory[i] : own);
+        own += yki_variable_bytes(variable);
+    }
+    if (memory)
+        yki_unuse(model->variable_memory, (size_t)(own - (char *)model->variable_memory));
+    model->version++;
+}
+
 yk_status yki_model_place_gradients(yk_model *model, void *const *memory)
 {
     place_own_gradients(model);

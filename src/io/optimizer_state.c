@@ -69,6 +69,7 @@ yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *
                                     size_t parameters)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    YK_TRY(yki_optimizer_check_whole(optimizer));
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "state");
@@ -199,6 +200,8 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
         return yki_error_context(status, "%s", yki_pth_path(pth));
     for (size_t i = 0; i < state->parameters * state->slots; i++) {
         yk_tensor tensor = yki_optimizer_slot(optimizer, i / state->slots, (int)(i % state->slots));
+        if (!tensor.data)
+            continue; /* another rank's */
         if (state->present[i])
             yki_pth_copy(pth, &state->views[i], &tensor);
         else

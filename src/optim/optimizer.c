@@ -116,11 +116,44 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
         free(optimizer->state[slot]);
     yki_unmap(optimizer->memory, optimizer->memory_bytes);
     yki_chunks_destroy(&optimizer->chunks);
+    yki_chunks_destroy(&optimizer->own_chunks);
     free(optimizer->squares);
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
     free(optimizer);
+}
+
+/* ---- shards --------------------------------------------------------------------------------- */
+
+yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const size_t *offset,
+                              size_t bytes)
+{
+    YK_TRY(yki_chunks_create(&optimizer->own_chunks, optimizer->views, optimizer->parameters));
+    yki_chunks_keep(&optimizer->own_chunks, yki_model_reached(optimizer->model));
+    yki_chunks_keep(&optimizer->own_chunks, own);
+    size_t memory_bytes = (size_t)optimizer->slots * bytes;
+    char *memory = yki_map(memory_bytes);
+    if (!memory)
+        return yki_error_memory(memory_bytes, "the optimizer's state");
+    yki_unmap(optimizer->memory, optimizer->memory_bytes);
+    optimizer->memory = memory;
+    optimizer->memory_bytes = memory_bytes;
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        for (size_t i = 0; i < optimizer->parameters; i++)
+            optimizer->state[slot][i] = own[i] ? memory + (size_t)slot * bytes + offset[i] : NULL;
+    return YK_OK;
+}
+
+yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer)
+{
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        for (size_t i = 0; i < optimizer->parameters; i++)
+            if (!optimizer->state[slot][i])
+                return yki_error(YK_INVALID_ARGUMENT,
+                                 "the optimizer's state is sharded: yk_zero_consolidate brings it "
+                                 "to rank 0 before a checkpoint");
+    return YK_OK;
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */
@@ -153,13 +186,14 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
         group->slots = optimizer->rule->slots(group->hyperparameters);
         group->coefficients = optimizer->rule->prepare(group->hyperparameters, optimizer->steps);
     }
+    const yki_chunks *chunks = optimizer->after_step ? &optimizer->own_chunks : &optimizer->chunks;
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < optimizer->chunks.count; i++)
-        update_chunk(optimizer, &optimizer->chunks.of[i]);
+    for (size_t i = 0; i < chunks->count; i++)
+        update_chunk(optimizer, &chunks->of[i]);
     yk_model_zero_grad(optimizer->model);
     yk_model_parameters_changed(optimizer->model);
     YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");
-    return YK_OK;
+    return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
 }
 
 /* ---- what can be seen and set --------------------------------------------------------------- */
@@ -177,6 +211,11 @@ yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer)
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer)
 {
     return optimizer->steps;
+}
+
+size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer)
+{
+    return optimizer->memory_bytes;
 }
 
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
@@ -198,6 +237,8 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
         return false;
     const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
     if (slot >= (size_t)optimizer->rule->slots(group->hyperparameters))
+        return false;
+    if (!optimizer->state[slot][parameter])
         return false;
     *name = optimizer->rule->slot_names[slot];
     *tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);

@@ -61,6 +61,11 @@ struct yk_optimizer {
     char *memory;
     size_t memory_bytes;
     yki_chunks chunks;
+    /* Of a sharded optimizer: the chunks that this rank updates, and what brings it the others.
+     * State pointers are NULL for parameters of other ranks. */
+    yki_chunks own_chunks;
+    yk_status (*after_step)(void *context);
+    void *after_step_context;
     double *squares; /* (chunks): sums of squared gradients, for clipping */
     yk_ema *ema;     /* or NULL */
 };
@@ -76,7 +81,17 @@ bool yki_ema_is_swapped(const yk_ema *ema);
 /* The number of updates as a tensor, which checkpoints write from where it is. */
 yk_tensor yki_ema_n_averaged(yk_ema *ema);
 
-/* The memory of a state tensor, also where the parameter's group has no need of it. */
+/*
+ * Keeps state for own[parameter] alone, zeroed, in one block a slot of `bytes`, at
+ * offset[parameter]; steps leave the other parameters alone.
+ */
+yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const size_t *offset,
+                              size_t bytes);
+/* YK_INVALID_ARGUMENT while state of other ranks is not here. */
+yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer);
+
+/* The memory of a state tensor, also where the parameter's group has no need of it; its data is
+ * NULL where it is another rank's. */
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
 
 /*

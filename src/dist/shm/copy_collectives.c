@@ -48,8 +48,11 @@ static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n
         if (shm->rank != what->root)
             break; /* fallthrough */
     case YKI_ALL_GATHER:
-        for (int r = 0; r < shm->world; r++)
-            memmove(out + ((size_t)r * what->count + offset) * size, from[r], n * size);
+        for (int r = 0; r < shm->world; r++) {
+            char *part = out + ((size_t)r * what->count + offset) * size;
+            if (part != from[r]) /* in place already */
+                memmove(part, from[r], n * size);
+        }
         break;
     case YKI_SCATTER:
         memmove(to, from[what->root] + piece, n * size);
