@@ -148,6 +148,8 @@ static bool steps_are_over(const yki_trainer *t)
 static bool save(yki_trainer *t)
 {
     t->state.scaler = t->scaler ? yk_grad_scaler_get_state(t->scaler) : (yk_grad_scaler_state){0};
+    if (t->zero && !yki_ok(yk_zero_consolidate(t->zero)))
+        return false;
     if (t->leads && !yki_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
                                                    (int)t->options.keep)))
         return false;

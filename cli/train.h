@@ -15,7 +15,7 @@ typedef struct yki_train_options {
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
     int64_t max_steps, save_every, keep, powersgd_rank, powersgd_start;
     double lr, momentum, weight_decay, timeout_s, grace_s;
-    bool no_winograd, memory_plan, sync_bn;
+    bool no_winograd, memory_plan, sync_bn, zero;
     struct {
         bool arch, batch_size, lr, momentum, weight_decay, seed, powersgd;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
@@ -42,6 +42,7 @@ typedef struct yki_trainer {
     yk_model *model;
     yk_ddp *ddp;          /* NULL on one rank */
     yk_data_parallel *dp; /* NULL without --parallel dp */
+    yk_zero *zero;        /* NULL without --zero */
     yk_optimizer *optimizer;
     yk_grad_scaler *scaler; /* of --amp fp16, else NULL */
     yk_metrics *metrics;    /* of rank 0 */
@@ -70,6 +71,8 @@ void yki_trainer_introduce(const yki_trainer *trainer);
 
 /* The ranks' side (train_ddp.c): created once the model is there; NULL where there is one rank. */
 bool yki_trainer_create_ddp(yki_trainer *trainer);
+/* Shards the optimizer where that was asked for. */
+bool yki_trainer_shard(yki_trainer *trainer);
 void yki_trainer_introduce_ddp(const yki_trainer *trainer);
 /* After a step, every so many as asked for: false when the ranks are no longer the same. */
 bool yki_trainer_check_divergence(const yki_trainer *trainer);

@@ -29,6 +29,12 @@ bool yki_trainer_create_ddp(yki_trainer *t)
     return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL)) && register_hook(t);
 }
 
+bool yki_trainer_shard(yki_trainer *t)
+{
+    return !t->ddp || !t->options.zero ||
+           yki_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
+}
+
 void yki_trainer_introduce_ddp(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;

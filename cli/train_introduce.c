@@ -56,10 +56,13 @@ static void print_memory(const yki_trainer *t)
         return;
     const double mib = 1 << 20;
     printf("  memory      MiB a rank: parameters %.1f, gradients %.1f, packed weights %.1f, "
-           "activations %.1f, scratch %.1f\n",
+           "activations %.1f, scratch %.1f, optimizer state %.1f",
            (double)plan.parameters / mib, (double)plan.gradients / mib,
            (double)plan.packed_weights / mib, (double)plan.activations / mib,
-           (double)plan.scratch / mib);
+           (double)plan.scratch / mib, (double)yk_optimizer_state_bytes(t->optimizer) / mib);
+    if (t->zero)
+        printf(": 1 of %d ranks' parts (--zero)", yk_group_size(t->world));
+    putchar('\n');
 }
 
 /* Where it goes on, and what keeps it from being, to the bit, the run that never stopped. */

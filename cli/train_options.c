@@ -80,6 +80,10 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 NULL, 1, 4096),
         YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
+        YKI_SWITCH(0, "zero",
+                   "ZeRO-1: each rank keeps its part of the optimizer's\nstate alone; the results "
+                   "are the same",
+                   &o->zero),
         YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
         YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),

@@ -253,8 +253,8 @@ bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
     t->leads = yk_group_rank(t->world) == 0;
     return agree_on_paths(t) && adopt_checkpoint(t) &&
            yki_open_data(&t->train_set, &t->test_set, t->world, options->data) && create_model(t) &&
-           create_optimizer(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&
-           create_reports(t);
+           create_optimizer(t) && yki_trainer_shard(t) && create_scaler(t) && create_state(t) &&
+           create_loaders(t) && create_reports(t);
 }
 
 void yki_trainer_destroy(yki_trainer *t)
@@ -264,6 +264,7 @@ void yki_trainer_destroy(yki_trainer *t)
     yk_metrics_close(t->metrics);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
+    yk_zero_destroy(t->zero);
     yk_optimizer_destroy(t->optimizer);
     yk_grad_scaler_destroy(t->scaler);
     yk_ddp_destroy(t->ddp);

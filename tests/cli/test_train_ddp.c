@@ -113,3 +113,29 @@ YK_TEST(data_parallel_and_ranks_are_told_apart)
         assert_contains(job.output, wrong[i].words);
     }
 }
+
+/* ---- ZeRO ------------------------------------------------------------------------------------ */
+
+YK_TEST(promise_15_zero_changes_no_bit_and_goes_on_either_way)
+{
+    enum { SIZE = 160 };
+    char options[SIZE];
+    const char *adamw = "--nproc 2 --optimizer adamw --lr 0.001";
+    static const char *const runs[][2] = {{"a", " --zero"}, {"b", ""}};
+    snprintf(options, SIZE, "--epochs 2 %s", adamw);
+    assert_int_equal(train("plain", options), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(options, SIZE, "--epochs 1 %s%s", adamw, runs[i][1]);
+        assert_int_equal(train(runs[i][0], options), 0);
+        snprintf(options, SIZE, "--epochs 2 %s --resume auto%s", adamw, runs[1 - i][1]);
+        assert_int_equal(train(runs[i][0], options), 0);
+        assert_true(last_value(runs[i][0], "val_loss") == last_value("plain", "val_loss"));
+        assert_true(last_value(runs[i][0], "loss") == last_value("plain", "loss"));
+    }
+}
+
+YK_TEST(the_memory_plan_shows_what_zero_keeps)
+{
+    assert_int_equal(train("a", "--max-steps 1 --nproc 2 --memory-plan --zero"), 0);
+    assert_contains(job.output, "optimizer state 3.0: 1 of 2 ranks' parts (--zero)");
+}
