@@ -19,13 +19,16 @@ typedef struct network {
     bool norm;     /* batch_norm behind each convolution */
     uint64_t seed; /* of the first weights */
     yk_amp amp;
-    int threads; /* 0: one */
+    int threads;  /* 0: one */
+    int channels; /* 0: four */
 } network;
 
-static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name, bool norm)
+static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name,
+                                 const network *net)
 {
-    x = yk_nn_conv2d(x, name, 4, 3, &(yk_conv2d_options){.padding = 1});
-    return norm ? yk_nn_batch_norm(x, norm_name) : x;
+    int channels = net->channels ? net->channels : 4;
+    x = yk_nn_conv2d(x, name, channels, 3, &(yk_conv2d_options){.padding = 1});
+    return net->norm ? yk_nn_batch_norm(x, norm_name) : x;
 }
 
 /* conv - norm - relu - conv - norm - add - relu - pool - linear: a residual network's parts. */
@@ -35,8 +38,8 @@ static inline yk_model *make_model(const network *net)
     yk_value *images =
         yk_input(graph, "images", net->dtype, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *first = yk_relu(convolve(images, "conv1", "bn1", net->norm));
-    yk_value *second = convolve(first, "conv2", "bn2", net->norm);
+    yk_value *first = yk_relu(convolve(images, "conv1", "bn1", net));
+    yk_value *second = convolve(first, "conv2", "bn2", net);
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
     yk_value *loss = yk_cross_entropy(yk_nn_linear(pooled, "fc", CLASSES), labels, NULL);
     yk_model *model;

@@ -4,8 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <yoke/system.h>
-
 #include "small_network.h"
 
 enum { MAX_RANKS = 4 };
@@ -57,7 +55,7 @@ static void assert_equal_buffers(const side *s)
 {
     for (size_t i = 0; i < yk_model_buffer_count(s->model); i++) {
         yk_tensor mine = yk_model_buffer(s->model, i).value;
-        unsigned char rank0[64];
+        unsigned char rank0[8192];
         size_t bytes = yk_tensor_bytes(&mine);
         assert_in_range(bytes, 1, sizeof rank0);
         memcpy(rank0, mine.data, bytes);
@@ -68,8 +66,16 @@ static void assert_equal_buffers(const side *s)
 
 static const network ref_f64 = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
 static const network cpu_f32 = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7};
+/* Two and a half blocks of channels, and images that threads share. */
+static const network cpu_blocked = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 40, .threads = 3};
+/* More statistics than travel with the exchange of shared memory: see dist/shm. */
+static const network cpu_wide = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 520};
 static const network cpu_bf16 = {
-    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_BF16};
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_BF16, .channels = 40};
+static const network cpu_fp16 = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_FP16, .channels = 40};
 
 static void train_and_compare(const network *net, double tolerance)
 {
@@ -105,6 +111,24 @@ static void in_bf16_on_cpu(int rank, int world)
     train_and_compare(&cpu_bf16, 0.03);
 }
 
+static void in_fp16_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_fp16, 0.005);
+}
+
+static void in_blocks_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_blocked, 1e-5);
+}
+
+static void wide_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_wide, 1e-5);
+}
+
 YK_TEST(promise_26_two_ranks_in_f64_are_the_whole_batch)
 {
     yk_test_ranks(2, in_f64_on_ref);
@@ -135,11 +159,24 @@ YK_TEST(promise_26_four_ranks_in_f32_are_the_whole_batch)
     yk_test_ranks(4, in_f32_on_cpu);
 }
 
+YK_TEST(promise_26_in_blocks_of_channels_too)
+{
+    yk_test_ranks(3, in_blocks_on_cpu);
+}
+
+YK_TEST(promise_26_with_many_channels_too)
+{
+    yk_test_ranks(2, wide_on_cpu);
+}
+
 YK_TEST(two_ranks_in_bf16_are_the_whole_batch)
 {
-    if (!yk_cpu_has_bf16())
-        skip_because("this processor has no bf16");
     yk_test_ranks(2, in_bf16_on_cpu);
+}
+
+YK_TEST(two_ranks_in_fp16_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_fp16_on_cpu);
 }
 
 /* ---- modes ----------------------------------------------------------------------------------- */
