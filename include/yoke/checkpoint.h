@@ -53,8 +53,8 @@ yk_status yk_model_load_ema(yk_model *model, const char *path);
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "model_ema": AveragedModel's where
- * the optimizer has averaged weights, "yoke": training state}. optimizer and state may be NULL.
- * Tensors are written from the model's own memory.
+ * the optimizer has averaged weights, "scaler": GradScaler's where state has one, "yoke": training
+ * state}. optimizer and state may be NULL. Tensors are written from the model's own memory.
  */
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state);

@@ -2,7 +2,7 @@
  * Both gradients of convolutions of stride 2, on AVX-512, as products of panels that are read from
  * the activations pixel by pixel (activations in f32, bf16 or f16, weights and arithmetic in f32).
  * oneDNN's gradients of deep layers reach half of what the processor can; in 16 bit these also save
- * the copy that conv_staged.c would make.
+ * the copy that staged.c would make.
  *
  * One product is (64 pixels, 64 channels) by (64, 64), of one tap of the kernel. The pixels of dx
  * fall into four phases by whether row and column are even, each with taps of its own: in each dx

@@ -12,7 +12,7 @@ enum { YKI_PANEL_SIDE = 64, YKI_PANEL = 64 * 64 /* floats */, YKI_PANEL_LANES = 
 
 /*
  * Whether an activation can be read into panels on this device: AVX-512, blocked, channels in 64s;
- * f32, f16, and bf16 where oneDNN's own dot products are slow (see conv_staged.c).
+ * f32, f16, and bf16 where oneDNN's own dot products are slow (see staged.c).
  */
 bool yki_panel_takes(const yki_device *device, const yki_operand *activation);
 
