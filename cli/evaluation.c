@@ -4,6 +4,7 @@
  */
 #include "setup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
@@ -42,8 +43,9 @@ static bool share_buffers(yk_model *model, yk_group *world)
     return true;
 }
 
-/* Sums of one round: loss, correct answers, samples. */
-static bool evaluate_batch(double sums[3], yk_model *model, const yk_batch *batch)
+enum { SUMS = 3 }; /* loss, correct answers, samples */
+
+static bool evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *batch)
 {
     yk_tensor logits;
     if (!yki_ok(yk_model_forward(model, batch)) || !yki_ok(yk_model_output(model, &logits)))
@@ -54,18 +56,19 @@ static bool evaluate_batch(double sums[3], yk_model *model, const yk_batch *batc
     return true;
 }
 
-static bool evaluate_rounds(yki_evaluation *result, yk_model *model, yk_loader *loader,
-                            yk_group *world, int (*stop)(void))
+/* sums: (shares, SUMS) of this rank's, and behind them room for those of all ranks. */
+static bool evaluate_rounds(yki_evaluation *result, double *sums, yk_model *model,
+                            yk_loader *loader, yk_group *world, int (*stop)(void))
 {
+    int shares = yk_loader_shares(loader);
     int64_t rounds = yk_loader_batches(loader), mine = rounds;
     if (!yki_ok(yk_all_reduce(world, &rounds, 1, YK_I64, YK_MAX, NULL)))
         return false;
-    double sums[3] = {0};
     for (int64_t round = 0; round < rounds; round++) {
         const yk_batch *batch = round < mine ? yk_loader_next(loader) : NULL;
         if (round < mine && !batch)
             return yki_ok(yk_loader_status(loader)) && yki_complain("the data ended early");
-        if (batch && !evaluate_batch(sums, model, batch))
+        if (batch && !evaluate_batch(sums + round % shares * SUMS, model, batch))
             return false;
         int32_t stopping = stop ? stop() : 0;
         if (!yki_ok(yk_all_reduce(world, &stopping, 1, YK_I32, YK_MAX, NULL)))
@@ -76,7 +79,7 @@ static bool evaluate_rounds(yki_evaluation *result, yk_model *model, yk_loader *
         }
     }
     yk_loader_next(loader); /* NULL: takes the end of the epoch, for the next evaluation */
-    if (!yki_ok(yk_all_reduce(world, sums, 3, YK_F64, YK_SUM, NULL)))
+    if (!yki_sum_shares(world, sums, shares, SUMS, sums + shares * SUMS))
         return false;
     result->count = (int64_t)sums[2];
     result->correct = (int64_t)sums[1];
@@ -91,8 +94,13 @@ bool yki_evaluate(yki_evaluation *result, yk_model *model, yk_loader *loader, yk
     *result = (yki_evaluation){0};
     if (!share_buffers(model, world))
         return false;
+    size_t shares = (size_t)yk_loader_shares(loader), ranks = (size_t)yk_group_size(world);
+    double *sums = calloc(shares * (ranks + 1) * SUMS, sizeof *sums);
+    if (!sums)
+        return yki_complain("out of memory");
     yk_model_eval(model);
-    bool fine = evaluate_rounds(result, model, loader, world, stop);
+    bool fine = evaluate_rounds(result, sums, model, loader, world, stop);
     yk_model_train(model);
+    free(sums);
     return fine;
 }

@@ -31,19 +31,17 @@ static double now(void)
 
 /* ---- one step ------------------------------------------------------------------------------- */
 
-/* What the ranks tell each other after each backward: summed over them. */
-typedef struct step_news {
-    double loss, samples, stopping;
-} step_news;
+enum { NEWS = sizeof(yki_step_news) / sizeof(double) };
 
-static bool share_news(step_news *news, const yki_trainer *t)
+/* Adds up the news of all ranks' shares, into the first. */
+static bool share_news(const yki_trainer *t)
 {
-    news->stopping = yki_stop_signal() != 0;
-    return yki_ok(yk_all_reduce(t->world, news, 3, YK_F64, YK_SUM, NULL));
+    t->news->stopping = yki_stop_signal() != 0;
+    return yki_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
 }
 
-static void report_step(yki_trainer *t, epoch_times *times, const step_news *news, double begin_s,
-                        double data_s, double exposed_s, double scale)
+static void report_step(yki_trainer *t, epoch_times *times, const yki_step_news *news,
+                        double begin_s, double data_s, double exposed_s, double scale)
 {
     double step_s = now() - begin_s;
     yk_step_record record = {.epoch = t->state.epoch + 1,
@@ -77,17 +75,19 @@ static double data_parallel_s(const yki_trainer *t)
 }
 
 /*
- * Forward and backward of a step's micro-batches, of which `batch` is the first; an epoch's last
- * step may have fewer. Gradients travel with the last. Adds to news, to the seconds waited for data
- * and to those between devices.
+ * Forward and backward of a step's batches, of which `batch` is the first: of each share, and of
+ * the micro-batches that a share is cut into; an epoch's last step may have fewer of these.
+ * Gradients travel with the last. Fills t->news and adds up the seconds waited for data, and
+ * those between devices.
  */
-static bool run_micro_batches(yki_trainer *t, const yk_batch *batch, step_news *news,
-                              double *data_s, double *exposed_s)
+static bool run_batches(yki_trainer *t, const yk_batch *batch, double *data_s, double *exposed_s)
 {
-    int64_t done = t->state.epoch_batch * t->options.accumulate;
-    for (int64_t micro = 1;; micro++) {
-        bool last = micro == t->options.accumulate || done + micro == t->batches_per_epoch;
-        if (t->ddp)
+    int64_t all = t->options.accumulate * t->shares, before = t->state.epoch_batch * all;
+    memset(t->news, 0, (size_t)t->shares * sizeof *t->news);
+    for (int64_t done = 1;; done++) {
+        bool last = done == all || before + done == t->batches_per_epoch;
+        yki_step_news *news = &t->news[(done - 1) % t->shares];
+        if (t->ddp && t->shares == 1)
             yk_ddp_set_no_sync(t->ddp, !last);
         if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
             return false;
@@ -115,13 +115,12 @@ static bool update_parameters(yki_trainer *t)
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
                        bool *stopping)
 {
-    step_news news = {0};
     double data_s = 0, exposed_s = 0;
-    if (!run_micro_batches(t, batch, &news, &data_s, &exposed_s))
+    if (!run_batches(t, batch, &data_s, &exposed_s))
         return false;
     double exchange_s = now();
     yk_trace_begin("share the loss");
-    if (!share_news(&news, t))
+    if (!share_news(t))
         return false;
     yk_trace_end();
     exchange_s = now() - exchange_s;
@@ -132,8 +131,8 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
     t->state.epoch_batch++;
     if (t->ddp)
         exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
-    report_step(t, times, &news, begin_s, data_s, exposed_s, scale);
-    *stopping = news.stopping > 0;
+    report_step(t, times, t->news, begin_s, data_s, exposed_s, scale);
+    *stopping = t->news->stopping > 0;
     return yki_trainer_check_divergence(t);
 }
 

@@ -13,7 +13,7 @@ typedef struct yki_train_options {
     yk_trace_options trace_window;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
-    int64_t max_steps, save_every, keep, powersgd_rank, powersgd_start;
+    int64_t virtual_ranks, max_steps, save_every, keep, powersgd_rank, powersgd_start;
     double lr, momentum, weight_decay, timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn, zero;
     struct {
@@ -24,6 +24,8 @@ typedef struct yki_train_options {
     char **argv;
 } yki_train_options;
 
+/* Into how many equal shares a batch is cut: one for each rank, or virtual rank. */
+int64_t yki_shares_of_batch(const yki_train_options *options, int64_t ranks);
 /* Whether each rank's share of a batch can be cut into equal micro-batches; says so if not. */
 bool yki_train_options_check_batch(const yki_train_options *options);
 /* Parses and checks; -1 to go on, else the exit code. */
@@ -31,6 +33,11 @@ int yki_train_options_parse(yki_train_options *options, int argc, char **argv);
 /* Once more, on top of the options that a checkpoint has kept. The texts of kept, which is cut into
  * words, stay in use. */
 bool yki_train_options_go_on(yki_train_options *options, char *kept);
+
+/* What the ranks tell each other after each backward. */
+typedef struct yki_step_news {
+    double loss, samples, stopping;
+} yki_step_news;
 
 /* A training run of one rank. */
 typedef struct yki_trainer {
@@ -51,6 +58,8 @@ typedef struct yki_trainer {
     yk_training_state state;
     int64_t micro_batch, batches_per_epoch; /* of this rank: what the loader gives */
     int64_t steps_per_epoch;                /* of options.accumulate micro-batches */
+    int shares;          /* of a step that this rank works off in turn; 1 without virtual ranks */
+    yki_step_news *news; /* (shares), and room for all ranks' */
     int threads;
     const char *threads_source;
     int64_t resumed_threads; /* of the checkpoint; 0 when there is none */

@@ -23,10 +23,14 @@ static bool register_hook(yki_trainer *t)
 
 bool yki_trainer_create_ddp(yki_trainer *t)
 {
+    int ranks = yk_group_size(t->world), virtual_ranks = (int)t->options.virtual_ranks;
+    if (virtual_ranks)
+        t->shares = virtual_ranks / ranks;
     /* Alone there is nobody to share gradients with; unless a launcher has made it a job of one. */
-    if (yk_group_size(t->world) == 1 && !getenv("WORLD_SIZE"))
+    if (ranks == 1 && t->shares == 1 && !getenv("WORLD_SIZE"))
         return true;
-    return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL)) && register_hook(t);
+    yk_ddp_options options = {.virtual_ranks = virtual_ranks};
+    return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && register_hook(t);
 }
 
 bool yki_trainer_shard(yki_trainer *t)
@@ -42,6 +46,11 @@ void yki_trainer_introduce_ddp(const yki_trainer *t)
         return;
     if (!t->ddp) {
         printf("  buckets     none: one rank has nobody to share gradients with\n");
+        return;
+    }
+    if (t->shares > 1) {
+        printf("  shares      %d virtual ranks, %d each in turn\n", (int)o->virtual_ranks,
+               t->shares);
         return;
     }
     size_t buckets = yk_ddp_bucket_count(t->ddp);

@@ -12,10 +12,12 @@ static const char *origin(const yki_trainer *t, bool given, const char *option,
 
 static void print_batch(const yki_trainer *t)
 {
-    int ranks = yk_group_size(t->world);
+    bool virtual_ranks = t->options.virtual_ranks > 0;
+    int ranks = (int)yki_shares_of_batch(&t->options, yk_group_size(t->world));
     printf("  batch       effective %lld images a step", (long long)t->options.batch_size);
     if (ranks > 1 || t->options.accumulate > 1)
-        printf(" = %d rank%s x %lld", ranks, ranks == 1 ? "" : "s", (long long)t->micro_batch);
+        printf(" = %d%s rank%s x %lld", ranks, virtual_ranks ? " virtual" : "",
+               ranks == 1 ? "" : "s", (long long)t->micro_batch);
     if (t->options.accumulate > 1)
         printf(" x %lld accumulated", (long long)t->options.accumulate);
     printf(" (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));

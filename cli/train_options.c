@@ -59,6 +59,11 @@ static int parse(yki_train_options *o, int argc, char **argv)
                  "of --parallel dp: cpu:0,cpu:1 parts of the cores, or\n"
                  "cpu:0-3,cpu:4-7 these cores [cpu:0,cpu:1]",
                  &o->devices, NULL),
+        YKI_INT(
+            0, "virtual-ranks", "V",
+            "train what V ranks would, to the bit, on 1, 2 ... V\nranks; a multiple of them; 0: "
+            "off [0]",
+            &o->virtual_ranks, NULL, 0, 65535),
         YKI_SWITCH(0, "sync-bn",
                    "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
                    &o->sync_bn),
@@ -76,8 +81,9 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_GROUP("Where it runs"),
         YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
-        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
-                NULL, 1, 4096),
+        YKI_INT(0, "threads", "T",
+                "kernel threads of a rank [cores / local ranks; 1 with\n--virtual-ranks]",
+                &o->threads, NULL, 1, 4096),
         YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
         YKI_SWITCH(0, "zero",
@@ -134,13 +140,19 @@ static void set_defaults(yki_train_options *o)
         o->weight_decay = sgd ? 5e-4 : strcmp(o->optimizer, "adamw") == 0 ? 0.01 : 0;
 }
 
+int64_t yki_shares_of_batch(const yki_train_options *o, int64_t ranks)
+{
+    return o->virtual_ranks ? o->virtual_ranks : ranks;
+}
+
 bool yki_train_options_check_batch(const yki_train_options *o)
 {
     const char *name = o->argv[0];
-    int64_t ranks = yki_ranks_expected(o->nproc), parts = ranks * o->accumulate;
+    int64_t ranks = yki_ranks_expected(o->nproc), shares = yki_shares_of_batch(o, ranks);
+    int64_t parts = shares * o->accumulate;
     char words[96];
-    int length =
-        snprintf(words, sizeof words, "%lld rank%s", (long long)ranks, ranks == 1 ? "" : "s");
+    int length = snprintf(words, sizeof words, "%lld%s rank%s", (long long)shares,
+                          o->virtual_ranks ? " virtual" : "", shares == 1 ? "" : "s");
     if (o->accumulate > 1)
         snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
                  (long long)o->accumulate);
@@ -203,6 +215,26 @@ static bool check_parallel(const char *name, const yki_train_options *o)
     return false;
 }
 
+static int check_virtual_ranks(const char *name, const yki_train_options *o)
+{
+    int64_t ranks = yki_ranks_expected(o->nproc);
+    if (o->virtual_ranks % ranks)
+        return yki_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
+                               (long long)o->virtual_ranks, (long long)ranks);
+    if (o->virtual_ranks && o->accumulate > 1)
+        return yki_usage_error(name, "--virtual-ranks accumulates already: give more of them "
+                                     "instead of --accumulate");
+    if (o->virtual_ranks && o->sync_bn)
+        return yki_usage_error(name, "--sync-bn needs all shares of a batch at once, "
+                                     "--virtual-ranks works them off in order: choose one");
+    if (o->virtual_ranks && strcmp(o->comm_hook, "none") != 0)
+        return yki_usage_error(name, "--virtual-ranks adds gradients in an order of its own: no "
+                                     "--comm-hook goes with it");
+    if (o->virtual_ranks && strcmp(o->parallel, "dp") == 0)
+        return yki_usage_error(name, "--virtual-ranks is DDP's: not with --parallel dp");
+    return -1;
+}
+
 static int check(const char *name, const yki_train_options *o)
 {
     if (o->resume && o->checkpoint)
@@ -254,6 +286,8 @@ static int complete(yki_train_options *options)
 {
     set_defaults(options);
     int code = check_trace(options->argv[0], options);
+    if (code < 0)
+        code = check_virtual_ranks(options->argv[0], options);
     return code >= 0 ? code : check(options->argv[0], options);
 }
 

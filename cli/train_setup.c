@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -75,7 +76,6 @@ static bool adopt(yki_trainer *t)
 {
     yki_train_options *o = &t->options;
     yk_training_state *state = &t->state;
-    int ranks = yk_group_size(t->world);
     if (!t->resumed[0])
         return yki_train_options_check_batch(o);
     if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
@@ -91,14 +91,20 @@ static bool adopt(yki_trainer *t)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
         o->batch_size = state->batch_size;
-    if (o->batch_size % (ranks * o->accumulate))
-        return yki_complain("the run's batch of %lld cannot be shared equally by %d ranks x %lld "
+    int64_t shares = yki_shares_of_batch(o, yk_group_size(t->world));
+    if (o->batch_size % (shares * o->accumulate))
+        return yki_complain("the run's batch of %lld cannot be shared equally by %lld ranks x %lld "
                             "micro-batches",
-                            (long long)o->batch_size, ranks, (long long)o->accumulate);
+                            (long long)o->batch_size, (long long)shares, (long long)o->accumulate);
     if (state->epoch_batch && o->batch_size != state->batch_size)
         return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",
                             t->resumed, (long long)state->batch_size);
+    if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
+        return yki_complain(
+            "%s was made with %lld threads a rank, and --virtual-ranks promises the "
+            "same bits: --threads cannot change",
+            t->resumed, (long long)state->threads);
     if (state->epoch_batch && o->seed != (int64_t)state->seed)
         return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
                             "change before the next one",
@@ -113,10 +119,23 @@ static bool adopt_checkpoint(yki_trainer *t)
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
+/* Virtual ranks' may not depend on how many ranks share the cores. */
+static void choose_threads(yki_trainer *t)
+{
+    int64_t wanted = t->options.threads;
+    if (t->options.virtual_ranks && !wanted) {
+        bool kept = t->resumed[0] && t->state.threads > 0;
+        t->threads = kept ? (int)t->state.threads : 1;
+        t->threads_source = kept ? "from the checkpoint" : "virtual ranks' default";
+    } else {
+        t->threads = yki_threads(wanted, yk_group_local_size(t->world), &t->threads_source);
+    }
+}
+
 static bool create_model(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    t->threads = yki_threads(o->threads, yk_group_local_size(t->world), &t->threads_source);
+    choose_threads(t);
     yki_model_setup setup = {.arch = o->arch,
                              .device = o->device,
                              .amp = o->amp,
@@ -194,6 +213,7 @@ static bool create_state(yki_trainer *t)
     t->state.batch_size = o->batch_size;
     t->state.world_size = yk_group_size(t->world);
     t->state.threads = t->threads;
+    t->state.virtual_ranks = o->virtual_ranks;
     t->state.seed = (uint64_t)o->seed;
     t->state.lr = o->lr;
     return true;
@@ -202,14 +222,21 @@ static bool create_state(yki_trainer *t)
 static bool create_loaders(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    t->micro_batch = o->batch_size / (yk_group_size(t->world) * o->accumulate);
+    int64_t shares = yki_shares_of_batch(o, yk_group_size(t->world));
+    int64_t batches_per_step = o->accumulate * t->shares;
+    t->micro_batch = o->batch_size / (shares * o->accumulate);
+    t->news = calloc((size_t)(t->shares + shares), sizeof *t->news);
+    if (!t->news)
+        return yki_complain("out of memory");
     yk_loader_options train = {.group = t->world,
+                               .virtual_ranks = (int)o->virtual_ranks,
                                .batch_size = t->micro_batch,
                                .shuffle = true,
                                .transform = yk_cifar10_augment,
                                .seed = (uint64_t)o->seed,
                                .workers = (int)o->workers};
     yk_loader_options test = {.group = t->world,
+                              .virtual_ranks = (int)o->virtual_ranks,
                               .batch_size = t->micro_batch,
                               .exact = true,
                               .transform = yk_cifar10_normalize,
@@ -218,9 +245,10 @@ static bool create_loaders(yki_trainer *t)
         !yki_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;
     t->batches_per_epoch = yk_loader_batches(t->train);
-    t->steps_per_epoch = (t->batches_per_epoch + o->accumulate - 1) / o->accumulate;
+    t->steps_per_epoch = (t->batches_per_epoch + batches_per_step - 1) / batches_per_step;
     return (t->state.epoch == 0 && t->state.epoch_batch == 0) ||
-           yki_ok(yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch * o->accumulate));
+           yki_ok(
+               yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch * batches_per_step));
 }
 
 /* Epochs that the run will begin: for the time that is left. */
@@ -246,7 +274,7 @@ static bool create_reports(yki_trainer *t)
 
 bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
 {
-    *t = (yki_trainer){.options = *options};
+    *t = (yki_trainer){.options = *options, .shares = 1};
     yk_group_options joining = {.timeout_s = options->timeout_s};
     if (!yki_ok(yk_group_init(&t->world, &joining)))
         return false;
@@ -262,6 +290,7 @@ void yki_trainer_destroy(yki_trainer *t)
     yki_ok(yk_trace_close(t->trace));
     yk_progress_destroy(t->progress);
     yk_metrics_close(t->metrics);
+    free(t->news);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
     yk_zero_destroy(t->zero);

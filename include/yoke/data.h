@@ -97,7 +97,12 @@ typedef struct yk_loader yk_loader;
 
 typedef struct yk_loader_options {
     const yk_group *group; /* NULL: one rank */
-    int64_t batch_size;    /* of this rank */
+    /*
+     * V > 0, a multiple of the N ranks: the loader serves V/N of V virtual ranks in turn, a batch
+     * of each, as yk_ddp_options.virtual_ranks has them. Each samples like a rank of V.
+     */
+    int virtual_ranks;
+    int64_t batch_size; /* of this rank, or of each virtual one */
     bool shuffle;
     bool drop_last; /* the last batch if short, and what the ranks cannot share evenly */
     bool exact;     /* see yk_sampler_options */
@@ -120,6 +125,8 @@ void yk_loader_destroy(yk_loader *loader);
 const yk_batch *yk_loader_next(yk_loader *loader);
 yk_status yk_loader_status(const yk_loader *loader);
 
+/* Virtual ranks that take turns in this loader: batch b of an epoch is of share b % shares. */
+int yk_loader_shares(const yk_loader *loader);
 /* Batches of one epoch on this rank. */
 int64_t yk_loader_batches(const yk_loader *loader);
 /* Of the last batch; after NULL still the epoch that has ended, until the next call. */

@@ -38,6 +38,16 @@ typedef struct yk_ddp_options {
      * alone by buckets and optimizers alike, and to one that some ranks use the others add zeros.
      */
     bool find_unused_parameters;
+    /*
+     * Training that does not depend on the number of ranks, to the bit: V > 0 virtual ranks, a
+     * multiple of the group's size N, which may be 1. A step then is V/N forwards and backwards on
+     * each rank, of equal batches, before the optimizer's (see yk_loader_options.virtual_ranks),
+     * and trains what ordinary DDP would on V ranks. Gradients are added in the order of the
+     * virtual ranks; where N is less than V that is done after the last backward, and with N > 1
+     * each rank keeps V/N gradients. Kernels need the same number of threads whatever N is. Neither
+     * no_sync nor SyncBatchNorm goes with it.
+     */
+    int virtual_ranks;
 } yk_ddp_options;
 
 /*

@@ -37,7 +37,9 @@ typedef struct slot {
 struct yk_loader {
     const yk_dataset *dataset;
     yk_loader_options options;
-    yk_sampler_options sampler;
+    yk_sampler_options sampler; /* of this rank's first share */
+    int shares;                 /* that take turns, batch by batch; 1 without virtual ranks */
+    int64_t *starts;            /* (shares + 1): where a share's indices begin */
     yki_transform_plan plan;
     int64_t count, batches; /* samples and batches of an epoch on this rank */
 
@@ -66,17 +68,27 @@ struct yk_loader {
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
+/* Those of the epoch that is being claimed. */
+static void fill_indices(yk_loader *loader)
+{
+    yk_sampler_options sampler = loader->sampler;
+    for (int share = 0; share < loader->shares; share++, sampler.rank++)
+        yki_sampler_fill(&sampler, loader->claim_epoch, loader->permutation,
+                         loader->indices + loader->starts[share]);
+}
+
 /* Gives the next batch to a worker; the mutex is held. */
 static slot *claim(yk_loader *loader)
 {
     if (loader->indices_epoch != loader->claim_epoch) {
-        yki_sampler_fill(&loader->sampler, loader->claim_epoch, loader->permutation,
-                         loader->indices);
+        fill_indices(loader);
         loader->indices_epoch = loader->claim_epoch;
     }
     slot *claimed = &loader->slots[loader->claimed++ % loader->slot_count];
-    int64_t first = loader->claim_batch * loader->options.batch_size;
-    int64_t left = loader->count - first;
+    int64_t share = loader->claim_batch % loader->shares;
+    int64_t first =
+        loader->starts[share] + loader->claim_batch / loader->shares * loader->options.batch_size;
+    int64_t left = loader->starts[share + 1] - first;
     int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
     claimed->ready = false;
     claimed->epoch = loader->claim_epoch;
@@ -180,6 +192,11 @@ static yk_status check_options(const yk_loader_options *options)
     if (options->batch_size < 1 || options->batch_size > INT32_MAX)
         return yki_error(YK_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
                          (long long)options->batch_size);
+    int ranks = options->group ? yk_group_size(options->group) : 1;
+    if (options->virtual_ranks < 0 || options->virtual_ranks % ranks)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "loader: %d virtual ranks cannot be shared equally by %d ranks",
+                         options->virtual_ranks, ranks);
     if (options->workers < 0 || options->workers > MAX_WORKERS)
         return yki_error(YK_INVALID_ARGUMENT, "loader: %d workers: expected 0 to %d",
                          options->workers, MAX_WORKERS);
@@ -229,9 +246,27 @@ static yk_status allocate_slots(yk_loader *loader)
     return YK_OK;
 }
 
+/* Which indices and batches are whose. Shares that have a batch more come first: turns work out. */
+static yk_status plan_shares(yk_loader *loader)
+{
+    loader->starts = yki_calloc((size_t)loader->shares + 1, sizeof *loader->starts);
+    if (!loader->starts)
+        return yki_error_memory((size_t)loader->shares * sizeof *loader->starts, "a loader");
+    yk_sampler_options sampler = loader->sampler;
+    int64_t size = loader->options.batch_size;
+    for (int share = 0; share < loader->shares; share++, sampler.rank++) {
+        int64_t count = yk_sampler_count(&sampler);
+        loader->starts[share + 1] = loader->starts[share] + count;
+        loader->batches += loader->options.drop_last ? count / size : (count + size - 1) / size;
+    }
+    loader->count = loader->starts[loader->shares];
+    return YK_OK;
+}
+
 static yk_status allocate(yk_loader *loader)
 {
     size_t size = loader->options.shuffle ? (size_t)loader->sampler.size : 0;
+    YK_TRY(plan_shares(loader));
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
     loader->threads = yki_calloc((size_t)loader->options.workers, sizeof *loader->threads);
@@ -250,18 +285,18 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
     if (!options->prefetch)
         loader->options.prefetch = 2;
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
+    int ranks = options->group ? yk_group_size(options->group) : 1;
+    int rank = options->group ? yk_group_rank(options->group) : 0;
+    loader->shares = options->virtual_ranks ? options->virtual_ranks / ranks : 1;
     loader->sampler = (yk_sampler_options){
         .size = yk_dataset_size(dataset),
-        .world_size = options->group ? yk_group_size(options->group) : 1,
-        .rank = options->group ? yk_group_rank(options->group) : 0,
+        .world_size = loader->shares * ranks,
+        .rank = loader->shares * rank,
         .shuffle = options->shuffle,
         .drop_last = options->drop_last,
         .seed = options->seed,
         .exact = options->exact,
     };
-    loader->count = yk_sampler_count(&loader->sampler);
-    int64_t size = options->batch_size;
-    loader->batches = options->drop_last ? loader->count / size : (loader->count + size - 1) / size;
     loader->indices_epoch = -1;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->space, NULL);
@@ -308,6 +343,7 @@ void yk_loader_destroy(yk_loader *loader)
     free(loader->threads);
     free(loader->permutation);
     free(loader->indices);
+    free(loader->starts);
     free(loader);
 }
 
@@ -387,6 +423,11 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
 yk_status yk_loader_status(const yk_loader *loader)
 {
     return loader->status;
+}
+
+int yk_loader_shares(const yk_loader *loader)
+{
+    return loader->shares;
 }
 
 int64_t yk_loader_batches(const yk_loader *loader)

@@ -1,6 +1,6 @@
 /*
  * Distributed data parallelism, put together: ranks agree on the model, gradients move into
- * buckets, and the model's hooks lead to reducer.c and inputs.c.
+ * buckets, and the model's hooks lead to reducer.c and inputs.c, or to virtual_ranks.c.
  */
 #include <stdlib.h>
 
@@ -8,18 +8,34 @@
 #include "ddp/agree.h"
 #include "ddp/ddp.h"
 
-static yk_status build(yk_ddp *ddp)
-{
-    YK_TRY(yki_ddp_agree(ddp->model, ddp->group));
-    YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group));
-    YK_TRY(yki_reducer_create(ddp));
-    return yki_inputs_create(ddp);
-}
-
 static yk_status share_maximum(void *context, double *value)
 {
     const yk_ddp *ddp = context;
     return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_MAX, NULL);
+}
+
+static const yki_model_hooks reducing = {.forward_begin = yki_inputs_forward_begin,
+                                         .backward_begin = yki_reducer_backward_begin,
+                                         .grad_ready = yki_reducer_grad_ready,
+                                         .backward_end = yki_reducer_backward_end,
+                                         .share_maximum = share_maximum};
+
+static const yki_model_hooks sharing = {.forward_begin = yki_virtual_ranks_forward_begin,
+                                        .backward_begin = yki_virtual_ranks_backward_begin,
+                                        .backward_end = yki_virtual_ranks_backward_end,
+                                        .share_maximum = share_maximum};
+
+static yk_status build(yk_ddp *ddp)
+{
+    int ranks = yk_group_size(ddp->group);
+    YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
+    YK_TRY(yki_ddp_agree(ddp->model, ddp->group));
+    YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group));
+    if (ddp->options.virtual_ranks > ranks)
+        YK_TRY(yki_virtual_ranks_create(ddp));
+    else
+        YK_TRY(yki_reducer_create(ddp));
+    return yki_inputs_create(ddp);
 }
 
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
@@ -38,12 +54,9 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
         yk_ddp_destroy(made);
         return status;
     }
-    yki_model_set_hooks(model, &(yki_model_hooks){.context = made,
-                                                  .forward_begin = yki_inputs_forward_begin,
-                                                  .backward_begin = yki_reducer_backward_begin,
-                                                  .grad_ready = yki_reducer_grad_ready,
-                                                  .backward_end = yki_reducer_backward_end,
-                                                  .share_maximum = share_maximum});
+    yki_model_hooks hooks = made->virtual_ranks ? sharing : reducing;
+    hooks.context = made;
+    yki_model_set_hooks(model, &hooks);
     yki_model_set_stream(model, yk_group_rank(group));
     *ddp = made;
     return YK_OK;
@@ -57,7 +70,10 @@ void yk_ddp_destroy(yk_ddp *ddp)
     yki_model_set_hooks(ddp->model, NULL);
     yki_model_set_stream(ddp->model, 0);
     yki_hook_destroy(ddp);
-    yki_reducer_destroy(ddp);
+    if (ddp->virtual_ranks)
+        yki_virtual_ranks_destroy(ddp);
+    else
+        yki_reducer_destroy(ddp);
     free(ddp->hashes);
     free(ddp);
 }

@@ -2,7 +2,7 @@
  * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), unused.c (what
  * takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in for
  * their all-reduce), inputs.c (what ranks tell each other before a forward), divergence.c (a
- * check).
+ * check), virtual_ranks.c (instead of the reducer).
  */
 #ifndef YKI_DDP_H
 #define YKI_DDP_H
@@ -62,6 +62,7 @@ struct yk_ddp {
     yk_status status; /* of the launches in the running backward */
     char error[YKI_ERROR_LINE];
     yk_ddp_stats stats;
+    struct yki_virtual_ranks *virtual_ranks; /* NULL: the reducer's buckets instead */
 };
 
 /* ---- unused.c -------------------------------------------------------------------------------- */
@@ -88,6 +89,20 @@ void yki_hook_destroy(yk_ddp *ddp);
 /* In place of the bucket's all-reduce. */
 yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket);
 
+/* ---- virtual_ranks.c ------------------------------------------------------------------------- */
+
+enum { YKI_VIRTUAL_RANKS_MAX = 65535 };
+
+yk_status yki_virtual_ranks_check(int count, int ranks);
+/* In place of the reducer, for options.virtual_ranks of more than the ranks. Collective. */
+yk_status yki_virtual_ranks_create(yk_ddp *ddp);
+void yki_virtual_ranks_destroy(yk_ddp *ddp);
+
+/* Of yki_model_hooks. */
+yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples);
+yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward);
+yk_status yki_virtual_ranks_backward_end(void *context);
+
 /* ---- inputs.c -------------------------------------------------------------------------------- */
 
 /* Memory for the exchange before a forward. Collective. */
@@ -95,6 +110,8 @@ yk_status yki_inputs_create(yk_ddp *ddp);
 /* Of yki_model_hooks. */
 yk_status yki_inputs_forward_begin(void *context, int64_t samples);
 
+/* Copies all buffers into the flat block, or back. */
+void yki_buffers_copy(yk_ddp *ddp, bool pack);
 /* Makes every rank's buffers rank 0's, where a forward has moved them since. Collective. */
 yk_status yki_buffers_follow(yk_ddp *ddp);
 /* Starts the exchange of shares, and ends one that may be running. */

@@ -23,8 +23,7 @@ yk_status yki_inputs_create(yk_ddp *ddp)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* Copies all buffers into the flat block, or back. */
-static void copy_buffers(yk_ddp *ddp, bool pack)
+void yki_buffers_copy(yk_ddp *ddp, bool pack)
 {
     char *at = ddp->flat_buffers;
     for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
@@ -41,10 +40,10 @@ yk_status yki_buffers_follow(yk_ddp *ddp)
         return YK_OK;
     bool root = yk_group_rank(ddp->group) == 0;
     if (root)
-        copy_buffers(ddp, true);
+        yki_buffers_copy(ddp, true);
     YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, 0, NULL));
     if (!root)
-        copy_buffers(ddp, false);
+        yki_buffers_copy(ddp, false);
     ddp->buffers_moved = false;
     return YK_OK;
 }

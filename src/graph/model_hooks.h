@@ -86,6 +86,7 @@ int64_t yki_model_norm_channels(const yk_model *model);
  * empty.
  */
 void yki_model_set_sync(yk_model *model, yki_sync *sync);
+bool yki_model_is_synced(const yk_model *model);
 
 /* Dropout then draws from this stream, 0 <= stream < 65536, so that ranks draw unlike each other.
  */

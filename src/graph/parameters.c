@@ -332,6 +332,11 @@ void yki_model_set_sync(yk_model *model, yki_sync *sync)
     model->sync = sync;
 }
 
+bool yki_model_is_synced(const yk_model *model)
+{
+    return model->sync != NULL;
+}
+
 void yki_model_set_loss_scale(yk_model *model, double scale)
 {
     model->loss_scale = scale;
