@@ -12,7 +12,7 @@ typedef struct evaluate_options {
     const char *data, *arch, *device, *amp;
     int64_t batch_size, nproc, threads, workers;
     double timeout_s;
-    bool arch_given;
+    bool arch_given, ema;
 } evaluate_options;
 
 static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, int *operands)
@@ -24,6 +24,7 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
                  &o->data, NULL),
         YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [what the checkpoint says]",
                    &o->arch, &o->arch_given),
+        YKI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
         YKI_GROUP("How"),
         YKI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
                 &o->batch_size, NULL, 1, 1e7),
@@ -97,7 +98,8 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
                                      .exact = true,
                                      .transform = yk_cifar10_normalize,
                                      .workers = (int)o.workers};
-        fine = yki_build_model(&model, &setup) && yki_ok(yk_model_load(model, path)) &&
+        fine = yki_build_model(&model, &setup) &&
+               yki_ok((o.ema ? yk_model_load_ema : yk_model_load)(model, path)) &&
                yki_ok(yk_loader_create(&loader, test, &loading)) &&
                yki_evaluate(&result, model, loader, world, NULL);
     }

@@ -50,6 +50,7 @@ typedef struct yki_model_setup {
     uint64_t seed;
     int threads;
     bool no_winograd;
+    double label_smoothing;
     int64_t classes;
 } yki_model_setup;
 

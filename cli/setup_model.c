@@ -45,7 +45,8 @@ bool yki_build_model(yk_model **model, const yki_model_setup *setup)
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = arch(images, setup->classes);
-    yk_value *loss = yk_cross_entropy(logits, labels, NULL);
+    yk_value *loss = yk_cross_entropy(
+        logits, labels, &(yk_cross_entropy_options){.label_smoothing = setup->label_smoothing});
     yk_model_options options = {.device = setup->device,
                                 .amp = amp_of(setup->amp),
                                 .autocast = setup->autocast,

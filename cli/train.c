@@ -41,18 +41,20 @@ static bool share_news(const yki_trainer *t)
 }
 
 static void report_step(yki_trainer *t, epoch_times *times, const yki_step_news *news,
-                        double begin_s, double data_s, double exposed_s, double scale)
+                        double begin_s, double data_s, double exposed_s, const yki_update *update)
 {
     double step_s = now() - begin_s;
     yk_step_record record = {.epoch = t->state.epoch + 1,
                              .step = t->state.step,
                              .loss = news->loss / news->samples,
                              .lr = t->state.lr,
+                             .has_grad_norm = t->options.recipe.clip_grad_norm > 0,
+                             .grad_norm = update->grad_norm,
                              .images_per_s = news->samples / step_s,
                              .data_s = data_s,
                              .compute_s = step_s - data_s - exposed_s,
                              .exposed_comm_s = exposed_s,
-                             .scale = scale,
+                             .scale = update->scale,
                              .skipped = t->scaler && yk_grad_scaler_found_inf(t->scaler)};
     t->state.epoch_loss += news->loss;
     t->state.epoch_samples += news->samples;
@@ -103,18 +105,10 @@ static bool run_batches(yki_trainer *t, const yk_batch *batch, double *data_s, d
     }
 }
 
-/* The optimizer's step; with a grad scaler, unless a gradient on any rank is infinite or NaN. */
-static bool update_parameters(yki_trainer *t)
-{
-    if (!t->scaler)
-        return yki_ok(yk_optimizer_step(t->optimizer));
-    return yki_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
-           yki_ok(yk_grad_scaler_update(t->scaler));
-}
-
 static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
                        bool *stopping)
 {
+    yki_update update = {0};
     double data_s = 0, exposed_s = 0;
     if (!run_batches(t, batch, &data_s, &exposed_s))
         return false;
@@ -124,14 +118,13 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
         return false;
     yk_trace_end();
     exchange_s = now() - exchange_s;
-    double scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0;
-    if (!update_parameters(t))
+    if (!yki_trainer_update_weights(t, &update))
         return false;
     t->state.step++;
     t->state.epoch_batch++;
     if (t->ddp)
         exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
-    report_step(t, times, t->news, begin_s, data_s, exposed_s, scale);
+    report_step(t, times, t->news, begin_s, data_s, exposed_s, &update);
     *stopping = t->news->stopping > 0;
     return yki_trainer_check_divergence(t);
 }
@@ -206,13 +199,14 @@ static bool train_epoch(yki_trainer *t, epoch_times *times, bool *stopping)
 
 static bool evaluate(yki_trainer *t, const epoch_times *times, bool *stopping)
 {
-    yki_evaluation result;
+    yki_evaluation result, average = {.stopped = false};
     const yk_training_state *state = &t->state;
-    if (!yki_evaluate(&result, t->model, t->test, t->world, yki_stop_signal))
+    if (!yki_evaluate(&result, t->model, t->test, t->world, yki_stop_signal) ||
+        (t->ema && !result.stopped && !yki_trainer_evaluate_ema(t, &average)))
         return false;
-    *stopping = result.stopped;
-    t->state.val_accuracy = result.stopped ? -1 : result.accuracy;
-    if (result.stopped || !t->leads)
+    *stopping = result.stopped || average.stopped;
+    t->state.val_accuracy = *stopping ? -1 : result.accuracy;
+    if (*stopping || !t->leads)
         return true;
     yk_epoch_record record = {
         .epoch = state->epoch + (state->epoch_batch > 0),
@@ -220,6 +214,9 @@ static bool evaluate(yki_trainer *t, const epoch_times *times, bool *stopping)
         .train_loss = state->epoch_samples > 0 ? state->epoch_loss / state->epoch_samples : 0,
         .val_loss = result.loss,
         .val_accuracy = result.accuracy,
+        .has_ema = t->ema != NULL,
+        .ema_val_loss = average.loss,
+        .ema_val_accuracy = average.accuracy,
         .epoch_s = now() - times->start_s,
         .data_s = times->data_s,
         .compute_s = times->compute_s,

@@ -4,20 +4,24 @@
 
 #include <yoke/yoke.h>
 
+#include "recipe.h"
+#include "setup.h"
+
 enum { YKI_PATH = 4096 };
 
 typedef struct yki_train_options {
-    const char *data, *arch, *device, *amp, *optimizer, *output, *comm_hook, *resume, *checkpoint;
+    const char *data, *arch, *device, *amp, *output, *comm_hook, *resume, *checkpoint;
     const char *parallel, *devices;  /* ddp, or dp over these devices */
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     yk_trace_options trace_window;
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
     int64_t virtual_ranks, max_steps, save_every, keep, powersgd_rank, powersgd_start;
-    double lr, momentum, weight_decay, timeout_s, grace_s;
+    yki_recipe recipe;
+    double timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn, zero;
     struct {
-        bool arch, batch_size, lr, momentum, weight_decay, seed, powersgd;
+        bool arch, batch_size, seed, powersgd;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
     char kept[sizeof((yk_training_state *)0)->options]; /* what a checkpoint keeps of them */
     int argc;
@@ -51,6 +55,9 @@ typedef struct yki_trainer {
     yk_data_parallel *dp; /* NULL without --parallel dp */
     yk_zero *zero;        /* NULL without --zero */
     yk_optimizer *optimizer;
+    yk_schedule schedule;
+    yk_ema *ema; /* NULL without --ema */
+    double lr;   /* that training starts with, scaled by the number of ranks where asked for */
     yk_grad_scaler *scaler; /* of --amp fp16, else NULL */
     yk_metrics *metrics;    /* of rank 0 */
     yk_progress *progress;  /* of rank 0 */
@@ -77,6 +84,23 @@ void yki_trainer_destroy(yki_trainer *trainer);
 
 /* What the run will do and where each number comes from. */
 void yki_trainer_introduce(const yki_trainer *trainer);
+
+/* The recipe's side (train_recipe.c): first the optimizer; where parameters have their last place
+ * their averages; behind a checkpoint's hyperparameters the ones given anew; once the steps of an
+ * epoch are known the schedule. */
+bool yki_trainer_create_optimizer(yki_trainer *trainer);
+bool yki_trainer_create_ema(yki_trainer *trainer);
+bool yki_trainer_override_hyperparameters(yki_trainer *trainer);
+bool yki_trainer_create_schedule(yki_trainer *trainer);
+void yki_trainer_introduce_recipe(const yki_trainer *trainer);
+/* From gradients to weights, and what is to be told of it: the gradients' norm before clipping and
+ * the loss's scale in their backward, 0 where there is no clipping and no scaler. */
+typedef struct yki_update {
+    double grad_norm, scale;
+} yki_update;
+bool yki_trainer_update_weights(yki_trainer *trainer, yki_update *update);
+/* The averaged weights in place of the model's. */
+bool yki_trainer_evaluate_ema(yki_trainer *trainer, yki_evaluation *result);
 
 /* The ranks' side (train_ddp.c): created once the model is there; NULL where there is one rank. */
 bool yki_trainer_create_ddp(yki_trainer *trainer);

@@ -23,16 +23,6 @@ static void print_batch(const yki_trainer *t)
     printf(" (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
 }
 
-static void print_optimizer(const yki_trainer *t)
-{
-    const yki_train_options *o = &t->options;
-    printf("  optimizer   %s, learning rate %g (%s, not scaled)", o->optimizer, o->lr,
-           origin(t, o->given.lr, "--lr", "default"));
-    if (o->momentum > 0)
-        printf(", momentum %g", o->momentum);
-    printf(", weight decay %g\n", o->weight_decay);
-}
-
 static void print_precision(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
@@ -89,7 +79,7 @@ void yki_trainer_introduce(const yki_trainer *t)
         printf(", ended after %lld", (long long)o->max_steps);
     putchar('\n');
     print_batch(t);
-    print_optimizer(t);
+    yki_trainer_introduce_recipe(t);
     printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),
            t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     printf("  device      %s\n", yk_model_device_description(t->model));

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "options.h"
 #include "setup.h"
 #include "train.h"
 
@@ -35,12 +34,6 @@ static int parse(yki_train_options *o, int argc, char **argv)
                 "micro-batches that a rank's share of a step is cut into:\nless memory, the same "
                 "gradients [1]",
                 &o->accumulate, NULL, 1, 1e6),
-        YKI_CHOICE(0, "optimizer", "sgd|adam|adamw", "[sgd]", &o->optimizer, NULL),
-        YKI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &o->lr,
-                 &o->given.lr, 0, 1e6),
-        YKI_REAL(0, "momentum", "M", "of sgd [0.9]", &o->momentum, &o->given.momentum, 0, 1),
-        YKI_REAL(0, "weight-decay", "W", "[sgd 0.0005, adam 0, adamw 0.01]", &o->weight_decay,
-                 &o->given.weight_decay, 0, 1e6),
         YKI_CHOICE(0, "amp", "off|bf16|fp16",
                    "mixed precision, f32 master weights; fp16\nscales the loss against underflow "
                    "[off]",
@@ -52,6 +45,7 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        YKI_RECIPE_OPTIONS(&o->recipe),
         YKI_GROUP_KEPT("How ranks work together"),
         YKI_CHOICE(0, "parallel", "ddp|dp",
                    "dp: DataParallel, one process, a thread a device [ddp]", &o->parallel, NULL),
@@ -126,18 +120,6 @@ static int parse(yki_train_options *o, int argc, char **argv)
                                  .kept = o->kept,
                                  .kept_size = sizeof o->kept};
     return yki_options_parse(&command, argc, argv, NULL, NULL);
-}
-
-/* What depends on the optimizer, where nobody has said otherwise. */
-static void set_defaults(yki_train_options *o)
-{
-    bool sgd = strcmp(o->optimizer, "sgd") == 0;
-    if (o->lr < 0)
-        o->lr = sgd ? 0.1 : 1e-3;
-    if (o->momentum < 0)
-        o->momentum = sgd ? 0.9 : 0;
-    if (o->weight_decay < 0)
-        o->weight_decay = sgd ? 5e-4 : strcmp(o->optimizer, "adamw") == 0 ? 0.01 : 0;
 }
 
 int64_t yki_shares_of_batch(const yki_train_options *o, int64_t ranks)
@@ -243,8 +225,6 @@ static int check(const char *name, const yki_train_options *o)
     if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
         return yki_usage_error(name, "--resume auto looks in the output folder: name it with "
                                      "--output");
-    if (o->given.momentum && strcmp(o->optimizer, "sgd") != 0)
-        return yki_usage_error(name, "--momentum is sgd's, %s has none", o->optimizer);
     if (o->given.powersgd && !o->resume && strcmp(o->comm_hook, "powersgd") != 0)
         return yki_usage_error(name,
                                "--powersgd-rank and --powersgd-start are --comm-hook "
@@ -255,8 +235,8 @@ static int check(const char *name, const yki_train_options *o)
     /* Where a checkpoint may say what the batch is, that is looked at first. */
     if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
         return YKI_EXIT_USAGE;
-    if (!(o->lr > 0))
-        return yki_usage_error(name, "--lr %g: it must be more than 0", o->lr);
+    if (!o->resume && !yki_recipe_check(name, &o->recipe, o->epochs))
+        return YKI_EXIT_USAGE;
     yki_model_setup setup = {
         .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
     return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
@@ -267,24 +247,28 @@ static const yki_train_options defaults = {.data = "cifar10",
                                            .device = "cpu",
                                            .amp = "off",
                                            .parallel = "ddp",
-                                           .optimizer = "sgd",
                                            .epochs = 10,
                                            .batch_size = 128,
                                            .accumulate = 1,
                                            .comm_hook = "none",
                                            .powersgd_rank = 1,
                                            .powersgd_start = 1000,
-                                           .lr = -1,
-                                           .momentum = -1,
-                                           .weight_decay = -1,
                                            .workers = 1,
                                            .keep = 3,
                                            .grace_s = 30};
 
+static void set_defaults(yki_train_options *options, int argc, char **argv)
+{
+    *options = defaults;
+    options->recipe = yki_recipe_defaults;
+    options->argc = argc;
+    options->argv = argv;
+}
+
 /* Where nobody has said otherwise; then whether all of it fits together. */
 static int complete(yki_train_options *options)
 {
-    set_defaults(options);
+    yki_recipe_complete(&options->recipe);
     int code = check_trace(options->argv[0], options);
     if (code < 0)
         code = check_virtual_ranks(options->argv[0], options);
@@ -293,9 +277,7 @@ static int complete(yki_train_options *options)
 
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
 {
-    *options = defaults;
-    options->argc = argc;
-    options->argv = argv;
+    set_defaults(options, argc, argv);
     int code = parse(options, argc, argv);
     if (code >= 0)
         return code;
@@ -310,13 +292,12 @@ bool yki_train_options_go_on(yki_train_options *options, char *kept)
     char **argv = options->argv;
     for (char *line = strtok(kept, "\n"); line && count < MOST; line = strtok(NULL, "\n"))
         words[count++] = line;
-    *options = defaults;
-    options->argc = argc;
-    options->argv = argv;
+    set_defaults(options, argc, argv);
     if (parse(options, count, words) >= 0)
         return false;
     memset(&options->given, 0, sizeof options->given); /* that was the run before */
+    memset(&options->recipe.given, 0, sizeof options->recipe.given);
     if (parse(options, argc, argv) >= 0)
         return false;
-    return complete(options) < 0;
+    return complete(options) < 0 && yki_recipe_check(argv[0], &options->recipe, options->epochs);
 }

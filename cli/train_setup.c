@@ -77,7 +77,8 @@ static bool adopt(yki_trainer *t)
     yki_train_options *o = &t->options;
     yk_training_state *state = &t->state;
     if (!t->resumed[0])
-        return yki_train_options_check_batch(o);
+        return yki_train_options_check_batch(o) &&
+               yki_recipe_check(o->argv[0], &o->recipe, o->epochs);
     if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
     memcpy(t->resumed_options, state->options, sizeof t->resumed_options);
@@ -143,6 +144,7 @@ static bool create_model(yki_trainer *t)
                              .seed = (uint64_t)o->seed,
                              .threads = t->threads,
                              .no_winograd = o->no_winograd,
+                             .label_smoothing = o->recipe.label_smoothing,
                              .classes = yk_dataset_classes(t->train_set)};
     if (!yki_build_model(&t->model, &setup))
         return false;
@@ -158,42 +160,10 @@ static bool create_model(yki_trainer *t)
     return yki_trainer_create_ddp(t);
 }
 
-static bool create_optimizer(yki_trainer *t)
-{
-    const yki_train_options *o = &t->options;
-    if (strcmp(o->optimizer, "sgd") == 0)
-        return yki_ok(yk_sgd_create(&t->optimizer, t->model,
-                                    &(yk_sgd_options){.lr = o->lr,
-                                                      .momentum = o->momentum,
-                                                      .weight_decay = o->weight_decay}));
-    return yki_ok(yk_adam_create(&t->optimizer, t->model,
-                                 &(yk_adam_options){.lr = o->lr,
-                                                    .weight_decay = o->weight_decay,
-                                                    .decoupled = o->optimizer[4] == 'w'}));
-}
-
 static bool create_scaler(yki_trainer *t)
 {
     return strcmp(t->options.amp, "fp16") != 0 ||
            yki_ok(yk_grad_scaler_create(&t->scaler, t->model, NULL));
-}
-
-/* The checkpoint's hyperparameters are the run's, except for those given anew. */
-static bool override_hyperparameters(yki_trainer *t)
-{
-    const yki_train_options *o = &t->options;
-    const struct {
-        const char *name;
-        bool given;
-        double value;
-    } all[] = {{"lr", true, o->lr},
-               {"momentum", o->given.momentum, o->momentum},
-               {"weight_decay", o->given.weight_decay, o->weight_decay}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].given &&
-            !yki_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
-            return false;
-    return true;
 }
 
 /* Weights, optimizer and place in training: from the checkpoint, or from the start. */
@@ -203,7 +173,7 @@ static bool create_state(yki_trainer *t)
     t->state = (yk_training_state){.val_accuracy = -1};
     if (t->resumed[0] &&
         (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
-         !override_hyperparameters(t)))
+         !yki_trainer_override_hyperparameters(t)))
         return false;
     if (t->scaler && !yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler)))
         return false;
@@ -215,7 +185,7 @@ static bool create_state(yki_trainer *t)
     t->state.threads = t->threads;
     t->state.virtual_ranks = o->virtual_ranks;
     t->state.seed = (uint64_t)o->seed;
-    t->state.lr = o->lr;
+    t->state.lr = yk_optimizer_lr(t->optimizer);
     return true;
 }
 
@@ -281,8 +251,9 @@ bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
     t->leads = yk_group_rank(t->world) == 0;
     return agree_on_paths(t) && adopt_checkpoint(t) &&
            yki_open_data(&t->train_set, &t->test_set, t->world, options->data) && create_model(t) &&
-           create_optimizer(t) && yki_trainer_shard(t) && create_scaler(t) && create_state(t) &&
-           create_loaders(t) && create_reports(t);
+           yki_trainer_create_optimizer(t) && yki_trainer_shard(t) && yki_trainer_create_ema(t) &&
+           create_scaler(t) && create_state(t) && create_loaders(t) &&
+           yki_trainer_create_schedule(t) && create_reports(t);
 }
 
 void yki_trainer_destroy(yki_trainer *t)
@@ -293,6 +264,7 @@ void yki_trainer_destroy(yki_trainer *t)
     free(t->news);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
+    yk_ema_destroy(t->ema);
     yk_zero_destroy(t->zero);
     yk_optimizer_destroy(t->optimizer);
     yk_grad_scaler_destroy(t->scaler);

@@ -22,6 +22,8 @@ typedef struct yk_step_record {
     double loss, lr, images_per_s, data_s, compute_s, exposed_comm_s;
     double scale; /* of the loss, where a grad scaler is at work; else 0 ... */
     bool skipped; /* ... and whether it has skipped the step */
+    bool has_grad_norm;
+    double grad_norm; /* of all gradients together, before clipping */
 } yk_step_record;
 
 /* One epoch, after its evaluation. */
@@ -29,6 +31,8 @@ typedef struct yk_epoch_record {
     int64_t epoch, step;
     double train_loss, val_loss, val_accuracy, epoch_s;
     double data_s, compute_s, exposed_comm_s; /* sums over the epoch */
+    bool has_ema;
+    double ema_val_loss, ema_val_accuracy; /* of averaged weights */
 } yk_epoch_record;
 
 typedef struct yk_metrics yk_metrics;

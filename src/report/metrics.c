@@ -147,18 +147,22 @@ static yk_status write_record(yk_metrics *metrics, const field *fields, size_t c
 
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
 {
-    const field fields[] = {{"epoch", (double)r->epoch},
-                            {"step", (double)r->step},
-                            {"loss", r->loss},
-                            {"lr", r->lr},
-                            {"images_per_s", r->images_per_s},
-                            {"data_s", r->data_s},
-                            {"compute_s", r->compute_s},
-                            {"exposed_comm_s", r->exposed_comm_s},
-                            {"scale", r->scale}, /* these two with a grad scaler alone */
-                            {"skipped", r->skipped}};
-    size_t count = sizeof fields / sizeof *fields;
-    return write_record(metrics, fields, r->scale != 0 ? count : count - 2);
+    field fields[12] = {{"epoch", (double)r->epoch},
+                        {"step", (double)r->step},
+                        {"loss", r->loss},
+                        {"lr", r->lr},
+                        {"images_per_s", r->images_per_s},
+                        {"data_s", r->data_s},
+                        {"compute_s", r->compute_s},
+                        {"exposed_comm_s", r->exposed_comm_s}};
+    size_t count = 8;
+    if (r->has_grad_norm)
+        fields[count++] = (field){"grad_norm", r->grad_norm};
+    if (r->scale != 0) {
+        fields[count++] = (field){"scale", r->scale};
+        fields[count++] = (field){"skipped", r->skipped};
+    }
+    return write_record(metrics, fields, count);
 }
 
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)
@@ -171,6 +175,9 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)
                             {"epoch_s", r->epoch_s},
                             {"data_s", r->data_s},
                             {"compute_s", r->compute_s},
-                            {"exposed_comm_s", r->exposed_comm_s}};
-    return write_record(metrics, fields, sizeof fields / sizeof *fields);
+                            {"exposed_comm_s", r->exposed_comm_s},
+                            {"ema_val_loss", r->ema_val_loss},
+                            {"ema_val_accuracy", r->ema_val_accuracy}};
+    size_t count = sizeof fields / sizeof *fields;
+    return write_record(metrics, fields, r->has_ema ? count : count - 2);
 }

@@ -184,10 +184,13 @@ void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *r)
     fflush(stderr);
     double all = r->data_s + r->compute_s + r->exposed_comm_s;
     double share = all > 0 ? 100 / all : 0;
-    printf("epoch %lld/%lld  train loss %.4f  validation loss %.4f  accuracy %.2f %%  %s  "
+    char average[64] = "";
+    if (r->has_ema)
+        snprintf(average, sizeof average, "  averaged %.2f %%", 100 * r->ema_val_accuracy);
+    printf("epoch %lld/%lld  train loss %.4f  validation loss %.4f  accuracy %.2f %%%s  %s  "
            "(data %.1f %%, compute %.1f %%, exposed comm %.1f %%)\n",
            (long long)r->epoch, (long long)progress->epochs, r->train_loss, r->val_loss,
-           100 * r->val_accuracy, took, share * r->data_s, share * r->compute_s,
+           100 * r->val_accuracy, average, took, share * r->data_s, share * r->compute_s,
            share * r->exposed_comm_s);
     fflush(stdout);
 }

@@ -1,0 +1,201 @@
+/* See recipe.h. */
+#include "recipe.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+const yki_recipe yki_recipe_defaults = {.optimizer = "sgd",
+                                        .lr_scale = "none",
+                                        .schedule = "constant",
+                                        .lr = -1,
+                                        .momentum = -1,
+                                        .weight_decay = -1,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.999,
+                                        .eps = 1e-8,
+                                        .gamma = 0.1,
+                                        .pct_start = 0.3,
+                                        .div_factor = 25,
+                                        .final_div_factor = 1e4,
+                                        .warmup_factor = 1.0 / 3};
+
+static bool is(const char *text, const char *word)
+{
+    return strcmp(text, word) == 0;
+}
+
+void yki_recipe_complete(yki_recipe *r)
+{
+    bool sgd = is(r->optimizer, "sgd");
+    if (r->lr < 0)
+        r->lr = sgd ? 0.1 : 1e-3;
+    if (r->momentum < 0)
+        r->momentum = sgd ? 0.9 : 0;
+    if (r->weight_decay < 0)
+        r->weight_decay = sgd ? 5e-4 : is(r->optimizer, "adamw") ? 0.01 : 0;
+    if (!r->schedule_unit)
+        r->schedule_unit = is(r->schedule, "onecycle") ? "step" : "epoch";
+}
+
+double yki_recipe_lr_factor(const yki_recipe *r, int ranks)
+{
+    return is(r->lr_scale, "linear") ? ranks : is(r->lr_scale, "sqrt") ? sqrt(ranks) : 1;
+}
+
+/* ---- the schedule -----------------------------------------------------------------------------
+ */
+
+static yk_status parse_milestones(yk_schedule *schedule, const char *text)
+{
+    schedule->milestone_count = 0;
+    for (const char *at = text ? text : ""; *at;) {
+        char *end;
+        long long milestone = strtoll(at, &end, 10);
+        if (end == at || (*end && (*end != ',' || !end[1])) ||
+            schedule->milestone_count == YK_MAX_MILESTONES)
+            return YK_INVALID_ARGUMENT;
+        schedule->milestones[schedule->milestone_count++] = milestone;
+        at = end + (*end == ',');
+    }
+    return YK_OK;
+}
+
+static yk_schedule_kind kind_of(const char *name)
+{
+    int kind = 0;
+    const char *known;
+    while ((known = yk_schedule_name((yk_schedule_kind)kind)) && !is(known, name))
+        kind++;
+    return (yk_schedule_kind)kind;
+}
+
+yk_status yki_recipe_schedule(yk_schedule *s, const yki_recipe *r, double max_lr, int64_t epochs,
+                              int64_t steps_per_epoch)
+{
+    bool per_step = is(r->schedule_unit, "step");
+    int64_t unit = per_step ? steps_per_epoch : 1, warmup = r->warmup_epochs * unit;
+    if (r->warmup_steps)
+        warmup = r->warmup_steps;
+    *s = (yk_schedule){.kind = kind_of(r->schedule),
+                       .per_step = per_step,
+                       .warmup = warmup,
+                       .warmup_factor = r->warmup_factor,
+                       .gamma = r->gamma,
+                       .step_size = r->step_size,
+                       .t_max = epochs * unit - warmup,
+                       .eta_min = r->eta_min,
+                       .total_steps = epochs * unit,
+                       .max_lr = max_lr,
+                       .pct_start = r->pct_start,
+                       .div_factor = r->div_factor,
+                       .final_div_factor = r->final_div_factor,
+                       .fixed_momentum = r->no_cycle_momentum};
+    if (parse_milestones(s, r->milestones) != YK_OK)
+        return YK_INVALID_ARGUMENT;
+    return yk_schedule_check(s);
+}
+
+/* ---- what contradicts -------------------------------------------------------------------------
+ */
+
+/* Options that only some optimizers or schedules have. */
+static const struct owned_option {
+    const char *name;
+    size_t given; /* offset */
+    const char *owners;
+} owned_options[] = {
+#define GIVEN(field) offsetof(yki_recipe, given.field)
+    {"momentum", GIVEN(momentum), "sgd"},
+    {"dampening", GIVEN(dampening), "sgd"},
+    {"beta1", GIVEN(beta1), "adam|adamw"},
+    {"beta2", GIVEN(beta2), "adam|adamw"},
+    {"eps", GIVEN(eps), "adam|adamw"},
+    {"step-size", GIVEN(step_size), "step"},
+    {"milestones", GIVEN(milestones), "multistep"},
+    {"gamma", GIVEN(gamma), "step|multistep"},
+    {"eta-min", GIVEN(eta_min), "cosine"},
+    {"max-lr", GIVEN(max_lr), "onecycle"},
+    {"pct-start", GIVEN(pct_start), "onecycle"},
+    {"div-factor", GIVEN(div_factor), "onecycle"},
+    {"final-div-factor", GIVEN(final_div_factor), "onecycle"},
+#undef GIVEN
+};
+
+static bool check_owners(const char *name, const yki_recipe *r)
+{
+    for (size_t i = 0; i < sizeof owned_options / sizeof *owned_options; i++) {
+        const struct owned_option *option = &owned_options[i];
+        bool given = *((const bool *)r + option->given);
+        if (!given || yki_is_choice(option->owners, r->optimizer) ||
+            yki_is_choice(option->owners, r->schedule))
+            continue;
+        bool optimizers =
+            yki_is_choice("sgd|adam|adamw", option->owners) || is(option->owners, "adam|adamw");
+        yki_usage_error(name, "--%s is of --%s %s, not of %s", option->name,
+                        optimizers ? "optimizer" : "schedule", option->owners,
+                        optimizers ? r->optimizer : r->schedule);
+        return false;
+    }
+    return true;
+}
+
+static const char *optimizer_trouble(const yki_recipe *r)
+{
+    if (!(r->lr > 0))
+        return "--lr must be more than 0";
+    if (r->nesterov && !is(r->optimizer, "sgd"))
+        return "--nesterov is of --optimizer sgd";
+    if (r->nesterov && (r->momentum == 0 || r->dampening != 0))
+        return "--nesterov needs a --momentum above 0 and no --dampening";
+    if (r->no_decay_norms && r->weight_decay == 0)
+        return "--no-decay-norms takes norms and biases out of a --weight-decay that is 0";
+    return NULL;
+}
+
+static const char *schedule_trouble(const yki_recipe *r, int64_t epochs)
+{
+    bool one_cycle = is(r->schedule, "onecycle"), warmup = r->warmup_epochs || r->warmup_steps;
+    if (is(r->schedule, "step") && r->step_size == 0)
+        return "--schedule step needs a --step-size";
+    if (is(r->schedule, "multistep") && !r->milestones)
+        return "--schedule multistep needs --milestones, such as 30,60";
+    if (one_cycle && !is(r->schedule_unit, "step"))
+        return "--schedule onecycle changes the rate at every step: not with --schedule-unit epoch";
+    if (one_cycle && warmup)
+        return "--schedule onecycle warms up by itself: no --warmup-epochs or --warmup-steps";
+    if (one_cycle && is(r->optimizer, "sgd") && r->momentum == 0 && !r->no_cycle_momentum)
+        return "--schedule onecycle cycles the momentum: give one, or --no-cycle-momentum";
+    if (r->no_cycle_momentum && !one_cycle)
+        return "--no-cycle-momentum is of --schedule onecycle";
+    if (r->given.max_lr && r->given.lr)
+        return "--max-lr and --lr are both one-cycle's peak: give one of them";
+    if (r->warmup_epochs && r->warmup_steps)
+        return "--warmup-epochs and --warmup-steps say the same: give one of them";
+    if (r->warmup_steps && !is(r->schedule_unit, "step"))
+        return "--warmup-steps changes the rate at every step: it needs --schedule-unit step";
+    if (r->given.warmup_factor && !warmup)
+        return "--warmup-factor is of --warmup-epochs or --warmup-steps";
+    if (is(r->schedule, "cosine") && r->warmup_epochs >= epochs)
+        return "--warmup-epochs leaves none of --epochs for --schedule cosine";
+    return NULL;
+}
+
+bool yki_recipe_check(const char *name, const yki_recipe *r, int64_t epochs)
+{
+    yk_schedule schedule;
+    const char *trouble = optimizer_trouble(r);
+    if (!trouble && !check_owners(name, r))
+        return false;
+    if (!trouble)
+        trouble = schedule_trouble(r, epochs);
+    /* How many steps an epoch has is not known yet: more than one warm-up needs. */
+    if (!trouble && yki_recipe_schedule(&schedule, r, 0, epochs, r->warmup_steps + 1) != YK_OK)
+        trouble = schedule.kind == YK_SCHEDULE_MULTISTEP
+                      ? "--milestones: expected up to 32 rising numbers from 1 on, such as 30,60"
+                      : yk_last_error();
+    if (trouble)
+        yki_usage_error(name, "%s", trouble);
+    return trouble == NULL;
+}

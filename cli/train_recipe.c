@@ -1,0 +1,212 @@
+/* What `yoke train` does about its recipe: optimizer, schedule, clipping, averaged weights. */
+#include <string.h>
+
+#include "setup.h"
+#include "train.h"
+
+/* ---- building ---------------------------------------------------------------------------------
+ */
+
+static yk_status create_rule(yki_trainer *t, double lr)
+{
+    const yki_recipe *r = &t->options.recipe;
+    if (strcmp(r->optimizer, "sgd") == 0)
+        return yk_sgd_create(&t->optimizer, t->model,
+                             &(yk_sgd_options){.lr = lr,
+                                               .momentum = r->momentum,
+                                               .dampening = r->dampening,
+                                               .weight_decay = r->weight_decay,
+                                               .nesterov = r->nesterov});
+    return yk_adam_create(&t->optimizer, t->model,
+                          &(yk_adam_options){.lr = lr,
+                                             .beta1 = r->beta1,
+                                             .beta2 = r->beta2,
+                                             .eps = r->eps,
+                                             .weight_decay = r->weight_decay,
+                                             .decoupled = strcmp(r->optimizer, "adamw") == 0});
+}
+
+/* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
+static yk_status exempt_norms(yki_trainer *t)
+{
+    if (!t->options.recipe.no_decay_norms)
+        return YK_OK;
+    if (yk_optimizer_group_count(t->optimizer) == 1) {
+        yk_status status =
+            yk_optimizer_add_param_group(t->optimizer, yk_filter_norms_and_biases, NULL, NULL);
+        if (status != YK_OK)
+            return status;
+    }
+    return yk_optimizer_set_group_hyperparameter(t->optimizer, 1, "weight_decay", 0);
+}
+
+bool yki_trainer_create_optimizer(yki_trainer *t)
+{
+    const yki_recipe *r = &t->options.recipe;
+    t->lr = r->lr * yki_recipe_lr_factor(r, yk_group_size(t->world));
+    return yki_ok(create_rule(t, t->lr)) && yki_ok(exempt_norms(t));
+}
+
+bool yki_trainer_create_ema(yki_trainer *t)
+{
+    yk_ema_options options = {.decay = t->options.recipe.ema, .use_buffers = true};
+    return options.decay == 0 || yki_ok(yk_ema_create(&t->ema, t->optimizer, &options));
+}
+
+bool yki_trainer_override_hyperparameters(yki_trainer *t)
+{
+    const yki_recipe *r = &t->options.recipe;
+    const struct {
+        const char *name;
+        bool given;
+        double value;
+    } all[] = {{"lr", true, t->lr},
+               {"momentum", r->given.momentum, r->momentum},
+               {"dampening", r->given.dampening, r->dampening},
+               {"beta1", r->given.beta1, r->beta1},
+               {"beta2", r->given.beta2, r->beta2},
+               {"eps", r->given.eps, r->eps},
+               {"weight_decay", r->given.weight_decay, r->weight_decay}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given &&
+            !yki_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
+            return false;
+    return yki_ok(exempt_norms(t));
+}
+
+bool yki_trainer_create_schedule(yki_trainer *t)
+{
+    const yki_recipe *r = &t->options.recipe;
+    double peak = r->max_lr * yki_recipe_lr_factor(r, yk_group_size(t->world));
+    return yki_ok(
+        yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch));
+}
+
+/* ---- a step -----------------------------------------------------------------------------------
+ */
+
+/* Gradients must be unscaled before their norm is a norm. */
+static bool clip(yki_trainer *t, yki_update *update)
+{
+    double max_norm = t->options.recipe.clip_grad_norm;
+    if (max_norm == 0)
+        return true;
+    return (!t->scaler || yki_ok(yk_grad_scaler_unscale(t->scaler))) &&
+           yki_ok(yk_clip_grad_norm(t->optimizer, max_norm, &update->grad_norm));
+}
+
+/* The optimizer's step; with a grad scaler, unless a gradient on any rank is infinite or NaN. */
+static bool step(yki_trainer *t)
+{
+    if (!t->scaler)
+        return yki_ok(yk_optimizer_step(t->optimizer));
+    return yki_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
+           yki_ok(yk_grad_scaler_update(t->scaler));
+}
+
+bool yki_trainer_update_weights(yki_trainer *t, yki_update *update)
+{
+    int64_t now = t->schedule.per_step ? t->state.step : t->state.epoch;
+    *update = (yki_update){.scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0};
+    if (!clip(t, update) || !yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, now)) || !step(t))
+        return false;
+    t->state.lr = yk_optimizer_lr(t->optimizer);
+    return !t->ema || yki_ok(yk_ema_update(t->ema));
+}
+
+bool yki_trainer_evaluate_ema(yki_trainer *t, yki_evaluation *result)
+{
+    if (!yki_ok(yk_ema_swap(t->ema)))
+        return false;
+    bool fine = yki_evaluate(result, t->model, t->test, t->world, yki_stop_signal);
+    return yki_ok(yk_ema_swap(t->ema)) && fine;
+}
+
+/* ---- saying what it is ------------------------------------------------------------------------
+ */
+
+static double hyperparameter(const yki_trainer *t, const char *wanted)
+{
+    const char *name;
+    double value;
+    for (size_t i = 0; yk_optimizer_hyperparameter(t->optimizer, i, &name, &value); i++)
+        if (strcmp(name, wanted) == 0)
+            return value;
+    return 0;
+}
+
+static void print_lr(const yki_trainer *t)
+{
+    const yki_recipe *r = &t->options.recipe;
+    int ranks = yk_group_size(t->world);
+    const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
+    printf("learning rate %g", t->lr);
+    if (strcmp(r->lr_scale, "none") == 0)
+        printf(" (%s, not scaled)", origin);
+    else
+        printf(" = %g (%s) x %s%d rank%s%s (--lr-scale %s)", r->lr, origin,
+               r->lr_scale[0] == 's' ? "sqrt(" : "", ranks, ranks == 1 ? "" : "s",
+               r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
+}
+
+static void print_optimizer(const yki_trainer *t)
+{
+    printf("  optimizer   %s, ", yk_optimizer_name(t->optimizer));
+    print_lr(t);
+    if (hyperparameter(t, "momentum") > 0)
+        printf(", %smomentum %g", hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "",
+               hyperparameter(t, "momentum"));
+    if (hyperparameter(t, "dampening") > 0)
+        printf(" dampened by %g", hyperparameter(t, "dampening"));
+    if (hyperparameter(t, "beta2") > 0)
+        printf(", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
+    printf(", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
+           yk_optimizer_group_count(t->optimizer) > 1 ? ", not on norms and biases" : "");
+}
+
+static void print_length(const char *before, int64_t length, const yk_schedule *s)
+{
+    printf("%s%lld %s%s", before, (long long)length, s->per_step ? "step" : "epoch",
+           length == 1 ? "" : "s");
+}
+
+static void print_schedule(const yki_trainer *t)
+{
+    const yk_schedule *s = &t->schedule;
+    if (s->kind == YK_SCHEDULE_CONSTANT && s->warmup == 0)
+        return;
+    printf("  schedule    %s", yk_schedule_name(s->kind));
+    if (s->kind == YK_SCHEDULE_STEP)
+        print_length((char[32]){", every "}, s->step_size, s);
+    for (int64_t i = 0; s->kind == YK_SCHEDULE_MULTISTEP && i < s->milestone_count; i++)
+        print_length(i ? ", " : " after ", s->milestones[i], s);
+    if (s->kind == YK_SCHEDULE_STEP || s->kind == YK_SCHEDULE_MULTISTEP)
+        printf(" x %g", s->gamma);
+    if (s->kind == YK_SCHEDULE_COSINE) {
+        print_length(" over ", s->t_max, s);
+        printf(" to %g", s->eta_min);
+    }
+    if (s->kind == YK_SCHEDULE_ONE_CYCLE) {
+        print_length(" over ", s->total_steps, s);
+        printf(" with its peak at %g", s->max_lr > 0 ? s->max_lr : t->lr);
+    }
+    if (s->warmup) {
+        print_length(", after a warm-up of ", s->warmup, s);
+        printf(" from %.3g", s->warmup_factor * t->lr);
+    }
+    putchar('\n');
+}
+
+void yki_trainer_introduce_recipe(const yki_trainer *t)
+{
+    const yki_recipe *r = &t->options.recipe;
+    print_optimizer(t);
+    print_schedule(t);
+    if (r->label_smoothing > 0)
+        printf("  loss        cross entropy, label smoothing %g\n", r->label_smoothing);
+    if (r->clip_grad_norm > 0)
+        printf("  gradients   scaled down to a norm of %g\n", r->clip_grad_norm);
+    if (t->ema)
+        printf("  average     of weights and statistics, decay %g, evaluated and saved too\n",
+               r->ema);
+}

@@ -1,0 +1,144 @@
+/* The recipe's options in a run: what is said, what the rate does, going on, averaged weights. */
+#define _GNU_SOURCE
+#include "train_job.h"
+
+#include <math.h>
+
+#include "harness.h"
+
+/* 20 steps an epoch. */
+#define RECIPE                                                                                     \
+    "--batch-size 250 --nesterov --no-decay-norms --clip-grad-norm 0.5 --ema 0.9 "                 \
+    "--label-smoothing 0.1 --schedule cosine --schedule-unit step --warmup-steps 10 --nproc 2 "
+
+YK_TEST(promise_23_the_start_says_where_the_rate_comes_from)
+{
+    assert_int_equal(train("a", "--max-steps 1 --lr-scale linear --epochs 4 " RECIPE), 0);
+    static const char *const words[] = {
+        "learning rate 0.04 = 0.02 (--lr) x 2 ranks (--lr-scale linear)",
+        "Nesterov momentum 0.9, weight decay 0.0005, not on norms and biases",
+        "cosine over 70 steps to 0, after a warm-up of 10 steps from 0.0133",
+        "label smoothing 0.1",
+        "scaled down to a norm of 0.5",
+        "decay 0.9"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        assert_contains(job.output, words[i]);
+    assert_int_equal(train("b", "--max-steps 1 --nproc 3 --batch-size 120 --lr-scale sqrt"), 0);
+    assert_contains(job.output, "0.034641 = 0.02 (--lr) x sqrt(3 ranks) (--lr-scale sqrt)");
+    assert_int_equal(train("c", "--max-steps 1 --schedule multistep --milestones 3,5"), 0);
+    assert_contains(job.output, "multistep after 3 epochs, 5 epochs x 0.1");
+}
+
+/* The rates of all steps in metrics.jsonl. */
+static int read_rates(const char *name, double *rates, int most)
+{
+    int found = 0;
+    for (const char *at = metrics_of(name); (at = strstr(at, "\"lr\":")) && found < most; at++)
+        rates[found++] = strtod(at + 5, NULL);
+    return found;
+}
+
+YK_TEST(rates_change_by_the_epoch_or_by_the_step)
+{
+    double rates[100];
+    assert_int_equal(
+        train("a", "--batch-size 500 --epochs 3 --schedule step --step-size 2 --gamma 0.5"), 0);
+    assert_int_equal(read_rates("a", rates, 100), 30);
+    for (int i = 0; i < 30; i++)
+        assert_true(fabs(rates[i] - (i < 20 ? 0.02 : 0.01)) < 1e-9);
+    assert_int_equal(train("b", "--batch-size 500 --epochs 1 --schedule onecycle"), 0);
+    assert_int_equal(read_rates("b", rates, 100), 10);
+    assert_true(fabs(rates[0] - 0.02 / 25) < 1e-9);
+    assert_true(fabs(rates[2] - 0.02) < 1e-9);
+    assert_true(fabs(rates[9] - 0.02 / 25e4) < 1e-9);
+}
+
+/* What a checkpoint of the mlp holds. */
+typedef struct loaded {
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+} loaded;
+
+static loaded load(const char *path)
+{
+    loaded l;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_mlp(images, 10), labels, NULL);
+    assert_ok(yk_model_create(&l.model, loss, NULL));
+    assert_ok(yk_sgd_create(&l.optimizer, l.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
+    assert_ok(yk_ema_create(&l.ema, l.optimizer, NULL));
+    assert_ok(yk_checkpoint_load(path, l.model, l.optimizer, NULL));
+    return l;
+}
+
+static void unload(loaded l)
+{
+    yk_ema_destroy(l.ema);
+    yk_optimizer_destroy(l.optimizer);
+    yk_model_destroy(l.model);
+}
+
+static void assert_same_bits(yk_tensor a, yk_tensor b)
+{
+    assert_memory_equal(a.data, b.data, yk_tensor_bytes(&a));
+}
+
+static void assert_same_checkpoints(const char *file)
+{
+    loaded a = load(path_of("whole", file)), b = load(path_of("parts", file));
+    const char *name;
+    yk_tensor left, right;
+    for (size_t i = 0; i < yk_model_parameter_count(a.model); i++) {
+        assert_same_bits(yk_model_parameter(a.model, i).value,
+                         yk_model_parameter(b.model, i).value);
+        assert_same_bits(yk_ema_value(a.ema, i), yk_ema_value(b.ema, i));
+        assert_true(yk_optimizer_state(a.optimizer, i, 0, &name, &left));
+        assert_true(yk_optimizer_state(b.optimizer, i, 0, &name, &right));
+        assert_same_bits(left, right);
+    }
+    assert_int_equal(yk_ema_updates(a.ema), 60);
+    assert_int_equal(yk_ema_updates(b.ema), 60);
+    assert_int_equal(yk_optimizer_group_count(b.optimizer), 2);
+    assert_true(yk_optimizer_lr(a.optimizer) == yk_optimizer_lr(b.optimizer));
+    unload(a);
+    unload(b);
+}
+
+/* No option of the recipe is repeated; everything of it has its place in the checkpoint. */
+YK_TEST(promise_15_a_resumed_recipe_is_the_uninterrupted_one)
+{
+    assert_int_equal(train("whole", "--epochs 3 " RECIPE), 0);
+    assert_int_equal(train("parts", "--epochs 3 --max-steps 7 " RECIPE), 0);
+    assert_int_equal(train("parts", "--resume auto --nproc 2 --max-steps 33"), 0);
+    assert_int_equal(train("parts", "--resume auto --nproc 2"), 0);
+    assert_contains(job.output, "cosine over 50 steps to 0, after a warm-up of 10 steps");
+    assert_contains(job.output, "not on norms and biases");
+    assert_same_checkpoints("checkpoint-3.pth");
+    static const char *const keys[] = {"loss", "lr", "grad_norm", "ema_val_loss"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_true(last_value("whole", keys[i]) == last_value("parts", keys[i]));
+}
+
+YK_TEST(averaged_weights_are_evaluated_and_saved)
+{
+    char command[512];
+    assert_int_equal(train("a", "--epochs 2 --ema 0.9 --nproc 2"), 0);
+    assert_contains(job.output, "averaged ");
+    double loss = last_value("a", "ema_val_loss");
+    assert_true(loss != last_value("a", "val_loss"));
+    snprintf(command, sizeof command, "evaluate --data synthetic --ema %s/a", yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    const char *found = strstr(job.output, ": loss ");
+    assert_non_null(found);
+    assert_true(fabs(strtod(found + 7, NULL) - loss) < 2e-4);
+
+    assert_int_equal(train("b", "--max-steps 1"), 0);
+    snprintf(command, sizeof command, "evaluate --data synthetic --ema %s/b", yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 1);
+    assert_contains(job.output, "has no averaged weights");
+}
