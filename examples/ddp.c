@@ -211,29 +211,31 @@ static arguments parse_args(int argc, char **argv)
                                             {"max-steps", required_argument, NULL, 's'},
                                             {NULL, 0, NULL, 0}};
     arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic", .arch = "resnet50"};
-    for (int option; (option = getopt_long(argc, argv, "b:e:c:", options, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "b:e:c:", options, NULL)) != -1;) {
+        const char *value = optarg ? optarg : "";
         switch (option) {
         case 'b':
-            args.batch_size = atoll(optarg);
+            args.batch_size = atoll(value);
             break;
         case 'e':
-            args.epochs = atoll(optarg);
+            args.epochs = atoll(value);
             break;
         case 'c':
-            args.checkpoint = optarg;
+            args.checkpoint = value;
             break;
         case 'd':
-            args.data = optarg ? optarg : "synthetic";
+            args.data = value;
             break;
         case 'a':
-            args.arch = optarg;
+            args.arch = value;
             break;
         case 's':
-            args.max_steps = atoll(optarg);
+            args.max_steps = atoll(value);
             break;
         default:
             exit(2);
         }
+    }
     return args;
 }
 

@@ -47,14 +47,12 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 {
     yk_transform transform = {.flip = true, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
     int64_t batch_size = 256;
-    YK_CHECK(yk_loader_create(
-        trainloader, trainset,
-        &(yk_loader_options){
-            .batch_size = batch_size, .shuffle = true, .transform = transform, .workers = 2}));
-    YK_CHECK(yk_loader_create(
-        testloader, testset,
-        &(yk_loader_options){
-            .batch_size = batch_size, .exact = true, .transform = transform, .workers = 2}));
+    yk_loader_options training = {
+        .batch_size = batch_size, .shuffle = true, .transform = transform, .workers = 2};
+    yk_loader_options testing = {
+        .batch_size = batch_size, .exact = true, .transform = transform, .workers = 2};
+    YK_CHECK(yk_loader_create(trainloader, trainset, &training));
+    YK_CHECK(yk_loader_create(testloader, testset, &testing));
 }
 
 /* ---- the network ---------------------------------------------------------------------------- */

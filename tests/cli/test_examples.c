@@ -37,6 +37,25 @@ YK_TEST(single_device)
     assert_true(is_there("cifar_net.pth"));
 }
 
+YK_TEST(data_parallel)
+{
+    run(0, "$E/data_parallel synthetic mlp 5 cpu:0,cpu:1,cpu:2");
+    assert_contains(output, "Let's use 3 devices!\nStart training...\n[Epoch 1/1] loss: ");
+    assert_contains(output, "\nAccuracy of the network on the 1000 test images: ");
+    assert_true(is_there("cifar_net.pth"));
+    run(1, "$E/data_parallel synthetic mlp 5 gpu:0");
+    assert_contains(output, "gpu:0");
+}
+
+YK_TEST(ddp_mixed_precision)
+{
+    run(0, "$Y run -n 2 -- $E/ddp_mixed_precision synthetic mlp 5");
+    assert_contains(output, "[rank 0] [Epoch 1/1] loss: ");
+    assert_contains(output, "[rank 0] Accuracy of the network on the 1000 test images: ");
+    assert_null(strstr(output, "[rank 1]"));
+    assert_true(is_there("cifar_net.pth"));
+}
+
 YK_TEST(ddp_alone)
 {
     run(0, "$E/ddp --arch mlp --epochs 2 --max-steps 10");
