@@ -14,7 +14,7 @@
 #include "options.h"
 #include "setup.h"
 
-enum { MAX_RANKS = 1024 };
+enum { MAX_RANKS = 1024, DATA_PARALLEL_DEVICES = 2 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -190,6 +190,7 @@ int yki_bench_scaling(int argc, char **argv)
     if (code >= 0)
         return code;
     add_row(&s, YKI_SINGLE, 1, "off");
+    add_row(&s, YKI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, "off");
     code = add_ranks(&s, argv[0]);
     if (code >= 0)
         return code;

@@ -69,6 +69,10 @@ static void compose(command_line *line, const char *self, const char *folder,
         add_number(line, "--lr", o->lr);
     if (row->kind == YKI_DDP && row->ranks > 1)
         add_number(line, "--nproc", row->ranks);
+    if (row->kind == YKI_DATA_PARALLEL) {
+        add_text(line, "--parallel", "dp");
+        add_text(line, "--devices", "cpu:0,cpu:1");
+    }
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ void yki_scaling_describe(const yki_scaling *s, char *text, int size)
 static void print_row(const yki_scaling_row *row)
 {
     char exposed[16] = "-", accuracy[16] = "-";
-    if (row->kind == YKI_DDP)
+    if (row->kind != YKI_SINGLE)
         snprintf(exposed, sizeof exposed, "%.1f %%", 100 * row->result.exposed_share);
     if (row->result.accuracy >= 0)
         snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * row->result.accuracy);
@@ -45,7 +45,7 @@ void yki_scaling_print(const yki_scaling *s)
         oversubscribed |= s->rows[i].oversubscribed;
     }
     printf("\nseconds: training alone, the first step counted as the mean of the others; exposed: "
-           "time\nspent waiting for communication; efficiency: speed-up / ranks%s\n",
+           "time\nspent waiting for communication (DataParallel: on copies); efficiency: speed-up / ranks%s\n",
            oversubscribed ? "; *: oversubscribed, more\nthreads than cores" : "");
 }
 

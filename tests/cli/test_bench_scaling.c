@@ -66,7 +66,8 @@ YK_TEST(scaling_gives_a_table_json_and_a_picture)
     static const struct {
         const char *name;
         int ranks;
-    } expected[] = {{"Single device", 1}, {"DDP x1", 1}, {"DDP x2", 2}, {"DDP x3", 3}};
+    } expected[] = {
+        {"Single device", 1}, {"DataParallel x2", 2}, {"DDP x1", 1}, {"DDP x2", 2}, {"DDP x3", 3}};
     cJSON *table = cJSON_Parse(read_file("a.json"));
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
     const cJSON *single = cJSON_GetArrayItem(rows, 0), *row;
