@@ -45,8 +45,9 @@ void yki_scaling_print(const yki_scaling *s)
         oversubscribed |= s->rows[i].oversubscribed;
     }
     printf("\nseconds: training alone, the first step counted as the mean of the others; exposed: "
-           "time\nspent waiting for communication (DataParallel: on copies); efficiency: speed-up / ranks%s\n",
-           oversubscribed ? "; *: oversubscribed, more\nthreads than cores" : "");
+           "time\nspent waiting for communication (DataParallel: copying); efficiency: speed-up / "
+           "ranks%s\n",
+           oversubscribed ? ";\n*: oversubscribed, more threads than cores" : "");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
