@@ -17,6 +17,7 @@ build_folder_release = build
 build_folder_debug = build-debug
 build_folder_asan = build-asan
 build_folder_tsan = build-tsan
+build_folder_fuzz = build-fuzz
 
 # $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS)
 define cmake_build
@@ -63,6 +64,12 @@ asan tsan: ## every test under AddressSanitizer + UBSan, or under ThreadSanitize
 	$(call cmake_build,$@,all)
 	$(call run_tests,$@)
 
+.PHONY: fuzz
+fuzz: ## feed every file reader damaged files, FUZZ_SECONDS (20) each; T=NAME: one reader
+	@scripts/install-deps build fuzz
+	$(call cmake_build,fuzz,yoke_fuzz)
+	@tests/fuzz/run build-fuzz $(T)
+
 .PHONY: lint
 lint: ## formatting, layers, headers, words, static analysis
 	@scripts/install-deps build test lint
@@ -86,7 +93,7 @@ install: ## install the program, the library and its headers below PREFIX (/usr/
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf build build-debug build-asan build-tsan
+	rm -rf build build-debug build-asan build-tsan build-fuzz
 
 .PHONY: help
 help: ## this list

@@ -1,6 +1,15 @@
 # How everything is compiled: C11, warnings, symbols hidden unless a public header shows them.
 set(YOKE_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 
+option(YOKE_FUZZ "Build the targets of tests/fuzz, and what they test, for libFuzzer (clang)" OFF)
+if(YOKE_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "YOKE_FUZZ needs clang: libFuzzer is part of it.")
+  endif()
+  set(YOKE_SANITIZE address,undefined)
+  add_compile_options(-fsanitize=fuzzer-no-link -Wno-pass-failed) # loops that stay scalar
+endif()
+
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
 endif()

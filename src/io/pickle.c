@@ -101,6 +101,16 @@ static YKI_PRINTF(2, 3) yk_status refuse(const yki_pickle *pickle, const char *f
 #define refuse(...) ((void)(refuse)(__VA_ARGS__), YK_FORMAT) /* as in base/error.h */
 #endif
 
+/* Bytes of a file made fit for a terminal: "os.system" of "os\nsystem", '?' for what is odd. */
+static const char *printable(char *out, size_t size, const char *text, size_t length)
+{
+    size_t n = length < size - 1 ? length : size - 1;
+    for (size_t i = 0; i < n; i++)
+        out[i] = text[i] == '\n' ? '.' : text[i] > ' ' && text[i] < 127 ? text[i] : '?';
+    out[n] = '\0';
+    return out;
+}
+
 yk_status yki_pickle_unexpected(const yki_pickle *pickle, const yki_pickle_value *value,
                                 const char *format, ...)
 {
@@ -111,18 +121,13 @@ yk_status yki_pickle_unexpected(const yki_pickle *pickle, const yki_pickle_value
     va_end(arguments);
     if (!value)
         return yki_error(YK_FORMAT, "%s: expected %s", pickle->name, what);
-    return yki_error(YK_FORMAT, "%s: offset %u: expected %s, found a %s", pickle->name,
-                     value->offset, what, yki_pickle_type_name(value->type));
-}
-
-/* Bytes of a file made fit for a terminal: "os.system" of "os\nsystem", '?' for what is odd. */
-static const char *printable(char *out, size_t size, const char *text, size_t length)
-{
-    size_t n = length < size - 1 ? length : size - 1;
-    for (size_t i = 0; i < n; i++)
-        out[i] = text[i] == '\n' ? '.' : text[i] > ' ' && text[i] < 127 ? text[i] : '?';
-    out[n] = '\0';
-    return out;
+    char callee[96] = "";
+    const yki_pickle_value *callable = yki_pickle_callable(value);
+    if (callable)
+        printable(callee, sizeof callee, callable->text, callable->count);
+    return yki_error(YK_FORMAT, "%s: offset %u: expected %s, found a %s%s%s", pickle->name,
+                     value->offset, what, yki_pickle_type_name(value->type), callable ? " of " : "",
+                     callee);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------
@@ -614,6 +619,7 @@ static yk_status run(yki_pickle *pickle)
     if (*opcode != OP_PROTO)
         return refuse(pickle, "expected a pickle of protocol 2 (0x80), found 0x%02x", *opcode);
     YK_TRY(read_protocol(pickle));
+    YK_TRY(grow_stack(pickle, &pickle->stack, 1)); /* from here on there is one, be it empty */
     while (!pickle->root) {
         pickle->opcode = pickle->at;
         YK_TRY(take(pickle, 1, &opcode));

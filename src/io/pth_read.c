@@ -48,6 +48,17 @@ static yk_status find_pickle(yki_pth *pth, size_t *index)
                      pth->path);
 }
 
+/* torch.jit.save's archives have a pickle of code's objects too, and the code beside it. */
+static yk_status check_no_program(const yki_pth *pth)
+{
+    char name[MEMBER_NAME + 16];
+    snprintf(name, sizeof name, "%sconstants.pkl", pth->folder);
+    if (yki_zip_find(pth->zip, name) >= 0)
+        return yki_error(YK_UNSUPPORTED, "%s: is a TorchScript program: save its state_dict()",
+                         pth->path);
+    return YK_OK;
+}
+
 static yk_status check_byte_order(yki_pth *pth)
 {
     char name[MEMBER_NAME + 16];
@@ -73,6 +84,7 @@ static yk_status read_pickle(yki_pth *pth)
         return yki_error_memory(pth->members * sizeof *pth->storages, "a checkpoint's members");
     size_t index = 0, size;
     YK_TRY(find_pickle(pth, &index));
+    YK_TRY(check_no_program(pth));
     YK_TRY(check_byte_order(pth));
     YK_TRY(yki_zip_read(pth->zip, index, &pth->pickle_data, &size));
     char name[YKI_ERROR_LINE / 2];

@@ -2,7 +2,9 @@
 
 Usage: pytorch_files.py COMMAND FOLDER [ARGUMENT]. Exits with 77 when PyTorch is missing.
 """
+import json
 import math
+import struct
 import sys
 import zipfile
 
@@ -116,4 +118,123 @@ def odd_files(folder):
                 deflated.writestr(name, stored.read(name))
 
 
-{"state_dict": state_dict, "train_on": train_on, "odd_files": odd_files}[sys.argv[1]](*sys.argv[2:])
+def every_dtype(folder):
+    """Whole numbers as every dtype that holds them, small.pth (signed) and bits.pth (0 and 1)."""
+    torch.manual_seed(8)
+    shapes = {key: value.shape for key, value in small().state_dict().items()}
+    signed = {key: torch.randint(-8, 8, shape) for key, shape in shapes.items()}
+    bits = {key: torch.randint(0, 2, shape) for key, shape in shapes.items()}
+    for name, values, dtypes in (
+            ("signed", signed, "float32 float64 float16 bfloat16 int64 int32 int16 int8"),
+            ("bits", bits, "float32 uint8 bool")):
+        for dtype in dtypes.split():
+            cast = {key: value.to(getattr(torch, dtype)) for key, value in values.items()}
+            torch.save(cast, f"{folder}/{name}-{dtype}.pth")
+    refused = {key: value.float() for key, value in signed.items()}
+    torch.save(refused, f"{folder}/legacy.pth", _use_new_zipfile_serialization=False)
+    torch.save({**refused, "fc.bias": refused["fc.bias"].to(torch.complex64)}, f"{folder}/complex.pth")
+    torch.save({**refused, "fc.bias": refused["fc.bias"].to_sparse()}, f"{folder}/sparse.pth")
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), f"{folder}/script.pth")
+    torch.save(torch.nn.Linear(2, 2), f"{folder}/module.pth")
+
+
+# ---- safetensors: the package where it is installed, else as its format is described
+
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+          "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
+          "U8": torch.uint8, "BOOL": torch.bool}
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        text, data = file.read(size), file.read()
+    assert size <= 100_000_000 and size % 8 == 0 and text[:1] == b"{"
+    header = json.loads(text, object_pairs_hook=lambda pairs: pairs)
+    assert len({name for name, _ in header}) == len(header), "a name twice"
+    header, end, tensors = dict(header), 0, {}
+    assert dict(header.pop("__metadata__")) == {"format": "pt"}
+    for name, info in sorted(header.items(), key=lambda item: dict(item[1])["data_offsets"]):
+        info = dict(info)
+        begin, stop = info["data_offsets"]
+        dtype = DTYPES[info["dtype"]]
+        assert begin == end and begin % torch.tensor([], dtype=dtype).element_size() == 0, name
+        tensor = torch.frombuffer(bytearray(data[begin:stop]) or bytearray(8), dtype=dtype)
+        tensors[name] = tensor.view(info["shape"])
+        end = stop
+    assert end == len(data)
+    return tensors
+
+
+def write_safetensors(tensors, path):
+    header, data = {}, b""
+    for name, value in tensors.items():
+        content = value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() \
+            if value.dim() else struct.pack("<q", value.item())
+        dtype = next(key for key, known in DTYPES.items() if known == value.dtype)
+        header[name] = {"dtype": dtype, "shape": list(value.shape),
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+try:
+    from safetensors.torch import load_file as read_safetensors, save_file as write_safetensors  # noqa: F811
+except ImportError:
+    pass
+
+
+# ---- logits
+
+def images(side):
+    """The images that the C side makes up too."""
+    count = 4 * 3 * side * side
+    return torch.sin(0.7 * torch.arange(count, dtype=torch.float64)).float().view(4, 3, side, side)
+
+
+def run(name, tensors, side):
+    model = network(name).eval()
+    model.load_state_dict(tensors, strict=True)
+    with torch.no_grad():
+        return model(images(side))
+
+
+def compare(what, ours, theirs):
+    difference = ((ours - theirs).abs().max() / theirs.abs().max()).item()
+    print(f"{what}: largest difference of a logit {difference:.1e} of the largest logit")
+    assert difference < 1e-4, what
+
+
+def logits(folder, name, side):
+    """PyTorch's logits of yoke's files beside those that yoke wrote; then files for yoke."""
+    side = int(side)
+    with open(f"{folder}/{name}.logits", "rb") as file:
+        ours = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(4, 10)
+    compare(f"{name}.pth in PyTorch", ours, run(name, load(f"{folder}/{name}.pth"), side))
+    compare(f"{name}.safetensors in PyTorch", ours,
+            run(name, read_safetensors(f"{folder}/{name}.safetensors"), side))
+
+    torch.manual_seed(5)
+    model = network(name)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    torch.nn.functional.cross_entropy(model(images(side)), torch.arange(4)).backward()
+    optimizer.step()  # statistics and an optimizer's state worth saving
+    tensors = model.state_dict()
+    half = {key: value.half() if value.is_floating_point() else value for key, value in tensors.items()}
+    torch.save(tensors, f"{folder}/fresh.pth")
+    torch.save(half, f"{folder}/half.pth")
+    torch.save({"epoch": 1, "model_state_dict": tensors, "optimizer_state_dict": optimizer.state_dict()},
+               f"{folder}/optimizer.pth")
+    torch.save({f"module.{key}": value for key, value in tensors.items()}, f"{folder}/module.pth")
+    write_safetensors(tensors, f"{folder}/theirs.safetensors")
+    for kind, values in (("fresh", tensors), ("half", {k: v.to(tensors[k].dtype) for k, v in half.items()})):
+        with open(f"{folder}/{kind}.logits", "wb") as file:
+            file.write(run(name, values, side).numpy().tobytes())
+
+
+commands = {"state_dict": state_dict, "train_on": train_on, "odd_files": odd_files,
+            "every_dtype": every_dtype, "logits": logits}
+commands[sys.argv[1]](*sys.argv[2:])

@@ -22,6 +22,8 @@ static void python(const char *command, const char *argument)
         skip_because("no PyTorch here (Debian: python3-torch python3-torchvision): %s", output);
     if (code != 0)
         fail_msg("%s %s: exit code %d: %s", command, argument, code, output);
+    if (*output)
+        print_message("%s", output);
 }
 
 static const char *file_path(const char *name, const char *ending)
@@ -208,4 +210,165 @@ YK_TEST(odd_files_of_pytorch_are_read)
         yk_model_destroy(model);
     }
     yk_model_destroy(plain);
+}
+
+/* Every tensor of two models bit for bit. */
+static void assert_same_model(const char *name, const yk_model *a, const yk_model *b)
+{
+    size_t parameters = yk_model_parameter_count(a);
+    for (size_t i = 0; i < parameters + yk_model_buffer_count(a); i++) {
+        bool buffer = i >= parameters;
+        yk_parameter_view left =
+            buffer ? yk_model_buffer(a, i - parameters) : yk_model_parameter(a, i);
+        yk_parameter_view right =
+            buffer ? yk_model_buffer(b, i - parameters) : yk_model_parameter(b, i);
+        if (memcmp(left.value.data, right.value.data, yk_tensor_bytes(&left.value)) != 0)
+            fail_msg("%s: %s differs", name, left.name);
+    }
+}
+
+YK_TEST(every_dtype_of_pytorch_is_read)
+{
+    static const char *const kinds[][9] = {
+        {"signed", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8"},
+        {"bits", "float32", "uint8", "bool"}};
+    python("every_dtype", "");
+    for (size_t k = 0; k < 2; k++) {
+        yk_model *expected = make_small(), *model = make_small();
+        char name[64];
+        for (size_t d = 1; d < 9 && kinds[k][d]; d++) {
+            snprintf(name, sizeof name, "%s-%s", kinds[k][0], kinds[k][d]);
+            assert_ok(yk_model_load(d == 1 ? expected : model, file_path(name, ".pth")));
+            if (d > 1)
+                assert_same_model(name, expected, model);
+            /* And through safetensors, which keeps the dtype. */
+            char from[256];
+            snprintf(from, sizeof from, "%s", file_path(name, ".pth"));
+            assert_ok(yk_tensor_file_convert(from, file_path(name, ".safetensors"), NULL));
+            assert_ok(yk_model_load(model, file_path(name, ".safetensors")));
+            assert_same_model(name, expected, model);
+        }
+        yk_model_destroy(expected);
+        yk_model_destroy(model);
+    }
+}
+
+YK_TEST(what_pytorch_writes_and_yoke_does_not_read_is_named)
+{
+    static const struct {
+        const char *name, *words;
+    } cases[] = {{"legacy", "is in PyTorch's legacy format from before 1.6: load and save"},
+                 {"complex", "a storage of floats, integers or bools, found a ComplexFloatStorage"},
+                 {"sparse", "torch._utils._rebuild_sparse_tensor"},
+                 {"script", "is a TorchScript program: save its state_dict()"},
+                 {"module", "expected a state_dict"}};
+    python("every_dtype", "");
+    yk_model *model = make_small();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_not_equal(yk_model_load(model, file_path(cases[i].name, ".pth")), YK_OK);
+        assert_contains(yk_last_error(), cases[i].words);
+        assert_contains(yk_last_error(), file_path(cases[i].name, ".pth"));
+    }
+    yk_model_destroy(model);
+}
+
+/* ---- logits --------------------------------------------------------------------------------- */
+
+enum { IMAGES = 4, CLASSES = 10 };
+
+/* A network with readable logits, and a batch of the images that the other side makes up too. */
+typedef struct network {
+    yk_model *model;
+    yk_tensor tensors[2];
+    yk_batch batch;
+} network;
+
+static network make_network(const char *name, int64_t side)
+{
+    static const char *const names[] = {"images", "labels"};
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_arch_find(name)(images, CLASSES);
+    network made = {.batch = {.size = IMAGES, .count = 2, .names = names}};
+    int64_t count = IMAGES * 3 * side * side;
+    float *pixels = malloc((size_t)count * sizeof *pixels);
+    for (int64_t i = 0; i < count; i++)
+        pixels[i] = (float)sin(0.7 * (double)i);
+    made.tensors[0] =
+        (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, 3, side, side}};
+    made.tensors[1] = (yk_tensor){
+        .data = calloc(IMAGES, sizeof(int32_t)), .dtype = YK_I32, .ndim = 1, .dims = {IMAGES}};
+    assert_ok(
+        yk_model_create(&made.model, yk_cross_entropy(logits, labels, NULL),
+                        &(yk_model_options){.seed = 3, .logits = logits, .no_winograd = true}));
+    return made;
+}
+
+static void destroy_network(network *net)
+{
+    yk_model_destroy(net->model);
+    free(net->tensors[0].data);
+    free(net->tensors[1].data);
+}
+
+static const float *run_network(network *net)
+{
+    yk_tensor output;
+    net->batch.tensors = net->tensors;
+    yk_model_eval(net->model);
+    assert_ok(yk_model_forward(net->model, &net->batch));
+    assert_ok(yk_model_output(net->model, &output));
+    return output.data;
+}
+
+/* The logits that PyTorch wrote beside ours of the file it wrote. */
+static void compare_logits(network *net, const char *name, const char *ending, const char *kind)
+{
+    float expected[IMAGES * CLASSES];
+    double largest = 0, difference = 0;
+    assert_ok(yk_model_load(net->model, file_path(name, ending)));
+    const float *found = run_network(net);
+    FILE *stream = fopen(file_path(kind, ".logits"), "rb");
+    assert_non_null(stream);
+    assert_int_equal(fread(expected, sizeof *expected, IMAGES * CLASSES, stream), IMAGES * CLASSES);
+    fclose(stream);
+    for (int i = 0; i < IMAGES * CLASSES; i++) {
+        largest = fmax(largest, fabs((double)expected[i]));
+        difference = fmax(difference, fabs((double)expected[i] - (double)found[i]));
+    }
+    print_message("%s%s in yoke: largest difference of a logit %.1e of the largest logit\n", name,
+                  ending, difference / largest);
+    assert_true(difference < 1e-4 * largest);
+}
+
+static void check_logits(const char *name, int64_t side)
+{
+    char argument[64];
+    network net = make_network(name, side);
+    const float *logits = run_network(&net);
+    assert_ok(yk_model_save(net.model, file_path(name, ".pth")));
+    assert_ok(yk_model_save(net.model, file_path(name, ".safetensors")));
+    FILE *stream = fopen(file_path(name, ".logits"), "wb");
+    assert_non_null(stream);
+    fwrite(logits, sizeof *logits, IMAGES * CLASSES, stream);
+    fclose(stream);
+    snprintf(argument, sizeof argument, "%s %d", name, (int)side);
+    python("logits", argument);
+    compare_logits(&net, "fresh", ".pth", "fresh");
+    compare_logits(&net, "optimizer", ".pth", "fresh");
+    compare_logits(&net, "module", ".pth", "fresh");
+    compare_logits(&net, "theirs", ".safetensors", "fresh");
+    compare_logits(&net, "half", ".pth", "half");
+    destroy_network(&net);
+}
+
+YK_TEST(the_same_logits_of_resnet18)
+{
+    check_logits("resnet18", 32);
+}
+
+YK_TEST(the_same_logits_of_resnet50)
+{
+    check_logits("resnet50", 32);
 }

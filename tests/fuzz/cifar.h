@@ -1,0 +1,29 @@
+/* The input as test_batch of CIFAR-10, opened and looked at. */
+#ifndef CIFAR_H
+#define CIFAR_H
+
+#include <yoke/data.h>
+
+#include "fuzz.h"
+
+static inline void fuzz_cifar(const char *file_name, const uint8_t *data, size_t size)
+{
+    yk_dataset *dataset;
+    const char *folder = fuzz_folder(file_name);
+    fuzz_file(data, size);
+    fuzz_begin(size);
+    yk_status status = yk_cifar10_open(&dataset, folder, YK_TEST);
+    fuzz_check(status);
+    if (status == YK_OK) {
+        uint8_t pixels[3072];
+        for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
+            int label = -1;
+            if (yk_dataset_image(dataset, i, pixels, &label) != YK_OK || label < 0 || label > 9)
+                __builtin_trap();
+        }
+        yk_dataset_destroy(dataset);
+    }
+    fuzz_end();
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* See files.h. The model has a parameter, statistics and a counter: every kind that a file has. */
+#define _GNU_SOURCE
+#include "files.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include <yoke/yoke.h>
+
+#include "fuzz.h"
+
+typedef struct target {
+    yk_model *model;
+    yk_optimizer *sgd, *adam;
+} target;
+
+static const target *the_target(void)
+{
+    static target made;
+    if (made.model)
+        return &made;
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 1, 1, 1});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_nn_linear(yk_flatten(yk_nn_batch_norm(x, "bn")), "fc", 2);
+    YK_CHECK(yk_model_create(&made.model, yk_cross_entropy(x, labels, NULL),
+                             &(yk_model_options){.device = "ref"}));
+    YK_CHECK(yk_sgd_create(&made.sgd, made.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
+    YK_CHECK(yk_adam_create(&made.adam, made.model, NULL));
+    return &made;
+}
+
+static void ignore(void *context, const char *name, const char *value)
+{
+    (void)context;
+    (void)name;
+    (void)value;
+}
+
+static void look(const char *path)
+{
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    double norm;
+    yk_status status = yk_tensor_file_open(&file, path);
+    fuzz_check(status);
+    if (status != YK_OK)
+        return;
+    for (size_t i = 0; i < yk_tensor_file_count(file) && i < 100; i++) {
+        status = yk_tensor_file_entry(file, i, &entry);
+        fuzz_check(status);
+        if (status == YK_OK)
+            fuzz_check(yk_tensor_file_norm(file, i, &norm));
+    }
+    yk_tensor_file_items(file, ignore, NULL);
+    yk_tensor_file_close(file);
+}
+
+void fuzz_tensor_file(const char *path, size_t size)
+{
+    char out[64];
+    const target *into = the_target();
+    yk_training_state state;
+    snprintf(out, sizeof out, "/dev/shm/yoke-fuzz-%d", (int)getpid()); /* where syncing is free */
+    fuzz_begin(size);
+    look(path);
+    fuzz_check(yk_checkpoint_load(path, into->model, into->sgd, &state));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
+    fuzz_check(yk_checkpoint_read_state(path, &state));
+    yk_convert_options options = {.format = "safetensors", .dtype = "bf16"};
+    fuzz_check(yk_tensor_file_convert(path, out, &options));
+    unlink(out);
+    fuzz_end();
+}

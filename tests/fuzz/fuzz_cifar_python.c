@@ -1,0 +1,8 @@
+/* CIFAR-10's Python version. */
+#include "cifar.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_cifar("test_batch", data, size);
+    return 0;
+}

@@ -1,0 +1,217 @@
+"""Writes the inputs that the fuzz targets start from into tests/fuzz/corpus. Needs Python alone.
+
+What a run of the fuzzer has found lies beside them, under names of its own.
+"""
+import io
+import json
+import os
+import pickle
+import struct
+import sys
+import types
+import zipfile
+from collections import OrderedDict
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+
+
+def write(target, name, data):
+    folder = os.path.join(HERE, target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data)
+
+
+# Stand-ins for PyTorch's and numpy's names, so that neither need be there.
+def module(name, *classes, **functions):
+    made = types.ModuleType(name)
+    for one in classes:
+        setattr(made, one, type(one, (), {"__module__": name}))
+    for key, function in functions.items():
+        function.__module__, function.__qualname__, function.__name__ = name, key, key
+        setattr(made, key, function)
+    sys.modules[name] = made
+    return made
+
+
+def rebuild_tensor(*arguments):
+    return arguments
+
+
+def rebuild_parameter(*arguments):
+    return arguments
+
+
+def reconstruct(*arguments):
+    return arguments
+
+
+torch = module("torch", "FloatStorage", "LongStorage", "HalfStorage", "DoubleStorage")
+module("torch._utils", _rebuild_tensor_v2=rebuild_tensor, _rebuild_parameter=rebuild_parameter)
+module("numpy.core")
+module("numpy.core.multiarray", _reconstruct=reconstruct)
+numpy = module("numpy", "ndarray", "dtype")
+
+
+class Storage:
+    def __init__(self, kind, key, count):
+        self.id = ("storage", getattr(torch, kind + "Storage"), key, "cpu", count)
+
+
+class Tensor:
+    """Tensor over storage "0" (4 bytes) or "1" (24 bytes) of fuzz_pth.c's archive."""
+
+    def __init__(self, shape, strides, offset=0, kind="Float", key="1", count=6):
+        self.arguments = (Storage(kind, key, count), offset, shape, strides, False, OrderedDict())
+
+    def __reduce__(self):
+        return rebuild_tensor, self.arguments
+
+
+class Parameter(Tensor):
+    def __reduce__(self):
+        return rebuild_parameter, (Tensor(*self.arguments[2:4]), True, OrderedDict())
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, value):
+        return value.id if isinstance(value, Storage) else None
+
+
+def pickled(value):
+    out = io.BytesIO()
+    Pickler(out, protocol=2).dump(value)
+    return out.getvalue()
+
+
+def state_dict(prefix="", kind="Float", count=6):
+    one = Tensor((1,), (1,), 0, kind, "1", count)
+    return OrderedDict({
+        prefix + "bn.weight": one,
+        prefix + "bn.bias": Tensor((1,), (1,), 0, "Float", "0", 1),
+        prefix + "bn.running_mean": Tensor((1,), (1,), 1, kind, "1", count),
+        prefix + "bn.running_var": one,
+        prefix + "bn.num_batches_tracked": Tensor((), (), 0, "Long", "1", 3),
+        prefix + "fc.weight": Tensor((2, 1), (1, 2), 1, kind, "1", count),
+        prefix + "fc.bias": Parameter((2,), (1,)),
+    })
+
+
+def optimizer(slots, settings, with_step):
+    shapes = [(1,), (1,), (2, 1), (2,)]
+    state = {}
+    for index, shape in enumerate(shapes):
+        strides = (1, 1)[: len(shape)]
+        state[index] = {name: Tensor(shape, strides) for name in slots}
+        if with_step:
+            state[index]["step"] = Tensor((), (), 0, "Float", "0", 1)
+    group = dict(settings, maximize=False, foreach=None, params=[0, 1, 2, 3])
+    return {"state": state, "param_groups": [group]}
+
+
+SGD = optimizer(["momentum_buffer"], {
+    "lr": 0.1, "momentum": 0.9, "dampening": 0.0, "weight_decay": 0.0, "nesterov": True}, False)
+ADAM = optimizer(["exp_avg", "exp_avg_sq"], {
+    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, True)
+YOKE = {"version": 1, "arch": "mlp", "epoch": 1, "step": 7, "epoch_batch": 2, "batch_size": 128,
+        "world_size": 2, "seed": -1, "lr": 0.1, "val_accuracy": 0.5, "optimizer": "sgd",
+        "optimizer_steps": 7}
+PICKLES = {
+    "state_dict": state_dict(),
+    "module": state_dict("module."),
+    "half": state_dict("", "Half", 12),
+    "double": state_dict("", "Double", 3),
+    "sgd": {"model": state_dict(), "optimizer": SGD, "yoke": YOKE},
+    "adam": {"epoch": 3, "state_dict": state_dict(), "optimizer": ADAM, "args": ["x", {"y": 1.5}]},
+}
+for name, value in PICKLES.items():
+    write("pth", name, pickled(value))
+    write("pickle", name, pickled(value))
+
+
+# ---- archives and safetensors
+
+def archive(pickle_bytes, compression):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as made:
+        for name, data in (("a/data.pkl", pickle_bytes), ("a/byteorder", b"little"),
+                           ("a/data/0", bytes(4)), ("a/data/1", bytes(24)), ("a/version", b"3\n")):
+            made.writestr(zipfile.ZipInfo(name), data, compression)
+    return out.getvalue()
+
+
+def safetensors(tensors, metadata=None):
+    header, data = ({"__metadata__": metadata} if metadata else {}), b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+for target in "zip", "tensors":
+    write(target, "stored", archive(pickled(state_dict()), zipfile.ZIP_STORED))
+    write(target, "deflated", archive(pickled(PICKLES["sgd"]), zipfile.ZIP_DEFLATED))
+write("zip", "empty", archive(b"", zipfile.ZIP_STORED)[-22:])
+half = struct.pack("<e", 1.5)
+write("tensors", "safetensors", safetensors({
+    "bn.num_batches_tracked": ("I64", [], struct.pack("<q", 3)),
+    "bn.weight": ("F32", [1], bytes(4)), "bn.bias": ("F32", [1], bytes(4)),
+    "bn.running_mean": ("F16", [1], half), "bn.running_var": ("BF16", [1], half),
+    "fc.weight": ("F64", [2, 1], bytes(16)), "fc.bias": ("U8", [2], bytes(2))}, {"format": "pt"}))
+write("tensors", "safetensors_empty", safetensors({"a": ("F32", [0, 3], b"")}))
+write("tensors", "legacy", pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2))
+
+# ---- CIFAR-10: one row in each version
+
+
+class Array:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __reduce__(self):
+        state = (1, (self.rows, 3072), Byte(), False, Text(bytes(3072 * self.rows)))
+        return reconstruct, (numpy.ndarray, (0,), Text(b"b")), state
+
+
+class Byte:
+    def __reduce__(self):
+        return numpy.dtype, (Text(b"u1"), 0, 1), (3, Text(b"|"), None, None, None, -1, -1, 0)
+
+
+class Text(bytes):
+    """Python 2's str, which Python 3 does not pickle any more."""
+
+
+class Python2(pickle._Pickler):
+    dispatch = pickle._Pickler.dispatch.copy()
+
+    def save_text(self, value):
+        size = len(value)
+        self.write(b"U" + bytes([size]) if size < 256 else b"T" + struct.pack("<i", size))
+        self.write(bytes(value))
+
+    dispatch[Text] = save_text
+
+    def persistent_id(self, value):
+        return None
+
+
+for rows in 0, 1:
+    out = io.BytesIO()
+    Python2(out, protocol=2).dump({Text(b"batch_label"): Text(b"a"), Text(b"labels"): [3] * rows,
+                                   Text(b"data"): Array(rows), Text(b"filenames"): [Text(b"f")]})
+    write("cifar_python", f"rows_{rows}", out.getvalue())
+    write("cifar_binary", f"rows_{rows}", bytes([3] + [7] * 3072) * rows)
+write("cifar_binary", "bad_label", bytes([10] + [7] * 3072))
+
+# ---- JSON
+
+write("manifest", "two", json.dumps({"version": 1, "checkpoints": [
+    {"file": f"checkpoint-{n}.pth", "epoch": n, "step": n * 391, "bytes": 4096,
+     "sha256": "0123456789abcdef" * 4, "saved_at": 1.7e9} for n in (1, 2)]}).encode())
+write("manifest", "empty", b'{"version":1,"checkpoints":[]}')
+write("metrics", "steps", b"".join(
+    b'{"epoch": 1, "step": %d, "loss": 2.3, "lr": 0.1, "data_s": null}\n' % n for n in range(1, 6)))
+write("metrics", "torn", b'{"epoch": 1, "step": 1}\n{"epoch": 1, "st')

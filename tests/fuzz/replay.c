@@ -1,0 +1,53 @@
+/* Feeds a target every file of the folders given: the corpus as a test, where there is no clang. */
+#define _GNU_SOURCE
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A file's bytes, exactly as many as it has, so that a sanitizer sees reads beyond. */
+static int replay_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0)
+        return perror(path), 1;
+    size_t size = (size_t)ftell(file);
+    uint8_t *data = malloc(size ? size : 1);
+    rewind(file);
+    int failed = !data || fread(data, 1, size, file) != size;
+    fclose(file);
+    if (failed)
+        perror(path);
+    else
+        LLVMFuzzerTestOneInput(data, size);
+    free(data);
+    return failed;
+}
+
+static int replay_folder(const char *folder, int *count)
+{
+    int failed = 0;
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return perror(folder), 1;
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        char path[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        failed |= replay_file(path);
+        ++*count;
+    }
+    closedir(entries);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0, count = 0;
+    for (int i = 1; i < argc; i++)
+        failed |= replay_folder(argv[i], &count);
+    printf("%d inputs\n", count);
+    return failed || count == 0;
+}
