@@ -64,6 +64,36 @@ void yk_ddp_destroy(yk_ddp *ddp);
  * synced backward reduces the sum. */
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 
+typedef struct yk_join_options {
+    /*
+     * A step in which some ranks have no data is, by default, divided by all ranks, as PyTorch's
+     * is: every sample then weighs as much as in the others. With this set it is divided by those
+     * that have data: the mean over the samples that there are.
+     */
+    bool divide_by_effective_world_size;
+    bool throw_on_early_termination; /* YK_INTERRUPTED on all ranks once one is out of data */
+    /*
+     * What the loop does after a synced backward: clip, step, schedule. Called in yk_ddp_join_end
+     * for the steps of the others, it keeps the parameters, the optimizer's state and the rates of
+     * all ranks the same. Without it a rank that is out of data stands still, and has the final
+     * parameters, yet its own older momentum.
+     */
+    yk_status (*step)(void *context);
+    void *context;
+} yk_join_options;
+
+/*
+ * Join, for ranks with different numbers of batches: torch.distributed.algorithms.join's context
+ * manager around the loop. Every rank calls begin before its loop and end behind it; between them,
+ * in training mode, each forward says that there is data, and is to be followed by its backward. In
+ * end a rank goes through the steps of those that still have data, on batches without samples,
+ * until nobody has; then all get parameters and buffers from the first rank of those that went on
+ * longest. Works with accumulation (alike on all ranks), comm hooks and SyncBatchNorm. Without Join
+ * a rank that ends its loop early gives the others an error that names it.
+ */
+yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options);
+yk_status yk_ddp_join_end(yk_ddp *ddp);
+
 /*
  * Collective, between steps. Compares a hash of every parameter and buffer over the ranks: any
  * difference, be it one bit, is YK_MISMATCH on every rank, with one and the same line that names

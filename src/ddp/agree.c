@@ -104,15 +104,15 @@ yk_status yki_ddp_agree(const yk_model *model, yk_group *group)
     return status;
 }
 
-yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group)
+yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root)
 {
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_tensor tensor = yk_model_parameter(model, i).value;
-        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, 0, NULL));
+        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
     }
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
         yk_tensor tensor = yk_model_buffer(model, i).value;
-        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, 0, NULL));
+        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
     }
     yk_model_parameters_changed(model);
     return YK_OK;

@@ -12,7 +12,7 @@
  */
 yk_status yki_ddp_agree(const yk_model *model, yk_group *group);
 
-/* Collective: every rank's parameters and buffers become rank 0's. */
-yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group);
+/* Collective: every rank's parameters and buffers become the root's. */
+yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root);
 
 #endif

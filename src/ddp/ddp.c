@@ -30,12 +30,13 @@ static yk_status build(yk_ddp *ddp)
     int ranks = yk_group_size(ddp->group);
     YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
     YK_TRY(yki_ddp_agree(ddp->model, ddp->group));
-    YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group));
+    YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group, 0));
     if (ddp->options.virtual_ranks > ranks)
         YK_TRY(yki_virtual_ranks_create(ddp));
     else
         YK_TRY(yki_reducer_create(ddp));
-    return yki_inputs_create(ddp);
+    YK_TRY(yki_inputs_create(ddp));
+    return yki_join_create(ddp);
 }
 
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
@@ -75,6 +76,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
     else
         yki_reducer_destroy(ddp);
     free(ddp->hashes);
+    free(ddp->join.states);
     free(ddp);
 }
 

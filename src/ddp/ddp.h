@@ -36,6 +36,17 @@ typedef struct yki_share {
     double kept;    /* samples in the gradients that backward will add to */
 } yki_share;
 
+/* What a rank says of its next forward, between yk_ddp_join_begin and yk_ddp_join_end. */
+typedef enum yki_join_state { YKI_OUT_OF_DATA, YKI_SYNCED, YKI_UNSYNCED } yki_join_state;
+
+typedef struct yki_join {
+    bool on, shadowing;
+    yk_join_options options;
+    int32_t *states; /* (ranks), yki_join_state */
+    int active;      /* ranks that have data */
+    int leader;      /* the first of them, last time that there was one; 0 without Join */
+} yki_join;
+
 struct yk_ddp {
     yk_model *model;
     yk_group *group;
@@ -54,6 +65,7 @@ struct yk_ddp {
     size_t flat_bytes;
     bool buffers_moved; /* since they were last made equal */
     yki_hook hook;
+    yki_join join;
     uint64_t *hashes; /* of the check for divergence, made when it first runs */
 
     bool no_sync;
@@ -103,6 +115,14 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples);
 yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward);
 yk_status yki_virtual_ranks_backward_end(void *context);
 
+/* ---- join.c ---------------------------------------------------------------------------------- */
+
+yk_status yki_join_create(yk_ddp *ddp);
+/* Before a forward: who has data, and is it synced? Collective. */
+yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state);
+/* What the mean over the ranks that have data is multiplied by. */
+double yki_join_factor(const yk_ddp *ddp);
+
 /* ---- inputs.c -------------------------------------------------------------------------------- */
 
 /* Memory for the exchange before a forward. Collective. */
@@ -112,7 +132,7 @@ yk_status yki_inputs_forward_begin(void *context, int64_t samples);
 
 /* Copies all buffers into the flat block, or back. */
 void yki_buffers_copy(yk_ddp *ddp, bool pack);
-/* Makes every rank's buffers rank 0's, where a forward has moved them since. Collective. */
+/* Makes every rank's buffers the leader's, where a forward has moved them since. Collective. */
 yk_status yki_buffers_follow(yk_ddp *ddp);
 /* Starts the exchange of shares, and ends one that may be running. */
 yk_status yki_shares_start(yk_ddp *ddp, int64_t samples);

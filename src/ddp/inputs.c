@@ -1,5 +1,6 @@
 /*
- * What ranks tell each other before a forward: rank 0's buffers, and how many samples each has.
+ * What ranks tell each other before a forward: rank 0's buffers, and how many samples each has (and
+ * under Join whether it has any, see join.c).
  * The latter travels while forward computes and is waited for when backward begins.
  */
 #include <string.h>
@@ -38,10 +39,11 @@ yk_status yki_buffers_follow(yk_ddp *ddp)
 {
     if (!ddp->buffers_moved || ddp->flat_bytes == 0 || ddp->options.no_broadcast_buffers)
         return YK_OK;
-    bool root = yk_group_rank(ddp->group) == 0;
+    int leader = ddp->join.leader;
+    bool root = yk_group_rank(ddp->group) == leader;
     if (root)
         yki_buffers_copy(ddp, true);
-    YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, 0, NULL));
+    YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, leader, NULL));
     if (!root)
         yki_buffers_copy(ddp, false);
     ddp->buffers_moved = false;
@@ -68,6 +70,8 @@ yk_status yki_inputs_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
+    if (ddp->join.on && !ddp->join.shadowing)
+        YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));
     if (!ddp->no_sync)
         YK_TRY(yki_buffers_follow(ddp));
     ddp->buffers_moved = true;

@@ -125,8 +125,11 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
 static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
 {
     double equal = 1.0 / yk_group_size(ddp->group);
-    backward->loss_weight =
-        ddp->exchanging ? ddp->share.samples / joint_samples(ddp, false) : equal;
+    if (ddp->exchanging)
+        backward->loss_weight =
+            yki_join_factor(ddp) * ddp->share.samples / joint_samples(ddp, false);
+    else
+        backward->loss_weight = equal;
     backward->kept_weight = ddp->reduced ? equal : 1;
 }
 
@@ -138,8 +141,9 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
     double all = ddp->exchanging ? joint_samples(ddp, backward->adds) : ddp->kept + samples;
     if (all == 0)
         return; /* empty batches so far */
-    backward->loss_weight = samples / all;
-    backward->kept_weight = ddp->kept / all;
+    double factor = ddp->exchanging ? yki_join_factor(ddp) : 1;
+    backward->loss_weight = factor * samples / all;
+    backward->kept_weight = factor * ddp->kept / all;
     ddp->kept = ddp->exchanging ? all / yk_group_size(ddp->group) : all;
 }
 

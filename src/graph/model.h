@@ -58,7 +58,7 @@ struct yk_model {
     double kept_weight;   /* ... times this */
     yki_plan *current;    /* of a forward that backward may follow, or NULL */
     yki_plan *last;       /* of the last forward, whose loss and logits can be read, or NULL */
-    const yk_batch *batch;
+    const yk_batch *batch; /* of the last forward; NULL where it had no samples */
     const yk_value **inputs; /* in order of declaration */
     const void **input_data;
     size_t input_count;

@@ -96,6 +96,9 @@ void yki_model_set_loss_scale(yk_model *model, double scale);
 /* Makes *value the largest that any rank has given; without other ranks it stays. */
 yk_status yki_model_share_maximum(yk_model *model, double *value);
 
+/* A forward on a batch without samples: what a rank runs that has no more data than that. */
+yk_status yki_model_forward_empty(yk_model *model);
+
 /* Parameter indices in the order in which backward finishes their gradients; count of them is
  * yk_model_parameter_count. Known from the graph, before any batch. */
 const size_t *yki_model_grad_order(const yk_model *model);

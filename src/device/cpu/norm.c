@@ -374,9 +374,24 @@ static void normalise(const norm *k, const yki_run *run, const unit *u)
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
 
+/* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
+static yk_status skip_empty(const norm *k, const yki_run *run)
+{
+    float *means = out(k, run, MEAN), *invstds = out(k, run, INVSTD);
+    for (int64_t c = 0; c < k->shape.channels; c++) {
+        if (means)
+            means[c] = 0;
+        if (invstds)
+            invstds[c] = 0;
+    }
+    return YK_OK;
+}
+
 static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
 {
     const norm *k = (const norm *)kernel;
+    if (k->training && k->shape.images == 0 && !run->sync)
+        return skip_empty(k, run);
     if (run->sync) {
         YK_TRY(sweep_synced(k, run, measure, found_moments, normalise));
     } else {

@@ -96,6 +96,17 @@ static void normalise(const yki_kernel *kernel, const yki_run *run, const span *
     }
 }
 
+/* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
+static yk_status skip_empty(const yki_kernel *kernel, const yki_run *run)
+{
+    for (int i = 1; i <= 2; i++) { /* mean, invstd */
+        yk_tensor out = yki_ref_out(kernel, run, i);
+        for (int64_t c = 0; out.data && c < out.dims[0]; c++)
+            set(&out, c, 0);
+    }
+    return YK_OK;
+}
+
 static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, X); /* (N, C, H, W) or (N, C) */
@@ -107,6 +118,8 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
         YK_TRY(share_moments(run->sync, &x));
         count = yki_sync_count(run->sync, x.dims[1]);
     }
+    if (training && x.dims[0] == 0 && !run->sync)
+        return skip_empty(kernel, run);
     if (training && count < 2)
         return yki_error(YK_INVALID_SHAPE,
                          "batch_norm: a channel of %g value%s has no variance "
