@@ -47,7 +47,7 @@ static void run(yk_model *model)
     static float pixels[SAMPLES * PIXELS];
     static int32_t labels[SAMPLES];
     for (int i = 0; i < SAMPLES * PIXELS; i++)
-        pixels[i] = (float)sin(i * 0.7);
+        pixels[i] = (float)sin(0.7 * i + 1e-4 * i * i);
     for (int i = 0; i < SAMPLES; i++)
         labels[i] = i % CLASSES;
     yk_tensor tensors[] = {
