@@ -1,6 +1,6 @@
 /*
- * DataParallel: see the public header. Every device has a thread bound to its cores, whose OpenMP
- * team inherits the binding; the caller's thread hands out phases and waits:
+ * DataParallel: see the public header. The caller's thread hands out phases to the devices' threads
+ * and waits:
  *
  *   forward   scatter (views of the batch), replicate, forward, gather (copies of the outputs)
  *   backward  backward, reduce (each thread adds up a slice of every gradient)
@@ -12,8 +12,6 @@
 #include <yoke/data_parallel.h>
 
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,28 +19,22 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/memory.h"
-#include "ddp/device_list.h"
+#include "ddp/device_threads.h"
 #include "graph/model_hooks.h"
 
 typedef struct replica {
     yk_data_parallel *dp;
-    int index;
     yk_model *model;
     yk_batch part; /* of the running batch */
     yk_tensor *tensors;
     int tensor_capacity;
     double loss_weight; /* of its loss in the whole batch's */
-    pthread_t thread;
-    bool started;
-    yk_status status; /* of the last phase */
-    char line[YKI_ERROR_LINE];
 } replica;
-
-typedef yk_status (*phase_fn)(replica *r);
 
 struct yk_data_parallel {
     yki_device_list devices;
-    int threads; /* of each device */
+    yki_device_threads *device_threads;
+    int threads; /* of each device's kernels */
     char description[256];
     replica *replicas;
     yk_model **others; /* the models of replicas 1, 2, ... */
@@ -53,99 +45,7 @@ struct yk_data_parallel {
     void *gathered; /* the outputs, joined */
     size_t gathered_bytes;
     yk_tensor output;
-
-    pthread_mutex_t lock;
-    pthread_cond_t begun, ended;
-    phase_fn phase; /* guarded by lock, as are the next three */
-    uint64_t round; /* phases begun */
-    int running;    /* threads still at it */
-    bool stopping;
 };
-
-/* ---- threads --------------------------------------------------------------------------------- */
-
-static void *work(void *argument)
-{
-    replica *r = argument;
-    yk_data_parallel *dp = r->dp;
-    pthread_mutex_lock(&dp->lock);
-    for (uint64_t seen = 0;;) {
-        while (dp->round == seen && !dp->stopping)
-            pthread_cond_wait(&dp->begun, &dp->lock);
-        if (dp->stopping)
-            break;
-        seen = dp->round;
-        if (r->index >= dp->active)
-            continue;
-        phase_fn phase = dp->phase;
-        pthread_mutex_unlock(&dp->lock);
-        r->status = phase(r);
-        if (r->status != YK_OK)
-            yki_error_copy(r->line, sizeof r->line);
-        pthread_mutex_lock(&dp->lock);
-        if (--dp->running == 0)
-            pthread_cond_signal(&dp->ended);
-    }
-    pthread_mutex_unlock(&dp->lock);
-    return NULL;
-}
-
-/* Runs a phase on all replicas that have a part; the first failure in their order counts. */
-static yk_status run_phase(yk_data_parallel *dp, phase_fn phase, double *seconds)
-{
-    double start = yki_now();
-    pthread_mutex_lock(&dp->lock);
-    dp->phase = phase;
-    dp->running = dp->active;
-    dp->round++;
-    pthread_cond_broadcast(&dp->begun);
-    while (dp->running > 0)
-        pthread_cond_wait(&dp->ended, &dp->lock);
-    pthread_mutex_unlock(&dp->lock);
-    *seconds = yki_now() - start;
-    for (int i = 0; i < dp->active; i++) {
-        const replica *r = &dp->replicas[i];
-        if (r->status == YK_OK)
-            continue;
-        yki_error_set_line(r->status, r->line);
-        return yki_error_context(r->status, "%s", dp->devices.device[i].name);
-    }
-    return YK_OK;
-}
-
-/* Signals are for the program's own threads: its handlers expect to run there. */
-static yk_status start_thread(replica *r)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setaffinity_np(&attributes, sizeof(cpu_set_t),
-                                &r->dp->devices.device[r->index].cores);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&r->thread, &attributes, work, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error)
-        return yki_error(YK_OUT_OF_MEMORY, "cannot start a thread for %s: %s",
-                         r->dp->devices.device[r->index].name, strerror(error));
-    r->started = true;
-    char name[16];
-    snprintf(name, sizeof name, "yoke-cpu%d", r->index);
-    pthread_setname_np(r->thread, name);
-    return YK_OK;
-}
-
-static void stop_threads(yk_data_parallel *dp)
-{
-    pthread_mutex_lock(&dp->lock);
-    dp->stopping = true;
-    pthread_cond_broadcast(&dp->begun);
-    pthread_mutex_unlock(&dp->lock);
-    for (int i = 0; dp->replicas && i < dp->devices.count; i++)
-        if (dp->replicas[i].started)
-            pthread_join(dp->replicas[i].thread, NULL);
-}
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
@@ -200,15 +100,23 @@ static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
     return YK_OK;
 }
 
-static yk_status replicate(replica *r)
+static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, double *seconds)
 {
-    if (r->index > 0)
-        yki_model_refresh_replica(r->model, r->dp->replicas[0].model);
+    return yki_device_threads_run(dp->device_threads, phase, dp->active, seconds);
+}
+
+/* The phases run on the devices' threads. */
+static yk_status replicate(void *context, int device)
+{
+    const yk_data_parallel *dp = context;
+    if (device > 0)
+        yki_model_refresh_replica(dp->replicas[device].model, dp->replicas[0].model);
     return YK_OK;
 }
 
-static yk_status run_forward(replica *r)
+static yk_status run_forward(void *context, int device)
 {
+    const replica *r = &((yk_data_parallel *)context)->replicas[device];
     return yki_model_forward(r->model, &r->part);
 }
 
@@ -271,18 +179,19 @@ static yk_status weigh(void *context, yki_backward *backward)
     return YK_OK;
 }
 
-static yk_status run_backward(replica *r)
+static yk_status run_backward(void *context, int device)
 {
-    if (r->index > 0)
-        yki_model_begin_replica(r->model, r->dp->replicas[0].model);
-    return yki_model_backward(r->model);
+    const yk_data_parallel *dp = context;
+    yk_model *model = dp->replicas[device].model;
+    if (device > 0)
+        yki_model_begin_replica(model, dp->replicas[0].model);
+    return yki_model_backward(model);
 }
 
-static yk_status reduce(replica *r)
+static yk_status reduce(void *context, int device)
 {
-    yk_data_parallel *dp = r->dp;
-    yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, r->index,
-                            dp->active);
+    const yk_data_parallel *dp = context;
+    yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device, dp->active);
     return YK_OK;
 }
 
@@ -372,13 +281,13 @@ static int choose_threads(const yki_device_list *devices)
 static yk_status make_replica(yk_data_parallel *dp, yk_model *model, int index)
 {
     replica *r = &dp->replicas[index];
-    *r = (replica){.dp = dp, .index = index, .model = index ? NULL : model};
+    *r = (replica){.dp = dp, .model = index ? NULL : model};
     if (index > 0) {
         YK_TRY(yki_model_replicate(&r->model, model, index));
         dp->others[index - 1] = r->model;
     }
     yki_model_set_hooks(r->model, &(yki_model_hooks){.context = r, .backward_begin = weigh});
-    return start_thread(r);
+    return YK_OK;
 }
 
 static yk_status build(yk_data_parallel *dp, yk_model *model,
@@ -394,6 +303,7 @@ static yk_status build(yk_data_parallel *dp, yk_model *model,
         return yki_error_memory(count * sizeof *dp->replicas, "data parallel");
     for (int i = 0; i < dp->devices.count; i++)
         YK_TRY(make_replica(dp, model, i));
+    YK_TRY(yki_device_threads_create(&dp->device_threads, &dp->devices, dp));
     yki_model_set_runner(model, &(yki_model_runner){.context = dp,
                                                     .forward = forward,
                                                     .backward = backward,
@@ -415,9 +325,6 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
     yk_data_parallel *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "data parallel");
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->begun, NULL);
-    pthread_cond_init(&made->ended, NULL);
     yk_status status = build(made, model, options);
     if (status != YK_OK) {
         yk_data_parallel_destroy(made);
@@ -431,7 +338,7 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
 {
     if (!dp)
         return;
-    stop_threads(dp);
+    yki_device_threads_destroy(dp->device_threads);
     for (int i = 0; dp->replicas && i < dp->devices.count; i++) {
         replica *r = &dp->replicas[i];
         if (r->model && i == 0) {
@@ -442,9 +349,6 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
         }
         free(r->tensors);
     }
-    pthread_cond_destroy(&dp->ended);
-    pthread_cond_destroy(&dp->begun);
-    pthread_mutex_destroy(&dp->lock);
     free(dp->gathered);
     free(dp->others);
     free(dp->replicas);

@@ -108,7 +108,7 @@ static yk_status take_ranges(yki_device_list *list, const item *items, const cpu
 
 yk_status yki_device_list_parse(yki_device_list *list, const char *text)
 {
-    item items[YKI_MAX_DEVICES];
+    item items[YKI_MAX_DEVICES] = {{0, 0}};
     cpu_set_t own;
     *list = (yki_device_list){0};
     text = text ? text : "cpu:0,cpu:1";

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "graph/model.h"
 
 /* The places are those of the model: indices of parameters, buffers and inputs, in equal order. */
@@ -33,7 +32,7 @@ yk_status yki_model_replicate(yk_model **replica, const yk_model *model, int ind
     made->graph = model->graph;
     made->is_replica = true;
     made->options = model->options;
-    made->options.seed = yki_mix64(model->options.seed + (uint64_t)index); /* other dropouts */
+    made->stream = (uint64_t)index; /* of dropout: as a rank of DDP has its own */
     made->gradients_spent = true;
     yk_status status = yki_device_create(&made->device, made->options.device, made->options.threads,
                                          !made->options.no_winograd);
