@@ -45,8 +45,8 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
         .operands = "CHECKPOINT",
         .summary =
             "Measures loss and accuracy of CHECKPOINT on the test images, each counted once:\n"
-            "a .pth file of yoke or of PyTorch, or the output folder of a training, whose\n"
-            "newest checkpoint is taken.",
+            "a .pth file of yoke or of PyTorch, safetensors, or the output folder of a training,\n"
+            "whose newest checkpoint is taken.",
         .examples = "  yoke evaluate runs/a\n"
                     "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 model.pth",
         .options = options,
@@ -114,11 +114,13 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     return fine;
 }
 
-static int check(const char *name, const evaluate_options *o, int operands)
+static int check(const char *name, const evaluate_options *o, const char *checkpoint, int operands)
 {
     int64_t ranks = yki_ranks_expected(o->nproc);
     if (operands == 0)
         return yki_usage_error(name, "which checkpoint?");
+    if (!yki_check_readable(name, "", checkpoint) || !yki_check_data(name, o->data))
+        return YKI_EXIT_USAGE;
     if (o->batch_size < ranks)
         return yki_usage_error(name,
                                "--batch-size %lld is less than one image for each of %lld "
@@ -136,10 +138,10 @@ int yk_cmd_evaluate(int argc, char **argv)
                           .amp = "off",
                           .batch_size = 256,
                           .workers = 1};
-    char *checkpoint;
+    char *checkpoint = NULL;
     int operands, code = parse(&o, argc, argv, &checkpoint, &operands);
     if (code < 0)
-        code = check(argv[0], &o, operands);
+        code = check(argv[0], &o, checkpoint, operands);
     if (code < 0)
         code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
     if (code >= 0)

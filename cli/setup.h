@@ -42,6 +42,14 @@ bool yki_sum_shares(yk_group *world, double *sums, int shares, int count, double
 /* Opens "cifar10" (rank 0 fetches it when it is not there), "synthetic" or a folder. Collective. */
 bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
 
+/* ---- files (setup_files.c) ------------------------------------------------------------------- */
+
+/* Whether a file or folder can be read; NULL can. option is what named it, or "". False: a usage
+ * error of name was printed. */
+bool yki_check_readable(const char *name, const char *option, const char *path);
+/* Whether --data is one of the words, or a folder that there is. */
+bool yki_check_data(const char *name, const char *data);
+
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 
 typedef struct yki_model_setup {

@@ -33,6 +33,17 @@ static double now(void)
 
 enum { NEWS = sizeof(yki_step_news) / sizeof(double) };
 
+/* Of this rank's samples alone. */
+static double own_loss(const yki_trainer *t)
+{
+    double loss = 0, samples = 0;
+    for (int i = 0; i < t->shares; i++) {
+        loss += t->news[i].loss;
+        samples += t->news[i].samples;
+    }
+    return samples > 0 ? loss / samples : 0;
+}
+
 /* Adds up the news of all ranks' shares, into the first. */
 static bool share_news(const yki_trainer *t)
 {
@@ -112,12 +123,14 @@ static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times
     double data_s = 0, exposed_s = 0;
     if (!run_batches(t, batch, &data_s, &exposed_s))
         return false;
-    double exchange_s = now();
+    double exchange_s = now(), loss = own_loss(t);
     yk_trace_begin("share the loss");
     if (!share_news(t))
         return false;
     yk_trace_end();
     exchange_s = now() - exchange_s;
+    if (!yki_trainer_check_loss(t, t->news->loss, loss))
+        return false;
     if (!yki_trainer_update_weights(t, &update))
         return false;
     t->state.step++;

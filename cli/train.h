@@ -107,6 +107,11 @@ bool yki_trainer_create_ddp(yki_trainer *trainer);
 /* Shards the optimizer where that was asked for. */
 bool yki_trainer_shard(yki_trainer *trainer);
 void yki_trainer_introduce_ddp(const yki_trainer *trainer);
+/*
+ * Before the weights take a step: false when the sum of all ranks' losses is no number any more,
+ * which one rank then says: the first whose own loss is none. A grad scaler skips such steps.
+ */
+bool yki_trainer_check_loss(const yki_trainer *trainer, double sum, double own);
 /* After a step, every so many as asked for: false when the ranks are no longer the same. */
 bool yki_trainer_check_divergence(const yki_trainer *trainer);
 

@@ -90,8 +90,8 @@ static int parse(yki_train_options *o, int argc, char **argv)
         YKI_GROUP("Beginning, stopping, going on"),
         YKI_TEXT('o', "output", "FOLDER",
                  "for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &o->output, NULL),
-        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, a .pth", &o->checkpoint,
-                 NULL),
+        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, .pth or safetensors",
+                 &o->checkpoint, NULL),
         YKI_TEXT(0, "resume", "auto|FILE",
                  "go on from a checkpoint, with its options where no\nothers are given; auto: the "
                  "newest in the output\nfolder, if any",
@@ -236,6 +236,10 @@ static int check(const char *name, const yki_train_options *o)
     if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
         return YKI_EXIT_USAGE;
     if (!o->resume && !yki_recipe_check(name, &o->recipe, o->epochs))
+        return YKI_EXIT_USAGE;
+    const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
+    if (!yki_check_data(name, o->data) || !yki_check_readable(name, "--resume", resume) ||
+        !yki_check_readable(name, "--checkpoint", o->checkpoint))
         return YKI_EXIT_USAGE;
     yki_model_setup setup = {
         .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};

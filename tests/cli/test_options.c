@@ -80,6 +80,15 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("evaluate a b", "unexpected argument 'b'");
 }
 
+YK_TEST(files_that_are_not_there_get_one_line)
+{
+    refused("train --data /no/such/folder", "--data /no/such/folder: expected cifar10, synthetic");
+    refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
+    refused("train --data synthetic --resume no.pth", "--resume no.pth: No such file");
+    refused("evaluate no.pth", "no.pth: No such file");
+    refused("evaluate --data mnist /", "--data mnist: expected cifar10, synthetic, or a folder");
+}
+
 YK_TEST(contradictions_get_one_line)
 {
     refused("train --resume a.pth --checkpoint b.pth", "give one of them");

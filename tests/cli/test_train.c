@@ -125,10 +125,10 @@ YK_TEST(a_checkpoint_of_another_network_is_refused)
 YK_TEST(missing_data_is_one_line)
 {
     test_job_start(&job, "train --data /no/such/folder --output /tmp/no-output-is-made");
-    assert_int_equal(test_job_wait(&job, 60), 1);
+    assert_int_equal(test_job_wait(&job, 60), 2);
     assert_contains(job.output, "/no/such/folder");
     assert_int_equal(count(job.output, "\n"), 1);
-    rmdir("/tmp/no-output-is-made");
+    assert_int_not_equal(rmdir("/tmp/no-output-is-made"), 0);
 }
 
 /* ---- ends before the end -------------------------------------------------------------------- */
@@ -188,4 +188,20 @@ YK_TEST(the_progress_line_is_redrawn_on_a_terminal)
     assert_contains(text, "\r\033[K");
     assert_contains(text, "\nDone after step "); /* on a line of its own */
     assert_null(strstr(text, "[rank 0]"));
+}
+
+/* All ranks stop together, before the weights are lost; the last checkpoint is still there. */
+YK_TEST(a_loss_that_is_no_number_stops_the_run)
+{
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        char options[128], name[8];
+        snprintf(name, sizeof name, "%d", ranks);
+        snprintf(options, sizeof options, "--lr 1e6 --save-every 1 --nproc %d", ranks);
+        assert_int_equal(train(name, options), 1);
+        assert_contains(job.output, "the loss is nan; training stops before the weights take it: "
+                                    "try a lower --lr than 1e+06");
+        assert_contains(job.output, "yoke: rank ");
+        assert_int_equal(count(job.output, "the loss is"), 1);
+        assert_int_equal(access(path_of(name, "checkpoint-step-1.pth"), R_OK), 0);
+    }
 }

@@ -1,0 +1,30 @@
+/* Whether what the options name is there, asked before any work starts. */
+#define _GNU_SOURCE
+#include "setup.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "options.h"
+
+bool yki_check_readable(const char *name, const char *option, const char *path)
+{
+    if (!path || access(path, R_OK) == 0)
+        return true;
+    yki_usage_error(name, "%s%s%s: %s", option, *option ? " " : "", path, strerror(errno));
+    return false;
+}
+
+bool yki_check_data(const char *name, const char *data)
+{
+    struct stat info;
+    if (strcmp(data, "cifar10") == 0 || strcmp(data, "synthetic") == 0)
+        return true;
+    if (stat(data, &info) == 0 && S_ISDIR(info.st_mode))
+        return true;
+    yki_usage_error(name, "--data %s: expected cifar10, synthetic, or a folder that there is",
+                    data);
+    return false;
+}
