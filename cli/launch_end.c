@@ -1,7 +1,8 @@
 /*
  * How a job ends. When a rank fails, the store is told first, so that the survivors can name it;
  * they get a moment to say so and to leave by themselves, then SIGTERM, then SIGKILL. A signal to
- * the launcher stops the job in order: ranks get SIGTERM and the grace, then SIGKILL.
+ * the launcher stops the job in order: ranks get SIGTERM and the grace, then SIGKILL. A rank that
+ * exits with 128 + the number of such a signal has been stopped in order by it, and so is the job.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -35,12 +36,36 @@ static void tell_survivors(const yki_job *job, int rank)
         yk_store_set(job->store, key, note, strlen(note));
 }
 
+/* The signal that a rank obeyed by exiting in order, by a shell's code for it; 0: it did not. */
+static int obeyed_signal(int status)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 128 + signals[i])
+            return signals[i];
+    return 0;
+}
+
+/* Somebody asked a rank alone, which has told the others: they are about to end too. */
+static void rank_stopped(yki_job *job, int number)
+{
+    double now = yki_launch_now();
+    job->stop_signal = number;
+    job->term_at = now + survivors_term_s;
+    job->kill_at = now + job->launch->grace_s;
+}
+
 static void rank_failed(yki_job *job, int rank)
 {
     tell_survivors(job, rank);
     double now = yki_launch_now();
     if (job->stop_signal)
         return;
+    int obeyed = obeyed_signal(job->members[rank].status);
+    if (obeyed && job->first_failed < 0) {
+        rank_stopped(job, obeyed);
+        return;
+    }
     if (job->first_failed < 0) {
         job->first_failed = rank;
         job->failed_s = now;
