@@ -120,14 +120,19 @@ static bool adopt_checkpoint(yki_trainer *t)
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
-/* Virtual ranks' may not depend on how many ranks share the cores. */
+/* Sums are rounded by the number of threads: a run keeps it as long as it keeps its ranks. Virtual
+ * ranks' may not depend on how many ranks share the cores. */
 static void choose_threads(yki_trainer *t)
 {
     int64_t wanted = t->options.threads;
-    if (t->options.virtual_ranks && !wanted) {
-        bool kept = t->resumed[0] && t->state.threads > 0;
-        t->threads = kept ? (int)t->state.threads : 1;
-        t->threads_source = kept ? "from the checkpoint" : "virtual ranks' default";
+    bool virtual_ranks = t->options.virtual_ranks > 0;
+    bool same_ranks = virtual_ranks || t->state.world_size == yk_group_size(t->world);
+    if (!wanted && t->resumed[0] && t->state.threads > 0 && same_ranks) {
+        t->threads = (int)t->state.threads;
+        t->threads_source = "from the checkpoint";
+    } else if (!wanted && virtual_ranks) {
+        t->threads = 1;
+        t->threads_source = "virtual ranks' default";
     } else {
         t->threads = yki_threads(wanted, yk_group_local_size(t->world), &t->threads_source);
     }

@@ -1,0 +1,116 @@
+/* For tests that stop a training, go on with it, and compare with one that was never stopped. */
+#ifndef YK_TEST_GOING_ON_H
+#define YK_TEST_GOING_ON_H
+
+#include "train_job.h"
+
+/* ---- what a run has left --------------------------------------------------------------------- */
+
+static inline void assert_same_file(const char *a, const char *b, const char *file)
+{
+    char path[2][256], *text[2];
+    size_t size[2];
+    snprintf(path[0], sizeof path[0], "%s", path_of(a, file));
+    snprintf(path[1], sizeof path[1], "%s", path_of(b, file));
+    for (int i = 0; i < 2; i++) {
+        FILE *opened = fopen(path[i], "re");
+        if (!opened)
+            fail_msg("no %s", path[i]);
+        text[i] = malloc(64 << 20);
+        size[i] = fread(text[i], 1, 64 << 20, opened);
+        fclose(opened);
+    }
+    if (size[0] != size[1] || memcmp(text[0], text[1], size[0]) != 0)
+        fail_msg("%s and %s differ", path[0], path[1]);
+    free(text[0]);
+    free(text[1]);
+}
+
+/* A record without its times: what follows the learning rate of a step, the accuracy of an epoch.
+ */
+static inline void cut_times(char *record)
+{
+    for (char *at = record; *at; at++)
+        if (strncmp(at, ", \"images_per_s\"", 16) == 0 || strncmp(at, ", \"epoch_s\"", 11) == 0) {
+            *at = '\0';
+            return;
+        }
+}
+
+/* Losses, rates and evaluations of every step and epoch. */
+static inline void assert_same_metrics(const char *a, const char *b)
+{
+    char *first = strdup(metrics_of(a)), *second = strdup(metrics_of(b));
+    char *rest_a = first, *rest_b = second, *line;
+    while ((line = strsep(&rest_a, "\n"))) {
+        char *other = strsep(&rest_b, "\n");
+        if (!other)
+            fail_msg("%s ends before \"%s\"", b, line);
+        cut_times(line);
+        cut_times(other);
+        assert_string_equal(line, other);
+    }
+    assert_null(rest_b);
+    free(first);
+    free(second);
+}
+
+/* ---- stopping and going on ------------------------------------------------------------------- */
+
+/* With the options that the checkpoint has kept; returns the exit code. */
+static inline int go_on(const char *name, const char *options)
+{
+    char command[512];
+    snprintf(command, sizeof command, "train --output %s/%s --resume auto %s", yk_test_directory(),
+             name, options);
+    test_job_start(&job, command);
+    return test_job_wait(&job, 100);
+}
+
+static inline int random_between(int low, int high)
+{
+    static unsigned state = 20240229;
+    state = state * 1664525 + 1013904223;
+    return low + (int)((state >> 8) % (unsigned)(high - low + 1));
+}
+
+/* Whom a signal goes to: the launcher, or a rank of its job. */
+enum { LAUNCHER = -1 };
+
+/* The pid of a rank, or 0 where there is none yet, or no more. */
+static inline pid_t rank_pid(const test_job *running, int rank)
+{
+    char variable[32];
+    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
+    DIR *processes = opendir("/proc");
+    pid_t pid = 0;
+    for (struct dirent *entry; !pid && (entry = readdir(processes));)
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            test_has_mark(entry->d_name, running->mark) && test_has_mark(entry->d_name, variable))
+            pid = atoi(entry->d_name);
+    closedir(processes);
+    return pid;
+}
+
+/*
+ * Starts the training, sends it the signal after that many milliseconds of training, and waits for
+ * the end. Returns the exit code: 0 when the training was over before the signal came.
+ */
+static inline int train_and_signal(const char *name, const char *options, int number, int to,
+                                   int after_ms)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "train --output %s/%s --resume auto %s", yk_test_directory(),
+             name, options);
+    test_job_start(&job, command);
+    test_job_await(&job, "  output ");
+    usleep((unsigned)after_ms * 1000);
+    pid_t pid = to == LAUNCHER ? job.pid : rank_pid(&job, to);
+    if (pid)
+        kill(pid, number);
+    int code = test_job_wait(&job, 60);
+    test_job_gone(&job, 5);
+    return code;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* A training that is stopped and gone on with is, to the bit, the one that was never stopped. */
+#define _GNU_SOURCE
+#include "going_on.h"
+
+#include <math.h>
+
+#define DATA "--data synthetic --arch mlp --threads 1 --batch-size 120 "
+
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+/* A few signals in turn at any time, in training, evaluation or a save; then on to the end. */
+static void stop_and_go(const char *options, int ranks, const char *last)
+{
+    static const int signals[] = {SIGTERM, SIGUSR1, SIGINT};
+    enum { STOPS = 4 };
+    char command[512], nproc[32];
+    snprintf(nproc, sizeof nproc, "--nproc %d", ranks);
+    snprintf(command, sizeof command, "%s%s --output %s/whole %s", DATA, nproc, yk_test_directory(),
+             options);
+    assert_int_equal(train("whole", command), 0);
+    snprintf(command, sizeof command, "%s%s %s", DATA, nproc, options);
+    int stops = 0;
+    for (int i = 0; i < STOPS; i++) {
+        int number = signals[i % 3], to = ranks == 1 ? LAUNCHER : i % (ranks + 1) - 1;
+        int code = train_and_signal("parts", command, number, to, random_between(50, 400));
+        if (code != 0 && code != 128 + number)
+            fail_msg("exit code %d: \"%s\"", code, job.output);
+        stops += code != 0;
+        snprintf(command, sizeof command, "%s", nproc); /* the rest is in the checkpoint */
+    }
+    assert_true(stops > 0);
+    assert_int_equal(go_on("parts", nproc), 0);
+    assert_same_file("whole", "parts", last); /* weights, buffers, optimizer, position */
+    assert_same_file("whole", "parts", "model.pth");
+    assert_same_metrics("whole", "parts");
+}
+
+YK_TEST(promise_15_stopped_anywhere_on_one_rank)
+{
+    stop_and_go("--lr 0.02 --epochs 2", 1, "checkpoint-2.pth");
+}
+
+YK_TEST(promise_15_stopped_anywhere_on_two_ranks)
+{
+    stop_and_go("--lr 0.02 --epochs 2 --save-every 10", 2, "checkpoint-2.pth");
+}
+
+YK_TEST(promise_15_stopped_anywhere_with_adam)
+{
+    stop_and_go("--lr 0.001 --optimizer adamw --epochs 2 --accumulate 2", 1, "checkpoint-2.pth");
+}
+
+YK_TEST(promise_15_stopped_anywhere_in_bf16)
+{
+    if (!yk_cpu_has_bf16())
+        skip_because("this processor has no bf16");
+    stop_and_go("--lr 0.02 --epochs 2 --amp bf16", 2, "checkpoint-2.pth");
+}
+
+/* ---- saving every so many steps -------------------------------------------------------------- */
+
+YK_TEST(checkpoints_come_every_so_many_steps_and_the_newest_stay)
+{
+    assert_int_equal(train("a", DATA "--max-steps 35 --save-every 10 --keep 2"), 0);
+    assert_int_not_equal(access(path_of("a", "checkpoint-step-20.pth"), R_OK), 0);
+    assert_int_equal(access(path_of("a", "checkpoint-step-30.pth"), R_OK), 0);
+    assert_int_equal(access(path_of("a", "checkpoint-step-35.pth"), R_OK), 0);
+}
+
+YK_TEST(a_run_keeps_its_options_unless_others_are_given)
+{
+    assert_int_equal(train("a", DATA "--optimizer adam --lr 0.003 --seed 5 --max-steps 3"), 0);
+    char command[256];
+    snprintf(command, sizeof command, "train --resume auto --max-steps 5 --threads 1 --output %s/a",
+             yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, "Training mlp on synthetic");
+    assert_contains(job.output, "adam, learning rate 0.003 (from the checkpoint");
+    assert_contains(job.output, "effective 120 images a step (from the checkpoint)");
+    assert_contains(job.output, "seed        5 (from the checkpoint)");
+    snprintf(command, sizeof command,
+             "train --resume auto --max-steps 6 --lr 0.001 --threads 2 --output %s/a",
+             yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, "learning rate 0.001 (--lr");
+    assert_contains(job.output, "2 kernel threads a rank instead of 1");
+}
+
+/* ---- another number of ranks ----------------------------------------------------------------- */
+
+/* The position is one of the epoch's order, not of a rank's: steps and their losses line up. */
+YK_TEST(promise_17_an_epoch_goes_on_on_other_ranks)
+{
+    static const int from[] = {1, 2, 3, 4}, to[] = {2, 3, 2, 1};
+    assert_int_equal(train("whole", DATA "--epochs 1"), 0);
+    double loss = last_value("whole", "train_loss"), val_loss = last_value("whole", "val_loss");
+    for (int i = 0; i < 4; i++) {
+        char options[160], name[] = {(char)('a' + i), '\0'};
+        snprintf(options, sizeof options, DATA "--epochs 1 --nproc %d --max-steps 17", from[i]);
+        assert_int_equal(train(name, options), 0);
+        snprintf(options, sizeof options, "--nproc %d --resume auto", to[i]);
+        assert_int_equal(train(name, options), 0);
+        assert_contains(job.output, "Done after step 42: ");
+        assert_true(fabs(last_value(name, "train_loss") - loss) < 2e-3);
+        assert_true(fabs(last_value(name, "val_loss") - val_loss) < 5e-3);
+    }
+}
+
+YK_TEST(promise_17_what_cannot_go_on_is_refused)
+{
+    static const struct {
+        const char *options, *words;
+    } wrong[] = {
+        {"--nproc 7", "batch of 120 cannot be shared equally by 7 ranks"},
+        {"--batch-size 60", "--batch-size cannot change before the next one"},
+        {"--seed 3", "--seed cannot change before the next one"},
+    };
+    assert_int_equal(train("a", DATA "--max-steps 3"), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char options[128];
+        snprintf(options, sizeof options, "--max-steps 9 --resume auto %s", wrong[i].options);
+        assert_int_equal(train("a", options), 1);
+        assert_contains(job.output, wrong[i].words);
+        assert_int_equal(count(job.output, "cannot"), 1);
+    }
+    assert_int_equal(train("a", "--max-steps 9 --resume auto"), 0);
+}
