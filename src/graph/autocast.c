@@ -37,6 +37,8 @@ static bool is_cast(const caster *c, const yk_value *value)
 static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
 {
     yki_autocast policy = yki_autocast_of(node->op, c->overrides);
+    if (node->out[0]->ndim == 0)
+        return YK_F32; /* a loss, or what is made of losses */
     if (policy == YKI_AUTOCAST_LOW)
         return c->low;
     if (policy == YKI_AUTOCAST_FULL)

@@ -23,7 +23,9 @@ static yk_value *build(yk_value *images)
     return yk_nn_linear(x, "fc", CLASSES);
 }
 
-static yk_model *make_model(const char *device, yk_amp amp, const char *autocast)
+/* factor: of the loss. */
+static yk_model *make_scaled_model(const char *device, yk_amp amp, const char *autocast,
+                                   double factor)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
@@ -36,9 +38,15 @@ static yk_model *make_model(const char *device, yk_amp amp, const char *autocast
                                 .threads = 1,
                                 .logits = logits,
                                 .no_winograd = true};
+    yk_value *loss = yk_cross_entropy(logits, labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
+    assert_ok(yk_model_create(&model, factor == 1 ? loss : yk_scale(loss, factor), &options));
     return model;
+}
+
+static yk_model *make_model(const char *device, yk_amp amp, const char *autocast)
+{
+    return make_scaled_model(device, amp, autocast, 1);
 }
 
 static void run(yk_model *model)
@@ -106,6 +114,72 @@ YK_TEST(bf16_gradients_are_near_f32s)
     check_near_f32("cpu", YK_AMP_BF16, NULL, 8e-2);
 }
 
+/* ---- with a grad scaler --------------------------------------------------------------------- */
+
+/* The first parameter's largest gradient. */
+static double largest_gradient(const yk_model *model)
+{
+    yk_tensor grad = yk_model_parameter(model, 0).grad;
+    double largest = 0;
+    for (int64_t i = 0; i < yk_tensor_count(&grad); i++)
+        largest = fmax(largest, fabs((double)((float *)grad.data)[i]));
+    return largest;
+}
+
+/* A loss of a millionth leaves gradients that fp16 has no numbers for; the scale keeps them. */
+YK_TEST(scaling_keeps_gradients_from_vanishing)
+{
+    yk_model *models[2];
+    double largest[2];
+    for (int scaled = 0; scaled < 2; scaled++) {
+        models[scaled] = make_scaled_model("cpu", YK_AMP_FP16, NULL, 1e-7);
+        yk_grad_scaler *scaler;
+        assert_ok(yk_grad_scaler_create(&scaler, models[scaled],
+                                        &(yk_grad_scaler_options){.disabled = !scaled}));
+        run(models[scaled]);
+        assert_ok(yk_grad_scaler_unscale(scaler));
+        assert_false(yk_grad_scaler_found_inf(scaler));
+        largest[scaled] = largest_gradient(models[scaled]);
+        yk_grad_scaler_destroy(scaler);
+        yk_model_destroy(models[scaled]);
+    }
+    assert_true(largest[0] == 0);
+    assert_true(largest[1] > 0);
+}
+
+/* A scale that is far too large finds its place within a few skipped steps, and then it learns. */
+YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
+{
+    yk_model *model = make_model("cpu", YK_AMP_FP16, NULL);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(
+        yk_grad_scaler_create(&scaler, model, &(yk_grad_scaler_options){.init_scale = 0x1p30}));
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    double first = 0;
+    int skipped = 0;
+    for (int step = 0; step < 40; step++) {
+        run(model);
+        first = step ? first : yk_model_loss(model);
+        assert_ok(yk_grad_scaler_step(scaler, optimizer));
+        assert_ok(yk_grad_scaler_update(scaler));
+        if (yk_grad_scaler_found_inf(scaler))
+            skipped++;
+        else
+            assert_true(skipped > 0); /* the first ones */
+    }
+    assert_in_range(skipped, 8, 20);
+    assert_int_equal(yk_optimizer_steps(optimizer), 40 - skipped);
+    assert_true(yk_grad_scaler_scale(scaler) == ldexp(1, 30 - skipped));
+    assert_true(yk_model_loss(model) < first / 2);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+/* ---- the policy ------------------------------------------------------------------------------
+ */
+
 /* With nothing left to run in 16 bit, the bits are f32's. */
 YK_TEST(overrides_reach_their_operators)
 {
@@ -137,6 +211,18 @@ YK_TEST(every_operator_runs_in_either_precision)
         check_near_f32("cpu", YK_AMP_FP16, text, 1e-2);
         check_near_f32("ref", YK_AMP_FP16, text, 1e-2);
     }
+}
+
+YK_TEST(what_is_made_of_a_loss_stays_in_f32)
+{
+    yk_model *plain = make_scaled_model("cpu", YK_AMP_FP16, NULL, 1.0 / 3);
+    yk_model *low = make_scaled_model("cpu", YK_AMP_FP16, "scale=low", 1.0 / 3);
+    run(plain);
+    run(low);
+    assert_true(yk_model_loss(plain) == yk_model_loss(low));
+    assert_true(distance(low, plain) == 0);
+    yk_model_destroy(plain);
+    yk_model_destroy(low);
 }
 
 YK_TEST(the_policy_is_listed)
