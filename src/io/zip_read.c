@@ -35,8 +35,9 @@ yk_status yki_zip_open(yki_zip **zip, const char *path)
     if (!archive) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
-        yk_status status = yki_error(YK_FORMAT, "%s: expected a zip archive of %lld bytes: %s",
-                                     path, (long long)info.st_size, zip_error_strerror(&error));
+        yk_status status = yki_error(
+            YK_FORMAT, "%s: expected a zip archive with its directory before offset %lld: %s", path,
+            (long long)info.st_size, zip_error_strerror(&error));
         zip_error_fini(&error);
         return status;
     }

@@ -2,12 +2,14 @@
 
 What a run of the fuzzer has found lies beside them, under names of its own.
 """
+import gzip
 import io
 import json
 import os
 import pickle
 import struct
 import sys
+import tarfile
 import types
 import zipfile
 from collections import OrderedDict
@@ -205,6 +207,23 @@ for rows in 0, 1:
     write("cifar_python", f"rows_{rows}", out.getvalue())
     write("cifar_binary", f"rows_{rows}", bytes([3] + [7] * 3072) * rows)
 write("cifar_binary", "bad_label", bytes([10] + [7] * 3072))
+
+# ---- the archive that CIFAR-10 comes in
+
+
+def tar(*names):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as made:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = 9
+            made.addfile(member, io.BytesIO(b"not a row"))
+    return out.getvalue()
+
+
+write("tar", "python", tar("cifar-10-batches-py/data_batch_1", "cifar-10-batches-py/test_batch")[:3072])
+write("tar", "binary", gzip.compress(tar("./cifar-10-batches-bin/test_batch.bin"), mtime=0))
+write("tar", "outside", gzip.compress(tar("cifar-10-batches-py/../../x"), mtime=0))
 
 # ---- JSON
 

@@ -147,5 +147,5 @@ YK_TEST(what_is_no_archive_is_named)
     fputs("no archive", file);
     fclose(file);
     assert_status(YK_FORMAT, yki_zip_open(&zip, scratch("text")));
-    assert_contains(yk_last_error(), "zip archive of 10 bytes");
+    assert_contains(yk_last_error(), "zip archive with its directory before offset 10");
 }
