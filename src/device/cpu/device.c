@@ -103,6 +103,8 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     yki_cpu_device *cpu = yki_calloc(1, sizeof *cpu);
     if (!cpu)
         return yki_error_memory(sizeof *cpu, "the cpu device");
+    int limit = omp_get_thread_limit(); /* kernels count on the threads that they are planned for */
+    threads = threads < limit ? threads : limit;
     cpu->base = (yki_device){.type = &yki_device_cpu, .threads = threads, .block = vector_block()};
     cpu->winograd = winograd;
     cpu->native_bf16 = has_fast_bf16();

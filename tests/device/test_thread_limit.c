@@ -1,0 +1,69 @@
+/*
+ * OMP_THREAD_LIMIT below the threads asked for: kernels that were planned for more threads than
+ * there are would leave out the others' share.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAMPLES = 4, CHANNELS = 40, SIDE = 6, PIXELS = CHANNELS * SIDE * SIDE };
+
+/* Loss and first convolution's gradient with so many threads asked for. */
+static void run(int threads, double *loss, float *gradient, size_t elements)
+{
+    static float pixels[SAMPLES * PIXELS];
+    static int32_t classes[SAMPLES] = {0, 1, 2, 1};
+    for (int i = 0; i < SAMPLES * PIXELS; i++)
+        pixels[i] = (float)(i * 7919 % 4001) / 2000 - 1;
+    const char *names[] = {"images", "labels"};
+    yk_tensor tensors[] = {
+        {.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, CHANNELS, SIDE, SIDE}},
+        {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}}};
+    yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = tensors};
+    yk_graph *graph = yk_graph_create();
+    yk_value *images =
+        yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, CHANNELS, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *x = yk_nn_conv2d(images, "conv", CHANNELS, 3, &(yk_conv2d_options){.padding = 1});
+    x = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_nn_batch_norm(x, "bn"))));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL),
+                              &(yk_model_options){.threads = threads}));
+    assert_contains(yk_model_device_description(model), ", 1 thread");
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    yk_tensor grad = yk_model_parameter(model, 0).grad;
+    assert_int_equal(yk_tensor_count(&grad), elements);
+    memcpy(gradient, grad.data, elements * sizeof *gradient);
+    *loss = yk_model_loss(model);
+    yk_model_destroy(model);
+}
+
+static void check_limited(void)
+{
+    static float three[CHANNELS * CHANNELS * 9], one[CHANNELS * CHANNELS * 9];
+    double loss_three, loss_one;
+    run(3, &loss_three, three, sizeof three / sizeof *three);
+    run(1, &loss_one, one, sizeof one / sizeof *one);
+    assert_true(loss_three == loss_one);
+    assert_memory_equal(three, one, sizeof one);
+}
+
+YK_TEST(no_more_threads_than_openmp_gives)
+{
+    char self[1024], output[8192];
+    const char *limit = getenv("OMP_THREAD_LIMIT");
+    if (limit && strcmp(limit, "1") == 0) {
+        check_limited();
+        return;
+    }
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_in_range(length, 1, sizeof self - 1);
+    self[length] = '\0';
+    int code = yk_test_command(output, sizeof output, "OMP_THREAD_LIMIT=1 '%s' 2>&1", self);
+    if (code != 0)
+        fail_msg("under OMP_THREAD_LIMIT=1: %s", output);
+}
