@@ -145,6 +145,33 @@ static void randomise(const powersgd *state, size_t bucket, factors *f)
     }
 }
 
+/* Infinities and NaN leave something of zero times themselves. */
+static bool all_finite(const float *values, size_t count)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++)
+        sum += 0 * values[i];
+    return sum == 0;
+}
+
+/*
+ * Some rank's gradient is not finite, as mixed precision's may be now and then. All ranks see that
+ * in P; they say so in the result, which is not to be stepped with, and forget what the error
+ * feedback and the factors have caught of it, which would otherwise spoil every step from here on.
+ */
+static void give_up_step(factors *f)
+{
+    for (size_t i = 0; i < f->matrix_count; i++) {
+        const matrix *x = &f->matrices[i];
+        for (int64_t e = 0; e < x->n * x->m; e++)
+            x->grad[e] = NAN;
+        if (x->error)
+            memset(x->error, 0, (size_t)(x->n * x->m) * sizeof *x->error);
+    }
+    f->warm = false;
+}
+
 /* ---- the hook -------------------------------------------------------------------------------- */
 
 static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
@@ -164,6 +191,10 @@ static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
 
     for (size_t i = 0; i < f->small_count; i++)
         memcpy(f->small[i].grad, f->small[i].packed, f->small[i].count * sizeof(float));
+    if (!all_finite(f->sent, f->sent_elements)) {
+        give_up_step(f);
+        return YK_OK;
+    }
     for (size_t i = 0; i < f->matrix_count; i++) {
         const matrix *x = &f->matrices[i];
         orthonormalise(x->p, x->n, x->rank, state->options.orthogonalization_epsilon);

@@ -192,6 +192,35 @@ YK_TEST(error_feedback_loses_nothing_in_the_long_run)
     yk_test_ranks(3, feedback);
 }
 
+/* A gradient that is not finite on one rank shows on all, and leaves no trace in later steps. */
+static void infinite(int rank, int world)
+{
+    (void)world;
+    side s;
+    begin(&s, &eager);
+    for (int i = 0; i < 4; i++)
+        both_step(&s);
+    yk_model_zero_grad(s.model);
+    const yk_batch *batch = take_samples(&s.own, net.dtype, 0, 4);
+    if (rank == 1)
+        s.own.f32[5] = INFINITY;
+    step(s.model, batch);
+    yk_tensor found = grad_of(s.model, "conv1.weight");
+    assert_false(isfinite(element(&found, 0)));
+    for (int i = 0; i < 3; i++) {
+        both_step(&s);
+        assert_equal_over_ranks(&s);
+        for (int e = 0; e < yk_tensor_count(&found); e++)
+            assert_true(isfinite(element(&found, e)));
+    }
+    end(&s);
+}
+
+YK_TEST(an_infinite_gradient_spoils_one_step_alone)
+{
+    yk_test_ranks(2, infinite);
+}
+
 /* ---- training -------------------------------------------------------------------------------- */
 
 /* The joint loss after some steps. */
