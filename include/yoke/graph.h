@@ -39,7 +39,11 @@ void yk_graph_destroy(yk_graph *graph);
 void yk_scope_push(yk_graph *graph, const char *name);
 void yk_scope_pop(yk_graph *graph);
 
-/* How a parameter starts; yk_model_create draws in the order of declaration from one MT19937. */
+/*
+ * How a parameter starts. yk_model_create draws from one MT19937 as torchvision does after
+ * torch.manual_seed(seed), so that its networks start with the same bits: first what the modules'
+ * constructors draw, in the order of declaration, then the convolutions' normal numbers.
+ */
 typedef enum yk_init {
     YK_INIT_ZEROS,
     YK_INIT_ONES,

@@ -12,12 +12,19 @@ void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed)
     generator->next = N;
 }
 
+static uint32_t twist(uint32_t upper, uint32_t lower, uint32_t far)
+{
+    uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+    return far ^ (y >> 1) ^ ((0u - (y & 1u)) & 0x9908b0dfu);
+}
+
 static void refill(uint32_t *s)
 {
-    for (int i = 0; i < N; i++) {
-        uint32_t y = (s[i] & 0x80000000u) | (s[(i + 1) % N] & 0x7fffffffu);
-        s[i] = s[(i + M) % N] ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
-    }
+    for (int i = 0; i < N - M; i++)
+        s[i] = twist(s[i], s[i + 1], s[i + M]);
+    for (int i = N - M; i < N - 1; i++)
+        s[i] = twist(s[i], s[i + 1], s[i + M - N]);
+    s[N - 1] = twist(s[N - 1], s[0], s[M - 1]);
 }
 
 uint32_t yki_mt19937_next(yki_mt19937 *generator)
@@ -31,4 +38,13 @@ uint32_t yki_mt19937_next(yki_mt19937 *generator)
     y ^= (y << 7) & 0x9d2c5680u;
     y ^= (y << 15) & 0xefc60000u;
     return y ^ (y >> 18);
+}
+
+void yki_mt19937_skip(yki_mt19937 *generator, int64_t words)
+{
+    for (; words > N - generator->next; generator->next = 0) {
+        words -= N - generator->next;
+        refill(generator->state);
+    }
+    generator->next += (int)words;
 }

@@ -82,20 +82,35 @@ yk_status yki_variables_create(yk_model *model)
     return YK_OK;
 }
 
-/* One generator for the whole model, drawn from in order of declaration, as torch.manual_seed. */
+static yk_status draw(yki_mt19937 *generator, const yki_variable *variable)
+{
+    yk_tensor tensor = tensor_of(variable->value, variable->data);
+    return yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
+}
+
+/*
+ * One generator for the whole model, as torch.manual_seed, drawn from in the order in which
+ * torchvision's networks draw: first every module's constructor, in order of declaration; then, for
+ * all convolutions, kaiming_normal_. What nn.Conv2d's constructor has drawn for them, a uniform
+ * number an element, is thus lost, but it moves the generator on.
+ */
 yk_status yki_variables_draw(yk_model *model)
 {
     yki_mt19937 generator;
     yki_mt19937_init(&generator, (uint32_t)model->options.seed);
-    for (int pass = 0; pass < 2; pass++) {
-        yki_variable *variables = pass ? model->buffers : model->parameters;
-        size_t count = pass ? model->buffer_count : model->parameter_count;
-        for (size_t i = 0; i < count; i++) {
-            yk_tensor tensor = tensor_of(variables[i].value, variables[i].data);
-            YK_TRY(yki_init_tensor(&generator, variables[i].value->init, variables[i].value->fan,
-                                   &tensor));
-        }
+    for (size_t i = 0; i < model->parameter_count; i++) {
+        const yki_variable *variable = &model->parameters[i];
+        yk_tensor tensor = tensor_of(variable->value, variable->data);
+        if (variable->value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+            yki_mt19937_skip(&generator, yk_tensor_count(&tensor));
+        else
+            YK_TRY(draw(&generator, variable));
     }
+    for (size_t i = 0; i < model->parameter_count; i++)
+        if (model->parameters[i].value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+            YK_TRY(draw(&generator, &model->parameters[i]));
+    for (size_t i = 0; i < model->buffer_count; i++)
+        YK_TRY(draw(&generator, &model->buffers[i]));
     return YK_OK;
 }
 

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/box_muller.h"
+
 static const double pi = 3.14159265358979323846;
 
 static void put(const yk_tensor *tensor, int64_t index, double value)
@@ -36,14 +38,20 @@ static double draw53(yki_mt19937 *generator)
     return (double)(word & 0x1fffffffffffffu) * 0x1p-53;
 }
 
+/* In [-bound, bound), rounded as the tensor's dtype and a fused multiply-add do it. */
 static void fill_uniform(yki_mt19937 *generator, double bound, yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
-    for (int64_t i = 0; i < count; i++)
-        put(tensor, i, draw24(generator) * 2 * bound - bound);
+    float low = (float)-bound, width = (float)bound - low;
+    for (int64_t i = 0; i < count; i++) {
+        double share = draw24(generator);
+        put(tensor, i,
+            tensor->dtype == YK_F64 ? share * 2 * bound - bound
+                                    : (double)fmaf((float)share, width, low));
+    }
 }
 
-/* 16 uniform numbers become 16 normal ones: in the tensor's own precision, as in PyTorch. */
+/* 16 uniform numbers become 16 normal ones. */
 static void transform_f64(double deviation, double *u)
 {
     for (int i = 0; i < 8; i++) {
@@ -54,36 +62,31 @@ static void transform_f64(double deviation, double *u)
     }
 }
 
-static void transform_f32(float deviation, float *u)
+/* The last 16 elements are drawn anew where their number is no multiple of 16. */
+static void fill_normal_f32(yki_mt19937 *generator, double deviation, float *data, int64_t count)
 {
-    for (int i = 0; i < 8; i++) {
-        float radius = sqrtf(-2 * logf(1 - u[i]));
-        float angle = 2 * (float)pi * u[i + 8];
-        u[i] = radius * cosf(angle) * deviation;
-        u[i + 8] = radius * sinf(angle) * deviation;
-    }
-}
-
-static void transform_16(double deviation, yk_tensor *tensor, int64_t at)
-{
-    if (tensor->dtype == YK_F64)
-        transform_f64(deviation, (double *)tensor->data + at);
-    else
-        transform_f32((float)deviation, (float *)tensor->data + at);
-}
-
-static void fill_normal_large(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
-{
-    int64_t count = yk_tensor_count(tensor);
     for (int64_t i = 0; i < count; i++)
-        put(tensor, i, draw24(generator));
-    for (int64_t i = 0; i + 16 <= count; i += 16)
-        transform_16(deviation, tensor, i);
+        data[i] = (float)draw24(generator);
+    yki_box_muller_f32(data, count / 16, (float)deviation);
     if (count % 16 == 0)
         return;
     for (int64_t i = count - 16; i < count; i++)
-        put(tensor, i, draw24(generator));
-    transform_16(deviation, tensor, count - 16);
+        data[i] = (float)draw24(generator);
+    yki_box_muller_f32(data + count - 16, 1, (float)deviation);
+}
+
+/* The same draws in f64. */
+static void fill_normal_f64(yki_mt19937 *generator, double deviation, double *data, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        data[i] = draw24(generator);
+    for (int64_t i = 0; i + 16 <= count; i += 16)
+        transform_f64(deviation, data + i);
+    if (count % 16 == 0)
+        return;
+    for (int64_t i = count - 16; i < count; i++)
+        data[i] = draw24(generator);
+    transform_f64(deviation, data + count - 16);
 }
 
 /* Pairs, where the second of a pair is kept for the next element. */
@@ -101,10 +104,13 @@ static void fill_normal_small(yki_mt19937 *generator, double deviation, yk_tenso
 
 static void fill_normal(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
 {
-    if (yk_tensor_count(tensor) >= 16)
-        fill_normal_large(generator, deviation, tensor);
-    else
+    int64_t count = yk_tensor_count(tensor);
+    if (count < 16)
         fill_normal_small(generator, deviation, tensor);
+    else if (tensor->dtype == YK_F64)
+        fill_normal_f64(generator, deviation, tensor->data, count);
+    else
+        fill_normal_f32(generator, deviation, tensor->data, count);
 }
 
 static void fill_ones(yk_tensor *tensor)
@@ -145,6 +151,13 @@ static int64_t fan_out(const yk_tensor *tensor)
     return tensor->ndim > 1 && tensor->dims[1] > 0 ? yk_tensor_count(tensor) / tensor->dims[1] : 1;
 }
 
+/* 1 / sqrt(fan), by the way that kaiming_uniform_(a=sqrt(5)) takes there, and its roundings. */
+static double kaiming_bound(int64_t fan)
+{
+    double gain = sqrt(2.0 / (1 + sqrt(5) * sqrt(5)));
+    return sqrt(3) * (gain / sqrt((double)fan));
+}
+
 static bool can_be_random(const yk_tensor *tensor)
 {
     return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
@@ -163,10 +176,10 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
         fill_ones(tensor);
         return YK_OK;
     case YK_INIT_KAIMING_NORMAL_FAN_OUT:
-        fill_normal(generator, sqrt(2.0 / (double)fan_out(tensor)), tensor);
+        fill_normal(generator, sqrt(2) / sqrt((double)fan_out(tensor)), tensor);
         return YK_OK;
     case YK_INIT_KAIMING_UNIFORM:
-        fill_uniform(generator, 1 / sqrt((double)fan_in(tensor)), tensor);
+        fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
         return YK_OK;
     case YK_INIT_UNIFORM_FAN_IN:
         if (fan < 1)

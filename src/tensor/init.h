@@ -9,7 +9,8 @@
 
 /*
  * Fills tensor as init says, drawing from generator in the order of the elements, as torch.nn.init
- * does from a seeded generator: for f32 the same values up to the rounding of log, cos and sin.
+ * does from a seeded generator: for f32 to the bit (see box_muller.h), except for normal draws of
+ * fewer than 16 elements, which differ by the C library's log and cosine.
  * An f64 tensor gets the same draws, so that two models that differ in dtype start alike. fan is
  * used by YK_INIT_UNIFORM_FAN_IN alone. Random draws for other dtypes are YK_UNSUPPORTED.
  */

@@ -51,12 +51,12 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, block, blocks, classes):
+    def __init__(self, block, blocks, classes, small_images=False):
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.conv1 = conv(3, 64, 3) if small_images else conv(3, 64, 7, stride=2)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.maxpool = nn.Identity() if small_images else nn.MaxPool2d(3, stride=2, padding=1)
         self.inputs = 64
         self.layer1 = self.stage(block, 64, blocks[0], 1)
         self.layer2 = self.stage(block, 128, blocks[1], 2)
@@ -88,8 +88,7 @@ class ResNet(nn.Module):
 
 
 def network(name, classes=10):
-    """The PyTorch model of yoke's architecture NAME; resnet18's stem is that of the CIFAR papers,
-    put in place of torchvision's after it was drawn."""
+    """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers."""
     block, blocks = {
         "resnet18": (BasicBlock, [2, 2, 2, 2]),
         "resnet18-imagenet": (BasicBlock, [2, 2, 2, 2]),
@@ -97,9 +96,4 @@ def network(name, classes=10):
         "resnet50": (Bottleneck, [3, 4, 6, 3]),
         "resnet101": (Bottleneck, [3, 4, 23, 3]),
     }[name]
-    model = ResNet(block, blocks, classes)
-    if name == "resnet18":
-        model.conv1 = conv(3, 64, 3)
-        nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
-        model.maxpool = nn.Identity()
-    return model
+    return ResNet(block, blocks, classes, small_images=name == "resnet18")

@@ -1,0 +1,95 @@
+/*
+ * First weights against those of torchvision's networks after torch.manual_seed. Uniform draws (the
+ * last layer) are bitwise PyTorch's. Normal draws (convolutions) are where PyTorch runs its AVX2
+ * code, and elsewhere as far from it as its own vector maths is: a few last bits.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/nn.h>
+
+#include "pytorch.h"
+
+static const char *path_of(const char *arch, int seed)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s-%d.pth", yk_test_directory(), arch, seed);
+    return path;
+}
+
+/* Whether PyTorch runs its AVX2 code here. */
+static bool torch_vectorises(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && !getenv("ATEN_CPU_CAPABILITY");
+#else
+    return false;
+#endif
+}
+
+static yk_model *make(const char *arch, int seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_arch_find(arch)(x, 10), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.seed = (uint64_t)seed}));
+    return model;
+}
+
+typedef struct difference {
+    long elements, differing;
+    double largest; /* relative to the tensor's deviation */
+} difference;
+
+static void compare(difference *d, const yk_tensor *here, const yk_tensor *there)
+{
+    const float *a = here->data, *b = there->data;
+    int64_t count = yk_tensor_count(here);
+    double squares = 0, largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        d->differing += memcmp(&a[i], &b[i], sizeof *a) != 0;
+        largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
+        squares += (double)b[i] * (double)b[i];
+    }
+    d->elements += count;
+    d->largest = fmax(d->largest, largest / (sqrt(squares / (double)count) + 1e-30));
+}
+
+static void check(const char *arch, int seed)
+{
+    pytorch_judges("init.py", "%s %s %d", path_of(arch, seed), arch, seed);
+    yk_model *here = make(arch, seed), *there = make(arch, seed + 1);
+    difference normal = {0}, other = {0};
+    assert_ok(yk_model_load(there, path_of(arch, seed)));
+    for (size_t i = 0; i < yk_model_parameter_count(here); i++) {
+        yk_tensor a = yk_model_parameter(here, i).value, b = yk_model_parameter(there, i).value;
+        compare(a.ndim == 4 ? &normal : &other, &a, &b);
+    }
+    print_message("%s, seed %d: of %ld normal weights %ld differ, by at most %.1e deviations; of "
+                  "%ld others %ld\n",
+                  arch, seed, normal.elements, normal.differing, normal.largest, other.elements,
+                  other.differing);
+    assert_int_equal(other.differing, 0);
+    assert_true(normal.largest < 2e-6);
+    assert_true(!torch_vectorises() || normal.differing == 0);
+    yk_model_destroy(here);
+    yk_model_destroy(there);
+}
+
+YK_TEST(resnet18_starts_where_pytorch_does)
+{
+    check("resnet18", 0);
+    check("resnet18", 1);
+}
+
+YK_TEST(resnet50_starts_where_torchvision_does)
+{
+    check("resnet50", 0);
+    check("resnet50", 1);
+}
