@@ -118,10 +118,10 @@ def main():
         print("yoke has %d lines, PyTorch %d" % (len(ours) - 1, len(theirs)))
         sys.exit(1)
     steps = [line.split() for line in theirs[:-1]]
-    scales = [scale for at, (scale, _, _) in enumerate(steps) if at == 0 or steps[at - 1][0] != scale]
-    print("%d steps, %d skipped; scales %s; state_dict %s: yoke and PyTorch %s agree to the digit" % (
-        len(steps), sum(int(skipped) for _, skipped, _ in steps), " ".join(scales), theirs[-1],
-        torch.__version__))
+    scales = [step[0] for at, step in enumerate(steps) if at == 0 or steps[at - 1][0] != step[0]]
+    print("%d steps, %d skipped; scales %s; state_dict %s" % (
+        len(steps), sum(int(skipped) for _, skipped, _ in steps), " ".join(scales), theirs[-1]))
+    print("yoke and PyTorch %s agree to the digit" % torch.__version__)
 
 
 main()
