@@ -100,9 +100,22 @@ static int64_t count_correct(yk_model *model, const yk_batch *batch)
     return correct;
 }
 
+/* (DDP) Running statistics are each rank's own until the next step: rank 0's, which are saved, are
+ * the ones to validate. */
+static void share_buffers(yk_model *model, yk_group *world)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor buffer = yk_model_buffer(model, i).value;
+        YK_CHECK(yk_broadcast(world, buffer.data, (size_t)yk_tensor_count(&buffer), buffer.dtype, 0,
+                              NULL));
+    }
+    yk_model_parameters_changed(model);
+}
+
 static double accuracy(yk_model *model, yk_loader *loader, yk_group *world)
 {
     int64_t counts[2] = {0, 0}; /* correct, all */
+    share_buffers(model, world);
     yk_model_eval(model);
     for (const yk_batch *batch; (batch = yk_loader_next(loader));) {
         YK_CHECK(yk_model_forward(model, batch));

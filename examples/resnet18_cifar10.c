@@ -295,10 +295,23 @@ static int64_t count_correct(yk_model *model, const yk_batch *batch)
     return correct;
 }
 
+/* Running statistics are each rank's own until the next step: rank 0's, which are saved, are the
+ * ones to validate. */
+static void share_buffers(yk_model *model, yk_group *world)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor buffer = yk_model_buffer(model, i).value;
+        YK_CHECK(yk_broadcast(world, buffer.data, (size_t)yk_tensor_count(&buffer), buffer.dtype, 0,
+                              NULL));
+    }
+    yk_model_parameters_changed(model);
+}
+
 /* Where every rank of the original validates on everything, they share the work here. */
 static void validate(yk_model *model, data_loader *loader, yk_group *world, int64_t epoch)
 {
     double sums[3] = {0}; /* loss, correct, all */
+    share_buffers(model, world);
     yk_model_eval(model);
     set_epoch(loader, 0);
     for (int64_t step = 0; step < loader->batches; step++) {

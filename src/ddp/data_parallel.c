@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "ddp/device_threads.h"
 #include "graph/model_hooks.h"
 
@@ -97,12 +98,16 @@ static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
     dp->samples = batch->size;
     dp->stats.replicas = parts;
     dp->stats.scatter_s = yki_now() - start;
+    YKI_TRACE_END(start, YKI_NO_ARGS, "scatter");
     return YK_OK;
 }
 
-static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, double *seconds)
+static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, const char *name, double *seconds)
 {
-    return yki_device_threads_run(dp->device_threads, phase, dp->active, seconds);
+    double begin = yki_trace_begin();
+    yk_status status = yki_device_threads_run(dp->device_threads, phase, dp->active, seconds);
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "%s", name);
+    return status;
 }
 
 /* The phases run on the devices' threads. */
@@ -148,6 +153,7 @@ static yk_status gather(yk_data_parallel *dp)
         at += yk_tensor_bytes(&part);
     }
     dp->stats.gather_s = yki_now() - start;
+    YKI_TRACE_END(start, YKI_NO_ARGS, "gather");
     return YK_OK;
 }
 
@@ -156,9 +162,9 @@ static yk_status forward(void *context, const yk_batch *batch)
     yk_data_parallel *dp = context;
     dp->stats = (yk_data_parallel_stats){0};
     YK_TRY(scatter(dp, batch));
-    yk_status status = run_phase(dp, replicate, &dp->stats.replicate_s);
+    yk_status status = run_phase(dp, replicate, "replicate", &dp->stats.replicate_s);
     if (status == YK_OK)
-        status = run_phase(dp, run_forward, &dp->stats.forward_s);
+        status = run_phase(dp, run_forward, "forward", &dp->stats.forward_s);
     if (status == YK_OK)
         status = gather(dp);
     if (status != YK_OK)
@@ -201,8 +207,8 @@ static yk_status backward(void *context)
     if (dp->active == 0)
         return yki_error(YK_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
-    YK_TRY(run_phase(dp, run_backward, &dp->stats.backward_s));
-    return run_phase(dp, reduce, &dp->stats.reduce_s);
+    YK_TRY(run_phase(dp, run_backward, "backward", &dp->stats.backward_s));
+    return run_phase(dp, reduce, "reduce", &dp->stats.reduce_s);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/trace.h"
 
 typedef struct worker {
     yki_device_threads *threads;
@@ -39,6 +40,7 @@ static void *work(void *argument)
 {
     worker *w = argument;
     yki_device_threads *t = w->threads;
+    yki_trace_name_thread(t->devices->device[w->device].name, YKI_TRACE_COMPUTE);
     pthread_mutex_lock(&t->lock);
     for (uint64_t seen = 0; !t->stopping;) {
         if (t->round == seen) {

@@ -7,6 +7,7 @@
  * own in double, in which squares of f32 are exact, and all are added up in order. So ranks with
  * the same gradients scale them by the same bits.
  */
+#include "base/trace.h"
 #include "optim/optimizer.h"
 #include "optim/vectorised.h"
 
@@ -73,6 +74,7 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
     if (!(max_norm > 0))
         return yki_error(YK_INVALID_ARGUMENT, "clip_grad_norm: max_norm must be above 0, not %g",
                          max_norm);
+    double begin = yki_trace_begin();
     yki_optimizer_refresh(optimizer);
     double norm = grad_norm(optimizer), factor = max_norm / (norm + 1e-6);
     if (!(factor >= 1)) {
@@ -82,5 +84,6 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
     }
     if (total_norm)
         *total_norm = norm;
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "clip gradients");
     return YK_OK;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/trace.h"
 #include "graph/model_hooks.h"
 #include "optim/chunks.h"
 #include "optim/vectorised.h"
@@ -150,6 +151,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     if (scaler->stage != READY)
         return yki_error(YK_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
+    double begin = yki_trace_begin();
     double inverse = 1 / (double)scaler->scale, found = 0;
 #pragma omp parallel for schedule(static) reduction(max : found)
     for (size_t i = 0; i < scaler->chunks.count; i++)
@@ -158,6 +160,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     scaler->stage = UNSCALED;
     YK_TRY(yki_model_share_maximum(scaler->model, &found));
     scaler->found_inf = found != 0;
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "unscale gradients");
     return YK_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct span {
 } span;
 
 static span spans[MAX_SPANS];
+static const span none;
 static int span_count;
 
 static const char *trace_path(void)
@@ -87,12 +88,12 @@ static void collect_spans(const cJSON *events)
 
 static const span *find(int process, const char *name, double from)
 {
-    const span *first = NULL;
+    const span *first = &none;
     for (int i = 0; i < span_count; i++)
         if (spans[i].process == process && strcmp(spans[i].name, name) == 0 &&
-            spans[i].begin >= from && (!first || spans[i].begin < first->begin))
+            spans[i].begin >= from && (first == &none || spans[i].begin < first->begin))
             first = &spans[i];
-    if (!first)
+    if (first == &none)
         fail_msg("process %d has no \"%s\" after %.0f", process, name, from);
     return first;
 }
@@ -166,12 +167,13 @@ static void check_step(int process, const span *step, const char *kernel)
 /* Bucket b of a step: launched within backward, on the wire on the communication thread. */
 static const span *check_bucket(int process, const span *step, const char *name)
 {
-    const span *backward = find(process, "backward", step->begin), *launch = NULL, *wire = NULL;
+    const span *backward = find(process, "backward", step->begin), *launch = &none, *wire = &none;
     for (int i = 0; i < span_count; i++)
         if (spans[i].process == process && within(&spans[i], step) &&
             strcmp(spans[i].name, name) == 0)
             *(spans[i].thread ? &wire : &launch) = &spans[i];
-    assert_true(launch && wire);
+    if (launch == &none || wire == &none)
+        fail_msg("%s is not on the timeline of %s", name, step->name);
     assert_true(within(launch, backward) && within(wire, launch));
     assert_true(launch->bytes > 0 && launch->bytes == wire->bytes);
     assert_int_not_equal(wire->thread, backward->thread);
