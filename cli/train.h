@@ -75,6 +75,9 @@ typedef struct yki_trainer {
     char resumed_options[sizeof((yk_training_state *)0)->options]; /* of the checkpoint, in words */
 } yki_trainer;
 
+/* The ranks of the run, or the virtual ones: what does not depend on where it runs. */
+int yki_trainer_ranks(const yki_trainer *trainer);
+
 /* Whether the last epoch has ended but its evaluation is still to come: a stop came between. */
 bool yki_trainer_owes_evaluation(const yki_trainer *trainer);
 

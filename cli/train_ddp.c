@@ -21,6 +21,11 @@ static bool register_hook(yki_trainer *t)
     return true;
 }
 
+int yki_trainer_ranks(const yki_trainer *t)
+{
+    return (int)yki_shares_of_batch(&t->options, yk_group_size(t->world));
+}
+
 bool yki_trainer_create_ddp(yki_trainer *t)
 {
     int ranks = yk_group_size(t->world), virtual_ranks = (int)t->options.virtual_ranks;

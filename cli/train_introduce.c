@@ -13,7 +13,7 @@ static const char *origin(const yki_trainer *t, bool given, const char *option,
 static void print_batch(const yki_trainer *t)
 {
     bool virtual_ranks = t->options.virtual_ranks > 0;
-    int ranks = (int)yki_shares_of_batch(&t->options, yk_group_size(t->world));
+    int ranks = yki_trainer_ranks(t);
     printf("  batch       effective %lld images a step", (long long)t->options.batch_size);
     if (ranks > 1 || t->options.accumulate > 1)
         printf(" = %d%s rank%s x %lld", ranks, virtual_ranks ? " virtual" : "",

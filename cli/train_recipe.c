@@ -43,7 +43,7 @@ static yk_status exempt_norms(yki_trainer *t)
 bool yki_trainer_create_optimizer(yki_trainer *t)
 {
     const yki_recipe *r = &t->options.recipe;
-    t->lr = r->lr * yki_recipe_lr_factor(r, yk_group_size(t->world));
+    t->lr = r->lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
     return yki_ok(create_rule(t, t->lr)) && yki_ok(exempt_norms(t));
 }
 
@@ -77,7 +77,7 @@ bool yki_trainer_override_hyperparameters(yki_trainer *t)
 bool yki_trainer_create_schedule(yki_trainer *t)
 {
     const yki_recipe *r = &t->options.recipe;
-    double peak = r->max_lr * yki_recipe_lr_factor(r, yk_group_size(t->world));
+    double peak = r->max_lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
     return yki_ok(
         yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch));
 }
@@ -138,7 +138,7 @@ static double hyperparameter(const yki_trainer *t, const char *wanted)
 static void print_lr(const yki_trainer *t)
 {
     const yki_recipe *r = &t->options.recipe;
-    int ranks = yk_group_size(t->world);
+    int ranks = yki_trainer_ranks(t);
     const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
     printf("learning rate %g", t->lr);
     if (strcmp(r->lr_scale, "none") == 0)

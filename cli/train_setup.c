@@ -92,7 +92,7 @@ static bool adopt(yki_trainer *t)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
         o->batch_size = state->batch_size;
-    int64_t shares = yki_shares_of_batch(o, yk_group_size(t->world));
+    int64_t shares = yki_trainer_ranks(t);
     if (o->batch_size % (shares * o->accumulate))
         return yki_complain("the run's batch of %lld cannot be shared equally by %lld ranks x %lld "
                             "micro-batches",
@@ -197,7 +197,7 @@ static bool create_state(yki_trainer *t)
 static bool create_loaders(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    int64_t shares = yki_shares_of_batch(o, yk_group_size(t->world));
+    int64_t shares = yki_trainer_ranks(t);
     int64_t batches_per_step = o->accumulate * t->shares;
     t->micro_batch = o->batch_size / (shares * o->accumulate);
     t->news = calloc((size_t)(t->shares + shares), sizeof *t->news);

@@ -57,6 +57,73 @@ YK_TEST(promise_15_stopped_anywhere_in_bf16)
     stop_and_go("--lr 0.02 --epochs 2 --amp bf16", 2, "checkpoint-2.pth");
 }
 
+/* Schedule, clipping, averages, parameter groups, fp16's loss scale: all of it goes on. */
+YK_TEST(promise_15_a_whole_recipe_goes_on)
+{
+    static const char *const options =
+        DATA "--epochs 2 --optimizer adamw --lr 0.002 --amp fp16 --schedule cosine "
+             "--schedule-unit step --warmup-steps 9 --clip-grad-norm 0.5 --ema 0.9 "
+             "--label-smoothing 0.1 --no-decay-norms";
+    assert_int_equal(train("whole", options), 0);
+    assert_int_equal(train_and_signal("parts", options, SIGUSR1, LAUNCHER, 60) & 128, 128);
+    assert_int_equal(go_on("parts", ""), 0);
+    assert_same_file("whole", "parts", "model.pth");
+    assert_same_metrics("whole", "parts");
+}
+
+/* ---- virtual ranks ----------------------------------------------------------------------------
+ */
+
+YK_TEST(promise_20_virtual_ranks_train_the_same_bits_on_any_ranks)
+{
+    static const char *const ranks[] = {"--virtual-ranks 4", "--virtual-ranks 4 --nproc 2",
+                                        "--virtual-ranks 4 --nproc 4", "--nproc 4"};
+    for (int i = 0; i < 4; i++) {
+        char options[160], name[] = {(char)('a' + i), '\0'};
+        snprintf(options, sizeof options, DATA "--epochs 1 --lr-scale none %s", ranks[i]);
+        assert_int_equal(train(name, options), 0);
+        assert_same_file("a", name, "model.pth");
+        assert_same_metrics("a", name); /* with the evaluation's */
+    }
+}
+
+YK_TEST(promise_20_virtual_ranks_go_on_on_other_ranks)
+{
+    assert_int_equal(train("whole", DATA "--epochs 1 --virtual-ranks 4"), 0);
+    assert_int_equal(train("parts", DATA "--epochs 1 --virtual-ranks 4 --nproc 2 --max-steps 30 "
+                                         "--save-every 10"),
+                     0);
+    assert_int_equal(unlink(path_of("parts", "checkpoint-step-30.pth")), 0);
+    assert_int_equal(go_on("parts", "--nproc 4 --max-steps 30"), 0);
+    assert_contains(job.output, "after step 20");
+    assert_int_equal(unlink(path_of("parts", "checkpoint-step-30.pth")), 0);
+    assert_int_equal(go_on("parts", ""), 0);
+    assert_contains(job.output, "after step 20");
+    assert_same_file("whole", "parts", "model.pth");
+    assert_same_metrics("whole", "parts");
+    assert_int_equal(go_on("parts", "--epochs 2 --threads 2"), 1);
+    assert_contains(job.output, "--threads cannot change");
+}
+
+YK_TEST(virtual_ranks_and_what_does_not_go_with_them)
+{
+    static const struct {
+        const char *options, *words;
+    } wrong[] = {
+        {"--virtual-ranks 3 --nproc 2", "--virtual-ranks 3 cannot be shared equally by 2 ranks"},
+        {"--virtual-ranks 4 --accumulate 2", "--virtual-ranks accumulates already"},
+        {"--virtual-ranks 4 --sync-bn", "--sync-bn needs all shares of a batch at once"},
+        {"--virtual-ranks 4 --comm-hook bf16", "no --comm-hook goes with it"},
+        {"--virtual-ranks 4 --batch-size 126", "cannot be shared equally by 4 virtual ranks"},
+        {"--virtual-ranks 4 --parallel dp", "--virtual-ranks is DDP's"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(train("a", wrong[i].options), 2);
+        assert_contains(job.output, wrong[i].words);
+        assert_int_equal(count(job.output, "\n"), 1);
+    }
+}
+
 /* ---- saving every so many steps -------------------------------------------------------------- */
 
 YK_TEST(checkpoints_come_every_so_many_steps_and_the_newest_stay)

@@ -107,7 +107,12 @@ static const yk_training_state sample = {.arch = "resnet18",
                                          .world_size = 2,
                                          .seed = 0xfedcba9876543210u,
                                          .lr = 0.1,
-                                         .val_accuracy = 0.625};
+                                         .val_accuracy = 0.625,
+                                         .threads = 3,
+                                         .virtual_ranks = 4,
+                                         .epoch_loss = 0x1.23456789abcdep+9,
+                                         .epoch_samples = 2176,
+                                         .options = "--lr=0.1\n--data=x y\n"};
 
 static void assert_sample(const yk_training_state *state)
 {
@@ -120,6 +125,11 @@ static void assert_sample(const yk_training_state *state)
     assert_true(state->seed == sample.seed);
     assert_true(state->lr == sample.lr);
     assert_true(state->val_accuracy == sample.val_accuracy);
+    assert_int_equal(state->threads, sample.threads);
+    assert_int_equal(state->virtual_ranks, sample.virtual_ranks);
+    assert_true(state->epoch_loss == sample.epoch_loss);
+    assert_true(state->epoch_samples == sample.epoch_samples);
+    assert_string_equal(state->options, sample.options);
 }
 
 YK_TEST(sgd_there_and_back)
@@ -276,4 +286,64 @@ YK_TEST(errors_of_paths)
     assert_status(YK_NOT_FOUND, yk_model_load(model, scratch("absent.pth")));
     assert_contains(yk_last_error(), "absent.pth");
     yk_model_destroy(model);
+}
+
+/* ---- going on -------------------------------------------------------------------------------- */
+
+static yk_model *make_dropout_model(uint64_t seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv1", 4, 3, NULL), "bn1"));
+    x = yk_nn_linear(yk_dropout(yk_flatten(x), 0.4), "fc", 5);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                              &(yk_model_options){.seed = seed, .threads = 1}));
+    return model;
+}
+
+static void run_steps(yk_model *model, yk_optimizer *optimizer, int first, int last)
+{
+    static float images[4 * 3 * 8 * 8];
+    static int32_t labels[4];
+    static const char *const names[] = {"images", "labels"};
+    for (int step = first; step < last; step++) {
+        for (int i = 0; i < 4 * 3 * 8 * 8; i++)
+            images[i] = (float)((i * 37 + step * 101) % 97) / 97;
+        for (int i = 0; i < 4; i++)
+            labels[i] = (i + step) % 5;
+        yk_tensor tensors[] = {{.data = images, .dtype = YK_F32, .ndim = 4, .dims = {4, 3, 8, 8}},
+                               {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {4}}};
+        yk_batch batch = {.size = 4, .count = 2, .names = names, .tensors = tensors};
+        assert_ok(yk_model_forward(model, &batch));
+        assert_ok(yk_model_backward(model));
+        assert_ok(yk_optimizer_step(optimizer));
+    }
+}
+
+/* Weights, running statistics, momentum, and dropout's next draws. */
+YK_TEST(promise_15_dropout_and_batch_norm_go_on)
+{
+    enum { STEPS = 9 };
+    yk_model *whole = make_dropout_model(1);
+    yk_optimizer *whole_optimizer = make_sgd(whole);
+    run_steps(whole, whole_optimizer, 0, STEPS);
+    for (int stop = 1; stop < STEPS; stop += 3) {
+        yk_training_state training;
+        yk_model *first = make_dropout_model(1), *second = make_dropout_model(1);
+        yk_optimizer *first_optimizer = make_sgd(first), *second_optimizer = make_sgd(second);
+        run_steps(first, first_optimizer, 0, stop);
+        assert_ok(yk_checkpoint_save(scratch("a.pth"), first, first_optimizer, &sample));
+        assert_ok(yk_checkpoint_load(scratch("a.pth"), second, second_optimizer, &training));
+        run_steps(second, second_optimizer, stop, STEPS);
+        assert_same_model(whole, second);
+        assert_same_optimizer(whole_optimizer, second_optimizer);
+        yk_optimizer_destroy(first_optimizer);
+        yk_optimizer_destroy(second_optimizer);
+        yk_model_destroy(first);
+        yk_model_destroy(second);
+    }
+    yk_optimizer_destroy(whole_optimizer);
+    yk_model_destroy(whole);
 }
