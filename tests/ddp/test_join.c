@@ -1,6 +1,8 @@
 /* Join: ranks with different numbers of batches never hang, and compute what they should. */
 #include "harness.h"
 
+#include <signal.h>
+
 #include "small_network.h"
 
 enum { MAX_RANKS = 3, SAMPLES = 3 };
@@ -360,4 +362,58 @@ YK_TEST(promise_22_without_join_one_of_three_leaves)
 YK_TEST(promise_22_without_join_a_rank_that_goes_on_is_a_mismatch)
 {
     yk_test_ranks(2, going_on);
+}
+
+/* A shadow, or one of those it shadows, is killed: the others name it. */
+static void killed(int rank, int victim)
+{
+    side s;
+    begin(&s, &cpu_norm, &momentum_sgd, false);
+    assert_ok(yk_ddp_register_bf16_compress_hook(s.ddp));
+    assert_ok(yk_ddp_join_begin(s.ddp, NULL));
+    yk_status status = YK_OK;
+    for (int i = 0; i < 40 * rank && status == YK_OK; i++) { /* rank 0 has no data at all */
+        if (rank == victim && i == 3)
+            raise(SIGKILL);
+        status = yk_model_forward(s.model, batch_of(&s.own, &s.net, rank, i % 3));
+        if (status == YK_OK)
+            status = yk_model_backward(s.model);
+        if (status == YK_OK)
+            assert_ok(yk_optimizer_step(s.sgd));
+    }
+    if (rank == 0 && victim == 0)
+        raise(SIGKILL);
+    if (status == YK_OK)
+        status = yk_ddp_join_end(s.ddp);
+    assert_int_equal(status, YK_PEER_FAILED);
+    assert_contains(yk_last_error(), victim ? "rank 1 is dead" : "rank 0 is dead");
+    end(&s);
+}
+
+static void kill_rank_0(int rank, int world)
+{
+    (void)world;
+    killed(rank, 0);
+}
+
+static void kill_rank_1(int rank, int world)
+{
+    (void)world;
+    killed(rank, 1);
+}
+
+YK_TEST(promise_22_a_shadow_that_dies_is_named)
+{
+    int statuses[3];
+    yk_test_ranks_status(3, kill_rank_0, statuses, NULL);
+    assert_int_equal(statuses[1], 0);
+    assert_int_equal(statuses[2], 0);
+}
+
+YK_TEST(promise_22_a_rank_that_dies_is_named_by_its_shadow)
+{
+    int statuses[3];
+    yk_test_ranks_status(3, kill_rank_1, statuses, NULL);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[2], 0);
 }
