@@ -300,9 +300,9 @@ static void say_where_the_timeline_is(const yki_trainer *t)
 
 static int run(yki_trainer *t)
 {
+    yki_stop_on_signals();
     if (t->leads)
         yki_trainer_introduce(t);
-    yki_stop_on_signals();
     bool stopping = false;
     bool fine = train(t, &stopping);
     yk_progress_destroy(t->progress);
