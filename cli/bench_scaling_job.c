@@ -83,22 +83,51 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path);
 }
 
+static volatile sig_atomic_t interrupted; /* the signal */
+static volatile sig_atomic_t running_job; /* its pid, or 0 */
+
+/* What is sent to us is for the job too; then it ends, and we put away its folder. */
+static void pass_on(int number)
+{
+    interrupted = number;
+    if (running_job)
+        kill((pid_t)running_job, number);
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void become_job(const command_line *line, const char *log)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* should we be killed, it ends in order */
+    int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    execv(line->words[0], line->words);
+    _exit(127);
+}
+
 /* Runs it to its end with its output in a file; waitpid's status, or -1. */
 static int run_job(const command_line *line, const char *log)
 {
+    watch_signals();
     pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* it ends in order, as on ^C */
-        int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
-        dup2(fd, STDOUT_FILENO);
-        dup2(fd, STDERR_FILENO);
-        execv(line->words[0], line->words);
-        _exit(127);
-    }
+    if (pid == 0)
+        become_job(line, log);
     int status = -1;
-    while (pid > 0 && waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
+    running_job = pid > 0 ? pid : 0;
+    if (interrupted && pid > 0) /* in between */
+        kill(pid, interrupted);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    running_job = 0;
     return status;
 }
 
@@ -188,10 +217,10 @@ static int train_in(yki_scaling_result *result, const yki_scaling_options *optio
     command_line line;
     compose(&line, self, output, options, row);
     int status = run_job(&line, log);
+    if (interrupted)
+        return 128 + interrupted;
     if (status == 0)
         return read_metrics(result, output) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) > 128)
-        return WEXITSTATUS(status); /* it was interrupted, and so are we */
     yki_complain("%s failed; its last lines:", row->name);
     show_end_of_log(log);
     return YKI_EXIT_FAILED;

@@ -124,6 +124,23 @@ YK_TEST(scaling_checks_its_options)
     }
 }
 
+YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
+{
+    static test_job job;
+    char command[512];
+    setenv("TMPDIR", yk_test_directory(), 1);
+    snprintf(command, sizeof command,
+             "bench scaling --data synthetic --arch mlp --epochs 100000 --ranks 2");
+    test_job_start(&job, command);
+    usleep(500000);
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 60), 143);
+    test_job_gone(&job, 2);
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "ls -d %s/yoke-scaling-*", yk_test_directory()),
+        2); /* no such file */
+}
+
 YK_TEST(scaling_shows_why_a_training_failed)
 {
     assert_int_equal(scaling("--data /no/such/folder --max-steps 1"), 1);
