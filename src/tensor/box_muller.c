@@ -12,26 +12,20 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) &&                        \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* Where there is no fused multiply-add, fmaf computes the same in software, slowly. */
-#define WITH_FMA __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define WITH_FMA
-#endif
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* into both of transform */
 
 #pragma GCC optimize("fp-contract=off")
 
 enum { HALF = 8 };
 
-static inline float from_bits(uint32_t bits)
+static ALWAYS_INLINE float from_bits(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline uint32_t to_bits(float x)
+static ALWAYS_INLINE uint32_t to_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -39,7 +33,7 @@ static inline uint32_t to_bits(float x)
 }
 
 /* x = m 2^e with m in [sqrt(1/2), sqrt(2)); log x = e log 2 + log(1 + (m - 1)). */
-static inline float log_cephes(float x)
+static ALWAYS_INLINE float log_cephes(float x)
 {
     uint32_t bits = to_bits(x);
     float e = (float)((int32_t)(bits >> 23) - 126);
@@ -64,7 +58,7 @@ static inline float log_cephes(float x)
 }
 
 /* The angle less a multiple of pi / 2 (in three parts), and polynomials around 0 for the rest. */
-static inline void sincos_cephes(float x, float *sine, float *cosine)
+static ALWAYS_INLINE void sincos_cephes(float x, float *sine, float *cosine)
 {
     int32_t octant = ((int32_t)(x * 1.27323954473516f) + 1) & ~1; /* x / (pi / 4), made even */
     float n = (float)octant;
@@ -89,7 +83,7 @@ static inline void sincos_cephes(float x, float *sine, float *cosine)
     *cosine = from_bits(cosine_bits ^ (~(turns - 2u) & 4u) << 29);
 }
 
-WITH_FMA static void transform(float *data, int64_t blocks, float deviation)
+static ALWAYS_INLINE void transform(float *data, int64_t blocks, float deviation)
 {
     const float two_pi = 6.28318530717958647692f;
     for (int64_t block = 0; block < blocks; block++) {
@@ -105,7 +99,22 @@ WITH_FMA static void transform(float *data, int64_t blocks, float deviation)
     }
 }
 
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static void transform_avx2(float *data, int64_t blocks,
+                                                               float deviation)
+{
+    transform(data, blocks, deviation);
+}
+#endif
+
+/* Where there is no fused multiply-add, fmaf computes the same in software, slowly. */
 void yki_box_muller_f32(float *data, int64_t blocks, float deviation)
 {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        transform_avx2(data, blocks, deviation);
+        return;
+    }
+#endif
     transform(data, blocks, deviation);
 }
