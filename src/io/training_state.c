@@ -95,7 +95,7 @@ static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, co
 static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, const char *name,
                            int64_t *bits)
 {
-    if (!yki_pickle_is(value, YKI_PICKLE_INT))
+    if (!value || !yki_pickle_is(value, YKI_PICKLE_INT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "\"%s\" in \"yoke\"", name);
     *bits = value->integer;
     return YK_OK;
@@ -104,7 +104,7 @@ static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, co
 static yk_status read_real(const yki_pth *pth, const yki_pickle_value *value, const char *name,
                            double *real)
 {
-    if (!yki_pickle_is(value, YKI_PICKLE_FLOAT))
+    if (!value || !yki_pickle_is(value, YKI_PICKLE_FLOAT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
                                      "the number \"%s\" in \"yoke\"", name);
     *real = value->real;
@@ -114,7 +114,7 @@ static yk_status read_real(const yki_pth *pth, const yki_pickle_value *value, co
 static yk_status read_text(const yki_pth *pth, const yki_pickle_value *value,
                            const state_field *field, char *text)
 {
-    if (!yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= field->size ||
+    if (!value || !yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= field->size ||
         memchr(value->text, 0, value->count))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
                                      "the text \"%s\" in \"yoke\", shorter than %zu bytes",
