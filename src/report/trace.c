@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,13 @@ static void add_metadata(yk_trace *trace, const char *what, int thread, const ch
         what, (int)getpid(), thread, (long long)place);
 }
 
+/* Whole nanoseconds, in microseconds: a duration is the difference of two of them, so that spans
+ * which end together do so to the last digit, as Perfetto demands of those that nest. */
+static double microseconds(double seconds)
+{
+    return (double)llround(1e9 * seconds) / 1e3;
+}
+
 /* Spans that may overlap get a row a name: begin and end belong together by their id. */
 static void add_async(yk_trace *trace, const yki_trace_event *event, const char *name,
                       const char *args)
@@ -160,8 +168,8 @@ static void add_async(yk_trace *trace, const yki_trace_event *event, const char 
     unsigned long long id =
         (unsigned long long)trace->rank << 32 | (unsigned long long)event->args.value[1];
     int pid = (int)getpid();
-    add(trace, format, "b", id, name, pid, event->thread, 1e6 * event->begin, args);
-    add(trace, format, "e", id, name, pid, event->thread, 1e6 * event->end, "");
+    add(trace, format, "b", id, name, pid, event->thread, microseconds(event->begin), args);
+    add(trace, format, "e", id, name, pid, event->thread, microseconds(event->end), "");
 }
 
 static void add_event(yk_trace *trace, const yki_trace_event *event)
@@ -177,8 +185,8 @@ static void add_event(yk_trace *trace, const yki_trace_event *event)
         add(trace,
             "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
             "\"dur\": %.3f, \"args\": {%s}}",
-            name, (int)getpid(), event->thread, 1e6 * event->begin,
-            1e6 * (event->end - event->begin), args);
+            name, (int)getpid(), event->thread, microseconds(event->begin),
+            microseconds(event->end) - microseconds(event->begin), args);
 }
 
 /* Writes what has been recorded so far. */

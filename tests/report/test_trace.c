@@ -128,7 +128,7 @@ static bool has_thread(const cJSON *events, int process, const char *name)
 
 static bool within(const span *inner, const span *outer)
 {
-    const double slack = 0.01; /* times are rounded to nanoseconds */
+    const double slack = 0.0005; /* times are whole nanoseconds */
     return inner->begin >= outer->begin - slack && inner->end <= outer->end + slack;
 }
 
@@ -140,7 +140,7 @@ static void check_nesting(void)
             const span *a = &spans[i], *b = &spans[j];
             if (a->thread == 0 || a->thread != b->thread || a->process != b->process)
                 continue;
-            bool apart = a->end <= b->begin + 0.01 || b->end <= a->begin + 0.01;
+            bool apart = a->end <= b->begin + 0.0005 || b->end <= a->begin + 0.0005;
             if (!apart && !within(a, b) && !within(b, a))
                 fail_msg("%s [%.3f, %.3f] and %s [%.3f, %.3f] cross", a->name, a->begin, a->end,
                          b->name, b->begin, b->end);
