@@ -43,13 +43,16 @@ static void print_model(const yki_trainer *t)
 
 static void print_memory(const yki_trainer *t)
 {
+    int devices = 1;
     yk_memory_plan plan;
-    if (!yki_ok(yk_model_memory_plan(t->model, t->micro_batch, &plan)))
+    if (t->dp && !yki_ok(yk_data_parallel_check(t->options.devices, &devices)))
+        return;
+    if (!yki_ok(yk_model_memory_plan(t->model, (t->micro_batch + devices - 1) / devices, &plan)))
         return;
     const double mib = 1 << 20;
-    printf("  memory      MiB a rank: parameters %.1f, gradients %.1f, packed weights %.1f, "
+    printf("  memory      MiB a %s: parameters %.1f, gradients %.1f, packed weights %.1f, "
            "activations %.1f, scratch %.1f, optimizer state %.1f",
-           (double)plan.parameters / mib, (double)plan.gradients / mib,
+           t->dp ? "device" : "rank", (double)plan.parameters / mib, (double)plan.gradients / mib,
            (double)plan.packed_weights / mib, (double)plan.activations / mib,
            (double)plan.scratch / mib, (double)yk_optimizer_state_bytes(t->optimizer) / mib);
     if (t->zero)

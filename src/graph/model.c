@@ -153,6 +153,12 @@ static yk_status add_plan(yk_model *model, int64_t batch, bool training, bool ba
     return status;
 }
 
+static void enter(yk_model *model)
+{
+    if (model->device->type->enter)
+        model->device->type->enter(model->device);
+}
+
 static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_plan **plan)
 {
     bool backward = training || model->eval_backward;
@@ -168,6 +174,7 @@ static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_pl
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
 {
     yki_plan *plan = NULL;
+    enter(model);
     YK_TRY(find_plan(model, batch_size, true, &plan));
     *memory = (yk_memory_plan){.parameters = model->variable_bytes,
                                .gradients = model->gradient_bytes,
@@ -265,12 +272,6 @@ static yk_status take_inputs(yk_model *model, const yk_batch *batch)
         model->input_data[i] = tensor->data;
     }
     return YK_OK;
-}
-
-static void enter(yk_model *model)
-{
-    if (model->device->type->enter)
-        model->device->type->enter(model->device);
 }
 
 static yk_status run_forward(yk_model *model, const yk_batch *batch, bool training)

@@ -207,6 +207,37 @@ YK_TEST(promise_26_evaluation_uses_the_saved_statistics)
     yk_test_ranks(3, evaluate_alone);
 }
 
+/* Rank 0 writes a file; every rank's evaluation is that of the file's model, to the last bit. */
+static void save_and_evaluate(int rank, int world)
+{
+    (void)world;
+    static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
+    side s;
+    char path[512] = "";
+    begin(&s, &cpu_blocked);
+    for (int i = 0; i < 3; i++)
+        both_step(&s, 50 * i, counts);
+    if (rank == 0) {
+        snprintf(path, sizeof path, "%s/model.pth", yk_test_directory());
+        assert_ok(yk_model_save(s.model, path));
+    }
+    assert_ok(yk_broadcast(s.group, path, sizeof path, YK_U8, 0, NULL));
+    assert_ok(yk_model_load(s.alone, path));
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    const yk_batch *batch = take_samples(&s.own, YK_F32, 500, 6);
+    assert_ok(yk_model_forward(s.model, batch));
+    assert_ok(yk_model_forward(s.alone, batch));
+    assert_true(yk_model_loss(s.model) == yk_model_loss(s.alone));
+    assert_ok(yk_barrier(s.group));
+    end(&s);
+}
+
+YK_TEST(promise_26_the_statistics_saved_are_the_ones_evaluated)
+{
+    yk_test_ranks(3, save_and_evaluate);
+}
+
 static void add_up_gradients(int rank, int world)
 {
     (void)rank, (void)world;
