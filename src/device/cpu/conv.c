@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <yoke/system.h>
-
 #include "base/memory.h"
 #include "device/cpu/onednn.h"
 
@@ -38,10 +36,10 @@ typedef struct conv_problem {
     yki_dnn_conv_shape shape;
 } conv_problem;
 
-static bool supports_operands(const yki_operand *x, const yki_operand *y)
+static bool supports_operands(const yki_device *device, const yki_operand *x, const yki_operand *y)
 {
-    bool low = x->dtype == YK_BF16 && y->dtype == YK_BF16;
-    return (x->dtype == YK_F32 && y->dtype == YK_F32) || (low && yk_cpu_has_bf16());
+    bool low = x->dtype == YK_BF16 && ((const yki_cpu_device *)device)->has_bf16;
+    return x->dtype == y->dtype && (x->dtype == YK_F32 || low);
 }
 
 /* The weights' shape as oneDNN wants it: with groups, (G, K/G, C/G, R, S). */
@@ -250,8 +248,7 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
 
 static bool supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return supports_operands(&desc->in[0], &desc->out[0]);
+    return supports_operands(device, &desc->in[0], &desc->out[0]);
 }
 
 static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
@@ -285,8 +282,7 @@ const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
 
 static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return supports_operands(&desc->out[0], &desc->in[0]);
+    return supports_operands(device, &desc->out[0], &desc->in[0]);
 }
 
 static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
@@ -317,8 +313,7 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backw
 
 static bool supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return supports_operands(&desc->in[0], &desc->in[1]);
+    return supports_operands(device, &desc->in[0], &desc->in[1]);
 }
 
 static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,

@@ -69,13 +69,18 @@ static const char *isa_name(const yki_device *device)
     return device->block == 16 ? "AVX-512" : device->block == 8 ? "AVX2" : "no AVX2";
 }
 
+static bool has_bf16(void)
+{
+    return yk_cpu_has_bf16() && has_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
+
 /* Whether bf16 dot products beat f32 arithmetic: see staged.c. */
 static bool has_fast_bf16(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool amx = has_isa(dnnl_cpu_isa_avx512_core_amx);
-    return yk_cpu_has_bf16() && (amx || !__builtin_cpu_is("intel"));
+    return has_bf16() && (amx || !__builtin_cpu_is("intel"));
 #else
     return false;
 #endif
@@ -107,6 +112,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     threads = threads < limit ? threads : limit;
     cpu->base = (yki_device){.type = &yki_device_cpu, .threads = threads, .block = vector_block()};
     cpu->winograd = winograd;
+    cpu->has_bf16 = has_bf16();
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
     if (status != YK_OK) {
@@ -116,7 +122,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     const dnnl_version_t *version = dnnl_version();
     snprintf(cpu->base.description, sizeof cpu->base.description,
              "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
-             version->patch, isa_name(&cpu->base), yk_cpu_has_bf16() ? " with bf16" : "", threads,
+             version->patch, isa_name(&cpu->base), cpu->has_bf16 ? " with bf16" : "", threads,
              threads == 1 ? "" : "s");
     *device = &cpu->base;
     return YK_OK;

@@ -4,8 +4,6 @@
  */
 #include <stdlib.h>
 
-#include <yoke/system.h>
-
 #include "base/memory.h"
 #include "device/cpu/onednn.h"
 #include "tensor/bf16.h"
@@ -112,8 +110,8 @@ static yk_status create(yki_device *device, const matrix *a, const matrix *b, co
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return desc->in[0].dtype == YK_F32 || (desc->in[0].dtype == YK_BF16 && yk_cpu_has_bf16());
+    bool has_bf16 = ((const yki_cpu_device *)device)->has_bf16;
+    return desc->in[0].dtype == YK_F32 || (desc->in[0].dtype == YK_BF16 && has_bf16);
 }
 
 static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)

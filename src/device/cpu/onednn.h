@@ -14,7 +14,8 @@ typedef struct yki_cpu_device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     bool winograd;
-    bool native_bf16; /* bf16 convolutions by oneDNN itself, else staged through f32 */
+    bool has_bf16;    /* oneDNN has bf16 arithmetic here */
+    bool native_bf16; /* and convolutions gain by it; else they are staged through f32 */
 } yki_cpu_device;
 
 /* A failed oneDNN call as an error line. */

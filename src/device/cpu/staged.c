@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <yoke/system.h>
-
 #include "base/memory.h"
 #include "device/cpu/convert16.h"
 #include "device/cpu/onednn.h"
@@ -113,8 +111,7 @@ static bool supports_conv(const yki_device *device, const yki_kernel_desc *desc)
 
 static bool supports_linear(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return staged(&desc->in[0], &desc->out[0], yk_cpu_has_bf16());
+    return staged(&desc->in[0], &desc->out[0], ((const yki_cpu_device *)device)->has_bf16);
 }
 
 /* Forward and backward data: one activation in, packed weights, one activation out. */
@@ -165,8 +162,7 @@ static bool supports_conv_weight(const yki_device *device, const yki_kernel_desc
 
 static bool supports_linear_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    (void)device;
-    return staged(&desc->in[0], &desc->in[1], yk_cpu_has_bf16());
+    return staged(&desc->in[0], &desc->in[1], ((const yki_cpu_device *)device)->has_bf16);
 }
 
 static yk_status prepare_weight(yki_device *device, const yki_kernel_impl *impl,
