@@ -27,7 +27,7 @@ static const char summary[] =
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18 --max-steps 10\n"
     "  yoke bench scaling --data cifar10 --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
-    "  yoke bench scaling --json scaling.json --svg scaling.svg";
+    "  yoke bench scaling --ranks 1,2,3,4,6,8 --json scaling.json --svg scaling.svg";
 
 static int parse(yki_scaling_options *o, int argc, char **argv)
 {
@@ -39,8 +39,9 @@ static int parse(yki_scaling_options *o, int argc, char **argv)
         YKI_INT(0, "epochs", "N", "passes over the data [1]", &o->epochs, NULL, 1, 1e6),
         YKI_INT(0, "max-steps", "S", "end after S steps; 0: at the last epoch [0]", &o->max_steps,
                 NULL, 0, 1e12),
-        YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
-                &o->given.batch_size, 1, 1e7),
+        YKI_INT('b', "batch-size", "GLOBAL",
+                "images a step, over all ranks; rounded down to share\nthem evenly [128]",
+                &o->batch_size, &o->given.batch_size, 1, 1e7),
         YKI_INT(0, "per-rank-batch", "LOCAL", "images a step of each rank instead",
                 &o->per_rank_batch, &o->given.per_rank_batch, 1, 1e7),
         YKI_REAL(0, "lr", "RATE", "learning rate [yoke train's]", &o->lr, &o->given.lr, 0, 1e6),
@@ -81,7 +82,10 @@ static yki_scaling_row *add_row(yki_scaling *s, yki_scaling_kind kind, int ranks
         length += snprintf(row->name + length, sizeof row->name - (size_t)length, " x%d", ranks);
     if (strcmp(amp, "off") != 0)
         snprintf(row->name + length, sizeof row->name - (size_t)length, " + %s", amp);
-    row->batch_size = o->given.per_rank_batch ? o->per_rank_batch * ranks : o->batch_size;
+    /* As the tutorials: a global batch that cannot be shared evenly is rounded down. */
+    row->batch_size = o->given.per_rank_batch ? o->per_rank_batch * ranks
+                      : kind == YKI_DDP       ? o->batch_size / ranks * ranks
+                                              : o->batch_size;
     row->oversubscribed = ranks * o->threads > s->cores;
     return row;
 }
@@ -99,10 +103,9 @@ static int add_ranks(yki_scaling *s, const char *name)
         if (s->count == YKI_SCALING_ROWS - 1)
             return yki_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    YKI_SCALING_ROWS - 3);
-        if (!s->options.given.per_rank_batch && s->options.batch_size % ranks)
+        if (!s->options.given.per_rank_batch && s->options.batch_size < ranks)
             return yki_usage_error(name,
-                                   "--batch-size %lld cannot be shared equally by %ld ranks; "
-                                   "--per-rank-batch gives each its own",
+                                   "--batch-size %lld is less than one image for each of %ld ranks",
                                    (long long)s->options.batch_size, ranks);
         add_row(s, YKI_DDP, (int)ranks, "off");
         if (!*end)
