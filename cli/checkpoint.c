@@ -27,12 +27,12 @@ typedef struct show_options {
     bool json, no_norms;
 } show_options;
 
-/* A text of a file, made fit for a terminal. */
+/* A text of a file, made fit for a line of a terminal. */
 static const char *printable(char *text)
 {
     for (char *at = text; *at; at++)
         if ((unsigned char)*at < ' ' || *at == 127)
-            *at = '?';
+            *at = *at == '\n' ? ' ' : '?';
     return text;
 }
 
@@ -76,6 +76,7 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
 {
     widths columns = {.name = 4, .shape = 5};
     yk_tensor_entry entry;
+    char size[YKI_SIZE_TEXT];
     size_t count = yk_tensor_file_count(file);
     double norm = 0, elements = 0, bytes = 0;
     if (!measure(&columns, file))
@@ -94,8 +95,8 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
         elements += (double)entry.count;
         bytes += (double)entry.bytes;
     }
-    printf("%s%zu tensors, %.0f elements, %.1f MB\n", count ? "\n" : "", count, elements,
-           1e-6 * bytes);
+    printf("%s%zu tensors, %.0f elements, %s\n", count ? "\n" : "", count, elements,
+           yki_size_text(size, bytes));
     return true;
 }
 

@@ -67,6 +67,7 @@ static void print_written(const char *path)
 {
     yk_tensor_file *file;
     yk_tensor_entry entry;
+    char size[YKI_SIZE_TEXT];
     double bytes = 0;
     if (!yki_ok(yk_tensor_file_open(&file, path)))
         return;
@@ -74,7 +75,7 @@ static void print_written(const char *path)
     for (size_t i = 0; i < count; i++)
         if (yk_tensor_file_entry(file, i, &entry) == YK_OK)
             bytes += (double)entry.bytes;
-    printf("%s: %zu tensors, %.1f MB\n", path, count, 1e-6 * bytes);
+    printf("%s: %zu tensors, %s\n", path, count, yki_size_text(size, bytes));
     yk_tensor_file_close(file);
 }
 

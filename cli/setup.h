@@ -50,6 +50,10 @@ bool yki_check_readable(const char *name, const char *option, const char *path);
 /* Whether --data is one of the words, or a folder that there is. */
 bool yki_check_data(const char *name, const char *data);
 
+enum { YKI_SIZE_TEXT = 32 };
+/* "3.2 MB", in powers of ten. */
+const char *yki_size_text(char text[YKI_SIZE_TEXT], double bytes);
+
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 
 typedef struct yki_model_setup {

@@ -1,8 +1,9 @@
-/* Whether what the options name is there, asked before any work starts. */
+/* Files that options name, asked for before any work starts; and sizes in words. */
 #define _GNU_SOURCE
 #include "setup.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,4 +28,14 @@ bool yki_check_data(const char *name, const char *data)
     yki_usage_error(name, "--data %s: expected cifar10, synthetic, or a folder that there is",
                     data);
     return false;
+}
+
+const char *yki_size_text(char text[YKI_SIZE_TEXT], double bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    for (; bytes >= 999.5 && unit < 4; unit++)
+        bytes /= 1000;
+    snprintf(text, YKI_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, bytes, units[unit]);
+    return text;
 }

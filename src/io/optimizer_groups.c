@@ -124,6 +124,19 @@ static const yki_pickle_value *find_hyperparameter(const yki_pickle_value *group
     return yki_pickle_get(group, name);
 }
 
+/* What torch.optim can be told and yoke cannot: going on without it would be another training. */
+static yk_status check_variants(const yki_pth *pth, const yki_pickle_value *dict)
+{
+    static const char *const names[] = {"amsgrad", "maximize"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const yki_pickle_value *value = yki_pickle_get(dict, names[i]);
+        if (yki_pickle_is(value, YKI_PICKLE_BOOL) && value->integer)
+            return yki_error(YK_UNSUPPORTED, "%s: its optimizer has %s, which yoke's have not",
+                             yki_pth_path(pth), names[i]);
+    }
+    return YK_OK;
+}
+
 static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth,
                                       const yki_pickle_value *dict, const yk_optimizer *optimizer)
 {
@@ -216,6 +229,7 @@ static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
     YK_TRY(make_room(groups, parameters));
     for (size_t g = 0; g < groups->count; g++) {
         const yki_pickle_value *dict = yki_pickle_item(value, g);
+        YK_TRY(check_variants(pth, dict));
         YK_TRY(read_hyperparameters(&groups->groups[g], pth, dict, optimizer));
         YK_TRY(read_members(groups, pth, dict, optimizer, g));
     }

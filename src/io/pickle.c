@@ -325,34 +325,43 @@ static yk_status read_integer(yki_pickle *pickle, size_t bytes)
     return push_integer(pickle, YKI_PICKLE_INT, bytes == 4 ? (int32_t)value : (int64_t)value);
 }
 
-/* LONG1: a length and that many bytes of two's complement, little-endian. */
+static yk_status push_float(yki_pickle *pickle, double real)
+{
+    yki_pickle_value *value = NULL;
+    YK_TRY(new_value(pickle, YKI_PICKLE_FLOAT, &value));
+    value->real = real;
+    return push(pickle, value);
+}
+
+/* LONG1: a length and that many bytes of two's complement, little-endian. What 64 bits do not hold
+ * (states of random generators) is about the float that it becomes. */
 static yk_status read_long(yki_pickle *pickle)
 {
     uint32_t length = 0;
     const uint8_t *data = NULL;
     YK_TRY(take_unsigned(pickle, 1, &length));
-    if (length > 8)
-        return refuse(pickle, "expected an integer of at most 64 bits, found one of %u",
-                      8 * length);
     YK_TRY(take(pickle, length, &data));
-    uint64_t value = length && data[length - 1] & 0x80 ? UINT64_MAX : 0;
-    for (size_t i = length; i-- > 0;)
+    bool negative = length && data[length - 1] & 0x80;
+    uint64_t value = negative ? UINT64_MAX : 0;
+    double real = negative ? -1 : 0;
+    for (size_t i = length; i-- > 0;) {
         value = value << 8 | data[i];
-    return push_integer(pickle, YKI_PICKLE_INT, (int64_t)value);
+        real = real * 256 + data[i];
+    }
+    return length > 8 ? push_float(pickle, real)
+                      : push_integer(pickle, YKI_PICKLE_INT, (int64_t)value);
 }
 
-/* BINFLOAT: a double, big-endian. */
 static yk_status read_float(yki_pickle *pickle)
 {
     const uint8_t *data = NULL;
-    yki_pickle_value *value = NULL;
+    double real;
     YK_TRY(take(pickle, 8, &data));
-    YK_TRY(new_value(pickle, YKI_PICKLE_FLOAT, &value));
     uint64_t bits = 0;
     for (int i = 0; i < 8; i++)
         bits = bits << 8 | data[i];
-    memcpy(&value->real, &bits, sizeof bits);
-    return push(pickle, value);
+    memcpy(&real, &bits, sizeof bits);
+    return push_float(pickle, real);
 }
 
 static yk_status read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)

@@ -24,7 +24,7 @@ typedef enum yki_pickle_type {
     YKI_PICKLE_NONE,
     YKI_PICKLE_BOOL,       /* integer is 0 or 1 */
     YKI_PICKLE_INT,        /* integer */
-    YKI_PICKLE_FLOAT,      /* real */
+    YKI_PICKLE_FLOAT,      /* real; also an integer of more than 64 bits */
     YKI_PICKLE_STRING,     /* text, count bytes of UTF-8 */
     YKI_PICKLE_BYTES,      /* text, count bytes: Python 2's str */
     YKI_PICKLE_LIST,       /* items, count of them */

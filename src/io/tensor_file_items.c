@@ -47,7 +47,8 @@ static bool scalar_text(char text[TEXT], const yki_pickle_value *value)
         return true;
     case YKI_PICKLE_STRING:
     case YKI_PICKLE_BYTES:
-        snprintf(text, TEXT, "%.*s", (int)(value->count < 80 ? value->count : 80), value->text);
+        snprintf(text, TEXT, "%.*s", (int)(value->count < TEXT ? value->count : TEXT - 1),
+                 value->text);
         return true;
     default:
         return false;
@@ -76,6 +77,18 @@ static bool has_text_keys(const yki_pickle_value *dict)
         if (!yki_pickle_is(yki_pickle_key(dict, i), YKI_PICKLE_STRING))
             return false;
     return true;
+}
+
+/* "a call of argparse.Namespace", which nobody makes. */
+static void name_object(char text[TEXT], const yki_pickle_value *value)
+{
+    const yki_pickle_value *callable = yki_pickle_callable(value);
+    snprintf(text, TEXT, "a %s%s%.*s", yki_pickle_type_name(value->type), callable ? " of " : "",
+             callable && callable->count < 100 ? (int)callable->count : 0,
+             callable ? callable->text : "");
+    char *newline = strchr(text, '\n');
+    if (newline)
+        *newline = '.';
 }
 
 static void walk_value(walk *at, const char *name, const yki_pickle_value *value, int depth);
@@ -120,7 +133,7 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
         else if (is_sequence(value))
             snprintf(text, sizeof text, "%u items", value->count);
         else
-            snprintf(text, sizeof text, "a %s", yki_pickle_type_name(value->type));
+            name_object(text, value);
         say(at, name, text);
     }
 }

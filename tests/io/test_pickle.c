@@ -57,6 +57,18 @@ YK_TEST(reads_every_kind_of_leaf)
     yki_pickle_destroy(pickle);
 }
 
+/* As numpy's generators have them in their state. */
+YK_TEST(integers_beyond_64_bits_become_floats)
+{
+    yki_pickle *pickle = read_pickle(PICKLE("\x80\x02\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40"
+                                            "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\xff\x86."));
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    assert_true(yki_pickle_is(yki_pickle_item(root, 0), YKI_PICKLE_FLOAT));
+    assert_true(yki_pickle_item(root, 0)->real == 0x1p70);
+    assert_true(yki_pickle_item(root, 1)->real == -0x1p64);
+    yki_pickle_destroy(pickle);
+}
+
 /* What torch.save writes for {"w": tensor} in an OrderedDict with _metadata, abridged. */
 YK_TEST(reads_calls_persistent_ids_and_state)
 {
@@ -116,8 +128,8 @@ YK_TEST(refuses_what_is_malformed_and_says_where)
     refused(PICKLE("\x80\x02j\xff\xff\xff\xff."), "memo index 4294967295");
     refused(PICKLE("\x80\x02Nr\xff\xff\xff\xff."), "only 1 values");
     refused(PICKLE("\x80\x02\x8a\x09"
-                   "123456789."),
-            "64 bits");
+                   "12345678"),
+            "needs 9 more bytes, 8 are left");
     refused(PICKLE("\x80\x02}(NNNu."), "pairs");
     refused(PICKLE("\x80\x02NNa."), "expected a list");
     refused(PICKLE("\x80\x02]N}b."), "expected a call");

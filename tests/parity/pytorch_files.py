@@ -138,6 +138,26 @@ def every_dtype(folder):
     torch.save(torch.nn.Linear(2, 2), f"{folder}/module.pth")
 
 
+def odd_checkpoints(folder):
+    """What people put beside a model, all.pth; and optimizers that yoke's are not."""
+    import argparse
+    import collections
+    import numpy
+    import pathlib
+    model = small()
+    for name, options in (("all", {}), ("amsgrad", {"amsgrad": True}), ("maximize", {"maximize": True})):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.5, **options)
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        torch.save({
+            "epoch": 3, "net": model.state_dict(), "optimizer": optimizer.state_dict(),
+            "args": argparse.Namespace(out=pathlib.Path("/x")), "best": numpy.float64(0.5),
+            "history": collections.defaultdict(list), "classes": {"a", "b"}, "cpu": torch.get_rng_state(),
+            "numpy": numpy.random.default_rng(0).bit_generator.state, "raw": b"bytes", "c": 1 + 2j,
+        }, f"{folder}/{name}.pth")
+
+
 # ---- safetensors: the package where it is installed, else as its format is described
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -236,5 +256,5 @@ def logits(folder, name, side):
 
 
 commands = {"state_dict": state_dict, "train_on": train_on, "odd_files": odd_files,
-            "every_dtype": every_dtype, "logits": logits}
+            "every_dtype": every_dtype, "odd_checkpoints": odd_checkpoints, "logits": logits}
 commands[sys.argv[1]](*sys.argv[2:])

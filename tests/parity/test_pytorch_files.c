@@ -272,6 +272,40 @@ YK_TEST(what_pytorch_writes_and_yoke_does_not_read_is_named)
     yk_model_destroy(model);
 }
 
+static void find_items(void *context, const char *name, const char *value)
+{
+    int *found = context;
+    *found += strcmp(name, "epoch") == 0 && strcmp(value, "3") == 0;
+    *found += strcmp(name, "args") == 0 && strcmp(value, "a call of argparse.Namespace") == 0;
+    *found += strcmp(name, "optimizer.param_groups[0].lr") == 0 && strcmp(value, "0.5") == 0;
+    *found += strcmp(name, "numpy.bit_generator") == 0 && strcmp(value, "PCG64") == 0;
+}
+
+YK_TEST(whatever_lies_beside_a_model_does_no_harm)
+{
+    python("odd_checkpoints", "");
+    yk_model *model = make_small();
+    yk_optimizer *optimizer;
+    yk_tensor_file *file;
+    int found = 0;
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_ok(yk_checkpoint_load(file_path("all", ".pth"), model, optimizer, NULL));
+    assert_true(yk_optimizer_lr(optimizer) == 0.5);
+    assert_ok(yk_tensor_file_open(&file, file_path("all", ".pth")));
+    yk_tensor_file_items(file, find_items, &found);
+    assert_int_equal(found, 4);
+    yk_tensor_file_close(file);
+    static const char *const variants[] = {"amsgrad", "maximize"};
+    for (int i = 0; i < 2; i++) {
+        assert_status(YK_UNSUPPORTED,
+                      yk_checkpoint_load(file_path(variants[i], ".pth"), model, optimizer, NULL));
+        assert_contains(yk_last_error(), variants[i]);
+        assert_ok(yk_model_load(model, file_path(variants[i], ".pth")));
+    }
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
 /* ---- logits --------------------------------------------------------------------------------- */
 
 enum { IMAGES = 4, CLASSES = 10 };
