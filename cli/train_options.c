@@ -177,6 +177,16 @@ static int check_trace(const char *name, yki_train_options *o)
     return -1;
 }
 
+/* An option given that one process has no use for, or NULL. */
+static const char *between_ranks(const yki_train_options *o)
+{
+    return o->sync_bn                          ? "--sync-bn"
+           : strcmp(o->comm_hook, "none") != 0 ? "--comm-hook"
+           : o->zero                           ? "--zero"
+           : o->check_divergence               ? "--check-divergence"
+                                               : NULL;
+}
+
 /* DataParallel is one process's; its devices are checked before anything starts. */
 static bool check_parallel(const char *name, const yki_train_options *o)
 {
@@ -188,8 +198,8 @@ static bool check_parallel(const char *name, const yki_train_options *o)
     else if (dp && ranks > 1)
         yki_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
                         (long long)ranks);
-    else if (dp && o->sync_bn)
-        yki_usage_error(name, "--sync-bn works between ranks: not with --parallel dp");
+    else if (dp && between_ranks(o))
+        yki_usage_error(name, "%s works between ranks: not with --parallel dp", between_ranks(o));
     else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
         yki_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
     else

@@ -106,6 +106,9 @@ YK_TEST(data_parallel_and_ranks_are_told_apart)
         {"--parallel dp --nproc 2", "--parallel dp is one process, but there are 2 ranks"},
         {"--devices cpu:0,cpu:1", "--devices are DataParallel's: add --parallel dp"},
         {"--parallel dp --sync-bn", "--sync-bn works between ranks: not with --parallel dp"},
+        {"--parallel dp --zero", "--zero works between ranks: not with --parallel dp"},
+        {"--parallel dp --comm-hook bf16", "--comm-hook works between ranks: not with"},
+        {"--parallel dp --check-divergence 2", "--check-divergence works between ranks: not with"},
         {"--parallel dp --devices gpu:0", "--devices: device \"gpu:0\": expected cpu:K"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
