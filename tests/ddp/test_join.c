@@ -64,7 +64,7 @@ static int joint_batch(side *s, const int *batches, int i)
     int active = 0;
     take_samples(&s->joint, s->net.dtype, 0, SAMPLES * s->world);
     char *images = s->joint.tensors[0].data;
-    for (int rank = 0; rank < s->world; rank++) {
+    for (int rank = 0; rank < s->world && rank < MAX_RANKS; rank++) {
         if (i >= batches[rank])
             continue;
         batch_of(&part, &s->net, rank, i);
