@@ -51,8 +51,10 @@ static inline double last_value(const char *name, const char *key)
     snprintf(quoted, sizeof quoted, "\"%s\":", key);
     for (const char *at = text; (at = strstr(at, quoted)); at += strlen(quoted))
         found = at + strlen(quoted);
-    if (!found)
+    if (!found) {
         fail_msg("no %s in \"%s\"", key, text);
+        abort();
+    }
     return strtod(found, NULL);
 }
 
