@@ -30,7 +30,7 @@ static inline void assert_same_file(const char *a, const char *b, const char *fi
  */
 static inline void cut_times(char *record)
 {
-    for (char *at = record; *at; at++)
+    for (char *at = record; at && *at; at++)
         if (strncmp(at, ", \"images_per_s\"", 16) == 0 || strncmp(at, ", \"epoch_s\"", 11) == 0) {
             *at = '\0';
             return;
