@@ -133,6 +133,10 @@ bool yk_autocast_policy(size_t index, const char **op, const char **policy);
  */
 yk_status yk_autocast_check(const char *overrides);
 
+/* x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
+ * elements, torch.nn.functional.mse_loss. */
+yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
+
 /* ---- models ------------------------------------------------------------------------------- */
 
 /*

@@ -23,6 +23,7 @@ static const yki_op *const operators[] = {
     &yki_op_global_avg_pool2d,
     &yki_op_flatten,
     &yki_op_cross_entropy,
+    &yki_op_mse_loss,
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 

@@ -1,5 +1,5 @@
 /*
- * cross_entropy of logits and class labels, with label smoothing as PyTorch: the target is
+ * Losses. cross_entropy of logits and class labels, with label smoothing as PyTorch: the target is
  * (1 - s) * one_hot + s / C. The softmax is kept for backward: dlogits = probabilities - target.
  */
 #include "ops/ops.h"
@@ -52,4 +52,49 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
         return logits;
     return yki_emit(logits->graph, &yki_op_cross_entropy, &attrs, 2,
                     (yk_value *[]){logits, labels});
+}
+
+/* ---- mse_loss: (x - target)^2, over all elements; symmetric, so is its gradient
+ * ------------------
+ */
+
+static yk_status infer_mse_loss(const yki_node *node, yki_shape *out)
+{
+    const yk_value *x = node->in[0], *target = node->in[1];
+    bool same = x->ndim == target->ndim && x->dtype == target->dtype;
+    char here[96], there[96];
+    YK_TRY(yki_expect_float(node));
+    for (int i = 0; same && i < x->ndim; i++)
+        same = x->dims[i] == target->dims[i];
+    if (!same)
+        return yki_error(YK_INVALID_SHAPE, "%s %s and the target's %s %s differ",
+                         yki_shape_text(x, here, sizeof here), yk_dtype_name(x->dtype),
+                         yki_shape_text(target, there, sizeof there), yk_dtype_name(target->dtype));
+    out[0] = (yki_shape){.dtype = yki_accumulate_dtype(x->dtype), .ndim = 0};
+    return YK_OK;
+}
+
+static yk_status gradient_mse_loss(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                   const bool *needs, yk_value **din)
+{
+    for (int i = 0; i < 2; i++)
+        if (needs[i])
+            din[i] =
+                yki_append_like(graph, &yki_op_mse_loss_backward, &node->attrs, 3,
+                                (yk_value *[]){node->in[i], node->in[1 - i], dout[0]}, node->in[i]);
+    return YK_OK;
+}
+
+const yki_op yki_op_mse_loss = {.name = "mse_loss",
+                                .autocast = YKI_AUTOCAST_FULL,
+                                .activations = 2,
+                                .out_count = 1,
+                                .infer = infer_mse_loss,
+                                .gradient = gradient_mse_loss};
+const yki_op yki_op_mse_loss_backward = {.name = "mse_loss_backward", .out_count = 1};
+
+yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction)
+{
+    yki_attrs attrs = {.reduction = reduction};
+    return yki_emit(x->graph, &yki_op_mse_loss, &attrs, 2, (yk_value *[]){x, target});
 }

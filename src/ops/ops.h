@@ -25,6 +25,7 @@ extern const yki_op yki_op_flatten;           /* x -> (N, product) */
 extern const yki_op yki_op_dropout;           /* x -> y; the mask is drawn anew in backward */
 /* logits, labels -> loss, probabilities (N, C) */
 extern const yki_op yki_op_cross_entropy;
+extern const yki_op yki_op_mse_loss; /* x, target -> loss */
 
 /* Operators of backward. */
 extern const yki_op yki_op_conv2d_backward_data;   /* dy, weight -> dx */
@@ -42,6 +43,7 @@ extern const yki_op yki_op_global_avg_pool2d_backward; /* dy -> dx */
 extern const yki_op yki_op_unflatten;                  /* dy (N, product) -> dx (N, ...) */
 extern const yki_op yki_op_dropout_backward;           /* dy -> dx */
 extern const yki_op yki_op_cross_entropy_backward;     /* probabilities, labels, dloss -> dlogits */
+extern const yki_op yki_op_mse_loss_backward;          /* x, target, dloss -> dx */
 
 /* Between layouts of one value; the planner's own. */
 extern const yki_op yki_op_reorder;

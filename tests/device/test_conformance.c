@@ -509,3 +509,31 @@ YK_TEST(cpu_cross_entropy)
 {
     on_cpu(&cross_entropy);
 }
+
+/* ---- mse_loss: never in 16 bit ----------------------------------------------------------------
+ */
+
+static const conformance_case mse_loss_cases[] = {
+    {.x = {1, 1}},       {.x = {3, 10}},       {.x = {5, 17}, .sum = true}, {.x = {70, 130}},
+    {.x = {2, 3, 4, 5}}, {.x = {2, 17, 6, 5}}, {.x = {4, 40, 7, 9}},        {.x = {2, 16, 12, 12}},
+};
+
+static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    return yk_mse_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
+                       c->sum ? YK_SUM_LOSS : YK_MEAN);
+}
+
+FAMILY(mse_loss, build_mse_loss);
+
+YK_TEST(ref_mse_loss)
+{
+    on_ref(&mse_loss);
+}
+
+YK_TEST(cpu_mse_loss)
+{
+    on_cpu(&mse_loss);
+}

@@ -52,6 +52,7 @@ def compute(operator, t, attrs, training, out):
         return F.cross_entropy(t["x"], t["labels"].long(), reduction=reduction(attrs), **how)
     return {
         "relu": lambda: F.relu(t["x"]),
+        "mse_loss": lambda: F.mse_loss(t["x"], t["other"], reduction=reduction(attrs)),
         "gelu": lambda: F.gelu(t["x"]),
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],

@@ -309,3 +309,15 @@ YK_TEST(cross_entropy_is_pytorchs)
 {
     compare("cross_entropy", 14, build_cross_entropy);
 }
+
+static yk_value *build_mse_loss(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    return yk_mse_loss(x, input(c, "other", x->ndim, x->dims),
+                       operator_once_in(&c->dice, 2) ? YK_SUM_LOSS : YK_MEAN);
+}
+
+YK_TEST(mse_loss_is_pytorchs)
+{
+    compare("mse_loss", 15, build_mse_loss);
+}

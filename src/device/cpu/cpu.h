@@ -35,6 +35,7 @@ extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yk
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_unflatten, yki_cpu_reorder;
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
+extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 
 /* Hot inner loops are compiled for each instruction set and chosen by the loader. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \

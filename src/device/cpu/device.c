@@ -49,6 +49,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_reorder,
     &yki_cpu_cross_entropy,
     &yki_cpu_cross_entropy_backward,
+    &yki_cpu_mse_loss,
+    &yki_cpu_mse_loss_backward,
     NULL,
 };
 

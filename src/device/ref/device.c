@@ -59,6 +59,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_ref_dropout_backward,
     &yki_ref_cross_entropy,
     &yki_ref_cross_entropy_backward,
+    &yki_ref_mse_loss,
+    &yki_ref_mse_loss_backward,
     NULL,
 };
 

@@ -76,3 +76,43 @@ const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entr
                                                         .supports = yki_ref_supports,
                                                         .prepare = yki_ref_prepare,
                                                         .run = cross_entropy_backward};
+
+/* ---- mse_loss ---------------------------------------------------------------------------------
+ */
+
+static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
+    yk_tensor loss = yki_ref_out(kernel, run, 0); /* scalar */
+    int64_t count = yk_tensor_count(&x);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double difference = get(&x, i) - get(&target, i);
+        sum += difference * difference;
+    }
+    set(&loss, 0, yki_ref_attrs(kernel)->reduction == YK_MEAN ? sum / (double)count : sum);
+    return YK_OK;
+}
+
+static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_run *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
+    yk_tensor dloss = yki_ref_in(kernel, run, 2); /* scalar */
+    yk_tensor dx = yki_ref_out(kernel, run, 0);
+    int64_t count = yk_tensor_count(&x);
+    bool mean = yki_ref_attrs(kernel)->reduction == YK_MEAN;
+    double factor = 2 * get(&dloss, 0) / (mean ? (double)count : 1);
+    for (int64_t i = 0; i < count; i++)
+        set(&dx, i, (get(&x, i) - get(&target, i)) * factor);
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_ref_mse_loss = {.op = &yki_op_mse_loss,
+                                          .supports = yki_ref_supports,
+                                          .prepare = yki_ref_prepare,
+                                          .run = mse_loss};
+const yki_kernel_impl yki_ref_mse_loss_backward = {.op = &yki_op_mse_loss_backward,
+                                                   .inplace = 1,
+                                                   .supports = yki_ref_supports,
+                                                   .prepare = yki_ref_prepare,
+                                                   .run = mse_loss_backward};

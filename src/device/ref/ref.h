@@ -42,6 +42,7 @@ extern const yki_kernel_impl yki_ref_relu, yki_ref_relu_backward, yki_ref_gelu,
     yki_ref_gelu_backward, yki_ref_add, yki_ref_scale, yki_ref_cast, yki_ref_reorder,
     yki_ref_dropout, yki_ref_dropout_backward;
 extern const yki_kernel_impl yki_ref_cross_entropy, yki_ref_cross_entropy_backward;
+extern const yki_kernel_impl yki_ref_mse_loss, yki_ref_mse_loss_backward;
 
 /* Element i in row-major order. */
 static inline double get(const yk_tensor *tensor, int64_t i)
