@@ -1,0 +1,66 @@
+/*
+ * Between the files of batch_norm: norm.c has the arithmetic, norm_units.c divides the work, runs
+ * it over the threads and, synchronised, lets the ranks exchange what they have found.
+ *
+ * A unit of work is a slice of the images of one channel block. There is one slice a block when
+ * the blocks share out evenly over the threads, so that a thread's two sweeps follow each other;
+ * otherwise as many as make the units even, with a barrier between the sweeps. Sums are combined
+ * in the order of slices: the result depends on the number of threads, never on their timing.
+ */
+#ifndef YKI_NORM_H
+#define YKI_NORM_H
+
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+
+enum { YKI_NORM_MAX_BLOCK = 16 };
+
+/* What a slice knows of its channels: count, mean, squared distances; in backward two sums. */
+typedef struct yki_norm_partial {
+    double count;
+    double first[YKI_NORM_MAX_BLOCK], second[YKI_NORM_MAX_BLOCK];
+} yki_norm_partial;
+
+typedef struct yki_norm {
+    yki_kernel base;
+    const yki_cpu_loops *loops;
+    yki_geometry shape;
+    yki_runs runs; /* of block 0 */
+    int64_t run_count, slices;
+    int team;
+    bool training, relu, stream;
+    double eps, momentum;
+    bool in[YKI_MAX_IN], out[YKI_MAX_OUT]; /* which operands there are */
+} yki_norm;
+
+typedef struct yki_norm_unit {
+    int64_t block, slice, channel, channels; /* the block's first channel, and how many it has */
+    yki_runs runs;
+    yki_run_range range;
+    yki_norm_partial *partials; /* all slices of the block */
+} yki_norm_unit;
+
+/* Also of batch_norm_backward: its first operand is x too. */
+yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
+
+/* Pixels of a range of runs. */
+int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range);
+
+/* The status and line of a channel with too few values for a variance. */
+yk_status yki_norm_enough(double count);
+
+typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_run *run, const yki_norm_unit *u);
+
+/* Both sweeps over all units. */
+void yki_norm_sweep(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
+                    yki_norm_unit_fn second);
+
+/* What this rank has found for a channel: the two numbers that the ranks exchange. */
+typedef void (*yki_norm_found_fn)(const yki_norm *k, const yki_run *run, const yki_norm_unit *u,
+                                  int64_t c, double *first, double *second);
+
+/* Both sweeps with the ranks' exchange between them. */
+yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
+                                yki_norm_found_fn found, yki_norm_unit_fn second);
+
+#endif
