@@ -7,10 +7,6 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-# Ninja where it is; a build folder keeps the generator it was made with.
-ifneq ($(shell command -v ninja),)
-export CMAKE_GENERATOR ?= Ninja
-endif
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 build_folder_release = build
@@ -19,12 +15,14 @@ build_folder_asan = build-asan
 build_folder_tsan = build-tsan
 build_folder_fuzz = build-fuzz
 
-# $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS)
+# $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS): with Ninja where it is, looked for when its
+# package may have come; a build folder keeps the generator that it was made with.
 define cmake_build
 @command -v cmake >/dev/null || { \
     echo "make: cmake is missing; scripts/install-deps installs what yoke needs" >&2; exit 1; }
-@out=$$(cmake --preset $(1) --log-level=WARNING $(3) 2>&1) || { echo "$$out" >&2; exit 1; }
-cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
+@command -v ninja >/dev/null && : "$${CMAKE_GENERATOR:=Ninja}" && export CMAKE_GENERATOR; \
+    out=$$(cmake --preset $(1) --log-level=WARNING $(3) 2>&1) || { echo "$$out" >&2; exit 1; }
+@cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
 endef
 
 # $(call run_tests,PRESET,OPTIONS)
