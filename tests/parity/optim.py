@@ -1,0 +1,126 @@
+"""PyTorch's side of test_pytorch_optim.c: optimizers and schedules, 200 steps on a small model.
+
+Usage: optim.py FOLDER. Writes init.pth, for every case of CASES its CASE.pth with the model after the
+last step (and its average), and rates.txt: "CASE STEP RATE MOMENTUM" in hexadecimal. Exits with 77 when
+PyTorch is missing.
+"""
+import math
+import sys
+import warnings
+
+try:
+    import torch
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+from torch import nn
+from torch.optim import lr_scheduler as schedules
+from torch.optim.swa_utils import AveragedModel
+
+warnings.simplefilter("ignore")
+folder = sys.argv[1]
+STEPS, BATCH, FEATURES, CLASSES = 200, 32, 8, 5
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(FEATURES, 16), nn.Linear(16, CLASSES)
+
+    def forward(self, x):
+        return self.fc2(nn.functional.gelu(self.fc1(x)))
+
+
+def batch(step):
+    """The numbers that the C side makes up too."""
+    x = [math.sin(0.37 * i * (1 + step % 7) + step) for i in range(BATCH * FEATURES)]
+    labels = [(step + 3 * n + n * n) % CLASSES for n in range(BATCH)]
+    return torch.tensor(x, dtype=torch.float64).float().view(BATCH, FEATURES), torch.tensor(labels)
+
+
+def norms_apart(model):
+    """weight_decay 0 for all vectors, in a group of their own."""
+    decayed = [p for p in model.parameters() if p.ndim > 1]
+    return [{"params": decayed}, {"params": [p for p in model.parameters() if p.ndim <= 1],
+                                  "weight_decay": 0}]
+
+
+def last_layer_slow(model):
+    rest = [p for name, p in model.named_parameters() if not name.startswith("fc2.")]
+    return [{"params": rest}, {"params": model.fc2.parameters(), "lr": 0.005}]
+
+
+def everything(model):
+    return model.parameters()
+
+
+SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+
+
+def warm(optimizer, steps, schedule):
+    return schedules.SequentialLR(
+        optimizer, [schedules.LinearLR(optimizer, 1 / 3, total_iters=steps), schedule], [steps])
+
+
+# name: groups, optimizer, its settings, schedule (stepped after every step), clipping, averaging
+CASES = {
+    "sgd": (everything, SGD, {"lr": 0.05}),
+    "momentum": (everything, SGD, {"lr": 0.02, "momentum": 0.9}),
+    "decay": (everything, SGD, {"lr": 0.02, "momentum": 0.9, "weight_decay": 5e-3}),
+    "dampening": (everything, SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.5}),
+    "nesterov": (everything, SGD,
+                 {"lr": 0.02, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}),
+    "adam": (everything, Adam, {"lr": 0.002, "betas": (0.85, 0.99), "eps": 1e-6,
+                                "weight_decay": 1e-3}),
+    "adamw": (everything, AdamW, {"lr": 0.002, "weight_decay": 0.05}),
+    "norms_apart": (norms_apart, SGD, {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}),
+    "last_slow": (last_layer_slow, SGD, {"lr": 0.02, "momentum": 0.9}),
+    "step": (everything, SGD, {"lr": 0.05}, lambda o: schedules.StepLR(o, 40, 0.5)),
+    "multistep": (last_layer_slow, SGD, {"lr": 0.05},
+                  lambda o: schedules.MultiStepLR(o, [50, 120])),
+    "cosine": (everything, SGD, {"lr": 0.05},
+               lambda o: schedules.CosineAnnealingLR(o, 160, 0.001)),
+    "warm_cosine": (norms_apart, AdamW, {"lr": 0.004, "weight_decay": 0.05},
+                    lambda o: warm(o, 20, schedules.CosineAnnealingLR(o, 180))),
+    "warm_step": (everything, SGD, {"lr": 0.05},
+                  lambda o: warm(o, 30, schedules.StepLR(o, 60))),
+    "onecycle": (everything, SGD, {"lr": 0.05, "momentum": 0.9},
+                 lambda o: schedules.OneCycleLR(o, 0.05, total_steps=STEPS)),
+    "onecycle_adam": (everything, Adam, {"lr": 0.004},
+                      lambda o: schedules.OneCycleLR(o, 0.004, total_steps=STEPS, pct_start=0.4,
+                                                     three_phase=True, anneal_strategy="linear")),
+    "clip": (everything, SGD, {"lr": 0.05, "momentum": 0.9}, None, 0.3),
+    "ema": (everything, SGD, {"lr": 0.05}, None, None, 0.95),
+}
+
+
+def train(name, groups, kind, settings, schedule=None, clip=None, decay=None):
+    model = Small()
+    model.load_state_dict(init)
+    optimizer = kind(groups(model), **settings)
+    scheduler = schedule(optimizer) if schedule else None
+    average = decay and AveragedModel(
+        model, avg_fn=lambda mean, value, n: mean + (1 - decay) * (value - mean))
+    for step in range(STEPS):
+        for number, group in enumerate(optimizer.param_groups):
+            momentum = group["momentum"] if "momentum" in group else group["betas"][0]
+            rates.write(f"{name} {step} {number} {group['lr'].hex()} {float(momentum).hex()}\n")
+        x, labels = batch(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), labels).backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        if scheduler:
+            scheduler.step()
+        if average:
+            average.update_parameters(model)
+    torch.save((average.module if average else model).state_dict(), f"{folder}/{name}.pth")
+
+
+torch.manual_seed(0)
+init = Small().state_dict()
+torch.save(init, f"{folder}/init.pth")
+with open(f"{folder}/rates.txt", "w") as rates:
+    for case, row in CASES.items():
+        train(case, *row)

@@ -1,0 +1,195 @@
+/*
+ * Optimizers, parameter groups, schedules, clipping and averaging against PyTorch's: 200 steps of a
+ * small model from the same weights on the same batches, parameters within 1e-6 in f32; and the
+ * rates of every step within 1e-12 of what PyTorch's schedulers gave.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/nn.h>
+
+#include "pytorch.h"
+
+enum { STEPS = 200, BATCH = 32, FEATURES = 8, CLASSES = 5 };
+
+typedef struct optim_case {
+    const char *name;
+    bool adam; /* else sgd */
+    yk_sgd_options sgd;
+    yk_adam_options adam_options;
+    bool norms_apart; /* without weight decay */
+    bool last_slow;   /* fc2 at a rate of 0.005 */
+    yk_schedule schedule;
+    double clip, ema;
+} optim_case;
+
+static const optim_case cases[] = {
+    {"sgd", .sgd = {.lr = 0.05}},
+    {"momentum", .sgd = {.lr = 0.02, .momentum = 0.9}},
+    {"decay", .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-3}},
+    {"dampening", .sgd = {.lr = 0.05, .momentum = 0.9, .dampening = 0.5}},
+    {"nesterov", .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}},
+    {"adam", .adam = true, .adam_options = {0.002, 0.85, 0.99, 1e-6, 1e-3, false}},
+    {"adamw", .adam = true, .adam_options = {.lr = 0.002, .weight_decay = 0.05, .decoupled = true}},
+    {"norms_apart", .norms_apart = true,
+     .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01}},
+    {"last_slow", .last_slow = true, .sgd = {.lr = 0.02, .momentum = 0.9}},
+    {"step", .sgd = {.lr = 0.05},
+     .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 40, .gamma = 0.5}},
+    {"multistep", .last_slow = true, .sgd = {.lr = 0.05},
+     .schedule = {.kind = YK_SCHEDULE_MULTISTEP, .milestones = {50, 120}, .milestone_count = 2}},
+    {"cosine", .sgd = {.lr = 0.05},
+     .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 160, .eta_min = 0.001}},
+    {"warm_cosine", .norms_apart = true, .adam = true,
+     .adam_options = {.lr = 0.004, .weight_decay = 0.05, .decoupled = true},
+     .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 180, .warmup = 20}},
+    {"warm_step", .sgd = {.lr = 0.05},
+     .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 60, .warmup = 30}},
+    {"onecycle", .sgd = {.lr = 0.05, .momentum = 0.9},
+     .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = STEPS}},
+    {"onecycle_adam", .adam = true, .adam_options = {.lr = 0.004},
+     .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE,
+                  .total_steps = STEPS,
+                  .pct_start = 0.4,
+                  .three_phase = true,
+                  .linear_anneal = true}},
+    {"clip", .sgd = {.lr = 0.05, .momentum = 0.9}, .clip = 0.3},
+    {"ema", .sgd = {.lr = 0.05}, .ema = 0.95},
+};
+
+static const char *path_of(const char *name, const char *ending)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s%s", yk_test_directory(), name, ending);
+    return path;
+}
+
+static yk_model *make_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_gelu(yk_nn_linear(x, "fc1", 16));
+    yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc2", CLASSES), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.threads = 1}));
+    return model;
+}
+
+static yk_optimizer *make_optimizer(yk_model *model, const optim_case *c)
+{
+    yk_optimizer *optimizer;
+    if (c->adam)
+        assert_ok(yk_adam_create(&optimizer, model, &c->adam_options));
+    else
+        assert_ok(yk_sgd_create(&optimizer, model, &c->sgd));
+    if (c->norms_apart) {
+        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
+        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "weight_decay", 0));
+    }
+    if (c->last_slow) {
+        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "fc2.*", NULL));
+        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "lr", 0.005));
+    }
+    return optimizer;
+}
+
+static void backward(yk_model *model, int step)
+{
+    static float x[BATCH * FEATURES];
+    static int32_t labels[BATCH];
+    for (int i = 0; i < BATCH * FEATURES; i++)
+        x[i] = (float)sin(0.37 * i * (1 + step % 7) + step);
+    for (int n = 0; n < BATCH; n++)
+        labels[n] = (step + 3 * n + n * n) % CLASSES;
+    yk_batch batch = {
+        .size = BATCH,
+        .count = 2,
+        .names = (const char *[]){"x", "labels"},
+        .tensors = (yk_tensor[]){{x, YK_F32, 2, {BATCH, FEATURES}}, {labels, YK_I32, 1, {BATCH}}}};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+}
+
+/* The next lines of rates.txt are this step's: the largest difference, relative. */
+static double compare_rates(FILE *rates, const optim_case *c, const yk_optimizer *optimizer,
+                            int step)
+{
+    double largest = 0;
+    for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++) {
+        char name[64], lr[64], momentum[64];
+        int at, group;
+        assert_int_equal(fscanf(rates, "%63s %d %d %63s %63s", name, &at, &group, lr, momentum), 5);
+        assert_string_equal(name, c->name);
+        assert_true(at == step && group == (int)g);
+        const double expected[] = {strtod(lr, NULL), strtod(momentum, NULL)};
+        const char *ignored;
+        for (size_t i = 0; i < 2; i++) { /* lr; momentum or beta1 */
+            double value;
+            assert_true(yk_optimizer_group_hyperparameter(optimizer, g, i, &ignored, &value));
+            largest = fmax(largest, fabs(value - expected[i]) / (fabs(expected[i]) + 1e-30));
+        }
+    }
+    return largest;
+}
+
+/* Relative to 1 + |PyTorch's|. */
+static double compare_weights(const optim_case *c, const yk_model *model, const yk_ema *ema)
+{
+    yk_model *there = make_model();
+    double largest = 0;
+    assert_ok(yk_model_load(there, path_of(c->name, ".pth")));
+    for (size_t p = 0; p < yk_model_parameter_count(there); p++) {
+        yk_tensor a = ema ? yk_ema_value(ema, p) : yk_model_parameter(model, p).value;
+        yk_tensor b = yk_model_parameter(there, p).value;
+        for (int64_t i = 0; i < yk_tensor_count(&a); i++) {
+            double here = (double)((float *)a.data)[i], torch = (double)((float *)b.data)[i];
+            largest = fmax(largest, fabs(here - torch) / (1 + fabs(torch)));
+        }
+    }
+    yk_model_destroy(there);
+    return largest;
+}
+
+static void check(const optim_case *c, FILE *rates)
+{
+    yk_model *model = make_model();
+    yk_ema *ema = NULL;
+    double rate = 0;
+    assert_ok(yk_model_load(model, path_of("init", ".pth")));
+    yk_optimizer *optimizer = make_optimizer(model, c);
+    if (c->ema > 0)
+        assert_ok(yk_ema_create(&ema, optimizer, &(yk_ema_options){.decay = c->ema}));
+    assert_ok(yk_schedule_check(&c->schedule));
+    for (int step = 0; step < STEPS; step++) {
+        assert_ok(yk_schedule_apply(&c->schedule, optimizer, step));
+        rate = fmax(rate, compare_rates(rates, c, optimizer, step));
+        backward(model, step);
+        if (c->clip > 0)
+            assert_ok(yk_clip_grad_norm(optimizer, c->clip, NULL));
+        assert_ok(yk_optimizer_step(optimizer));
+        if (ema)
+            assert_ok(yk_ema_update(ema));
+    }
+    double weight = compare_weights(c, model, ema);
+    print_message("%-14s parameters differ by %.1e, rates by %.1e\n", c->name, weight, rate);
+    assert_true(weight <= 1e-6);
+    assert_true(rate <= 1e-12);
+    yk_ema_destroy(ema);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+YK_TEST(two_hundred_steps_are_pytorchs)
+{
+    pytorch_judges("optim.py", "%s", yk_test_directory());
+    FILE *rates = fopen(path_of("rates", ".txt"), "re");
+    assert_non_null(rates);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(&cases[i], rates);
+    fclose(rates);
+}
