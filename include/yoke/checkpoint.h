@@ -38,14 +38,16 @@ typedef struct yk_training_state {
 /*
  * A state_dict alone: names to tensors, what torch.save(model.state_dict()) writes. torch.load
  * reads it with weights_only=True from PyTorch 1.13 on; a whole checkpoint, which holds floats,
- * from 2.0 on (and without weights_only before).
+ * from 2.0 on (and without weights_only before). A path that ends in .safetensors gets that format.
  */
 yk_status yk_model_save(const yk_model *model, const char *path);
 /*
  * Loads parameters and buffers by name, from a state_dict or from a whole checkpoint, yoke's or
- * PyTorch's (a state_dict under "model", "model_state_dict" or "state_dict"; names may begin with
- * "module."). Elements are converted to the model's dtype. All names and shapes must fit: missing,
- * unexpected and differently shaped ones are named. Nothing is changed on failure.
+ * PyTorch's (a state_dict under "model", "model_state_dict", "state_dict" or "net"), or from
+ * safetensors, told by the content. "module." and "_orig_mod." before all names are left off.
+ * Elements of any floating, integer or bool dtype are converted to the model's. All names and
+ * shapes must fit: missing, unexpected and differently shaped ones are named, the first few of each
+ * and how many more. Nothing is changed on failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
 /* The averaged weights of a checkpoint instead (yk_ema_create); YK_NOT_FOUND when it has none. */

@@ -200,8 +200,10 @@ YK_TEST(a_loss_that_is_no_number_stops_the_run)
         assert_int_equal(train(name, options), 1);
         assert_contains(job.output, "the loss is nan; training stops before the weights take it: "
                                     "try a lower --lr than 1e+06");
-        assert_contains(job.output, "yoke: rank ");
-        assert_int_equal(count(job.output, "the loss is"), 1);
+        /* One rank says so; the launcher may repeat its line at the end. */
+        assert_contains(job.output, "yoke: rank 0: step ");
+        assert_int_equal(count(job.output, "yoke: rank 1: step "), 0);
+        assert_in_range(count(job.output, "the loss is"), 1, ranks);
         assert_int_equal(access(path_of(name, "checkpoint-step-1.pth"), R_OK), 0);
     }
 }
