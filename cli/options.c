@@ -190,6 +190,8 @@ static int keep(const yki_command *command, const yki_option *option, const char
 
 static int set_and_keep(const yki_command *command, const yki_option *option, const char *value)
 {
+    if (command->only_kept && !is_kept(command, option))
+        return yki_usage_error(command->name, "--%s is not for a checkpoint to say", option->name);
     int code = set_value(command, option, value);
     return code < 0 && is_kept(command, option) ? keep(command, option, value) : code;
 }

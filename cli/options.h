@@ -87,6 +87,7 @@ typedef struct yki_command {
      * was there of the same name; NULL: nowhere. */
     char *kept;
     size_t kept_size;
+    bool only_kept; /* refuses all other options: these words come from a file */
 } yki_command;
 
 /*

@@ -17,7 +17,8 @@ static const char examples[] =
     "  yoke train --data cifar10 --arch resnet18 --epochs 20 --nproc 2 --output runs/a \\\n"
     "             --resume auto";
 
-static int parse(yki_train_options *o, int argc, char **argv)
+/* only_kept: the words are a checkpoint's. */
+static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
 {
     const yki_option options[] = {
         YKI_GROUP_KEPT("What to learn"),
@@ -118,7 +119,8 @@ static int parse(yki_train_options *o, int argc, char **argv)
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .kept = o->kept,
-                                 .kept_size = sizeof o->kept};
+                                 .kept_size = sizeof o->kept,
+                                 .only_kept = only_kept};
     return yki_options_parse(&command, argc, argv, NULL, NULL);
 }
 
@@ -292,7 +294,7 @@ static int complete(yki_train_options *options)
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
 {
     set_defaults(options, argc, argv);
-    int code = parse(options, argc, argv);
+    int code = parse(options, argc, argv, false);
     if (code >= 0)
         return code;
     return complete(options);
@@ -307,11 +309,11 @@ bool yki_train_options_go_on(yki_train_options *options, char *kept)
     for (char *line = strtok(kept, "\n"); line && count < MOST; line = strtok(NULL, "\n"))
         words[count++] = line;
     set_defaults(options, argc, argv);
-    if (parse(options, count, words) >= 0)
+    if (parse(options, count, words, true) >= 0)
         return false;
     memset(&options->given, 0, sizeof options->given); /* that was the run before */
     memset(&options->recipe.given, 0, sizeof options->recipe.given);
-    if (parse(options, argc, argv) >= 0)
+    if (parse(options, argc, argv, false) >= 0)
         return false;
     return complete(options) < 0 && yki_recipe_check(argv[0], &options->recipe, options->epochs);
 }
