@@ -18,7 +18,6 @@ struct yk_ema {
     yk_optimizer *optimizer;
     yk_ema_options options;
     int64_t updates;
-    bool swapped;
     yk_parameter_view *views; /* (count) what is averaged, in the model */
     char **average;           /* (count), into memory */
     size_t count;
@@ -159,7 +158,7 @@ static void swap_chunk(const yk_ema *ema, const yki_chunk *part)
 
 yk_status yk_ema_update(yk_ema *ema)
 {
-    if (ema->swapped)
+    if (ema->optimizer->averaged)
         return yki_error(
             YK_INVALID_ARGUMENT,
             "an update of averaged weights that are swapped in: yk_ema_swap them back");
@@ -177,14 +176,14 @@ yk_status yk_ema_swap(yk_ema *ema)
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < ema->chunks.count; i++)
         swap_chunk(ema, &ema->chunks.of[i]);
-    ema->swapped = !ema->swapped;
+    ema->optimizer->averaged = !ema->optimizer->averaged;
     yk_model_parameters_changed(ema->optimizer->model);
     return YK_OK;
 }
 
 bool yki_ema_is_swapped(const yk_ema *ema)
 {
-    return ema->swapped;
+    return ema->optimizer->averaged;
 }
 
 /* ---- what can be seen and set ---------------------------------------------------------------- */

@@ -177,7 +177,7 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
 yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
     double begin = yki_trace_begin();
-    if (optimizer->ema && yki_ema_is_swapped(optimizer->ema))
+    if (optimizer->averaged)
         return yki_error(YK_INVALID_ARGUMENT, "a step on averaged weights: yk_ema_swap them back");
     yki_optimizer_refresh(optimizer);
     optimizer->steps++;

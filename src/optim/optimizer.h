@@ -68,6 +68,7 @@ struct yk_optimizer {
     void *after_step_context;
     double *squares; /* (chunks): sums of squared gradients, for clipping */
     yk_ema *ema;     /* or NULL */
+    bool averaged;   /* the model holds ema's average, and ema the weights */
 };
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
