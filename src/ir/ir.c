@@ -40,17 +40,14 @@ void yk_scope_push(yk_graph *graph, const char *name)
         yki_graph_fail(graph, YK_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
         return;
     }
+    graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
     snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
 }
 
 void yk_scope_pop(yk_graph *graph)
 {
-    size_t length = strlen(graph->scope);
-    if (length == 0)
-        return;
-    graph->scope[length - 1] = '\0';
-    char *dot = strrchr(graph->scope, '.');
-    *(dot ? dot + 1 : graph->scope) = '\0';
+    if (graph->scope_depth > 0)
+        graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
 }
 
 yk_value *yki_graph_fail(yk_graph *graph, yk_status status, const char *format, ...)

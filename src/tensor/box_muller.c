@@ -3,7 +3,7 @@
  * bit as PyTorch's AVX2 code computes it: with the polynomials of Moshier's Cephes library for log,
  * sin and cos in single precision, evaluated without branches in the order of Pommier's
  * sse_mathfun, and with a fused multiply-add wherever a product is added to. A compiler must
- * therefore neither fuse nor split anything here: what is fused says fmaf.
+ * therefore neither fuse nor split anything here (CMake says so): what is fused says fmaf.
  *
  * Arguments are what the transform needs, 0 < x <= 1 for log and 0 <= x < 2 pi for the angle.
  */
@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define ALWAYS_INLINE inline __attribute__((always_inline)) /* into both of transform */
-
-#pragma GCC optimize("fp-contract=off")
 
 enum { HALF = 8 };
 

@@ -105,6 +105,16 @@ YK_TEST(scopes_prefix_parameters_and_buffers_but_not_inputs)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(a_pop_takes_what_was_pushed_dots_and_all)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "encoder");
+    yk_scope_push(graph, "layer1.0");
+    yk_scope_pop(graph);
+    assert_string_equal(parameter(graph, "w", 1, (int64_t[]){1})->name, "encoder.w");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(a_scope_without_end_is_an_error)
 {
     yk_graph *graph = yk_graph_create();
