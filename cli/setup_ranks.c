@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch.h"
+#include "launch/launch.h"
 #include "options.h"
 
 bool yki_ok(yk_status status)

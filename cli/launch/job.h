@@ -6,8 +6,8 @@
 
 #include <yoke/store.h>
 
-#include "launch.h"
-#include "launch_output.h"
+#include "launch/launch.h"
+#include "launch/output.h"
 
 /* No deadline; and how long killed processes may take to disappear. In seconds. */
 #define YKI_NEVER       1e300
@@ -24,7 +24,7 @@ typedef struct yki_member {
 typedef struct yki_job {
     const yki_launch *launch;
     yki_member *members;   /* launch->ranks of them */
-    struct pollfd *polled; /* launch_wait.c's slots */
+    struct pollfd *polled; /* wait.c's slots */
     int started, running;
     int signal_fd, lifeline;
     double start_s, term_at, kill_at;
@@ -39,7 +39,7 @@ typedef struct yki_job {
     int port;
 } yki_job;
 
-/* ---- launch_end.c ---------------------------------------------------------------------------- */
+/* ---- end.c ---------------------------------------------------------------------------- */
 
 /* Reads the signals that have come: deaths, and requests to stop. */
 void yki_job_handle_signals(yki_job *job);
@@ -49,7 +49,7 @@ void yki_job_keep_deadlines(yki_job *job);
 /* The rank whose failure was the first, once all have ended. */
 int yki_job_cause(const yki_job *job);
 
-/* ---- launch_wait.c --------------------------------------------------------------------------- */
+/* ---- wait.c --------------------------------------------------------------------------- */
 
 /* Room for the poll slots of a job of so many ranks. */
 size_t yki_job_slots(int ranks);

@@ -1,6 +1,6 @@
 /* `yoke run`: the launcher with torchrun's options, for one machine. */
 #include "cli.h"
-#include "launch.h"
+#include "launch/launch.h"
 #include "options.h"
 
 #include <stdio.h>

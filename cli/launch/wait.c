@@ -2,7 +2,7 @@
  * The launcher's one poll: whatever comes first, output, a death, a signal or a deadline. Nothing
  * in it blocks.
  */
-#include "launch_job.h"
+#include "launch/job.h"
 
 static bool sink_is_full(const yki_sink *sink)
 {

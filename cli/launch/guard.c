@@ -14,7 +14,7 @@
  * (never ranks) alive, for no process is left that knows them.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

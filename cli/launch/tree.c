@@ -6,7 +6,7 @@
  * is no descendant left either, whatever it did with setsid or double forks.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <ctype.h>
 #include <dirent.h>

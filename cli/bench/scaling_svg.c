@@ -4,7 +4,7 @@
  * where the viewer is; all text is text.
  */
 #define _GNU_SOURCE
-#include "bench_scaling.h"
+#include "bench/scaling.h"
 
 #include <errno.h>
 #include <math.h>

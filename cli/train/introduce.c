@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 static const char *origin(const yki_trainer *t, bool given, const char *option,
                           const char *fallback)

@@ -3,7 +3,7 @@
  * What it measured is read from its metrics.jsonl; what it said is shown only when it failed.
  */
 #define _GNU_SOURCE
-#include "bench_scaling.h"
+#include "bench/scaling.h"
 
 #include <errno.h>
 #include <fcntl.h>

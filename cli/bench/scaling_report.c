@@ -1,6 +1,6 @@
 /* The scaling table on the terminal and as JSON. */
 #define _GNU_SOURCE
-#include "bench_scaling.h"
+#include "bench/scaling.h"
 
 #include <errno.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 /* ---- where to go on, and where to write ------------------------------------------------------ */
 

@@ -5,7 +5,7 @@
  * twice what a single device has, as with GPUs.
  */
 #define _GNU_SOURCE
-#include "bench_scaling.h"
+#include "bench/scaling.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch_job.h"
+#include "launch/job.h"
 
 /* Survivors of a failure are gone within 2 s of it. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;

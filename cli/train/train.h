@@ -4,8 +4,8 @@
 
 #include <yoke/yoke.h>
 
-#include "recipe.h"
 #include "setup.h"
+#include "train/recipe.h"
 
 enum { YKI_PATH = 4096 };
 
@@ -88,7 +88,7 @@ void yki_trainer_destroy(yki_trainer *trainer);
 /* What the run will do and where each number comes from. */
 void yki_trainer_introduce(const yki_trainer *trainer);
 
-/* The recipe's side (train_recipe.c): first the optimizer; where parameters have their last place
+/* The recipe's side (follow_recipe.c): first the optimizer; where parameters have their last place
  * their averages; behind a checkpoint's hyperparameters the ones given anew; once the steps of an
  * epoch are known the schedule. */
 bool yki_trainer_create_optimizer(yki_trainer *trainer);
@@ -105,7 +105,7 @@ bool yki_trainer_update_weights(yki_trainer *trainer, yki_update *update);
 /* The averaged weights in place of the model's. */
 bool yki_trainer_evaluate_ema(yki_trainer *trainer, yki_evaluation *result);
 
-/* The ranks' side (train_ddp.c): created once the model is there; NULL where there is one rank. */
+/* The ranks' side (ddp.c): created once the model is there; NULL where there is one rank. */
 bool yki_trainer_create_ddp(yki_trainer *trainer);
 /* Shards the optimizer where that was asked for. */
 bool yki_trainer_shard(yki_trainer *trainer);
@@ -117,6 +117,15 @@ void yki_trainer_introduce_ddp(const yki_trainer *trainer);
 bool yki_trainer_check_loss(const yki_trainer *trainer, double sum, double own);
 /* After a step, every so many as asked for: false when the ranks are no longer the same. */
 bool yki_trainer_check_divergence(const yki_trainer *trainer);
+
+/* How the epoch has spent its time, as far as this process has seen it. */
+typedef struct yki_epoch_times {
+    double start_s, data_s, compute_s, exposed_comm_s;
+} yki_epoch_times;
+/* One step (step.c), which began at begin_s with `batch`; *stopping when a rank was asked to stop.
+ */
+bool yki_trainer_step(yki_trainer *trainer, const yk_batch *batch, yki_epoch_times *times,
+                      double begin_s, bool *stopping);
 
 /* The signal that has asked this rank to stop, or 0. Asked again, the process just ends. */
 int yki_stop_signal(void);

@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 static const char summary[] =
     "Trains a network on images. With --nproc N it starts N local ranks itself; under\n"

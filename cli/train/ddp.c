@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 static bool register_hook(yki_trainer *t)
 {

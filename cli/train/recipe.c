@@ -1,5 +1,5 @@
 /* See recipe.h. */
-#include "recipe.h"
+#include "train/recipe.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What ranks print, on its way to the user. See launch_output.c. */
+/* What ranks print, on its way to the user. See output.c. */
 #ifndef YOKE_CLI_LAUNCH_OUTPUT_H
 #define YOKE_CLI_LAUNCH_OUTPUT_H
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 static bool complain(const yki_trainer *t, double loss)
 {

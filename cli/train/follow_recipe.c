@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "setup.h"
-#include "train.h"
+#include "train/train.h"
 
 /* ---- building ---------------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * before fork; the child calls async-signal-safe functions alone, since the store has a thread.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /*
- * `yoke train`: the training loop. It is the same on one rank and on many: yk_model_backward
- * averages the gradients over the ranks, and after it one small all-reduce adds up the loss and
- * lets all ranks agree to stop after the same step.
+ * `yoke train`: the training loop, epoch by epoch; a step is step.c's. It is the same on one rank
+ * and on many: yk_model_backward averages the gradients over the ranks, and after it one small
+ * all-reduce adds up the loss and lets all ranks agree to stop after the same step.
  *
  * Invariant: between steps trainer->state says exactly where training stands, so that a checkpoint
  * written then can be gone on from.
  */
 #define _GNU_SOURCE
-#include "train.h"
+#include "train/train.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,132 +15,8 @@
 #include <time.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "setup.h"
-
-/* How the epoch has spent its time, as far as this process has seen it. */
-typedef struct epoch_times {
-    double start_s, data_s, compute_s, exposed_comm_s;
-} epoch_times;
-
-static double now(void)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
-}
-
-/* ---- one step ------------------------------------------------------------------------------- */
-
-enum { NEWS = sizeof(yki_step_news) / sizeof(double) };
-
-/* Of this rank's samples alone. */
-static double own_loss(const yki_trainer *t)
-{
-    double loss = 0, samples = 0;
-    for (int i = 0; i < t->shares; i++) {
-        loss += t->news[i].loss;
-        samples += t->news[i].samples;
-    }
-    return samples > 0 ? loss / samples : 0;
-}
-
-/* Adds up the news of all ranks' shares, into the first. */
-static bool share_news(const yki_trainer *t)
-{
-    t->news->stopping = yki_stop_signal() != 0;
-    return yki_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
-}
-
-static void report_step(yki_trainer *t, epoch_times *times, const yki_step_news *news,
-                        double begin_s, double data_s, double exposed_s, const yki_update *update)
-{
-    double step_s = now() - begin_s;
-    yk_step_record record = {.epoch = t->state.epoch + 1,
-                             .step = t->state.step,
-                             .loss = news->loss / news->samples,
-                             .lr = t->state.lr,
-                             .has_grad_norm = t->options.recipe.clip_grad_norm > 0,
-                             .grad_norm = update->grad_norm,
-                             .images_per_s = news->samples / step_s,
-                             .data_s = data_s,
-                             .compute_s = step_s - data_s - exposed_s,
-                             .exposed_comm_s = exposed_s,
-                             .scale = update->scale,
-                             .skipped = t->scaler && yk_grad_scaler_found_inf(t->scaler)};
-    t->state.epoch_loss += news->loss;
-    t->state.epoch_samples += news->samples;
-    times->data_s += record.data_s;
-    times->compute_s += record.compute_s;
-    times->exposed_comm_s += record.exposed_comm_s;
-    if (t->leads) {
-        yk_metrics_step(t->metrics, &record);
-        yk_progress_step(t->progress, &record, t->state.epoch_batch);
-    }
-}
-
-/* Of the last forward and backward: what a device by itself would not have to do. */
-static double data_parallel_s(const yki_trainer *t)
-{
-    if (!t->dp)
-        return 0;
-    yk_data_parallel_stats stats = yk_data_parallel_last_stats(t->dp);
-    return stats.scatter_s + stats.replicate_s + stats.gather_s + stats.reduce_s;
-}
-
-/*
- * Forward and backward of a step's batches, of which `batch` is the first: of each share, and of
- * the micro-batches that a share is cut into; an epoch's last step may have fewer of these.
- * Gradients travel with the last. Fills t->news and adds up the seconds waited for data, and
- * those between devices.
- */
-static bool run_batches(yki_trainer *t, const yk_batch *batch, double *data_s, double *exposed_s)
-{
-    int64_t all = t->options.accumulate * t->shares, before = t->state.epoch_batch * all;
-    memset(t->news, 0, (size_t)t->shares * sizeof *t->news);
-    for (int64_t done = 1;; done++) {
-        bool last = done == all || before + done == t->batches_per_epoch;
-        yki_step_news *news = &t->news[(done - 1) % t->shares];
-        if (t->ddp && t->shares == 1)
-            yk_ddp_set_no_sync(t->ddp, !last);
-        if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
-            return false;
-        news->loss += yk_model_loss(t->model) * (double)batch->size;
-        news->samples += (double)batch->size;
-        *data_s += yk_loader_wait_s(t->train);
-        *exposed_s += data_parallel_s(t);
-        if (last)
-            return true;
-        batch = yk_loader_next(t->train);
-        if (!batch)
-            return yki_ok(yk_loader_status(t->train)) && yki_complain("the data ended early");
-    }
-}
-
-static bool train_step(yki_trainer *t, const yk_batch *batch, epoch_times *times, double begin_s,
-                       bool *stopping)
-{
-    yki_update update = {0};
-    double data_s = 0, exposed_s = 0;
-    if (!run_batches(t, batch, &data_s, &exposed_s))
-        return false;
-    double exchange_s = now(), loss = own_loss(t);
-    yk_trace_begin("share the loss");
-    if (!share_news(t))
-        return false;
-    yk_trace_end();
-    exchange_s = now() - exchange_s;
-    if (!yki_trainer_check_loss(t, t->news->loss, loss))
-        return false;
-    if (!yki_trainer_update_weights(t, &update))
-        return false;
-    t->state.step++;
-    t->state.epoch_batch++;
-    if (t->ddp)
-        exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
-    report_step(t, times, t->news, begin_s, data_s, exposed_s, &update);
-    *stopping = t->news->stopping > 0;
-    return yki_trainer_check_divergence(t);
-}
 
 /* ---- one epoch ------------------------------------------------------------------------------ */
 
@@ -170,9 +46,9 @@ static bool save_is_due(const yki_trainer *t, bool stopping)
            !stopping && !steps_are_over(t);
 }
 
-static void begin_epoch(yki_trainer *t, epoch_times *times)
+static void begin_epoch(yki_trainer *t, yki_epoch_times *times)
 {
-    *times = (epoch_times){.start_s = now()};
+    *times = (yki_epoch_times){.start_s = yki_clock_s()};
     if (t->state.epoch_batch == 0)
         t->state.epoch_loss = t->state.epoch_samples = 0;
 }
@@ -187,16 +63,17 @@ static void end_epoch(yki_trainer *t, bool loader_knows)
 }
 
 /* Trains until the epoch, the steps asked for or the run's time is over. */
-static bool train_epoch(yki_trainer *t, epoch_times *times, bool *stopping)
+static bool train_epoch(yki_trainer *t, yki_epoch_times *times, bool *stopping)
 {
     const yk_batch *batch = NULL;
     begin_epoch(t, times);
-    for (double begin_s = now(); !*stopping && !steps_are_over(t); begin_s = now()) {
+    for (double begin_s = yki_clock_s(); !*stopping && !steps_are_over(t);
+         begin_s = yki_clock_s()) {
         yk_trace_step_begin(t->trace, t->state.step + 1);
         batch = yk_loader_next(t->train);
         if (!batch)
             break;
-        if (!train_step(t, batch, times, begin_s, stopping))
+        if (!yki_trainer_step(t, batch, times, begin_s, stopping))
             return false;
         yk_trace_step_end(t->trace);
         if (save_is_due(t, *stopping) && !save(t))
@@ -210,7 +87,7 @@ static bool train_epoch(yki_trainer *t, epoch_times *times, bool *stopping)
     return true;
 }
 
-static bool evaluate(yki_trainer *t, const epoch_times *times, bool *stopping)
+static bool evaluate(yki_trainer *t, const yki_epoch_times *times, bool *stopping)
 {
     yki_evaluation result, average = {.stopped = false};
     const yk_training_state *state = &t->state;
@@ -230,7 +107,7 @@ static bool evaluate(yki_trainer *t, const epoch_times *times, bool *stopping)
         .has_ema = t->ema != NULL,
         .ema_val_loss = average.loss,
         .ema_val_accuracy = average.accuracy,
-        .epoch_s = now() - times->start_s,
+        .epoch_s = yki_clock_s() - times->start_s,
         .data_s = times->data_s,
         .compute_s = times->compute_s,
         .exposed_comm_s = times->exposed_comm_s};
@@ -245,7 +122,7 @@ bool yki_trainer_owes_evaluation(const yki_trainer *t)
     return t->state.epoch > 0 && t->state.epoch_batch == 0 && t->state.val_accuracy < 0;
 }
 
-static bool evaluate_and_save(yki_trainer *t, const epoch_times *times, bool *stopping)
+static bool evaluate_and_save(yki_trainer *t, const yki_epoch_times *times, bool *stopping)
 {
     yk_trace_begin("evaluation");
     if (!*stopping && !evaluate(t, times, stopping))
@@ -261,7 +138,7 @@ static bool evaluate_and_save(yki_trainer *t, const epoch_times *times, bool *st
 /* Returns false when it failed; *stopping when it was asked to stop before its end. */
 static bool train(yki_trainer *t, bool *stopping)
 {
-    epoch_times times = {.start_s = now()};
+    yki_epoch_times times = {.start_s = yki_clock_s()};
     if (yki_trainer_owes_evaluation(t) && !evaluate_and_save(t, &times, stopping))
         return false;
     while (t->state.epoch < t->options.epochs && !steps_are_over(t) && !*stopping)

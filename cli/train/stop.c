@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "train.h"
+#include "train/train.h"
 
 static volatile sig_atomic_t stop_signal;
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "launch_job.h"
+#include "launch/job.h"
 
 /* ---- starting ------------------------------------------------------------------------------- */
 

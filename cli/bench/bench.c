@@ -7,8 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench_scaling.h"
+#include "bench/scaling.h"
 #include "cli.h"
+#include "clock.h"
 #include "options.h"
 #include "setup.h"
 
@@ -19,13 +20,6 @@ typedef struct bench_options {
     int64_t batch_size, nproc, threads, steps;
     bool no_winograd;
 } bench_options;
-
-static double now(void)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -50,11 +44,11 @@ static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_
     for (int i = 0; i < repeats; i++) {
         if (!yki_ok(yk_barrier(world)))
             return false;
-        double start = now();
+        double start = yki_clock_s();
         for (int call = 0; call < calls; call++)
             if (!yki_ok(yk_all_reduce(world, data, count, YK_F32, YK_AVG, NULL)))
                 return false;
-        times[i] = (now() - start) / calls;
+        times[i] = (yki_clock_s() - start) / calls;
     }
     *seconds = median(times, repeats);
     return true;
@@ -116,12 +110,12 @@ static bool time_steps(double *times, double *exposed, int steps, yk_model *mode
 {
     enum { WARM_UP = 2 };
     for (int i = -WARM_UP; i < steps; i++) {
-        double start = now();
+        double start = yki_clock_s();
         if (!yki_ok(yk_model_forward(model, batch)) || !yki_ok(yk_model_backward(model)) ||
             !yki_ok(yk_optimizer_step(optimizer)))
             return false;
         if (i >= 0) {
-            times[i] = now() - start;
+            times[i] = yki_clock_s() - start;
             exposed[i] = ddp ? yk_ddp_last_stats(ddp).exposed_s : 0;
         }
     }

@@ -9,7 +9,7 @@
  * other lines are printed above it.
  */
 #define _GNU_SOURCE
-#include "launch_output.h"
+#include "launch/output.h"
 
 #include <errno.h>
 #include <limits.h>

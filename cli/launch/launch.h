@@ -5,7 +5,7 @@
  *
  * The guard is the process that the user started, the launcher its only child. Each is a subreaper
  * and each watches the other, so whichever of the two is killed, the other one becomes the parent
- * of everything that is left and ends it (launch_guard.c, launch_tree.c).
+ * of everything that is left and ends it (guard.c, tree.c).
  */
 #ifndef YOKE_CLI_LAUNCH_H
 #define YOKE_CLI_LAUNCH_H

@@ -1,0 +1,8 @@
+/* Time as durations are measured in. */
+#ifndef YOKE_CLI_CLOCK_H
+#define YOKE_CLI_CLOCK_H
+
+/* Seconds since some moment: never set back. */
+double yki_clock_s(void);
+
+#endif
