@@ -3,7 +3,8 @@
  * accumulate.c (backwards that add).
  *
  * Invariants: values, gradients and buffers keep their addresses except for gradients and values
- * that distributed training moves; packed copies are stale exactly while pack.version < model.version.
+ * that distributed training moves; packed copies are stale exactly while pack.version <
+ * model.version.
  */
 #ifndef YKI_MODEL_H
 #define YKI_MODEL_H
@@ -52,13 +53,13 @@ struct yk_model {
     bool training;
     bool eval_backward; /* someone has called backward in evaluation mode */
     yk_accumulation accumulation;
-    bool gradients_spent; /* the next backward sets them */
-    int64_t kept_samples; /* whose gradients are there */
-    bool adding;          /* the running backward adds to what is there ... */
-    double kept_weight;   /* ... times this */
-    yki_plan *current;    /* of a forward that backward may follow, or NULL */
-    yki_plan *last;       /* of the last forward, whose loss and logits can be read, or NULL */
-    const yk_batch *batch; /* of the last forward; NULL where it had no samples */
+    bool gradients_spent;    /* the next backward sets them */
+    int64_t kept_samples;    /* whose gradients are there */
+    bool adding;             /* the running backward adds to what is there ... */
+    double kept_weight;      /* ... times this */
+    yki_plan *current;       /* of a forward that backward may follow, or NULL */
+    yki_plan *last;          /* of the last forward, whose loss and logits can be read, or NULL */
+    const yk_batch *batch;   /* of the last forward; NULL where it had no samples */
     const yk_value **inputs; /* in order of declaration */
     const void **input_data;
     size_t input_count;

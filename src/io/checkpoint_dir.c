@@ -2,13 +2,13 @@
  * A folder of checkpoints. Saving takes these steps, and a process may die between any two of them:
  *
  *     1. write and sync checkpoint-E.pth.tmp, hash it
- *     2. where the manifest lists an older file of this name, strike it out
- *     3. rename it to checkpoint-E.pth
- *     4. enter it into the manifest, then delete what is older than the newest `keep`
+ *     2. write model.pth, the weights alone, as what a trained model is handed on in: first, since
+ *        whoever dies behind 4 may have no step left to take, and will not come here again
+ *     3. where the manifest lists an older file of this name, strike it out
+ *     4. rename it to checkpoint-E.pth
+ *     5. enter it into the manifest, then delete what is older than the newest `keep`
  *
- * and last writes model.pth, the weights alone, as what a trained model is handed on in.
- *
- * A file that is there under its final name is always whole. Between 3 and 4 it is not listed; so
+ * A file that is there under its final name is always whole. Between 4 and 5 it is not listed; so
  * finding the newest looks at the folder too, and takes an unlisted file whose members all have
  * their CRC-32. Newest means saved last, not trained longest: a run may have been started anew.
  */
@@ -111,6 +111,13 @@ static yk_status publish(yki_atomic_file *file, yki_manifest *manifest, yki_mani
     return prune(manifest, dir, keep);
 }
 
+static yk_status save_weights(const char *dir, const yk_model *model)
+{
+    char path[PATH_MAX];
+    YK_TRY(join(path, dir, "model.pth"));
+    return yk_model_save(model, path);
+}
+
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,
                                  int keep)
@@ -129,6 +136,8 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
     yk_status status = yki_checkpoint_write(file.fd, path, model, optimizer, state);
     if (status == YK_OK)
         status = yki_sha256_fd(file.fd, path, entry.sha256, &entry.bytes);
+    if (status == YK_OK)
+        status = save_weights(dir, model);
     if (status != YK_OK) {
         yki_atomic_abandon(&file);
         return status;
@@ -137,9 +146,7 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
     read_manifest(&manifest, dir);
     status = publish(&file, &manifest, &entry, dir, keep);
     yki_manifest_fini(&manifest);
-    YK_TRY(status);
-    YK_TRY(join(path, dir, "model.pth"));
-    return yk_model_save(model, path);
+    return status;
 }
 
 /* ---- finding the newest --------------------------------------------------------------------- */

@@ -33,8 +33,8 @@ YK_TEST(install_has_a_running_program)
 
 /* A step of training from an example, which has no other way to the library than the moved tree. */
 #define TRAIN_A_LITTLE                                                                             \
-    "env LD_LIBRARY_PATH=$PREFIX/lib OMP_NUM_THREADS=1"                                            \
-    " \"$WORK/train_cifar10\" synthetic mlp 1 2 | grep 'validation accuracy'"
+    "cd \"$WORK\" && env LD_LIBRARY_PATH=$PREFIX/lib OMP_NUM_THREADS=1"                            \
+    " ./ddp --arch mlp --epochs 1 --max-steps 2 | grep 'Validation accuracy'"
 
 YK_TEST(install_serves_pkg_config)
 {

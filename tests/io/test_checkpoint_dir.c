@@ -243,6 +243,9 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
         fill(model, -1);
         assert_ok(yk_checkpoint_load(path, model, NULL, &training));
         assert_filled(model, (double)training.epoch);
+        assert_ok(yk_model_load(model, in(dir, "model.pth"))); /* never older than that */
+        yk_tensor first = yk_model_parameter(model, 0).value;
+        assert_true(*(float *)first.data >= (float)training.epoch);
         if (training.epoch < *completed)
             fail_msg("try %d: checkpoint %d was complete, %s is the newest", try, (int)*completed,
                      path);

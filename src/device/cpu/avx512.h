@@ -4,6 +4,7 @@
  */
 #ifndef YKI_AVX512_H
 #define YKI_AVX512_H
+#if defined(__AVX512F__)
 
 #include <immintrin.h>
 
@@ -53,4 +54,5 @@ YKI_INLINE __m512i yki_lanes_apart(int64_t lane)
     return _mm512_mullo_epi32(number, _mm512_set1_epi32((int)lane));
 }
 
+#endif
 #endif
