@@ -102,10 +102,22 @@ static void watch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-static void become_job(const command_line *line, const char *log)
+/* Keeps these signals back around a fork, in between which they would find nobody in charge. */
+static sigset_t hold_signals(void)
+{
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigprocmask(SIG_BLOCK, &held, &before);
+    return before;
+}
+
+static void become_job(const command_line *line, const char *log, const sigset_t *signals)
 {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, signals, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* should we be killed, it ends in order */
     int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
@@ -118,13 +130,15 @@ static void become_job(const command_line *line, const char *log)
 static int run_job(const command_line *line, const char *log)
 {
     watch_signals();
+    sigset_t signals = hold_signals();
     pid_t pid = fork();
     if (pid == 0)
-        become_job(line, log);
+        become_job(line, log, &signals);
     int status = -1;
     running_job = pid > 0 ? pid : 0;
-    if (interrupted && pid > 0) /* in between */
+    if (interrupted && pid > 0) /* before */
         kill(pid, interrupted);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     running_job = 0;
