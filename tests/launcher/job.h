@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,7 @@ static inline void test_job_start(test_job *job, const char *arguments)
         dup2(fd, STDERR_FILENO);
         close(fd);
         setpgid(0, 0); /* as a shell with job control does */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
         putenv(job->mark);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
