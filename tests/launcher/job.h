@@ -54,7 +54,7 @@ static inline void test_job_start(test_job *job, const char *arguments)
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
         close(fd);
-        setpgid(0, 0); /* as a shell with job control does */
+        setpgid(0, 0);                    /* as a shell with job control does */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
         putenv(job->mark);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
