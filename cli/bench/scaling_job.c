@@ -96,7 +96,7 @@ static void pass_on(int number)
 
 static void watch_signals(void)
 {
-    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = pass_on}; /* no SA_RESTART: waitpid returns */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
