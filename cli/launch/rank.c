@@ -35,20 +35,20 @@ static void environment_free(environment *env)
     free(env->entries);
 }
 
-/* Sets NAME=value, replacing what was there. There is room for all that rank_environment adds. */
-__attribute__((format(printf, 3, 4))) static void set(environment *env, const char *name,
-                                                      const char *format, ...)
+/* Sets what "NAME=value" says, replacing what was there. There is room for all that
+ * rank_environment adds. */
+__attribute__((format(printf, 2, 3))) static void set(environment *env, const char *format, ...)
 {
-    char value[256], *entry;
+    char *entry;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
+    int made = vasprintf(&entry, format, arguments);
     va_end(arguments);
-    if (asprintf(&entry, "%s=%s", name, value) < 0) {
+    if (made < 0) {
         env->failed = true;
         return;
     }
-    size_t length = strlen(name) + 1, at = 0;
+    size_t length = strcspn(entry, "=") + 1, at = 0;
     while (at < env->count && strncmp(env->entries[at], entry, length) != 0)
         at++;
     if (at == env->count)
@@ -73,29 +73,29 @@ static environment rank_environment(const yki_rank_setting *setting, int rank)
     if (env.failed)
         return env;
 
-    set(&env, "RANK", "%d", rank);
-    set(&env, "LOCAL_RANK", "%d", rank);
-    set(&env, "WORLD_SIZE", "%d", launch->ranks);
-    set(&env, "LOCAL_WORLD_SIZE", "%d", launch->ranks);
-    set(&env, "GROUP_RANK", "0");
-    set(&env, "GROUP_WORLD_SIZE", "1");
-    set(&env, "ROLE_NAME", "%s", launch->role);
-    set(&env, "ROLE_RANK", "%d", rank);
-    set(&env, "ROLE_WORLD_SIZE", "%d", launch->ranks);
-    set(&env, "MASTER_ADDR", "%s", launch->master_address);
-    set(&env, "MASTER_PORT", "%d", setting->port);
-    set(&env, "TORCHELASTIC_RESTART_COUNT", "0");
-    set(&env, "TORCHELASTIC_MAX_RESTARTS", "0");
-    set(&env, "TORCHELASTIC_RUN_ID", "%s", launch->run_id);
-    set(&env, "TORCHELASTIC_USE_AGENT_STORE", "True"); /* MASTER_PORT is the launcher's store */
-    set(&env, "YOKE_USE_LAUNCHER_STORE", "1");
-    set(&env, "YOKE_SECRET", "%s", setting->secret);
+    set(&env, "RANK=%d", rank);
+    set(&env, "LOCAL_RANK=%d", rank);
+    set(&env, "WORLD_SIZE=%d", launch->ranks);
+    set(&env, "LOCAL_WORLD_SIZE=%d", launch->ranks);
+    set(&env, "GROUP_RANK=0");
+    set(&env, "GROUP_WORLD_SIZE=1");
+    set(&env, "ROLE_NAME=%s", launch->role);
+    set(&env, "ROLE_RANK=%d", rank);
+    set(&env, "ROLE_WORLD_SIZE=%d", launch->ranks);
+    set(&env, "MASTER_ADDR=%s", launch->master_address);
+    set(&env, "MASTER_PORT=%d", setting->port);
+    set(&env, "TORCHELASTIC_RESTART_COUNT=0");
+    set(&env, "TORCHELASTIC_MAX_RESTARTS=0");
+    set(&env, "TORCHELASTIC_RUN_ID=%s", launch->run_id);
+    set(&env, "TORCHELASTIC_USE_AGENT_STORE=True"); /* MASTER_PORT is the launcher's store */
+    set(&env, "YOKE_USE_LAUNCHER_STORE=1");
+    set(&env, "YOKE_SECRET=%s", setting->secret);
     if (!getenv("OMP_NUM_THREADS")) {
-        set(&env, "OMP_NUM_THREADS", "%d", yk_threads_default(launch->ranks));
-        set(&env, "YOKE_THREADS_CHOSEN", "1"); /* by us, not by the user */
+        set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(launch->ranks));
+        set(&env, "YOKE_THREADS_CHOSEN=1"); /* by us, not by the user */
     }
     if (setting->terminal_columns && launch->rank0_speaks && rank == 0)
-        set(&env, "YOKE_TERMINAL", "%d", setting->terminal_columns);
+        set(&env, "YOKE_TERMINAL=%d", setting->terminal_columns);
     return env;
 }
 

@@ -36,6 +36,13 @@ YK_TEST(ranks_get_the_environment_of_torchrun)
     assert_int_equal(count(job.output, "] secret\n"), 2);
 }
 
+YK_TEST(long_names_reach_the_ranks_whole)
+{
+    assert_int_equal(run("run --rdzv-id $(printf %0400d 0) sh -c 'echo ${#TORCHELASTIC_RUN_ID}.'"),
+                     0);
+    assert_string_equal(job.output, "[rank 0] 400.\n");
+}
+
 YK_TEST(two_jobs_have_different_secrets)
 {
     assert_int_equal(run("run sh -c 'echo $YOKE_SECRET'"), 0);
