@@ -48,8 +48,10 @@ static int fill_slots(yki_job *job)
 static int milliseconds_left(const yki_job *job)
 {
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
-    double left = next - yki_launch_now();
-    return left > 3600 ? -1 : left > 0 ? (int)(left * 1000) + 1 : 0;
+    if (next >= YKI_NEVER)
+        return -1;
+    double left = next - yki_launch_now(), most = 3600; /* an int has room for; then again */
+    return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
 /* Waits once and serves what has come. False when the guard is gone. */
