@@ -234,5 +234,7 @@ int yk_cmd_checkpoint(int argc, char **argv)
                                count ? operands[0] : "nothing");
     if (count < 2)
         return yki_usage_error(argv[0], "show which file?");
+    if (!yki_check_readable(argv[0], "", operands[1]))
+        return YKI_EXIT_USAGE;
     return show(operands[1], &o) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
 }

@@ -50,16 +50,26 @@ static bool ends_in(const char *path, const char *ending)
     return length > wanted && strcmp(path + length - wanted, ending) == 0;
 }
 
+/* What the name promises, or NULL. */
+static const char *format_by_name(const char *path)
+{
+    return ends_in(path, ".safetensors")                   ? "safetensors"
+           : ends_in(path, ".pth") || ends_in(path, ".pt") ? "pth"
+                                                           : NULL;
+}
+
 static int check(const char *name, const convert_options *o, char **operands, int count)
 {
     if (count < 2)
         return yki_usage_error(name, "expected two files, IN and OUT, found %d", count);
-    const char *out = operands[1];
-    if (!o->format && !ends_in(out, ".pth") && !ends_in(out, ".pt") &&
-        !ends_in(out, ".safetensors"))
+    const char *out = operands[1], *ending = format_by_name(out);
+    if (!o->format && !ending)
         return yki_usage_error(
             name, "%s: expected a name in .pth, .pt or .safetensors, or --to FORMAT", out);
-    return -1;
+    if (o->format && ending && strcmp(o->format, ending) != 0)
+        return yki_usage_error(name, "--to %s, but %s ends as %s does", o->format, out, ending);
+    bool fine = yki_check_readable(name, "", operands[0]) && yki_check_writable(name, "", out);
+    return fine ? -1 : YKI_EXIT_USAGE;
 }
 
 /* Reads the new file again: what is said of it is what is in it. */

@@ -1,6 +1,7 @@
 /* `yoke data`: what lies in a data set, how it looks, and where it comes from. */
 #include "cli.h"
 #include "options.h"
+#include "setup.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static const char examples[] = "  yoke data preview synthetic\n"
 typedef struct data_options {
     const char *split, *output;
     int64_t columns;
-    bool output_given, columns_given;
+    bool split_given, output_given, columns_given;
 } data_options;
 
 /* Prints the library's error line; the exit code of a failure. */
@@ -144,7 +145,7 @@ static int parse(int argc, char **argv, data_options *o, char **operands, int *c
 {
     const yki_option options[] = {
         YKI_GROUP("Options"),
-        YKI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, NULL),
+        YKI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, &o->split_given),
         YKI_GROUP("Options of preview"),
         YKI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
                 256),
@@ -160,6 +161,26 @@ static int parse(int argc, char **argv, data_options *o, char **operands, int *c
     return yki_options_parse(&command, argc, argv, operands, count);
 }
 
+static int check(const char *name, const data_options *o, char **operands)
+{
+    const char *action = operands[0], *data = operands[1];
+    if (!action || !yki_is_choice("info|preview|fetch", action))
+        return yki_usage_error(name, "expected info, preview or fetch, found %s",
+                               action ? action : "nothing");
+    bool previews = strcmp(action, "preview") == 0, fetches = strcmp(action, "fetch") == 0;
+    if (!previews && (o->output_given || o->columns_given))
+        return yki_usage_error(name, "--%s is for preview alone",
+                               o->output_given ? "output" : "columns");
+    if (fetches && o->split_given)
+        return yki_usage_error(name, "--split is for info and preview: fetch takes all images");
+    if (fetches && data && strcmp(data, "cifar10") != 0)
+        return yki_usage_error(name, "only cifar10 can be fetched, not %s", data);
+    if ((data && !yki_check_data(name, "", data)) ||
+        (previews && !yki_check_writable(name, "--output", o->output)))
+        return YKI_EXIT_USAGE;
+    return -1;
+}
+
 int yk_cmd_data(int argc, char **argv)
 {
     data_options options = {.split = "train", .output = "preview.png", .columns = 12};
@@ -168,16 +189,10 @@ int yk_cmd_data(int argc, char **argv)
     int code = parse(argc, argv, &options, operands, &count);
     if (code >= 0)
         return code;
-    if (!count || !yki_is_choice("info|preview|fetch", operands[0]))
-        return yki_usage_error(argv[0], "expected info, preview or fetch, found %s",
-                               count ? operands[0] : "nothing");
-    const char *action = operands[0], *data = count > 1 ? operands[1] : "synthetic";
-    if (strcmp(action, "preview") != 0 && (options.output_given || options.columns_given))
-        return yki_usage_error(argv[0], "--%s is for preview alone",
-                               options.output_given ? "output" : "columns");
-    if (strcmp(action, "fetch") != 0)
-        return look(action, data, &options);
-    if (count > 1 && strcmp(data, "cifar10") != 0)
-        return yki_usage_error(argv[0], "only cifar10 can be fetched, not %s", data);
-    return fetch();
+    code = check(argv[0], &options, operands);
+    if (code >= 0)
+        return code;
+    if (strcmp(operands[0], "fetch") == 0)
+        return fetch();
+    return look(operands[0], count > 1 ? operands[1] : "synthetic", &options);
 }

@@ -119,7 +119,7 @@ static int check(const char *name, const evaluate_options *o, const char *checkp
     int64_t ranks = yki_ranks_expected(o->nproc);
     if (operands == 0)
         return yki_usage_error(name, "which checkpoint?");
-    if (!yki_check_readable(name, "", checkpoint) || !yki_check_data(name, o->data))
+    if (!yki_check_readable(name, "", checkpoint) || !yki_check_data(name, "--data", o->data))
         return YKI_EXIT_USAGE;
     if (o->batch_size < ranks)
         return yki_usage_error(name,

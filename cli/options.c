@@ -19,6 +19,9 @@ int yki_usage_error(const char *command_name, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    for (char *at = line; *at; at++) /* what was given may hold anything: it stays one line */
+        if ((unsigned char)*at < ' ')
+            *at = '?';
     fprintf(stderr, "%s: %s (see %s --help)\n", command_name, line, command_name);
     return YKI_EXIT_USAGE;
 }

@@ -47,8 +47,10 @@ bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const
 /* Whether a file or folder can be read; NULL can. option is what named it, or "". False: a usage
  * error of name was printed. */
 bool yki_check_readable(const char *name, const char *option, const char *path);
-/* Whether --data is one of the words, or a folder that there is. */
-bool yki_check_data(const char *name, const char *data);
+/* Whether a file can be written there: it, or the folder that it will be in; NULL can. */
+bool yki_check_writable(const char *name, const char *option, const char *path);
+/* Whether a data set is one of the words, or a folder that there is. */
+bool yki_check_data(const char *name, const char *option, const char *data);
 
 enum { YKI_SIZE_TEXT = 32 };
 /* "3.2 MB", in powers of ten. */

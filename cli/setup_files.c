@@ -3,6 +3,7 @@
 #include "setup.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,15 +19,41 @@ bool yki_check_readable(const char *name, const char *option, const char *path)
     return false;
 }
 
-bool yki_check_data(const char *name, const char *data)
+/* The folder is named by all up to the last slash: that it is none shows too. */
+static int access_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    return access(folder, W_OK | X_OK);
+}
+
+bool yki_check_writable(const char *name, const char *option, const char *path)
+{
+    struct stat info;
+    if (!path)
+        return true;
+    if (stat(path, &info))
+        errno = access_folder_of(path) ? errno : 0;
+    else
+        errno = S_ISDIR(info.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+    if (errno == 0)
+        return true;
+    yki_usage_error(name, "%s%s%s: cannot be written: %s", option, *option ? " " : "", path,
+                    strerror(errno));
+    return false;
+}
+
+bool yki_check_data(const char *name, const char *option, const char *data)
 {
     struct stat info;
     if (strcmp(data, "cifar10") == 0 || strcmp(data, "synthetic") == 0)
         return true;
     if (stat(data, &info) == 0 && S_ISDIR(info.st_mode))
         return true;
-    yki_usage_error(name, "--data %s: expected cifar10, synthetic, or a folder that there is",
-                    data);
+    yki_usage_error(name, "%s%s%s: expected cifar10, synthetic, or a folder that there is", option,
+                    *option ? " " : "", data);
     return false;
 }
 

@@ -19,6 +19,7 @@ typedef struct bench_options {
     const char *arch, *amp, *device;
     int64_t batch_size, nproc, threads, steps;
     bool no_winograd;
+    bool step_given; /* one of the options of a step's */
 } bench_options;
 
 static int compare(const void *a, const void *b)
@@ -54,9 +55,8 @@ static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_
     return true;
 }
 
-static bool bench_all_reduce(const bench_options *o, yk_group *world)
+static bool bench_all_reduce(yk_group *world)
 {
-    (void)o;
     static const size_t sizes[] = {4,       1 << 10, 4 << 10, 16 << 10, 64 << 10,
                                    1 << 18, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
     size_t count = sizeof sizes / sizeof *sizes;
@@ -171,16 +171,17 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
         YKI_INT('n', "nproc", "N", "local ranks to start [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
         YKI_GROUP("step"),
-        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch, NULL),
+        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch,
+                   &o->step_given),
         YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
-                NULL, 1, 1e7),
-        YKI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, NULL),
-        YKI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, NULL),
+                &o->step_given, 1, 1e7),
+        YKI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, &o->step_given),
+        YKI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, &o->step_given),
         YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
         YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
-                NULL, 1, 4096),
-        YKI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, NULL, 1,
-                MAX_REPEATS),
+                &o->step_given, 1, 4096),
+        YKI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, &o->step_given,
+                1, MAX_REPEATS),
     };
     const yki_command command = {.name = argv[0],
                                  .operands = "all-reduce|step|scaling",
@@ -194,6 +195,23 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 1};
     return yki_options_parse(&command, argc, argv, what, operands);
+}
+
+static int check_step(const char *name, const bench_options *o)
+{
+    int64_t ranks = yki_ranks_expected(o->nproc);
+    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    if (o->batch_size % ranks)
+        return yki_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
+                               (long long)o->batch_size, (long long)ranks);
+    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+}
+
+static int check_all_reduce(const char *name, const bench_options *o)
+{
+    if (o->step_given || o->no_winograd)
+        return yki_usage_error(name, "all-reduce takes --nproc alone: the others are of step");
+    return -1;
 }
 
 int yk_cmd_bench(int argc, char **argv)
@@ -212,12 +230,9 @@ int yk_cmd_bench(int argc, char **argv)
     if (operands == 0 || !yki_is_choice("all-reduce|all_reduce|step", what))
         return yki_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
     bool step = strcmp(what, "step") == 0;
-    yki_model_setup setup = {.arch = o.arch, .device = o.device, .amp = o.amp};
-    if (step && o.batch_size % yki_ranks_expected(o.nproc))
-        return yki_usage_error(argv[0], "--batch-size %lld cannot be shared equally by %lld ranks",
-                               (long long)o.batch_size, (long long)yki_ranks_expected(o.nproc));
-    if (step && !yki_check_model(argv[0], &setup))
-        return YKI_EXIT_USAGE;
+    code = step ? check_step(argv[0], &o) : check_all_reduce(argv[0], &o);
+    if (code >= 0)
+        return code;
     if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))
         o.nproc = 2;
     code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
@@ -226,7 +241,7 @@ int yk_cmd_bench(int argc, char **argv)
     yk_group *world;
     if (!yki_ok(yk_group_init(&world, NULL)))
         return YKI_EXIT_FAILED;
-    bool fine = step ? bench_step(&o, world) : bench_all_reduce(&o, world);
+    bool fine = step ? bench_step(&o, world) : bench_all_reduce(world);
     yk_group_destroy(world);
     return fine ? YKI_EXIT_OK : YKI_EXIT_FAILED;
 }

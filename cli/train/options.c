@@ -250,7 +250,7 @@ static int check(const char *name, const yki_train_options *o)
     if (!o->resume && !yki_recipe_check(name, &o->recipe, o->epochs))
         return YKI_EXIT_USAGE;
     const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    if (!yki_check_data(name, o->data) || !yki_check_readable(name, "--resume", resume) ||
+    if (!yki_check_data(name, "--data", o->data) || !yki_check_readable(name, "--resume", resume) ||
         !yki_check_readable(name, "--checkpoint", o->checkpoint))
         return YKI_EXIT_USAGE;
     yki_model_setup setup = {

@@ -77,8 +77,11 @@ YK_TEST(what_is_called_wrongly)
     assert_usage_error("checkpoint", "expected show FILE, found nothing");
     assert_usage_error("checkpoint list a", "expected show FILE, found list");
     assert_usage_error("checkpoint show", "show which file?");
-    assert_int_equal(yoke("checkpoint show absent.pth"), 1);
-    assert_int_equal(lines(), 1);
-    assert_int_equal(yoke("convert absent.pth b.pth"), 1);
-    assert_int_equal(lines(), 1);
+    assert_usage_error("checkpoint show absent.pth", "absent.pth: No such file or directory");
+    assert_usage_error("checkpoint --jsn show a", "unknown option '--jsn'");
+    assert_usage_error("convert absent.pth b.pth", "absent.pth: No such file or directory");
+    assert_usage_error("convert . no/b.pth", "no/b.pth: cannot be written: No such file");
+    assert_usage_error("convert --to pth . b.safetensors",
+                       "b.safetensors ends as safetensors does");
+    assert_usage_error("convert . b.pth --prefix", "--prefix needs a value");
 }

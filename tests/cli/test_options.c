@@ -89,6 +89,65 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("evaluate --data mnist /", "--data mnist: expected cifar10, synthetic, or a folder");
 }
 
+YK_TEST(run_checks_its_options)
+{
+    refused("run --bogus true", "unknown option '--bogus'");
+    refused("run -n", "--nproc-per-node needs a value");
+    refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, or auto");
+    refused("run -n 99999999999999999999 true", "expected a number from 1 to 1024");
+    refused("run --nproc-per-node= true", "its value is empty");
+    refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
+    refused("run --grace -1 true", "--grace -1: expected a number from 0");
+    refused("run --grace inf true", "--grace inf: expected a number from 0");
+    refused("run --node-rank 1 true", "there is one machine");
+    refused("run --standalone=yes true", "--standalone takes no value");
+}
+
+YK_TEST(bench_checks_its_options)
+{
+    refused("bench step --bogus", "unknown option '--bogus'");
+    refused("bench step --steps", "--steps needs a value");
+    refused("bench step --steps 0", "--steps 0: expected a whole number from 1 to 1000");
+    refused("bench step --steps 1e2", "--steps 1e2: expected a whole number");
+    refused("bench step --batch-size 99999999999999999999", "expected a whole number from 1");
+    refused("bench step --batch-size 3 --nproc 2", "cannot be shared equally by 2 ranks");
+    refused("bench step --amp f32", "expected one of off|bf16|fp16");
+    refused("bench step all-reduce", "unexpected argument 'all-reduce'");
+    refused("bench all-reduce --steps 3", "all-reduce takes --nproc alone");
+    refused("bench all-reduce --no-winograd", "all-reduce takes --nproc alone");
+}
+
+YK_TEST(data_checks_its_options)
+{
+    refused("data", "expected info, preview or fetch, found nothing");
+    refused("data draw", "expected info, preview or fetch, found draw");
+    refused("data info mnist", "mnist: expected cifar10, synthetic, or a folder");
+    refused("data info synthetic cifar10", "unexpected argument 'cifar10'");
+    refused("data info --split val", "expected one of train|test");
+    refused("data info --columns 3", "--columns is for preview alone");
+    refused("data preview --columns 0", "--columns 0: expected a whole number from 1 to 256");
+    refused("data preview --output", "--output needs a value");
+    refused("data preview -o /no/such/a.png",
+            "--output /no/such/a.png: cannot be written: No such");
+    refused("data preview -o /", "--output /: cannot be written: Is a directory");
+    refused("data preview -o /dev/null/a.png", "cannot be written: Not a directory");
+    refused("data fetch synthetic", "only cifar10 can be fetched");
+    refused("data fetch --split test", "--split is for info and preview");
+}
+
+YK_TEST(info_checks_its_options)
+{
+    refused("info bf16", "unexpected argument 'bf16'");
+    refused("info --autocast=1", "--autocast takes no value");
+    refused("info --auto", "unknown option '--auto'");
+}
+
+YK_TEST(what_holds_a_newline_gets_one_line_too)
+{
+    refused("train 'a\nb'", "unexpected argument 'a?b'");
+    refused("run -n '\n' true", "--nproc-per-node ?: expected a number");
+}
+
 YK_TEST(contradictions_get_one_line)
 {
     refused("train --resume a.pth --checkpoint b.pth", "give one of them");
