@@ -14,7 +14,7 @@
 #include "options.h"
 #include "setup.h"
 
-enum { MAX_RANKS = 1024, DATA_PARALLEL_DEVICES = 2 };
+enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -41,9 +41,10 @@ static int parse(yki_scaling_options *o, int argc, char **argv)
                 NULL, 0, 1e12),
         YKI_INT('b', "batch-size", "GLOBAL",
                 "images a step, over all ranks; rounded down to share\nthem evenly [128]",
-                &o->batch_size, &o->given.batch_size, 1, 1e7),
+                &o->batch_size, &o->given.batch_size, 1, MAX_BATCH),
         YKI_INT(0, "per-rank-batch", "LOCAL", "images a step of each rank instead",
-                &o->per_rank_batch, &o->given.per_rank_batch, 1, 1e7),
+                &o->per_rank_batch, &o->given.per_rank_batch, 1,
+                (double)MAX_BATCH / DATA_PARALLEL_DEVICES),
         YKI_REAL(0, "lr", "RATE", "learning rate [yoke train's]", &o->lr, &o->given.lr, 0, 1e6),
         YKI_GROUP("On what"),
         YKI_TEXT(0, "ranks", "N,N,...", "of DDP [1,2,4]", &o->ranks, NULL),
@@ -90,6 +91,20 @@ static yki_scaling_row *add_row(yki_scaling *s, yki_scaling_kind kind, int ranks
     return row;
 }
 
+/* Whether so many ranks can share a step's images; -1, or the code of a usage error. */
+static int check_batch(const char *name, const yki_scaling_options *o, long ranks)
+{
+    if (!o->given.per_rank_batch && o->batch_size < ranks)
+        return yki_usage_error(name,
+                               "--batch-size %lld is less than one image for each of %ld ranks",
+                               (long long)o->batch_size, ranks);
+    if (o->given.per_rank_batch && o->per_rank_batch > MAX_BATCH / ranks)
+        return yki_usage_error(name,
+                               "--per-rank-batch %lld on %ld ranks is more than %d images a step",
+                               (long long)o->per_rank_batch, ranks, MAX_BATCH);
+    return -1;
+}
+
 /* Adds "1,2,4"; -1, or the code of a usage error. */
 static int add_ranks(yki_scaling *s, const char *name)
 {
@@ -103,10 +118,9 @@ static int add_ranks(yki_scaling *s, const char *name)
         if (s->count == YKI_SCALING_ROWS - 1)
             return yki_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    YKI_SCALING_ROWS - 3);
-        if (!s->options.given.per_rank_batch && s->options.batch_size < ranks)
-            return yki_usage_error(name,
-                                   "--batch-size %lld is less than one image for each of %ld ranks",
-                                   (long long)s->options.batch_size, ranks);
+        int code = check_batch(name, &s->options, ranks);
+        if (code >= 0)
+            return code;
         add_row(s, YKI_DDP, (int)ranks, "off");
         if (!*end)
             return -1;
@@ -133,9 +147,16 @@ static int check(const char *name, yki_scaling_options *o)
                                      "give one of them");
     if (getenv("WORLD_SIZE"))
         return yki_usage_error(name, "it starts its own ranks: not under a launcher");
+    if (o->given.lr && !(o->lr > 0))
+        return yki_usage_error(name, "--lr must be more than 0");
+    if (o->json && o->svg && strcmp(o->json, o->svg) == 0)
+        return yki_usage_error(name, "--json and --svg name the same file, %s", o->svg);
     if (strcmp(o->device, "ref") == 0 && !o->given.amp)
         setup.amp = o->amp = "off";
-    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+    bool fine = yki_check_data(name, "--data", o->data) &&
+                yki_check_writable(name, "--json", o->json) &&
+                yki_check_writable(name, "--svg", o->svg) && yki_check_model(name, &setup);
+    return fine ? -1 : YKI_EXIT_USAGE;
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -202,7 +223,7 @@ int yki_bench_scaling(int argc, char **argv)
     if (code)
         return code;
     yki_scaling_print(&s);
-    bool written = (!s.options.json || yki_scaling_write_json(&s, s.options.json)) &&
-                   (!s.options.svg || yki_scaling_write_svg(&s, s.options.svg));
-    return written ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+    bool table = !s.options.json || yki_scaling_write_json(&s, s.options.json);
+    bool picture = !s.options.svg || yki_scaling_write_svg(&s, s.options.svg);
+    return table && picture ? YKI_EXIT_OK : YKI_EXIT_FAILED;
 }

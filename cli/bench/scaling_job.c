@@ -39,10 +39,18 @@ static void add_text(command_line *line, const char *option, const char *value)
     add_word(line, value);
 }
 
-static void add_number(command_line *line, const char *option, double value)
+static void add_count(command_line *line, const char *option, int64_t value)
 {
     add_word(line, option);
-    snprintf(line->texts[line->count], TEXT, "%.12g", value);
+    snprintf(line->texts[line->count], TEXT, "%lld", (long long)value);
+    add_word(line, line->texts[line->count]);
+}
+
+/* To the last bit. */
+static void add_real(command_line *line, const char *option, double value)
+{
+    add_word(line, option);
+    snprintf(line->texts[line->count], TEXT, "%.17g", value);
     add_word(line, line->texts[line->count]);
 }
 
@@ -61,14 +69,14 @@ static void compose(command_line *line, const char *self, const char *folder,
     add_text(line, "--device", o->device);
     add_text(line, "--amp", row->amp);
     add_text(line, "--output", folder);
-    add_number(line, "--batch-size", (double)row->batch_size);
-    add_number(line, "--threads", (double)o->threads);
-    add_number(line, "--epochs", (double)o->epochs);
-    add_number(line, "--max-steps", (double)o->max_steps);
+    add_count(line, "--batch-size", row->batch_size);
+    add_count(line, "--threads", o->threads);
+    add_count(line, "--epochs", o->epochs);
+    add_count(line, "--max-steps", o->max_steps);
     if (o->given.lr)
-        add_number(line, "--lr", o->lr);
+        add_real(line, "--lr", o->lr);
     if (row->kind == YKI_DDP && row->ranks > 1)
-        add_number(line, "--nproc", row->ranks);
+        add_count(line, "--nproc", row->ranks);
     if (row->kind == YKI_DATA_PARALLEL) {
         add_text(line, "--parallel", "dp");
         add_text(line, "--devices", "cpu:0,cpu:1");

@@ -109,6 +109,13 @@ YK_TEST(scaling_is_weak_on_request)
     cJSON_Delete(table);
 }
 
+/* Numbers reach the trainings as they were given. */
+YK_TEST(scaling_passes_large_numbers_on)
+{
+    assert_int_equal(scaling("--ranks 1 --amp off --batch-size 500 --max-steps 1000000000000"), 0);
+    assert_contains(output, "500 images a step over all ranks, 10 steps");
+}
+
 YK_TEST(scaling_checks_its_options)
 {
     static const char *const wrong[][2] = {
@@ -118,6 +125,12 @@ YK_TEST(scaling_checks_its_options)
         {"--batch-size 4 --per-rank-batch 4", "give one of them"},
         {"--amp bf8", "--amp"},
         {"--repeats 0", "--repeats"},
+        {"--lr 0", "--lr must be more than 0"},
+        {"--per-rank-batch 2000000 --ranks 1,6", "6 ranks is more than 10000000 images"},
+        {"--data /no/such/folder", "--data /no/such/folder: expected cifar10, synthetic"},
+        {"--json /no/such/a.json", "--json /no/such/a.json: cannot be written: No such file"},
+        {"--svg .", "--svg .: cannot be written: Is a directory"},
+        {"--json a --svg a", "name the same file"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(scaling(wrong[i][0]), 2);
@@ -145,7 +158,7 @@ YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
 
 YK_TEST(scaling_shows_why_a_training_failed)
 {
-    assert_int_equal(scaling("--data /no/such/folder --max-steps 1"), 1);
+    assert_int_equal(scaling("--data . --max-steps 1"), 1);
     assert_contains(output, "yoke: Single device failed; its last lines:\n");
-    assert_contains(output, "/no/such/folder");
+    assert_contains(output, "no CIFAR-10 here");
 }
