@@ -10,6 +10,7 @@
  * parameters to every device at each step.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,7 +19,8 @@
 static const char PATH[] = "./cifar_net.pth";
 
 typedef struct settings {
-    const char *data, *arch;
+    const char *data;
+    yk_arch_fn arch;
     int64_t max_steps;   /* 0: the whole epoch */
     const char *devices; /* (DP) */
     int device_count;    /* (DP) */
@@ -61,17 +63,12 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(const char *arch)
+static yk_model *create_net(yk_arch_fn arch)
 {
-    yk_arch_fn network = yk_arch_find(arch);
-    if (!network) {
-        fprintf(stderr, "there is no network %s\n", arch);
-        exit(2);
-    }
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *outputs = network(images, 10);
+    yk_value *outputs = arch(images, 10);
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *net;
@@ -139,13 +136,42 @@ static void test(yk_model *net, const char *path, yk_loader *testloader)
            100.0 * (double)correct / (double)total);
 }
 
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static int64_t parse_steps(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long steps = strtoll(text, &end, 10);
+    if (errno || end == text || *end || steps < 0) {
+        fprintf(stderr, "MAX_STEPS %s: expected a whole number from 0\n", text);
+        exit(2);
+    }
+    return steps;
+}
+
+static settings parse_args(int argc, char **argv)
+{
+    if (argc > 5 || (argc > 1 && argv[1][0] == '-')) {
+        fprintf(stderr, "usage: %s [FOLDER|synthetic] [ARCH] [MAX_STEPS] [DEVICES]\n", argv[0]);
+        exit(2);
+    }
+    const char *arch = argc > 2 ? argv[2] : "resnet50";
+    settings set = {.data = argc > 1 ? argv[1] : "synthetic",
+                    .arch = yk_arch_find(arch),
+                    .max_steps = argc > 3 ? parse_steps(argv[3]) : 0,
+                    .devices = argc > 4 ? argv[4] : "cpu:0,cpu:1"};
+    if (!set.arch) {
+        fprintf(stderr, "there is no network %s\n", arch);
+        exit(2);
+    }
+    return set;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
-    settings set = {.data = argc > 1 ? argv[1] : "synthetic",
-                    .arch = argc > 2 ? argv[2] : "resnet50",
-                    .max_steps = argc > 3 ? atoll(argv[3]) : 0,
-                    .devices = argc > 4 ? argv[4] : "cpu:0,cpu:1"};
+    settings set = parse_args(argc, argv);
     YK_CHECK(yk_data_parallel_check(set.devices, &set.device_count)); /* (DP) */
     double start = now();
     yk_loader *trainloader, *testloader;

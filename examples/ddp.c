@@ -23,7 +23,8 @@
 
 typedef struct arguments {
     int64_t batch_size, epochs, max_steps; /* max_steps: of an epoch; 0 for all */
-    const char *checkpoint, *data, *arch;
+    const char *checkpoint, *data;
+    yk_arch_fn arch;
 } arguments;
 
 static double now(void)
@@ -64,17 +65,12 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_model(const char *arch)
+static yk_model *create_model(yk_arch_fn arch)
 {
-    yk_arch_fn network = yk_arch_find(arch);
-    if (!network) {
-        fprintf(stderr, "there is no network %s\n", arch);
-        exit(2);
-    }
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *outputs = network(images, 10);
+    yk_value *outputs = arch(images, 10);
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *model;
@@ -173,6 +169,12 @@ static void train(const arguments *args, yk_group *world)
 {
     int rank = yk_group_rank(world), size = yk_group_size(world);
     bool leads = rank == 0;
+    if (args->batch_size < size) {
+        if (leads)
+            fprintf(stderr, "--batch-size %lld is less than one image for each of %d processes\n",
+                    (long long)args->batch_size, size);
+        exit(2);
+    }
     if (leads)
         printf(">>> Training on %d processes\n", size);
 
@@ -214,6 +216,18 @@ static void train(const arguments *args, yk_group *world)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
+static int64_t parse_number(const char *option, const char *text, int least)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno || end == text || *end || number < least) {
+        fprintf(stderr, "--%s %s: expected a whole number from %d\n", option, text, least);
+        exit(2);
+    }
+    return number;
+}
+
 static arguments parse_args(int argc, char **argv)
 {
     static const struct option options[] = {{"batch-size", required_argument, NULL, 'b'},
@@ -223,15 +237,16 @@ static arguments parse_args(int argc, char **argv)
                                             {"arch", required_argument, NULL, 'a'},
                                             {"max-steps", required_argument, NULL, 's'},
                                             {NULL, 0, NULL, 0}};
-    arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic", .arch = "resnet50"};
+    arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic"};
+    const char *arch = "resnet50";
     for (int option; (option = getopt_long(argc, argv, "b:e:c:", options, NULL)) != -1;) {
         const char *value = optarg ? optarg : "";
         switch (option) {
         case 'b':
-            args.batch_size = atoll(value);
+            args.batch_size = parse_number("batch-size", value, 1);
             break;
         case 'e':
-            args.epochs = atoll(value);
+            args.epochs = parse_number("epochs", value, 1);
             break;
         case 'c':
             args.checkpoint = value;
@@ -240,14 +255,23 @@ static arguments parse_args(int argc, char **argv)
             args.data = value;
             break;
         case 'a':
-            args.arch = value;
+            arch = value;
             break;
         case 's':
-            args.max_steps = atoll(value);
+            args.max_steps = parse_number("max-steps", value, 0);
             break;
         default:
             exit(2);
         }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
+        exit(2);
+    }
+    args.arch = yk_arch_find(arch);
+    if (!args.arch) {
+        fprintf(stderr, "there is no network %s\n", arch);
+        exit(2);
     }
     return args;
 }

@@ -341,50 +341,81 @@ static void save(const yk_model *model, const char *output_dir, int64_t epoch)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static double parse_number(const char *flag, const char *text)
+static void refuse(const char *flag, const char *value, const char *expected)
 {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end) {
-        fprintf(stderr, "--%s %s: expected a number\n", flag, text);
-        exit(2);
-    }
+    fprintf(stderr, "--%s%s%s: expected %s\n", flag, *value ? " " : "", value, expected);
+    exit(2);
+}
+
+static int64_t parse_integer(const char *flag, const char *text, int64_t least)
+{
+    char *end, expected[64];
+    long long value = strtoll(text, &end, 10);
+    snprintf(expected, sizeof expected, "a whole number from %lld to %d", (long long)least,
+             INT32_MAX);
+    if (end == text || *end || value < least || value > INT32_MAX)
+        refuse(flag, text, expected);
     return value;
 }
 
-static void take_argument(arguments *args, const char *flag, const char *value)
+static double parse_real(const char *flag, const char *text)
 {
-    const struct {
-        const char *flag;
-        int64_t *integer;
-        double *real;
-        bool *truth;
-        const char **text;
-    } known[] = {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value > 0 && value < 1e6))
+        refuse(flag, text, "a number above 0");
+    return value;
+}
+
+static bool parse_truth(const char *flag, const char *text)
+{
+    bool truth = strcmp(text, "true") == 0;
+    if (!truth && strcmp(text, "false") != 0)
+        refuse(flag, text, "true or false");
+    return truth;
+}
+
+/* Where the value of a flag goes: to one of these. */
+typedef struct destination {
+    const char *flag;
+    int64_t *integer, least;
+    double *real;
+    bool *truth;
+    const char **text;
+} destination;
+
+/* False for a flag that this program does not know. value: NULL where there is none. */
+static bool take_argument(arguments *args, const char *flag, const char *value)
+{
+    const destination known[] = {
         {"enable_gpu", .truth = &args->enable_gpu},
         {"lr", .real = &args->lr},
-        {"epochs", .integer = &args->epochs},
+        {"epochs", .integer = &args->epochs, .least = 1},
         {"init_method", .text = &args->init_method},
         {"rank", .integer = &args->rank},
-        {"world_size", .integer = &args->world_size},
+        {"world_size", .integer = &args->world_size, .least = 1},
         {"custom_data", .truth = &args->custom_data},
         {"data_url", .text = &args->data_url},
         {"output_dir", .text = &args->output_dir},
-        {"width", .integer = &args->width},
-        {"samples", .integer = &args->samples},
+        {"width", .integer = &args->width, .least = 1},
+        {"samples", .integer = &args->samples, .least = 1},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].flag, flag) != 0)
-            continue;
-        if (known[i].integer)
-            *known[i].integer = (int64_t)parse_number(flag, value);
-        else if (known[i].real)
-            *known[i].real = parse_number(flag, value);
-        else if (known[i].truth)
-            *known[i].truth = strcmp(value, "true") == 0;
-        else
-            *known[i].text = value;
-    }
+    const destination *to = known, *end = known + sizeof known / sizeof *known;
+    while (to < end && strcmp(to->flag, flag) != 0)
+        to++;
+    if (to == end)
+        return false;
+    if (!value)
+        refuse(flag, "", "a value");
+    else if (to->integer)
+        *to->integer = parse_integer(flag, value, to->least);
+    else if (to->real)
+        *to->real = parse_real(flag, value);
+    else if (to->truth)
+        *to->truth = parse_truth(flag, value);
+    else
+        *to->text = value;
+    return true;
 }
 
 /* --flag value and --flag=value. */
@@ -404,12 +435,16 @@ static arguments parse_args(int argc, char **argv)
         if (strncmp(argv[i], "--", 2) != 0)
             continue;
         const char *equals = strchr(argv[i], '=');
+        const char *next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0 ? argv[i + 1] : NULL;
         size_t length = equals ? (size_t)(equals - argv[i]) - 2 : strlen(argv[i]) - 2;
         snprintf(flag, sizeof flag, "%.*s", (int)length, argv[i] + 2);
-        if (equals)
-            take_argument(&args, flag, equals + 1);
-        else if (i + 1 < argc)
-            take_argument(&args, flag, argv[++i]);
+        if (take_argument(&args, flag, equals ? equals + 1 : next) && !equals)
+            i++;
+    }
+    if (args.rank >= args.world_size) {
+        fprintf(stderr, "--rank %lld: expected a rank below --world_size %lld\n",
+                (long long)args.rank, (long long)args.world_size);
+        exit(2);
     }
     return args;
 }

@@ -106,8 +106,57 @@ YK_TEST(examples_say_what_is_wrong)
     assert_contains(output, "/no/such/folder");
     run(1, "$E/resnet18_cifar10 --data_url /no/such/folder");
     assert_contains(output, "/no/such/folder");
-    run(2, "$E/resnet18_cifar10 --epochs many");
-    assert_contains(output, "--epochs many: expected a number");
-    run(2, "$E/single_device synthetic no_such_network");
-    assert_contains(output, "there is no network no_such_network");
+}
+
+/* Exit code 2 and one line, before anything is done. */
+static void refused(const char *command, const char *words)
+{
+    run(2, command);
+    assert_contains(output, words);
+    assert_string_equal(strchr(output, '\n'), "\n");
+}
+
+YK_TEST(examples_check_their_arguments)
+{
+    static const char *const alike[] = {"single_device", "data_parallel", "ddp_mixed_precision"};
+    char command[128];
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+        snprintf(command, sizeof command, "$E/%s synthetic no_such_network", alike[i]);
+        refused(command, "there is no network no_such_network");
+        snprintf(command, sizeof command, "$E/%s synthetic mlp ten", alike[i]);
+        refused(command, "MAX_STEPS ten: expected a whole number from 0");
+        snprintf(command, sizeof command, "$E/%s synthetic mlp -3", alike[i]);
+        refused(command, "MAX_STEPS -3: expected");
+        snprintf(command, sizeof command, "$E/%s synthetic mlp 1 cpu:0 more", alike[i]);
+        refused(command, " [FOLDER|synthetic] [ARCH] [MAX_STEPS]");
+        snprintf(command, sizeof command, "$E/%s --help", alike[i]);
+        refused(command, "usage: ");
+    }
+}
+
+YK_TEST(ddp_checks_its_flags)
+{
+    refused("$E/ddp --bogus", "unrecognized option '--bogus'");
+    refused("$E/ddp --epochs", "requires an argument");
+    refused("$E/ddp --epochs ten", "--epochs ten: expected a whole number from 1");
+    refused("$E/ddp --epochs 0", "--epochs 0: expected");
+    refused("$E/ddp --batch-size 99999999999999999999", "--batch-size 99999999999999999999: exp");
+    refused("$E/ddp --max-steps 1.5", "--max-steps 1.5: expected a whole number from 0");
+    refused("$E/ddp --arch vgg", "there is no network vgg");
+    refused("$E/ddp leftover", "unexpected argument leftover");
+    run(2, "$Y run -n 2 -- $E/ddp --batch-size 1");
+    assert_contains(output, "[rank 0] --batch-size 1 is less than one image for each of 2");
+}
+
+YK_TEST(resnet18_cifar10_checks_its_flags)
+{
+    refused("$E/resnet18_cifar10 --epochs many", "--epochs many: expected a whole number from 1");
+    refused("$E/resnet18_cifar10 --epochs=1.5", "--epochs 1.5: expected a whole number");
+    refused("$E/resnet18_cifar10 --samples 99999999999999999999", "expected a whole number from 1");
+    refused("$E/resnet18_cifar10 --width -4", "--width -4: expected a whole number from 1");
+    refused("$E/resnet18_cifar10 --lr nan", "--lr nan: expected a number above 0");
+    refused("$E/resnet18_cifar10 --custom_data yes", "--custom_data yes: expected true or false");
+    refused("$E/resnet18_cifar10 --rank 2 --world_size 2", "expected a rank below --world_size 2");
+    refused("$E/resnet18_cifar10 --epochs", "--epochs: expected a value");
+    refused("$E/resnet18_cifar10 --unknown --epochs many", "--epochs many: expected");
 }
