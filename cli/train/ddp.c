@@ -21,6 +21,16 @@ static bool register_hook(yki_trainer *t)
     return true;
 }
 
+/* Without its state in the file, or with that of other options, the hook begins anew. */
+bool yki_trainer_load_hook(yki_trainer *t)
+{
+    if (!t->ddp || !t->resumed[0] || strcmp(t->options.comm_hook, "powersgd") != 0)
+        return true;
+    yk_status status = yk_checkpoint_load_comm_hook(t->resumed, t->ddp);
+    t->hook_begins_anew = status == YK_NOT_FOUND || status == YK_MISMATCH;
+    return t->hook_begins_anew || yki_ok(status);
+}
+
 int yki_trainer_ranks(const yki_trainer *t)
 {
     return (int)yki_shares_of_batch(&t->options, yk_group_size(t->world));
@@ -69,8 +79,8 @@ void yki_trainer_introduce_ddp(const yki_trainer *t)
     if (strcmp(o->comm_hook, "powersgd") == 0)
         printf("  comm hook   PowerSGD of rank %lld after step %lld%s\n",
                (long long)o->powersgd_rank, (long long)o->powersgd_start,
-               t->state.step > o->powersgd_start
-                   ? "; its error feedback is not in checkpoints and starts anew"
+               t->hook_begins_anew && t->state.step > o->powersgd_start
+                   ? "; the checkpoint has no state that fits it: it begins anew"
                    : "");
     else if (strcmp(o->comm_hook, "none") != 0)
         printf("  comm hook   gradients travel in %s\n", o->comm_hook);

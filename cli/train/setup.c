@@ -178,7 +178,7 @@ static bool create_state(yki_trainer *t)
     t->state = (yk_training_state){.val_accuracy = -1};
     if (t->resumed[0] &&
         (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
-         !yki_trainer_override_hyperparameters(t)))
+         !yki_trainer_override_hyperparameters(t) || !yki_trainer_load_hook(t)))
         return false;
     if (t->scaler && !yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler)))
         return false;

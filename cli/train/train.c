@@ -31,6 +31,8 @@ static bool save(yki_trainer *t)
     t->state.scaler = t->scaler ? yk_grad_scaler_get_state(t->scaler) : (yk_grad_scaler_state){0};
     if (t->zero && !yki_ok(yk_zero_consolidate(t->zero)))
         return false;
+    if (t->ddp && !yki_ok(yk_ddp_consolidate_comm_hook(t->ddp, &t->state.comm_hook)))
+        return false;
     if (t->leads && !yki_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
                                                    (int)t->options.keep)))
         return false;

@@ -70,6 +70,7 @@ typedef struct yki_trainer {
     int threads;
     const char *threads_source;
     int64_t resumed_threads; /* of the checkpoint; 0 when there is none */
+    bool hook_begins_anew;   /* although the run does not */
     char output[YKI_PATH], resumed[YKI_PATH];
     char arch[sizeof((yk_training_state *)0)->arch];               /* the checkpoint's */
     char resumed_options[sizeof((yk_training_state *)0)->options]; /* of the checkpoint, in words */
@@ -107,6 +108,8 @@ bool yki_trainer_evaluate_ema(yki_trainer *trainer, yki_evaluation *result);
 
 /* The ranks' side (ddp.c): created once the model is there; NULL where there is one rank. */
 bool yki_trainer_create_ddp(yki_trainer *trainer);
+/* What the comm hook carried, where the run goes on. */
+bool yki_trainer_load_hook(yki_trainer *trainer);
 /* Shards the optimizer where that was asked for. */
 bool yki_trainer_shard(yki_trainer *trainer);
 void yki_trainer_introduce_ddp(const yki_trainer *trainer);

@@ -5,6 +5,7 @@
 #ifndef YOKE_CHECKPOINT_H
 #define YOKE_CHECKPOINT_H
 
+#include <yoke/comm_hook.h>
 #include <yoke/graph.h>
 #include <yoke/optim.h>
 #include <yoke/scaler.h>
@@ -33,6 +34,9 @@ typedef struct yk_training_state {
     double epoch_loss, epoch_samples; /* sums over the epoch so far, for its mean loss */
     yk_grad_scaler_state scaler;      /* scale 0: none */
     char options[2048]; /* the program's own: what it wants to find again when it goes on */
+    /* Of yk_ddp_consolidate_comm_hook, or NULL. For saving: loading leaves NULL here, and
+     * yk_checkpoint_load_comm_hook does the rest. */
+    const yk_comm_hook_state *comm_hook;
 } yk_training_state;
 
 /*
@@ -55,8 +59,9 @@ yk_status yk_model_load_ema(yk_model *model, const char *path);
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "model_ema": AveragedModel's where
- * the optimizer has averaged weights, "scaler": GradScaler's where state has one, "yoke": training
- * state}. optimizer and state may be NULL. Tensors are written from the model's own memory.
+ * the optimizer has averaged weights, "scaler": GradScaler's where state has one, "comm_hook":
+ * PowerSGD's where state has one, "yoke": training state}. optimizer and state may be NULL. Tensors
+ * are written from the model's own memory.
  */
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state);
@@ -67,6 +72,14 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
  */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);
+/*
+ * What the comm hook of a ddp carried, on every rank, once the hook is registered; its iter is an
+ * option. Where the ranks are as many as they were it goes on bit for bit, else the errors are
+ * added up over fewer ranks, or stay with the first ones. YK_NOT_FOUND when the file has none,
+ * YK_MISMATCH when it is of other sizes (another model, other options): then, and on any failure,
+ * the hook is as it was.
+ */
+yk_status yk_checkpoint_load_comm_hook(const char *path, yk_ddp *ddp);
 /* The training state alone, e.g. to learn the architecture before a model is built. YK_NOT_FOUND
  * when the file has none. */
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);

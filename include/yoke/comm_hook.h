@@ -59,8 +59,8 @@ typedef struct yk_powersgd_options {
 /*
  * PowerSGD (Vogels, Karimireddy, Jaggi: "PowerSGD: Practical Low-Rank Gradient Compression for
  * Distributed Optimization", 2019), as PyTorch's powerSGD_hook: gradients M of n x m travel as P (n
- * x rank) and Q (m x rank). Error feedback takes memory as large as the compressed gradients. Its
- * state is not in checkpoints: a run that goes on starts from no error and fresh factors.
+ * x rank) and Q (m x rank). Error feedback takes memory as large as the compressed gradients. For
+ * checkpoints see yk_ddp_consolidate_comm_hook and yk_checkpoint_load_comm_hook.
  */
 yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *options);
 
@@ -70,6 +70,18 @@ typedef struct yk_powersgd_stats {
 } yk_powersgd_stats;
 /* Zeros where PowerSGD is not registered or has not begun. Not while a backward runs. */
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp);
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* What a built-in hook carries from step to step, of all ranks: PowerSGD's errors and factors. */
+typedef struct yk_comm_hook_state yk_comm_hook_state;
+
+/*
+ * Collective: brings what the hook carries to rank 0, for yk_training_state.comm_hook; to be called
+ * before rank 0 saves a checkpoint. *state is the hook's and stands until the next backward; NULL
+ * on the other ranks, and everywhere where the hook carries nothing.
+ */
+yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

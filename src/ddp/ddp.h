@@ -1,8 +1,9 @@
 /*
  * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), unused.c (what
  * takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in for
- * their all-reduce), inputs.c (what ranks tell each other before a forward), divergence.c (a
- * check), virtual_ranks.c (instead of the reducer).
+ * their all-reduce), comm_hook_state.c (what of that goes into checkpoints), inputs.c (what ranks
+ * tell each other before a forward), divergence.c (a check), virtual_ranks.c (instead of the
+ * reducer).
  */
 #ifndef YKI_DDP_H
 #define YKI_DDP_H
@@ -23,11 +24,21 @@ typedef struct yki_reduced_bucket {
     yk_grad_bucket face; /* what a hook sees of it */
 } yki_reduced_bucket;
 
+/* What a hook carries from step to step, in its own memory. */
+typedef struct yki_hook_memory {
+    const char *name; /* the hook's; NULL: it carries nothing */
+    float *errors;  /* each rank's own; added to the gradients, so that their sum is what counts */
+    float *factors; /* the same on all ranks */
+    uint8_t *warm;  /* by bucket: whether its factors are those of an earlier step */
+    size_t error_elements, factor_elements, buckets;
+} yki_hook_memory;
+
 /* The comm hook, where there is one. */
 typedef struct yki_hook {
     yk_comm_hook run;
     void *state;
     void (*destroy)(void *state); /* of a built-in one */
+    yki_hook_memory memory;
 } yki_hook;
 
 /* What a rank tells the others of its share of a step. */
@@ -65,6 +76,7 @@ struct yk_ddp {
     size_t flat_bytes;
     bool buffers_moved; /* since they were last made equal */
     yki_hook hook;
+    yk_comm_hook_state *hook_state; /* NULL until it is asked for */
     yki_join join;
     uint64_t *hashes; /* of the check for divergence, made when it first runs */
 
@@ -100,6 +112,17 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook);
 void yki_hook_destroy(yk_ddp *ddp);
 /* In place of the bucket's all-reduce. */
 yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket);
+
+/* ---- comm_hook_state.c ----------------------------------------------------------------------- */
+
+/* What a hook remembers on all ranks, on rank 0. */
+struct yk_comm_hook_state {
+    yki_hook_memory memory; /* rank 0's own */
+    int64_t ranks;
+    float *errors; /* (ranks, memory.error_elements) */
+};
+
+void yki_comm_hook_state_destroy(yk_comm_hook_state *state);
 
 /* ---- virtual_ranks.c ------------------------------------------------------------------------- */
 

@@ -58,6 +58,7 @@ yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)
 
 void yki_hook_destroy(yk_ddp *ddp)
 {
+    yki_comm_hook_state_destroy(ddp->hook_state);
     if (ddp->hook.destroy)
         ddp->hook.destroy(ddp->hook.state);
     if (ddp->hook.run && ddp->bucket_count)

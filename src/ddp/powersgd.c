@@ -46,7 +46,7 @@ typedef struct factors {
     size_t small_count;
     float *sent, *q; /* small ones, then every P; every Q. Shared with the peers */
     size_t sent_elements, q_elements, elements;
-    bool warm; /* Q is that of an earlier step */
+    uint8_t *warm; /* whether Q is that of an earlier step */
 } factors;
 
 typedef struct powersgd {
@@ -54,8 +54,9 @@ typedef struct powersgd {
     factors *of; /* by bucket */
     matrix *matrices;
     small_gradient *small;
-    float *errors;
-    size_t error_bytes;
+    float *errors, *q; /* of all buckets, one behind the other */
+    size_t error_elements, q_elements;
+    uint8_t *warm; /* by bucket */
     int64_t iter;
     float share; /* 1 / ranks */
     yk_powersgd_stats stats;
@@ -169,7 +170,7 @@ static void give_up_step(factors *f)
         if (x->error)
             memset(x->error, 0, (size_t)(x->n * x->m) * sizeof *x->error);
     }
-    f->warm = false;
+    *f->warm = false;
 }
 
 /* ---- the hook -------------------------------------------------------------------------------- */
@@ -177,9 +178,9 @@ static void give_up_step(factors *f)
 static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
 {
     factors *f = &state->of[bucket];
-    if (!f->warm || state->options.no_warm_start)
+    if (!*f->warm || state->options.no_warm_start)
         randomise(state, bucket, f);
-    f->warm = true;
+    *f->warm = true;
     for (size_t i = 0; i < f->matrix_count; i++) {
         const matrix *x = &f->matrices[i];
         orthonormalise(x->q, x->m, x->rank, state->options.orthogonalization_epsilon);
@@ -224,7 +225,8 @@ static yk_status powersgd_hook(void *context, yk_group *group, const yk_grad_buc
 static void destroy(void *context)
 {
     powersgd *state = context;
-    yki_unmap(state->errors, state->error_bytes);
+    yki_unmap(state->errors, state->error_elements * sizeof *state->errors);
+    free(state->warm);
     free(state->matrices);
     free(state->small);
     free(state->of);
@@ -256,7 +258,7 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
         p_elements += (size_t)(rank * n);
         f->q_elements += (size_t)(rank * m);
         if (!state->options.no_error_feedback)
-            state->error_bytes += (size_t)count * sizeof(float);
+            state->error_elements += (size_t)count;
     }
     f->sent_elements += p_elements;
 }
@@ -285,19 +287,26 @@ static float *place_bucket(const powersgd *state, factors *f, float *errors)
 
 static yk_status allocate(powersgd *state, const yk_ddp *ddp)
 {
-    if (state->error_bytes) {
-        state->errors = yki_map(state->error_bytes);
+    size_t sent_elements = 0, error_bytes = state->error_elements * sizeof *state->errors;
+    if (error_bytes) {
+        state->errors = yki_map(error_bytes);
         if (!state->errors)
-            return yki_error_memory(state->error_bytes, "PowerSGD's error feedback");
+            return yki_error_memory(error_bytes, "PowerSGD's error feedback");
     }
-    float *errors = state->errors;
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        sent_elements += state->of[b].sent_elements;
+        state->q_elements += state->of[b].q_elements;
+    }
+    void *block; /* not of 0 bytes: all gradients are sent in one way or the other */
+    YK_TRY(yk_group_alloc(ddp->group, (sent_elements + state->q_elements) * sizeof(float), &block));
+    float *sent = block, *errors = state->errors, *q = state->q = sent + sent_elements;
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         factors *f = &state->of[b];
-        void *block; /* not of 0 bytes: a bucket may hold small gradients alone */
-        YK_TRY(
-            yk_group_alloc(ddp->group, (f->sent_elements + f->q_elements) * sizeof(float), &block));
-        f->sent = block;
-        f->q = f->sent + f->sent_elements;
+        f->sent = sent;
+        f->q = q;
+        f->warm = &state->warm[b];
+        sent += f->sent_elements;
+        q += f->q_elements;
         errors = place_bucket(state, f, errors);
     }
     return YK_OK;
@@ -306,9 +315,10 @@ static yk_status allocate(powersgd *state, const yk_ddp *ddp)
 static yk_status build(powersgd *state, const yk_ddp *ddp)
 {
     state->of = yki_calloc(ddp->bucket_count, sizeof *state->of);
+    state->warm = yki_calloc(ddp->bucket_count, sizeof *state->warm);
     state->matrices = yki_calloc(ddp->used, sizeof *state->matrices);
     state->small = yki_calloc(ddp->used, sizeof *state->small);
-    if (!state->of || !state->matrices || !state->small)
+    if (!state->of || !state->warm || !state->matrices || !state->small)
         return yki_error_memory(ddp->used * sizeof *state->matrices, "PowerSGD");
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         const yki_bucket *plan = &ddp->buckets[b].plan;
@@ -321,6 +331,18 @@ static yk_status build(powersgd *state, const yk_ddp *ddp)
     }
     YK_TRY(allocate(state, ddp));
     return yk_broadcast(ddp->group, &state->options.random_seed, 1, YK_I64, 0, NULL);
+}
+
+/* What later steps need of earlier ones. */
+static yki_hook_memory memory_of(const powersgd *state, const yk_ddp *ddp)
+{
+    return (yki_hook_memory){.name = "powersgd",
+                             .errors = state->errors,
+                             .error_elements = state->error_elements,
+                             .factors = state->q,
+                             .factor_elements = state->q_elements,
+                             .warm = state->warm,
+                             .buckets = ddp->bucket_count};
 }
 
 static yk_status check(const yk_powersgd_options *o)
@@ -358,8 +380,10 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
     if (status == YK_OK)
         status = build(state, ddp);
     if (status == YK_OK)
-        return yki_hook_register(
-            ddp, &(yki_hook){.run = powersgd_hook, .state = state, .destroy = destroy});
+        return yki_hook_register(ddp, &(yki_hook){.run = powersgd_hook,
+                                                  .state = state,
+                                                  .destroy = destroy,
+                                                  .memory = memory_of(state, ddp)});
     destroy(state);
     return status;
 }

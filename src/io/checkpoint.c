@@ -5,6 +5,7 @@
 #include "io/checkpoint.h"
 
 #include "io/atomic_file.h"
+#include "io/comm_hook_state.h"
 #include "io/ema_state.h"
 #include "io/optimizer_state.h"
 #include "io/pth.h"
@@ -35,6 +36,10 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     if (state && state->scaler.scale > 0) {
         yki_pickle_text(pickle, "scaler");
         yki_scaler_state_write(pickle, &state->scaler);
+    }
+    if (state && state->comm_hook) {
+        yki_pickle_text(pickle, "comm_hook");
+        YK_TRY(yki_comm_hook_state_write(writer, state->comm_hook));
     }
     if (state) {
         yki_pickle_text(pickle, "yoke");
@@ -211,6 +216,24 @@ yk_status yk_model_load_ema(yk_model *model, const char *path)
     yk_tensor_file *file;
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load_ema(file, model);
+    yk_tensor_file_close(file);
+    return status;
+}
+
+static yk_status load_comm_hook(yk_tensor_file *file, yk_ddp *ddp)
+{
+    yki_pth *pth = yki_tensor_file_pth(file);
+    const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "comm_hook") : NULL;
+    if (!value)
+        return yki_error(YK_NOT_FOUND, "%s: has no comm hook's state", yki_tensor_file_path(file));
+    return yki_comm_hook_state_read(pth, value, ddp);
+}
+
+yk_status yk_checkpoint_load_comm_hook(const char *path, yk_ddp *ddp)
+{
+    yk_tensor_file *file;
+    YK_TRY(yk_tensor_file_open(&file, path));
+    yk_status status = load_comm_hook(file, ddp);
     yk_tensor_file_close(file);
     return status;
 }

@@ -45,6 +45,12 @@ YK_TEST(promise_15_stopped_anywhere_on_two_ranks)
     stop_and_go("--lr 0.02 --epochs 2 --save-every 10", 2, "checkpoint-2.pth");
 }
 
+YK_TEST(promise_15_stopped_anywhere_with_powersgd)
+{
+    stop_and_go("--lr 0.02 --epochs 2 --comm-hook powersgd --powersgd-start 7", 2,
+                "checkpoint-2.pth");
+}
+
 YK_TEST(promise_15_stopped_anywhere_with_adam)
 {
     stop_and_go("--lr 0.001 --optimizer adamw --epochs 2 --accumulate 2", 1, "checkpoint-2.pth");

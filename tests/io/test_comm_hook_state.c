@@ -1,0 +1,187 @@
+/* PowerSGD's errors and factors in checkpoints: a run goes on bit for bit, on fewer ranks it loses
+ * nothing. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <string.h>
+
+#include "../ddp/small_network.h"
+#include "ddp/ddp.h"
+
+enum { BEFORE = 6, AFTER = 5 };
+
+static const network net = {.device = "ref", .dtype = YK_F32, .seed = 3};
+
+typedef struct side {
+    yk_group *group;
+    yk_model *model;
+    yk_ddp *ddp;
+    samples own;
+} side;
+
+/* With a PowerSGD that has this many backwards behind it; rank 0: that of the options. */
+static void begin(side *s, yk_group *group, int64_t iter, const yk_powersgd_options *options)
+{
+    yk_powersgd_options own = {.start_iter = 2, .min_compression_rate = 1e-9};
+    if (options)
+        own = *options;
+    own.iter = iter;
+    *s = (side){.group = group, .model = make_model(&net)};
+    assert_ok(yk_ddp_create(&s->ddp, s->model, group, &(yk_ddp_options){.bucket_cap_mb = 1e-3}));
+    assert_ok(yk_ddp_register_powersgd_hook(s->ddp, &own));
+}
+
+static void end(side *s)
+{
+    yk_ddp_destroy(s->ddp);
+    yk_model_destroy(s->model);
+}
+
+static void take_steps(side *s, int first, int count)
+{
+    for (int i = first; i < first + count; i++) {
+        yk_model_zero_grad(s->model);
+        step(s->model, take_samples(&s->own, net.dtype, 40 * i + 4 * yk_group_rank(s->group), 4));
+    }
+}
+
+/* On rank 0, under a name that all ranks know; they go on when it is there. */
+static const char *save(const side *s)
+{
+    static char path[256];
+    yk_training_state state = {.arch = "small"};
+    snprintf(path, sizeof path, "%s/run.pth", getenv("YOKE_TEST_SHARED"));
+    assert_ok(yk_ddp_consolidate_comm_hook(s->ddp, &state.comm_hook));
+    assert_true((state.comm_hook != NULL) == (yk_group_rank(s->group) == 0));
+    if (state.comm_hook)
+        assert_ok(yk_checkpoint_save(path, s->model, NULL, &state));
+    assert_ok(yk_barrier(s->group));
+    return path;
+}
+
+static void run(int ranks, void (*body)(int rank, int world))
+{
+    if (!getenv("RANK"))
+        setenv("YOKE_TEST_SHARED", yk_test_directory(), 1);
+    yk_test_ranks(ranks, body);
+}
+
+/* ---- as many ranks --------------------------------------------------------------------------- */
+
+static void go_on(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group;
+    side whole, parts;
+    assert_ok(yk_group_init(&group, NULL));
+    begin(&whole, group, 0, NULL);
+    take_steps(&whole, 0, BEFORE);
+    const char *path = save(&whole);
+    take_steps(&whole, BEFORE, AFTER);
+
+    begin(&parts, group, BEFORE, NULL);
+    assert_ok(yk_checkpoint_load(path, parts.model, NULL, NULL));
+    assert_ok(yk_checkpoint_load_comm_hook(path, parts.ddp));
+    take_steps(&parts, BEFORE, AFTER);
+    for (size_t i = 0; i < yk_model_parameter_count(whole.model); i++) {
+        yk_tensor a = yk_model_parameter(whole.model, i).grad;
+        yk_tensor b = yk_model_parameter(parts.model, i).grad;
+        assert_memory_equal(a.data, b.data, yk_tensor_bytes(&a));
+    }
+    end(&parts);
+    end(&whole);
+    yk_group_destroy(group);
+}
+
+YK_TEST(powersgd_goes_on_bit_for_bit)
+{
+    run(3, go_on);
+}
+
+/* ---- fewer, or more -------------------------------------------------------------------------- */
+
+/* What all ranks' errors add up to, in f64. */
+static double total_error(const side *s)
+{
+    double sum = 0;
+    const yki_hook_memory *memory = &s->ddp->hook.memory;
+    for (size_t e = 0; e < memory->error_elements; e++)
+        sum += (double)memory->errors[e] * (double)(e % 7 + 1);
+    assert_ok(yk_all_reduce(s->group, &sum, 1, YK_F64, YK_SUM, NULL));
+    return sum;
+}
+
+static void on_other_ranks(int rank, int world)
+{
+    (void)world;
+    yk_group *three, *two;
+    side whole, parts;
+    assert_ok(yk_group_init(&three, NULL));
+    begin(&whole, three, 0, NULL);
+    take_steps(&whole, 0, BEFORE);
+    const char *path = save(&whole);
+    double expected = total_error(&whole);
+    assert_true(fabs(expected) > 1e-6);
+    if (rank < 2) {
+        char where[256];
+        snprintf(where, sizeof where, "file://%s/two", getenv("YOKE_TEST_SHARED"));
+        assert_ok(yk_group_init(
+            &two, &(yk_group_options){.init_method = where, .rank = rank, .world_size = 2}));
+        begin(&parts, two, BEFORE, NULL);
+        assert_ok(yk_checkpoint_load_comm_hook(path, parts.ddp));
+        assert_float_equal(total_error(&parts), expected, 1e-5 * fabs(expected));
+        end(&parts);
+        yk_group_destroy(two);
+    }
+    assert_ok(yk_barrier(three));
+    end(&whole);
+    yk_group_destroy(three);
+}
+
+YK_TEST(powersgd_on_fewer_ranks_keeps_what_it_owes)
+{
+    run(3, on_other_ranks);
+}
+
+/* ---- what does not fit ----------------------------------------------------------------------- */
+
+static void mismatches(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group;
+    side whole, other;
+    assert_ok(yk_group_init(&group, NULL));
+    begin(&whole, group, 0, NULL);
+    take_steps(&whole, 0, BEFORE);
+    const char *path = save(&whole);
+    double before = total_error(&whole);
+
+    yk_powersgd_options wrong = {
+        .matrix_approximation_rank = 2, .start_iter = 2, .min_compression_rate = 1e-9};
+    begin(&other, group, BEFORE, &wrong);
+    assert_status(YK_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
+    assert_contains(yk_last_error(), "\"factors\" of the comm hook");
+    assert_float_equal(total_error(&other), 0, 0);
+    end(&other);
+
+    other = (side){.group = group, .model = make_model(&net)};
+    assert_ok(yk_ddp_create(&other.ddp, other.model, group, NULL));
+    assert_status(YK_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
+    const yk_comm_hook_state *none = &(yk_comm_hook_state){.ranks = 1};
+    assert_ok(yk_ddp_consolidate_comm_hook(other.ddp, &none));
+    assert_null(none);
+    end(&other);
+
+    if (yk_group_rank(group) == 0)
+        assert_ok(yk_checkpoint_save(path, whole.model, NULL, NULL));
+    assert_ok(yk_barrier(group));
+    assert_status(YK_NOT_FOUND, yk_checkpoint_load_comm_hook(path, whole.ddp));
+    assert_float_equal(total_error(&whole), before, 0);
+    end(&whole);
+    yk_group_destroy(group);
+}
+
+YK_TEST(powersgd_of_other_options_is_refused)
+{
+    run(2, mismatches);
+}
