@@ -39,6 +39,11 @@ static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
                    "mixed precision, f32 master weights; fp16\nscales the loss against underflow "
                    "[off]",
                    &o->amp, NULL),
+        YKI_REAL(0, "init-scale", "S", "GradScaler's first scale of fp16's loss [65536]",
+                 &o->init_scale, &o->given.scaler, 1e-30, 1e30),
+        YKI_INT(0, "growth-interval", "N",
+                "steps in a row without an infinity before that\nscale doubles [2000]",
+                &o->growth_interval, &o->given.scaler, 1, 1e12),
         YKI_TEXT(0, "autocast", "OP=low|full|follow,...",
                  "exceptions to the policy that\n`yoke info --autocast` lists", &o->autocast, NULL),
         YKI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
@@ -242,6 +247,9 @@ static int check(const char *name, const yki_train_options *o)
                                "--powersgd-rank and --powersgd-start are --comm-hook "
                                "powersgd's, not %s's",
                                o->comm_hook);
+    if (o->given.scaler && !o->resume && strcmp(o->amp, "fp16") != 0)
+        return yki_usage_error(
+            name, "--init-scale and --growth-interval are --amp fp16's; it is %s", o->amp);
     if (!check_parallel(name, o))
         return YKI_EXIT_USAGE;
     /* Where a checkpoint may say what the batch is, that is looked at first. */
@@ -262,6 +270,8 @@ static const yki_train_options defaults = {.data = "cifar10",
                                            .arch = "resnet18",
                                            .device = "cpu",
                                            .amp = "off",
+                                           .init_scale = 65536,
+                                           .growth_interval = 2000,
                                            .parallel = "ddp",
                                            .epochs = 10,
                                            .batch_size = 128,

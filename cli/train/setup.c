@@ -167,8 +167,21 @@ static bool create_model(yki_trainer *t)
 
 static bool create_scaler(yki_trainer *t)
 {
-    return strcmp(t->options.amp, "fp16") != 0 ||
-           yki_ok(yk_grad_scaler_create(&t->scaler, t->model, NULL));
+    const yki_train_options *o = &t->options;
+    yk_grad_scaler_options options = {.init_scale = o->init_scale,
+                                      .growth_interval = o->growth_interval};
+    return strcmp(o->amp, "fp16") != 0 ||
+           yki_ok(yk_grad_scaler_create(&t->scaler, t->model, &options));
+}
+
+/* The scale goes on from the checkpoint; it grows as the options say, which may be new. */
+static bool load_scaler(yki_trainer *t)
+{
+    if (!t->scaler)
+        return true;
+    if (t->options.given.scaler && t->state.scaler.scale > 0)
+        t->state.scaler.growth_interval = t->options.growth_interval;
+    return yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler));
 }
 
 /* Weights, optimizer and place in training: from the checkpoint, or from the start. */
@@ -180,7 +193,7 @@ static bool create_state(yki_trainer *t)
         (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
          !yki_trainer_override_hyperparameters(t) || !yki_trainer_load_hook(t)))
         return false;
-    if (t->scaler && !yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler)))
+    if (!load_scaler(t))
         return false;
     t->resumed_threads = t->state.threads;
     snprintf(t->state.arch, sizeof t->state.arch, "%s", o->arch);

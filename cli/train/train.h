@@ -17,11 +17,13 @@ typedef struct yki_train_options {
     const char *autocast; /* exceptions to mixed precision's policy, or NULL */
     int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
     int64_t virtual_ranks, max_steps, save_every, keep, powersgd_rank, powersgd_start;
+    int64_t growth_interval; /* of --amp fp16's loss scale, which is init_scale at first */
+    double init_scale;
     yki_recipe recipe;
     double timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn, zero;
     struct {
-        bool arch, batch_size, seed, powersgd;
+        bool arch, batch_size, seed, powersgd, scaler;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
     char kept[sizeof((yk_training_state *)0)->options]; /* what a checkpoint keeps of them */
     int argc;

@@ -45,3 +45,21 @@ YK_TEST(the_scale_is_saved_and_restored)
     assert_int_equal(whole.scaler.growth_tracker, 40);
     assert_int_equal(parts.scaler.growth_tracker, 40);
 }
+
+YK_TEST(the_scale_grows_as_asked_for)
+{
+    assert_int_equal(train("a", "--amp fp16 --epochs 1 --max-steps 10 --batch-size 100 "
+                                "--init-scale 1024 --growth-interval 4"),
+                     0);
+    assert_int_equal(count(metrics_of("a"), "\"scale\": 1024"), 4);
+    assert_int_equal(count(metrics_of("a"), "\"scale\": 2048"), 4);
+    assert_int_equal(train("a", "--resume auto --max-steps 13 --growth-interval 3"), 0);
+    assert_int_equal(count(metrics_of("a"), "\"scale\": 4096"), 3); /* 2 steps before, 1 after */
+    assert_int_equal(count(metrics_of("a"), "\"scale\": 8192"), 2);
+}
+
+YK_TEST(a_scale_without_fp16_is_refused)
+{
+    assert_int_equal(train("a", "--init-scale 1024"), 2);
+    assert_contains(job.output, "--init-scale and --growth-interval are --amp fp16's; it is off");
+}
