@@ -49,6 +49,8 @@ bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const
 bool yki_check_readable(const char *name, const char *option, const char *path);
 /* Whether a file can be written there: it, or the folder that it will be in; NULL can. */
 bool yki_check_writable(const char *name, const char *option, const char *path);
+/* Whether a folder that is there is one, for files to be made in; NULL can. */
+bool yki_check_folder(const char *name, const char *option, const char *path);
 /* Whether a data set is one of the words, or a folder that there is. */
 bool yki_check_data(const char *name, const char *option, const char *data);
 

@@ -45,6 +45,18 @@ bool yki_check_writable(const char *name, const char *option, const char *path)
     return false;
 }
 
+bool yki_check_folder(const char *name, const char *option, const char *path)
+{
+    struct stat info;
+    if (!path || stat(path, &info))
+        return true;
+    errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
+    if (errno == 0)
+        return true;
+    yki_usage_error(name, "%s %s: no files can be made there: %s", option, path, strerror(errno));
+    return false;
+}
+
 bool yki_check_data(const char *name, const char *option, const char *data)
 {
     struct stat info;

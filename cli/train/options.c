@@ -169,8 +169,17 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
     return true;
 }
 
+/* Where the timeline goes may be the output folder, which is made later. */
+static bool check_trace_file(const char *name, const yki_train_options *o)
+{
+    bool in_output = o->trace && o->output && strncmp(o->trace, o->output, strlen(o->output)) == 0;
+    return in_output || yki_check_writable(name, "--trace", o->trace);
+}
+
 static int check_trace(const char *name, yki_train_options *o)
 {
+    if (!check_trace_file(name, o))
+        return YKI_EXIT_USAGE;
     if (!o->trace_steps)
         return -1;
     if (!o->trace)
@@ -259,7 +268,8 @@ static int check(const char *name, const yki_train_options *o)
         return YKI_EXIT_USAGE;
     const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
     if (!yki_check_data(name, "--data", o->data) || !yki_check_readable(name, "--resume", resume) ||
-        !yki_check_readable(name, "--checkpoint", o->checkpoint))
+        !yki_check_readable(name, "--checkpoint", o->checkpoint) ||
+        !yki_check_folder(name, "--output", o->output))
         return YKI_EXIT_USAGE;
     yki_model_setup setup = {
         .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
