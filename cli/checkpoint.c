@@ -1,5 +1,6 @@
 /* `yoke checkpoint show`: what a .pth or safetensors file holds, as a table or as JSON. */
 #include "cli.h"
+#include "json.h"
 #include "options.h"
 #include "setup.h"
 
@@ -134,26 +135,13 @@ static bool print_table(yk_tensor_file *file, const char *path, const show_optio
 
 /* ---- as JSON -------------------------------------------------------------------------------- */
 
-static void print_json_text(const char *text)
-{
-    putchar('"');
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            printf("\\u%04x", (unsigned)*text);
-        else
-            putchar(*text);
-    putchar('"');
-}
-
 static void print_json_item(void *context, const char *name, const char *value)
 {
     int *count = context;
     printf("%s\n    ", (*count)++ ? "," : "");
-    print_json_text(name);
+    yki_json_string(stdout, name);
     printf(": ");
-    print_json_text(value);
+    yki_json_string(stdout, value);
 }
 
 static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_options *o)
@@ -164,7 +152,7 @@ static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_opt
         (!o->no_norms && !yki_ok(yk_tensor_file_norm(file, index, &norm))))
         return false;
     printf("%s\n    {\"name\": ", index ? "," : "");
-    print_json_text(entry.name);
+    yki_json_string(stdout, entry.name);
     printf(", \"dtype\": \"%s\", \"shape\": [", entry.dtype);
     for (int i = 0; i < entry.ndim; i++)
         printf("%s%lld", i ? ", " : "", (long long)entry.dims[i]);
@@ -181,7 +169,7 @@ static bool print_json(yk_tensor_file *file, const char *path, const show_option
 {
     int count = 0;
     printf("{\n  \"file\": ");
-    print_json_text(path);
+    yki_json_string(stdout, path);
     printf(",\n  \"format\": \"%s\",\n  \"tensors\": [", yk_tensor_file_format(file));
     for (size_t i = 0; i < yk_tensor_file_count(file); i++)
         if (!print_json_tensor(file, i, o))

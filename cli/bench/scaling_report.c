@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "json.h"
 #include "setup.h"
 
 void yki_scaling_describe(const yki_scaling *s, char *text, int size)
@@ -52,27 +53,12 @@ void yki_scaling_print(const yki_scaling *s)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* A string with its quotes. */
-static void write_string(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        if ((unsigned char)*text < ' ')
-            fprintf(file, "\\u%04x", *text);
-        else
-            fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
 static void write_row(FILE *file, const yki_scaling_row *row, int64_t threads)
 {
     static const char *const kinds[] = {"single", "dp", "ddp"};
     const yki_scaling_result *r = &row->result;
     fprintf(file, "    {\"name\": ");
-    write_string(file, row->name);
+    yki_json_string(file, row->name);
     fprintf(file,
             ", \"parallel\": \"%s\", \"ranks\": %d, \"threads\": %lld, \"amp\": \"%s\", "
             "\"batch_size\": %lld, \"oversubscribed\": %s,\n     \"steps\": %lld, "
@@ -95,9 +81,9 @@ bool yki_scaling_write_json(const yki_scaling *s, const char *path)
     if (!file)
         return yki_complain("%s: cannot create: %s", path, strerror(errno));
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
-    write_string(file, o->arch);
+    yki_json_string(file, o->arch);
     fprintf(file, ",\n  \"data\": ");
-    write_string(file, o->data);
+    yki_json_string(file, o->data);
     fprintf(file,
             ",\n  \"scaling\": \"%s\",\n  \"cores\": %d,\n  \"threads_per_device\": %lld,\n"
             "  \"repeats\": %lld,\n  \"rows\": [\n",
