@@ -77,21 +77,6 @@ static inline int random_between(int low, int high)
 /* Whom a signal goes to: the launcher, or a rank of its job. */
 enum { LAUNCHER = -1 };
 
-/* The pid of a rank, or 0 where there is none yet, or no more. */
-static inline pid_t rank_pid(const test_job *running, int rank)
-{
-    char variable[32];
-    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
-    DIR *processes = opendir("/proc");
-    pid_t pid = 0;
-    for (struct dirent *entry; !pid && (entry = readdir(processes));)
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            test_has_mark(entry->d_name, running->mark) && test_has_mark(entry->d_name, variable))
-            pid = atoi(entry->d_name);
-    closedir(processes);
-    return pid;
-}
-
 /*
  * Starts the training, sends it the signal after that many milliseconds of training, and waits for
  * the end. Returns the exit code: 0 when the training was over before the signal came.
@@ -105,7 +90,7 @@ static inline int train_and_signal(const char *name, const char *options, int nu
     test_job_start(&job, command);
     test_job_await(&job, "  output ");
     usleep((unsigned)after_ms * 1000);
-    pid_t pid = to == LAUNCHER ? job.pid : rank_pid(&job, to);
+    pid_t pid = to == LAUNCHER ? job.pid : test_job_find_rank(&job, to);
     if (pid)
         kill(pid, number);
     int code = test_job_wait(&job, 60);

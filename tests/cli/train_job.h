@@ -35,14 +35,6 @@ static inline const char *metrics_of(const char *name)
     return text;
 }
 
-static inline int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
-}
-
 /* The last value of a key in metrics.jsonl. */
 static inline double last_value(const char *name, const char *key)
 {

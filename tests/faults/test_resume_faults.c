@@ -80,7 +80,7 @@ YK_TEST(promise_13_the_grace_is_settable)
              yk_test_directory());
     test_job_start(&job, command);
     test_job_await(&job, "  output ");
-    kill(rank_pid(&job, 1), SIGSTOP); /* and so cannot reach the end of a step */
+    kill(test_job_rank_pid(&job, 1), SIGSTOP); /* and so cannot reach the end of a step */
     kill(job.pid, SIGTERM);
     assert_int_equal(test_job_wait(&job, 5), 128 + SIGTERM);
     test_job_gone(&job, 2);

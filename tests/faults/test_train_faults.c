@@ -4,14 +4,6 @@
 
 static test_job job;
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
-}
-
 /* Kills rank 1 of a training of three with this signal. */
 static void kill_rank_1(int number, const char *name)
 {

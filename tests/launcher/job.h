@@ -39,6 +39,15 @@ static inline const char *test_program(void)
     return program;
 }
 
+/* How often part occurs in text. */
+static inline int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        found++;
+    return found;
+}
+
 /* Starts `yoke ARGUMENTS`, a shell's words, with one extra environment entry as the mark. */
 static inline void test_job_start(test_job *job, const char *arguments)
 {
@@ -146,8 +155,8 @@ static inline double test_job_gone(const test_job *job, double limit)
     return test_now() - start;
 }
 
-/* The pid of a rank of the job; fails when there is none. */
-static inline pid_t test_job_rank_pid(const test_job *job, int rank)
+/* The pid of a rank of the job, or 0 where there is none yet, or no more. */
+static inline pid_t test_job_find_rank(const test_job *job, int rank)
 {
     char variable[32];
     snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
@@ -159,6 +168,13 @@ static inline pid_t test_job_rank_pid(const test_job *job, int rank)
             test_has_mark(entry->d_name, variable))
             pid = atoi(entry->d_name);
     closedir(processes);
+    return pid;
+}
+
+/* The same of a rank that is there. */
+static inline pid_t test_job_rank_pid(const test_job *job, int rank)
+{
+    pid_t pid = test_job_find_rank(job, rank);
     assert_true(pid > 0);
     return pid;
 }

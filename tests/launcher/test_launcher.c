@@ -13,14 +13,6 @@ static int run(const char *arguments)
     return test_job_wait(&job, 60);
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
-}
-
 YK_TEST(ranks_get_the_environment_of_torchrun)
 {
     assert_int_equal(run("run --nproc_per_node 2 --rdzv-id=job7 --role trainer -- sh -c 'echo "
