@@ -34,9 +34,9 @@ static void print_features(void)
            __builtin_cpu_supports("avx512f") ? " AVX-512" : "",
            yk_cpu_has_bf16() ? " AVX-512-BF16" : "");
 #endif
-    printf("\n  bf16          %s\n", yk_cpu_has_bf16()
-                                         ? "arithmetic of this processor"
-                                         : "storage, computed with in f32: no AVX-512 BF16 here");
+    printf("\n  bf16          %s\n",
+           yk_cpu_has_bf16() ? "arithmetic of this processor, where it is faster than f32's"
+                             : "storage, computed with in f32: no AVX-512 BF16 here");
     printf("  fp16          storage, computed with in f32\n");
 }
 
@@ -84,6 +84,15 @@ static void print_cache(void)
         printf("  data cache    %s/.cache/yoke\n", home ? home : "");
 }
 
+static void print_networks(void)
+{
+    const char *name;
+    printf("\nNetworks\n ");
+    for (size_t i = 0; (name = yk_arch_name(i)); i++)
+        printf(" %s", name);
+    putchar('\n');
+}
+
 /* The policy of mixed precision, and how to depart from it. */
 static int print_autocast(void)
 {
@@ -100,6 +109,7 @@ int yk_cmd_info(int argc, char **argv)
 {
     bool autocast = false;
     const yki_option options[] = {
+        YKI_GROUP("Options"),
         YKI_SWITCH(0, "autocast", "list how mixed precision treats each operator", &autocast),
     };
     const yki_command command = {.name = argv[0],
@@ -128,6 +138,6 @@ int yk_cmd_info(int argc, char **argv)
            "  self: one rank\n"
            "  shm: ranks of one machine, through shared memory\n"
            "  mpi, gloo, nccl: not in this build, whose ranks share one machine\n");
-    printf("\nNetworks\n  %s\n", yki_arch_choices());
+    print_networks();
     return YKI_EXIT_OK;
 }
