@@ -39,7 +39,9 @@ static slot *claim(uint_fast64_t *number)
 {
     *number = atomic_load_explicit(&claimed, memory_order_relaxed);
     do {
-        if (*number - atomic_load_explicit(&taken, memory_order_acquire) >= CAPACITY) {
+        /* Negative where others have moved both on meanwhile: then the exchange reads anew. */
+        int64_t held = (int64_t)(*number - atomic_load_explicit(&taken, memory_order_acquire));
+        if (held >= CAPACITY) {
             atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
             return NULL;
         }
