@@ -90,9 +90,9 @@ typedef struct yk_batch_norm_options {
 } yk_batch_norm_options;
 
 /*
- * x (N, C, H, W) or (N, C); weight, bias, running_mean, running_var (C). In training it normalises
- * with the batch's biased variance and moves the running statistics (unbiased variance, as
- * PyTorch); in evaluation it normalises with the running statistics.
+ * x (N, C, H, W) or (N, C); weight, bias, running_mean, running_var (C), none NULL. In training it
+ * normalises with the batch's biased variance and moves the running statistics (unbiased variance,
+ * as PyTorch); in evaluation it normalises with the running statistics.
  */
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options);

@@ -5,9 +5,9 @@ static yk_status infer_conv2d(const yki_node *node, yki_shape *out)
 {
     const yki_attrs *a = &node->attrs;
     const yk_value *x = node->in[0], *weight = node->in[1];
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 3));
     YK_TRY(yki_expect_dims(node, 0, "input", 4));
-    YK_TRY(yki_expect_dims(node, 1, "weight", 4));
+    YK_TRY(yki_expect_weight(node, 4));
     YK_TRY(yki_expect_vector(node, 2, "bias", weight->dims[0]));
     if (a->stride < 1 || a->padding < 0 || a->dilation < 1 || a->groups < 1)
         return yki_error(YK_INVALID_ARGUMENT,

@@ -4,9 +4,9 @@
 static yk_status infer_linear(const yki_node *node, yki_shape *out)
 {
     const yk_value *x = node->in[0], *weight = node->in[1];
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 3));
     YK_TRY(yki_expect_dims(node, 0, "input", 2));
-    YK_TRY(yki_expect_dims(node, 1, "weight", 2));
+    YK_TRY(yki_expect_weight(node, 2));
     YK_TRY(yki_expect_vector(node, 2, "bias", weight->dims[0]));
     char xt[96], wt[96];
     if (x->dims[1] != weight->dims[1])

@@ -8,7 +8,7 @@ static yk_status infer_cross_entropy(const yki_node *node, yki_shape *out)
 {
     const yk_value *logits = node->in[0], *labels = node->in[1];
     double smoothing = node->attrs.label_smoothing;
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 1));
     YK_TRY(yki_expect_dims(node, 0, "logits", 2));
     YK_TRY(yki_expect_vector(node, 1, "labels", logits->dims[0]));
     if (labels->dtype != YK_I32)
@@ -63,7 +63,7 @@ static yk_status infer_mse_loss(const yki_node *node, yki_shape *out)
     const yk_value *x = node->in[0], *target = node->in[1];
     bool same = x->ndim == target->ndim && x->dtype == target->dtype;
     char here[96], there[96];
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 1));
     for (int i = 0; same && i < x->ndim; i++)
         same = x->dims[i] == target->dims[i];
     if (!same)

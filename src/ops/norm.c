@@ -6,16 +6,30 @@
 
 enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, BATCHES, RESIDUAL, INPUTS };
 
+/* num_batches_tracked, absent or what the kernels count in. */
+static yk_status expect_counter(const yk_value *batches)
+{
+    char text[96];
+    if (!batches || (batches->dtype == YK_I64 && batches->ndim == 0))
+        return YK_OK;
+    return yki_error(YK_INVALID_SHAPE, "num_batches_tracked is %s %s, expected () int64",
+                     yki_shape_text(batches, text, sizeof text), yk_dtype_name(batches->dtype));
+}
+
 static yk_status infer_batch_norm(const yki_node *node, yki_shape *out)
 {
     static const char *const names[] = {"input", "weight", "bias", "running_mean", "running_var"};
     const yk_value *x = node->in[X];
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, RUNNING_VAR + 1));
     if (x->ndim != 2)
         YK_TRY(yki_expect_dims(node, X, "input", 4));
-    for (int i = WEIGHT; i <= RUNNING_VAR; i++)
+    for (int i = WEIGHT; i <= RUNNING_VAR; i++) {
+        if (!node->in[i])
+            return yki_error(YK_INVALID_ARGUMENT, "%s is missing", names[i]);
         YK_TRY(yki_expect_vector(node, i, names[i], x->dims[1]));
-    if (node->attrs.eps <= 0 || node->attrs.momentum < 0 || node->attrs.momentum > 1)
+    }
+    YK_TRY(expect_counter(node->in[BATCHES]));
+    if (!(node->attrs.eps > 0) || !(node->attrs.momentum >= 0 && node->attrs.momentum <= 1))
         return yki_error(YK_INVALID_ARGUMENT, "eps %g, momentum %g", node->attrs.eps,
                          node->attrs.momentum);
     out[0] = yki_shape_of(x);

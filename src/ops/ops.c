@@ -19,6 +19,17 @@ yk_status yki_expect_dims(const yki_node *node, int input, const char *name, int
                      yki_shape_text(value, text, sizeof text), ndim, ndim == 1 ? "" : "s");
 }
 
+yk_status yki_expect_weight(const yki_node *node, int ndim)
+{
+    char text[96];
+    const yk_value *weight = node->in[1];
+    YK_TRY(yki_expect_dims(node, 1, "weight", ndim));
+    if (weight->dims[0] == YK_BATCH)
+        return yki_error(YK_INVALID_SHAPE, "weight has shape %s, which depends on the batch",
+                         yki_shape_text(weight, text, sizeof text));
+    return YK_OK;
+}
+
 yk_status yki_expect_vector(const yki_node *node, int input, const char *name, int64_t length)
 {
     char text[96];
@@ -34,15 +45,15 @@ static bool is_float(yk_dtype dtype)
     return dtype == YK_F32 || dtype == YK_F64;
 }
 
-yk_status yki_expect_float(const yki_node *node)
+yk_status yki_expect_float(const yki_node *node, int count)
 {
     yk_dtype dtype = node->in[0]->dtype;
     if (!is_float(dtype))
         return yki_error(YK_INVALID_ARGUMENT, "input is %s, expected float32 or float64",
                          yk_dtype_name(dtype));
-    for (int i = 1; i < node->in_count; i++) {
+    for (int i = 1; i < count; i++) {
         const yk_value *other = node->in[i];
-        if (other && is_float(other->dtype) && other->dtype != dtype)
+        if (other && other->dtype != dtype)
             return yki_error(YK_INVALID_ARGUMENT, "%s is %s, expected %s like the input",
                              other->name ? other->name : "an operand", yk_dtype_name(other->dtype),
                              yk_dtype_name(dtype));
@@ -63,7 +74,7 @@ yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs)
 
 yk_status yki_infer_same(const yki_node *node, yki_shape *out)
 {
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, node->in_count));
     out[0] = yki_shape_of(node->in[0]);
     return YK_OK;
 }

@@ -55,10 +55,15 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
                           yk_value *const *in, const yk_value *like);
 /* Wrong rank of a tensor: "conv2d: x has shape (N, 3), expected 4 dimensions". */
 yk_status yki_expect_dims(const yki_node *node, int input, const char *name, int ndim);
+/* Input 1 is a weight of so many dimensions, none of which is the batch. */
+yk_status yki_expect_weight(const yki_node *node, int ndim);
 /* A vector (bias, statistics) must have this length; absent is fine. */
 yk_status yki_expect_vector(const yki_node *node, int input, const char *name, int64_t length);
-/* Users build graphs in f32 or f64, not both in one operator; 16 bit comes from autocast alone. */
-yk_status yki_expect_float(const yki_node *node);
+/*
+ * The first `count` inputs (absent is fine behind the first) must be all f32 or all f64: 16 bit
+ * comes from autocast alone.
+ */
+yk_status yki_expect_float(const yki_node *node, int count);
 /* dtype of statistics and reductions over values of dtype: f64 for f64, else f32. */
 yk_dtype yki_accumulate_dtype(yk_dtype dtype);
 /* Emits an operator of one input; attrs may be NULL. */

@@ -5,7 +5,7 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
 {
     const yki_attrs *a = &node->attrs;
     const yk_value *x = node->in[0];
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 1));
     YK_TRY(yki_expect_dims(node, 0, "input", 4));
     if (a->kernel < 1 || a->stride < 1 || a->padding < 0 || 2 * a->padding > a->kernel)
         return yki_error(YK_INVALID_ARGUMENT,
@@ -51,7 +51,7 @@ static yk_status gradient_avg_pool2d(yk_graph *graph, const yki_node *node, yk_v
 
 static yk_status infer_global(const yki_node *node, yki_shape *out)
 {
-    YK_TRY(yki_expect_float(node));
+    YK_TRY(yki_expect_float(node, 1));
     YK_TRY(yki_expect_dims(node, 0, "input", 4));
     out[0] = yki_shape_of(node->in[0]);
     out[0].dims[2] = out[0].dims[3] = 1;

@@ -1,4 +1,5 @@
 /* The shape rules: a table of calls with the shape they give, or the error they must name. */
+#include <math.h>
 #include <string.h>
 
 #include "harness.h"
@@ -95,6 +96,12 @@ static const shape_case cases[] = {
     {"batch_norm", {B, 64}, {64}, .expected = "(N, 64)"},
     {"batch_norm", {B, 64, 5}, {64}, .expected = "expected 4 dimensions"},
     {"batch_norm", {B, 64, 5, 7}, {32}, .expected = "weight has shape (32), expected (64)"},
+    {"mse_loss", {B, 3, 8}, {B, 3, 8}, .expected = "()"},
+    {"mse_loss",
+     {B, 3},
+     {B, 4},
+     .expected = "(N, 3) float32 and the target's (N, 4) float32 differ"},
+    {"mse_loss", {B, 3}, {B}, .expected = "differ"},
     {"cross_entropy", {B, 10}, {B}, .number = 0.1, .expected = "()"},
     {"cross_entropy", {B, 10}, {B}, .number = 1.5, .expected = "label_smoothing is 1.5"},
     {"cross_entropy", {4, 10}, {B}, .expected = "labels has shape (N), expected (4)"},
@@ -133,6 +140,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
                                 &(yk_cross_entropy_options){.label_smoothing = c->number});
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
+    if (strcmp(c->call, "mse_loss") == 0)
+        return yk_mse_loss(x, yk_input(graph, "other", YK_F32, ndim, c->other), YK_MEAN);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
@@ -205,11 +214,69 @@ YK_TEST(dtypes_are_checked)
 /* Operands of two dtypes in one operator would be read wrongly: they are refused. */
 YK_TEST(parameters_have_the_dtype_of_their_input)
 {
+    for (int dtype = YK_F64; dtype < YK_DTYPE_COUNT; dtype++) {
+        char expected[96];
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+        yk_value *weight =
+            yk_parameter(graph, "weight", (yk_dtype)dtype, 2, (int64_t[]){3, 4}, YK_INIT_ZEROS, 0);
+        assert_false(yk_linear(x, weight, NULL)->valid);
+        snprintf(expected, sizeof expected, "linear: weight is %s, expected float32 like the input",
+                 yk_dtype_name((yk_dtype)dtype));
+        assert_contains(graph->error, expected);
+        yk_graph_destroy(graph);
+    }
+}
+
+YK_TEST(a_bias_has_the_dtype_of_the_input)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    yk_value *weight =
+        yk_parameter(graph, "weight", YK_F32, 4, (int64_t[]){5, 3, 3, 3}, YK_INIT_ZEROS, 0);
+    yk_value *bias = yk_parameter(graph, "bias", YK_F16, 1, (int64_t[]){5}, YK_INIT_ZEROS, 0);
+    yk_conv2d(x, weight, bias, NULL);
+    assert_contains(graph->error, "conv2d: bias is float16, expected float32 like the input");
+    yk_graph_destroy(graph);
+}
+
+/* What the batch's size decides is no weight: its gradient would have no fixed shape. */
+YK_TEST(a_weight_does_not_depend_on_the_batch)
+{
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
-    yk_value *weight =
-        yk_parameter(graph, "weight", YK_F64, 2, (int64_t[]){3, 4}, YK_INIT_ZEROS, 0);
-    assert_false(yk_linear(x, weight, NULL)->valid);
-    assert_contains(graph->error, "weight is float64, expected float32 like the input");
+    assert_false(yk_linear(x, x, NULL)->valid);
+    assert_contains(graph->error, "linear: weight has shape (N, 4), which depends on the batch");
     yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    assert_false(yk_conv2d(x, x, NULL, NULL)->valid);
+    assert_contains(graph->error, "conv2d: weight has shape (N, 3, 8, 8), which depends");
+    yk_graph_destroy(graph);
+}
+
+/* A graph whose batch_norm is given this weight and counter has this error. */
+static void assert_norm_error(bool with_weight, yk_dtype counter, int counter_ndim, double eps,
+                              const char *expected)
+{
+    const int64_t channels[] = {6};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 6});
+    yk_value *vector = yk_buffer(graph, "vector", YK_F32, 1, channels, YK_INIT_ZEROS);
+    yk_value *batches = yk_buffer(graph, "batches", counter, counter_ndim, channels, YK_INIT_ZEROS);
+    yk_value *y =
+        yk_batch_norm(x, with_weight ? vector : NULL, vector, vector, vector,
+                      &(yk_batch_norm_options){.eps = eps, .num_batches_tracked = batches});
+    assert_false(y->valid);
+    assert_contains(graph->error, expected);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(batch_norm_is_given_what_its_kernels_write)
+{
+    assert_norm_error(false, YK_I64, 0, 0, "batch_norm: weight is missing");
+    assert_norm_error(true, YK_F32, 0, 0, "num_batches_tracked is () float32, expected () int64");
+    assert_norm_error(true, YK_I64, 1, 0, "num_batches_tracked is (6) int64, expected () int64");
+    assert_norm_error(true, YK_I64, 0, -1, "eps -1");
+    assert_norm_error(true, YK_I64, 0, (double)NAN, "eps nan");
 }
