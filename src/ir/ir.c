@@ -183,6 +183,20 @@ yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, 
     return node && yki_graph_push(graph, node) ? node : NULL;
 }
 
+/* At most 2^40 elements, of a sample where the batch is symbolic: those of a batch still count. */
+static bool is_countable(const yki_shape *shape)
+{
+    const int64_t most = (int64_t)1 << 40;
+    int64_t count = 1;
+    for (int i = 0; i < shape->ndim; i++) {
+        int64_t size = shape->dims[i] == YK_BATCH ? 1 : shape->dims[i];
+        if (size > most / count)
+            return false;
+        count *= size;
+    }
+    return true;
+}
+
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
 yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                    yk_value *const *in)
@@ -201,6 +215,10 @@ yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, in
     yk_status status = op->infer(&draft, out);
     if (status != YK_OK)
         return yki_graph_fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
+    for (int i = 0; i < op->out_count; i++)
+        if (!is_countable(&out[i]))
+            return yki_graph_fail(graph, YK_INVALID_SHAPE, "%s%s: the result is too large",
+                                  graph->scope, op->name);
     yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
     return node ? node->out[0] : &nothing;
 }
@@ -220,6 +238,8 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
                                   graph->scope, name, i, (long long)dims[i]);
         shape.dims[i] = dims[i];
     }
+    if (!is_countable(&shape))
+        return yki_graph_fail(graph, YK_INVALID_SHAPE, "%s%s is too large", graph->scope, name);
     char full[sizeof graph->scope + 64];
     int length = snprintf(full, sizeof full, "%s%s", kind == YKI_INPUT ? "" : graph->scope, name);
     if (length >= (int)sizeof full)

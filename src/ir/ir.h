@@ -125,7 +125,7 @@ bool yki_graph_push(yk_graph *graph, yki_node *node);
 
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape);
 yki_shape yki_shape_of(const yk_value *value);
-/* YKI shape that says "not wanted". */
+/* The shape that says "not wanted". */
 yki_shape yki_shape_none(void);
 
 /* Records the first building error; returns an invalid value. */

@@ -9,7 +9,8 @@ static yk_status infer_conv2d(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_dims(node, 0, "input", 4));
     YK_TRY(yki_expect_weight(node, 4));
     YK_TRY(yki_expect_vector(node, 2, "bias", weight->dims[0]));
-    if (a->stride < 1 || a->padding < 0 || a->dilation < 1 || a->groups < 1)
+    if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
+        !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
         return yki_error(YK_INVALID_ARGUMENT,
                          "stride %lld, padding %lld, dilation %lld, groups %lld",
                          (long long)a->stride, (long long)a->padding, (long long)a->dilation,

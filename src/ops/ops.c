@@ -19,6 +19,11 @@ yk_status yki_expect_dims(const yki_node *node, int input, const char *name, int
                      yki_shape_text(value, text, sizeof text), ndim, ndim == 1 ? "" : "s");
 }
 
+bool yki_in_range(int64_t option, int64_t least)
+{
+    return option >= least && option <= INT32_MAX;
+}
+
 yk_status yki_expect_weight(const yki_node *node, int ndim)
 {
     char text[96];

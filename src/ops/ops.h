@@ -55,6 +55,8 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
                           yk_value *const *in, const yk_value *like);
 /* Wrong rank of a tensor: "conv2d: x has shape (N, 3), expected 4 dimensions". */
 yk_status yki_expect_dims(const yki_node *node, int input, const char *name, int ndim);
+/* Whether an option is at least so large, and no larger than shapes can be computed with. */
+bool yki_in_range(int64_t option, int64_t least);
 /* Input 1 is a weight of so many dimensions, none of which is the batch. */
 yk_status yki_expect_weight(const yki_node *node, int ndim);
 /* A vector (bias, statistics) must have this length; absent is fine. */

@@ -7,7 +7,8 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     const yk_value *x = node->in[0];
     YK_TRY(yki_expect_float(node, 1));
     YK_TRY(yki_expect_dims(node, 0, "input", 4));
-    if (a->kernel < 1 || a->stride < 1 || a->padding < 0 || 2 * a->padding > a->kernel)
+    if (!yki_in_range(a->kernel, 1) || !yki_in_range(a->stride, 1) ||
+        !yki_in_range(a->padding, 0) || 2 * a->padding > a->kernel)
         return yki_error(YK_INVALID_ARGUMENT,
                          "kernel %lld, stride %lld, padding %lld (at most half the kernel)",
                          (long long)a->kernel, (long long)a->stride, (long long)a->padding);

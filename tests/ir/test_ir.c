@@ -140,6 +140,19 @@ YK_TEST(only_an_input_has_a_symbolic_batch)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(sizes_can_be_counted)
+{
+    const int64_t huge = (int64_t)1 << 31;
+    yk_graph *graph = yk_graph_create();
+    assert_error(yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, huge, huge, 4}),
+                 YK_INVALID_SHAPE, "x is too large");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(parameter(graph, "w", 2, (int64_t[]){huge, huge}), YK_INVALID_SHAPE,
+                 "w is too large");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(graphs_do_not_mix)
 {
     yk_graph *one = yk_graph_create(), *other = yk_graph_create();
