@@ -99,6 +99,38 @@ YK_TEST(pooling_equals_ref)
     check_everywhere(pools);
 }
 
+/* Every third window of the first channel holds a NaN, first, amid or last: the window's maximum.
+ */
+static void max_of_nan(check_case start)
+{
+    static const int64_t x[] = {1, 16, 4, 36}, y[] = {1, 16, 2, 18};
+    check_case c = start;
+    c.op = &yki_op_max_pool2d;
+    c.attrs = (yki_attrs){.kernel = 2, .stride = 2};
+    double *values = check_in(&c, c.dtype, 4, x, 1, 0);
+    for (int i = 0; i < 18; i += 3)
+        values[i % 2 * 36 + 2 * i + i / 2 % 2] = NAN;
+    check_out(&c, c.dtype, 4, y);
+    check_out(&c, YK_I32, 4, y);
+    check_memory cpu, ref;
+    check_run(&c, false, &cpu);
+    check_run(&c, true, &ref);
+    for (int i = 0; i < 16 * 36; i++) {
+        int64_t at = check_place(&c.out[0].operand, c.block, i);
+        bool nan = isnan(check_get(cpu.out[0], at, c.dtype));
+        assert_int_equal(nan, i < 18 && i % 3 == 0);
+        assert_int_equal(((int32_t *)cpu.out[1])[at], ((int32_t *)ref.out[1])[i]);
+    }
+    check_free(&cpu);
+    check_free(&ref);
+    free(c.in[0].values);
+}
+
+YK_TEST(a_nan_is_the_maximum)
+{
+    check_everywhere(max_of_nan);
+}
+
 static void max_backward(check_case start)
 {
     for (int w = 0; w < WINDOWS; w++) {

@@ -131,6 +131,21 @@ YK_TEST(the_first_maximum_wins)
     assert_int_equal(index[1], 0);
 }
 
+/* As in PyTorch: what comes out of a broken layer is not hidden by the next. */
+YK_TEST(a_nan_is_the_maximum)
+{
+    float x[] = {3, NAN, 5, 1, /**/ NAN, 2, 2, NAN, /**/ 1, 2, 3, INFINITY}, y[3];
+    int32_t index[3];
+    yki_operand in[] = {OPERAND(YK_F32, 3, 1, 2, 2)};
+    yki_operand out[] = {OPERAND(YK_F32, 3, 1, 1, 1), OPERAND(YK_I32, 3, 1, 1, 1)};
+    assert_ok(run_op(&yki_op_max_pool2d, &(yki_attrs){.kernel = 2, .stride = 2}, true, 1, in,
+                     (void *[]){x}, 2, out, (void *[]){y, index}));
+    assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
+    assert_int_equal(index[0], 1);
+    assert_int_equal(index[1], 3); /* the last of several, PyTorch's choice too */
+    assert_int_equal(index[2], 3);
+}
+
 YK_TEST(the_maximum_ignores_padding)
 {
     double x = -3, y[4];

@@ -148,8 +148,7 @@ static inline span holders(const pool *k, int64_t i, int64_t outputs)
     return (span){i + k->padding, first, last < outputs ? last + 1 : outputs};
 }
 
-/* ---- max: the first of equal maxima wins ------------------------------------------------------
- */
+/* ---- max: the first of equal maxima wins; NaN is larger than any, as in PyTorch -------------- */
 
 YKI_VECTOR_CLONES
 static void max_pixel(const pool *k, const void *x, float *restrict best, int32_t *restrict winner,
@@ -167,8 +166,9 @@ static void max_pixel(const pool *k, const void *x, float *restrict best, int32_
             fetch(lanes, x, base + ((h.start + r) * columns + w.start + s) * b, b, k->dtype);
 #pragma omp simd
             for (int c = 0; c < MAX_BLOCK; c++) {
-                winner[c] = lanes[c] > best[c] ? offset : winner[c];
-                best[c] = lanes[c] > best[c] ? lanes[c] : best[c];
+                bool larger = lanes[c] > best[c] || isnan(lanes[c]);
+                winner[c] = larger ? offset : winner[c];
+                best[c] = larger ? lanes[c] : best[c];
             }
         }
 }

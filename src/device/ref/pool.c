@@ -25,8 +25,7 @@ static bool inside(const yk_tensor *x, int64_t h, int64_t w)
     return h >= 0 && h < x->dims[2] && w >= 0 && w < x->dims[3];
 }
 
-/* ---- max: the first of equal maxima wins ------------------------------------------------------
- */
+/* ---- max: the first of equal maxima wins; NaN is larger than any, as in PyTorch -------------- */
 
 static void max_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c, int64_t p,
                       int64_t q)
@@ -42,7 +41,7 @@ static void max_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, i
             if (!inside(&x, h, w))
                 continue;
             double value = get(&x, at(&x, n, c, h, w));
-            if (winner < 0 || value > best) {
+            if (winner < 0 || value > best || isnan(value)) {
                 best = value;
                 winner = r * a->kernel + s;
             }
