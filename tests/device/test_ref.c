@@ -190,6 +190,17 @@ YK_TEST(cross_entropy_as_in_pytorch)
     assert_close(&loss, &smooth, 1);
 }
 
+/* A class ruled out by an infinite logit, as masks do it, adds nothing unless it is the target. */
+YK_TEST(a_class_may_be_ruled_out)
+{
+    const double logits[] = {0, -INFINITY, 0, 0, 0, -INFINITY};
+    double loss;
+    assert_ok(loss_of(logits, (int32_t[]){2, 0}, &(yki_attrs){0}, &loss));
+    assert_close(&loss, &(double){log(2)}, 1);
+    assert_ok(loss_of(logits, (int32_t[]){1, 0}, &(yki_attrs){0}, &loss));
+    assert_true(loss == INFINITY);
+}
+
 YK_TEST(a_label_out_of_range_is_named)
 {
     const double logits[6] = {0};

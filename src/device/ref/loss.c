@@ -39,7 +39,8 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
         double norm = log_sum_exp(&logits, n);
         for (int64_t c = 0; c < classes; c++) {
             double log_probability = get(&logits, n * classes + c) - norm;
-            sum -= target(a, label, c, classes) * log_probability;
+            double share = target(a, label, c, classes);
+            sum -= share == 0 ? 0 : share * log_probability; /* which may be -infinity */
             if (probabilities.data)
                 set(&probabilities, n * classes + c, exp(log_probability));
         }
