@@ -25,11 +25,11 @@ static const char *const class_names[YKI_CLASSES] = {
 
 static yk_status add_binary(yk_dataset *dataset, int number, const uint8_t *data)
 {
-    const yki_image_file *file = &dataset->files[number];
-    if (file->size % RECORD_BYTES)
-        return yki_error(YK_FORMAT, "%s: expected records of %d bytes, found %zu bytes", file->path,
-                         RECORD_BYTES, file->size);
-    size_t rows = file->size / RECORD_BYTES;
+    const yki_input_file *file = &dataset->files[number];
+    size_t rows = file->size / RECORD_BYTES, torn = file->size % RECORD_BYTES;
+    if (torn)
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected records of %d bytes, found %zu bytes",
+                         file->path, file->size - torn, RECORD_BYTES, torn);
     YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
         const uint8_t *record = data + i * RECORD_BYTES;
@@ -121,7 +121,7 @@ static yk_status add_rows(yk_dataset *dataset, int number, const uint8_t *file,
 static yk_status add_pickle(yk_dataset *dataset, int number, const uint8_t *data)
 {
     yki_pickle *pickle;
-    const yki_image_file *file = &dataset->files[number];
+    const yki_input_file *file = &dataset->files[number];
     YK_TRY(yki_pickle_parse(&pickle, file->path, data, file->size, pickle_globals));
     yk_status status = add_rows(dataset, number, data, pickle);
     yki_pickle_destroy(pickle);
@@ -176,13 +176,16 @@ static yk_status add_batch(yk_dataset *dataset, const struct version *version, c
 {
     char file[PATH_BYTES];
     YK_TRY(join(file, path, sub, name, version->suffix));
-    yki_image_file *opened = &dataset->files[dataset->file_count];
-    YK_TRY(yki_image_file_open(opened, file));
+    yki_input_file *opened = &dataset->files[dataset->file_count];
+    YK_TRY(yki_input_file_open(opened, file));
     int number = dataset->file_count++;
+    if (opened->size == 0)
+        return yki_error(YK_FORMAT, "%s: offset 0: expected a batch of images, found it empty",
+                         file);
     uint8_t *data = malloc(opened->size);
     if (!data)
         return yki_error_memory(opened->size, file);
-    yk_status status = yki_image_file_read(opened, 0, data, opened->size);
+    yk_status status = yki_input_file_read(opened, 0, data, opened->size);
     if (status == YK_OK)
         status = version->add(dataset, number, data);
     free(data);

@@ -44,7 +44,7 @@ yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *sc
         return YK_OK;
     }
     *pixels = scratch;
-    return yki_image_file_read(&dataset->files[image->file], image->offset, scratch,
+    return yki_input_file_read(&dataset->files[image->file], image->offset, scratch,
                                YKI_IMAGE_BYTES);
 }
 
@@ -53,7 +53,7 @@ void yk_dataset_destroy(yk_dataset *dataset)
     if (!dataset)
         return;
     for (int i = 0; i < dataset->file_count; i++)
-        yki_image_file_close(&dataset->files[i]);
+        yki_input_file_close(&dataset->files[i]);
     yki_unmap(dataset->block, dataset->block_bytes);
     free(dataset->images);
     free(dataset);

@@ -8,7 +8,7 @@
 
 #include <yoke/data.h>
 
-#include "data/image_file.h"
+#include "io/input_file.h"
 
 enum { YKI_IMAGE_SIDE = 32, YKI_IMAGE_PLANE = 1024, YKI_IMAGE_BYTES = 3072, YKI_CLASSES = 10 };
 enum { YKI_DATASET_FILES = 5 };
@@ -25,7 +25,7 @@ struct yk_dataset {
     const char *const *class_names; /* YKI_CLASSES of them */
     int64_t count;
     yki_image *images; /* (count) */
-    yki_image_file files[YKI_DATASET_FILES];
+    yki_input_file files[YKI_DATASET_FILES];
     int file_count;
     uint8_t *block; /* from yki_map */
     size_t block_bytes;

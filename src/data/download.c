@@ -21,6 +21,7 @@
 #include <yoke/data.h>
 
 #include "base/log.h"
+#include "io/hash.h"
 
 #define OFFICIAL_URL "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 #define PYTHON_MD5   "c58f30108f718f92721af3b95e74349a"
@@ -82,8 +83,8 @@ static bool find_cached(const char *cache, char path[PATH_BYTES])
 static yk_status check_archive(const char *part)
 {
     const char *wanted = getenv("YOKE_CIFAR10_MD5");
-    char md5[33] = "";
-    YK_TRY(yki_file_md5(part, md5));
+    char md5[YKI_MD5_TEXT] = "";
+    YK_TRY(yki_md5_file(part, md5));
     bool fine = wanted && *wanted ? strcmp(md5, wanted) == 0
                                   : strcmp(md5, PYTHON_MD5) == 0 || strcmp(md5, BINARY_MD5) == 0;
     if (fine)

@@ -11,8 +11,6 @@
  * what has come stays, for the next try.
  */
 yk_status yki_fetch(const char *url, const char *path);
-/* The MD5 of a file in hexadecimal. */
-yk_status yki_file_md5(const char *path, char hex[33]);
 /*
  * Unpacks the CIFAR-10 archive into folder, which exists: the known files of either version, and
  * nothing else, each of bounded size, without its folder's name. Anything else in it is refused.

@@ -1,7 +1,7 @@
 /*
- * Checking and unpacking an archive: MD5 by libcrypto, tar.gz by libarchive. An archive is foreign
- * data: only regular files whose names are known come out of it, under names of our own, and none
- * larger than MEMBER_BYTES. The only file that includes either library.
+ * Unpacking an archive, tar.gz, by libarchive. It is foreign data: only regular files whose names
+ * are known come out of it, under names of our own, and none larger than MEMBER_BYTES. The only
+ * file that includes libarchive.
  */
 #define _GNU_SOURCE
 #include "data/download.h"
@@ -10,43 +10,13 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
+
 enum { MEMBER_BYTES = 64 << 20, BLOCK_BYTES = 64 << 10 };
-
-/* ---- the checksum ------------------------------------------------------------------------------
- */
-
-static bool digest_file(FILE *file, EVP_MD_CTX *context, char hex[33])
-{
-    unsigned char block[BLOCK_BYTES], digest[EVP_MAX_MD_SIZE];
-    unsigned int length = 0;
-    bool fine = EVP_DigestInit_ex(context, EVP_md5(), NULL) == 1;
-    for (size_t got; fine && (got = fread(block, 1, sizeof block, file)) > 0;)
-        fine = EVP_DigestUpdate(context, block, got) == 1;
-    fine = fine && !ferror(file) && EVP_DigestFinal_ex(context, digest, &length) == 1;
-    for (unsigned int i = 0; fine && i < length && i < 16; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return fine;
-}
-
-yk_status yki_file_md5(const char *path, char hex[33])
-{
-    FILE *file = fopen(path, "rbe");
-    if (!file)
-        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool fine = context && digest_file(file, context, hex);
-    EVP_MD_CTX_free(context);
-    fclose(file);
-    return fine ? YK_OK : yki_error(YK_IO, "%s: cannot compute its MD5", path);
-}
-
-/* ---- the archive -------------------------------------------------------------------------------
- */
 
 /* The known files: FOLDER/NAME. Returns NAME, or NULL. */
 static const char *known_member(const char *path, bool *binary)
@@ -85,8 +55,8 @@ static yk_status copy_blocks(struct archive *source, const char *archive, const 
         if (total > MEMBER_BYTES)
             status = yki_error(YK_FORMAT, "%s: %s unpacks to more than %d bytes", archive, path,
                                MEMBER_BYTES);
-        else if (write(fd, block, (size_t)got) != got)
-            status = yki_error(YK_IO, "%s: %s", path, errno ? strerror(errno) : "disk full");
+        else
+            status = yki_write_all(fd, path, block, (size_t)got);
     }
     if (got < 0)
         status = yki_error(YK_FORMAT, "%s: %s", archive, archive_error_string(source));

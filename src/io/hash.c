@@ -3,12 +3,13 @@
 #include "io/hash.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
+
+#include "io/input_file.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -35,12 +36,14 @@ static yk_status digest_file(EVP_MD_CTX *digest, int fd, const char *path, int64
     return status;
 }
 
-yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes)
+/* In hexadecimal. */
+static yk_status hash_fd(const EVP_MD *algorithm, int fd, const char *path, char *text,
+                         int64_t *bytes)
 {
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    if (!digest || !EVP_DigestInit_ex(digest, EVP_sha256(), NULL)) {
+    if (!digest || !EVP_DigestInit_ex(digest, algorithm, NULL)) {
         EVP_MD_CTX_free(digest);
-        return yki_error(YK_INTERNAL, "%s: SHA-256 is not available", path);
+        return yki_error(YK_INTERNAL, "%s: its hash is not available", path);
     }
     yk_status status = digest_file(digest, fd, path, bytes);
     unsigned char value[EVP_MAX_MD_SIZE];
@@ -53,13 +56,27 @@ yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], in
     return status;
 }
 
+static yk_status hash_file(const EVP_MD *algorithm, const char *path, char *text, int64_t *bytes)
+{
+    yki_input_file file;
+    YK_TRY(yki_input_file_open(&file, path));
+    yk_status status = hash_fd(algorithm, file.fd, path, text, bytes);
+    yki_input_file_close(&file);
+    return status;
+}
+
+yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes)
+{
+    return hash_fd(EVP_sha256(), fd, path, text, bytes);
+}
+
 yk_status yki_sha256_file(const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
-                         strerror(errno));
-    yk_status status = yki_sha256_fd(fd, path, text, bytes);
-    close(fd);
-    return status;
+    return hash_file(EVP_sha256(), path, text, bytes);
+}
+
+yk_status yki_md5_file(const char *path, char text[YKI_MD5_TEXT])
+{
+    int64_t bytes;
+    return hash_file(EVP_md5(), path, text, &bytes);
 }

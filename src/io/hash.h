@@ -1,4 +1,4 @@
-/* SHA-256 of a file, over libcrypto. */
+/* SHA-256 and MD5 of a file, over libcrypto. */
 #ifndef YKI_HASH_H
 #define YKI_HASH_H
 
@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 
-enum { YKI_SHA256_TEXT = 65 /* 64 hexadecimal digits and a zero */ };
+enum { YKI_SHA256_TEXT = 65, YKI_MD5_TEXT = 33 }; /* hexadecimal digits and a zero */
 
 /* Of the whole file that fd has open, from its beginning; path is its name in error lines. */
 yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes);
 yk_status yki_sha256_file(const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes);
+yk_status yki_md5_file(const char *path, char text[YKI_MD5_TEXT]);
 
 #endif

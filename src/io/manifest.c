@@ -1,20 +1,16 @@
 /* See manifest.h. JSON by cJSON; the file is read whole, so its size is bounded first. */
-#define _GNU_SOURCE
 #include "io/manifest.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
+#include "io/input_file.h"
 
 enum { MANIFEST_LIMIT = 4 << 20, VERSION = 1 };
 
@@ -38,30 +34,20 @@ static yk_status manifest_path(char path[PATH_MAX], const char *dir)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The file's text, ended by a zero; *text is NULL when there is no file. */
-static yk_status read_text(const char *path, char **text)
+/* The file's text, ended by a zero; free it. */
+static yk_status read_text(const yki_input_file *file, char **text)
 {
-    *text = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return YK_OK;
-    if (fd < 0)
-        return yki_error(YK_IO, "%s: cannot open it: %s", path, strerror(errno));
-    yk_status status = YK_OK;
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MANIFEST_LIMIT)
-        status =
-            yki_error(YK_FORMAT, "%s: expected a file of at most %d bytes", path, MANIFEST_LIMIT);
-    char *data = status == YK_OK ? yki_calloc((size_t)info.st_size + 1, 1) : NULL;
-    if (status == YK_OK && !data)
-        status = yki_error_memory((size_t)info.st_size, "a manifest");
-    if (status == YK_OK && read(fd, data, (size_t)info.st_size) < 0)
-        status = yki_error(YK_IO, "%s: cannot read it: %s", path, strerror(errno));
-    close(fd);
-    if (status != YK_OK)
-        free(data);
-    else
+    if (file->size > MANIFEST_LIMIT)
+        return yki_error(YK_FORMAT, "%s: expected a file of at most %d bytes, found %zu",
+                         file->path, MANIFEST_LIMIT, file->size);
+    char *data = yki_calloc(file->size + 1, 1);
+    if (!data)
+        return yki_error_memory(file->size, "a manifest");
+    yk_status status = yki_input_file_read(file, 0, data, file->size);
+    if (status == YK_OK)
         *text = data;
+    else
+        free(data);
     return status;
 }
 
@@ -94,7 +80,10 @@ static bool to_entry(const cJSON *object, yki_manifest_entry *entry)
 
 static yk_status parse(yki_manifest *manifest, const char *path, const char *text)
 {
-    cJSON *root = cJSON_Parse(text);
+    const char *end = text;
+    cJSON *root = cJSON_ParseWithOpts(text, &end, false);
+    if (!root)
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", path, (size_t)(end - text));
     int64_t version = 0;
     yk_status status = YK_OK;
     if (!to_count(root, "version", &version) || version != VERSION)
@@ -117,14 +106,18 @@ static yk_status parse(yki_manifest *manifest, const char *path, const char *tex
 
 yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
 {
-    char path[PATH_MAX], *text;
+    char path[PATH_MAX], *text = NULL;
+    yki_input_file file;
     *manifest = (yki_manifest){0};
     YK_TRY(manifest_path(path, dir));
-    YK_TRY(read_text(path, &text));
-    if (!text)
-        return YK_OK;
-    yk_status status = parse(manifest, path, text);
+    yk_status status = yki_input_file_open(&file, path);
+    if (status != YK_OK)
+        return status == YK_NOT_FOUND ? YK_OK : status;
+    status = read_text(&file, &text);
+    if (status == YK_OK)
+        status = parse(manifest, path, text);
     free(text);
+    yki_input_file_close(&file);
     return status;
 }
 

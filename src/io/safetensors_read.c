@@ -3,21 +3,17 @@
  * every cJSON stops at a length. Tensors are in the header's order; their bytes are read one by
  * one, when asked for.
  */
-#define _GNU_SOURCE
 #include "io/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
 #include "base/memory.h"
+#include "io/input_file.h"
 
 enum { SIZE_BYTES = 8 /* of the header's size, at the beginning of the file */ };
 
@@ -32,9 +28,8 @@ typedef struct tensor {
 } tensor;
 
 struct yki_safetensors {
-    char *path;
-    int fd;
-    int64_t size, data; /* bytes of the file; where the tensors' begin */
+    yki_input_file input;
+    size_t data; /* where the tensors' bytes begin */
     cJSON *header;
     tensor *tensors;
     size_t count;
@@ -42,42 +37,24 @@ struct yki_safetensors {
 
 /* ---- the header's text ---------------------------------------------------------------------- */
 
-/* All of size bytes at the offset. */
-static yk_status read_at(const yki_safetensors *file, void *data, size_t size, int64_t offset)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(file->fd, (char *)data + done, size - done, offset + (int64_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return yki_error(YK_IO, "%s: offset %lld: cannot read: %s", file->path,
-                             (long long)offset, strerror(errno));
-        if (got == 0)
-            return yki_error(YK_FORMAT, "%s: offset %lld: expected %zu more bytes, the file ends",
-                             file->path, (long long)offset + (long long)done, size - done);
-        done += (size_t)got;
-    }
-    return YK_OK;
-}
-
 static yk_status read_header_size(yki_safetensors *file, size_t *size)
 {
     unsigned char bytes[SIZE_BYTES];
     uint64_t value = 0;
-    YK_TRY(read_at(file, bytes, sizeof bytes, 0));
+    YK_TRY(yki_input_file_read(&file->input, 0, bytes, sizeof bytes));
     for (int i = SIZE_BYTES - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value > YKI_SAFETENSORS_HEADER)
         return yki_error(YK_FORMAT,
                          "%s: offset 0: expected the size of a header of at most %d bytes, found"
                          " %llu",
-                         file->path, YKI_SAFETENSORS_HEADER, (unsigned long long)value);
-    if (value > (uint64_t)(file->size - SIZE_BYTES))
+                         file->input.path, YKI_SAFETENSORS_HEADER, (unsigned long long)value);
+    if (value > file->input.size - SIZE_BYTES)
         return yki_error(YK_FORMAT,
-                         "%s: offset 8: expected a header of %llu bytes, but the file has %lld",
-                         file->path, (unsigned long long)value, (long long)file->size);
+                         "%s: offset 8: expected a header of %llu bytes, but the file has %zu",
+                         file->input.path, (unsigned long long)value, file->input.size);
     *size = (size_t)value;
-    file->data = SIZE_BYTES + (int64_t)value;
+    file->data = SIZE_BYTES + (size_t)value;
     return YK_OK;
 }
 
@@ -88,14 +65,15 @@ static yk_status parse_header(yki_safetensors *file, const char *text, size_t si
     file->header = cJSON_ParseWithOpts(text, &end, false);
     size_t at = end ? (size_t)(end - text) : 0;
     if (!file->header)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", file->path, SIZE_BYTES + at);
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", file->input.path,
+                         SIZE_BYTES + at);
     while (at < size && text[at] == ' ')
         at++;
     if (at < size)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected the end of the header", file->path,
-                         SIZE_BYTES + at);
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected the end of the header",
+                         file->input.path, SIZE_BYTES + at);
     if (!cJSON_IsObject(file->header))
-        return yki_error(YK_FORMAT, "%s: offset 8: expected a JSON object", file->path);
+        return yki_error(YK_FORMAT, "%s: offset 8: expected a JSON object", file->input.path);
     return YK_OK;
 }
 
@@ -106,7 +84,7 @@ static yk_status read_header(yki_safetensors *file)
     char *text = yki_calloc(size + 1, 1);
     if (!text)
         return yki_error_memory(size, "a header of safetensors");
-    yk_status status = read_at(file, text, size, SIZE_BYTES);
+    yk_status status = yki_input_file_read(&file->input, SIZE_BYTES, text, size);
     if (status == YK_OK)
         status = parse_header(file, text, size);
     free(text);
@@ -123,7 +101,8 @@ static YKI_PRINTF(3, 4) yk_status
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return yki_error(YK_FORMAT, "%s: header: tensor %.80s: expected %s", file->path, name, what);
+    return yki_error(YK_FORMAT, "%s: header: tensor %.80s: expected %s", file->input.path, name,
+                     what);
 }
 
 static bool to_integer(const cJSON *number, int64_t *value)
@@ -183,7 +162,7 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
     one->stored.dtype = find_dtype(dtype->valuestring);
     if (!one->stored.dtype)
         return yki_error(YK_UNSUPPORTED, "%s: tensor %.80s: dtype %.20s is not one that yoke knows",
-                         file->path, one->name, dtype->valuestring);
+                         file->input.path, one->name, dtype->valuestring);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !to_integer(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
         !to_integer(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)
@@ -225,10 +204,10 @@ static yk_status check_ranges(const yki_safetensors *file, tensor **order)
                           (long long)end, (long long)order[i]->begin);
         end = order[i]->end;
     }
-    if (end != file->size - file->data)
-        return yki_error(YK_FORMAT, "%s: offset %lld: expected %lld bytes of tensors, found %lld",
-                         file->path, (long long)file->data, (long long)end,
-                         (long long)(file->size - file->data));
+    if ((size_t)end != file->input.size - file->data)
+        return yki_error(YK_FORMAT, "%s: offset %zu: expected %lld bytes of tensors, found %zu",
+                         file->input.path, file->data, (long long)end,
+                         file->input.size - file->data);
     return YK_OK;
 }
 
@@ -268,17 +247,7 @@ static yk_status read_tensors(yki_safetensors *file)
 
 static yk_status open_file(yki_safetensors *file, const char *path)
 {
-    struct stat info;
-    file->path = yki_strdup(path);
-    if (!file->path)
-        return yki_error_memory(strlen(path), "a file's name");
-    file->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (file->fd < 0)
-        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
-                         strerror(errno));
-    if (fstat(file->fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return yki_error(YK_IO, "%s: is not a file", path);
-    file->size = info.st_size;
+    YK_TRY(yki_input_file_open(&file->input, path));
     YK_TRY(read_header(file));
     return read_tensors(file);
 }
@@ -289,7 +258,6 @@ yk_status yki_safetensors_open(yki_safetensors **file, const char *path)
     yki_safetensors *new = yki_calloc(1, sizeof *new);
     if (!new)
         return yki_error_memory(sizeof *new, "a file of tensors");
-    new->fd = -1;
     yk_status status = open_file(new, path);
     if (status == YK_OK)
         *file = new;
@@ -306,9 +274,7 @@ void yki_safetensors_close(yki_safetensors *file)
         free(file->tensors[i].data);
     free(file->tensors);
     cJSON_Delete(file->header);
-    if (file->fd >= 0)
-        close(file->fd);
-    free(file->path);
+    yki_input_file_close(&file->input);
     free(file);
 }
 
@@ -336,7 +302,8 @@ yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored)
     void *data = malloc(size ? size : 1);
     if (!data)
         return yki_error_memory(size, "a tensor");
-    yk_status status = read_at(file, data, size, file->data + one->begin);
+    yk_status status =
+        yki_input_file_read(&file->input, file->data + (size_t)one->begin, data, size);
     if (status == YK_OK)
         one->data = data;
     else

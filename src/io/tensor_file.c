@@ -2,17 +2,13 @@
  * See tensor_file.h. A file is told by its first bytes: a zip archive, PyTorch's old pickle, or the
  * '{' that follows the size of a safetensors header.
  */
-#define _GNU_SOURCE
 #include "io/tensor_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/memory.h"
+#include "io/input_file.h"
 #include "io/safetensors.h"
 #include "io/zip.h"
 
@@ -103,21 +99,14 @@ static kind kind_of(const unsigned char *head, size_t size)
 static yk_status look_at(const char *path, kind *found, uint64_t *size)
 {
     unsigned char head[512];
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
-    if (fd < 0)
-        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
-                         strerror(errno));
-    yk_status status = YK_OK;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        status = yki_error(YK_IO, "%s: is not a file", path);
-    ssize_t got = status == YK_OK ? pread(fd, head, sizeof head, 0) : 0;
-    if (got < 0)
-        status = yki_error(YK_IO, "%s: cannot read it: %s", path, strerror(errno));
-    close(fd);
+    yki_input_file file;
+    YK_TRY(yki_input_file_open(&file, path));
+    size_t length = file.size < sizeof head ? file.size : sizeof head;
+    yk_status status = yki_input_file_read(&file, 0, head, length);
+    *size = file.size;
+    yki_input_file_close(&file);
     YK_TRY(status);
-    *found = kind_of(head, (size_t)got);
-    *size = (uint64_t)info.st_size;
+    *found = kind_of(head, length);
     return YK_OK;
 }
 

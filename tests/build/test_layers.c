@@ -72,6 +72,7 @@ YK_TEST(layers_refuse_vendor_headers_elsewhere)
     refused("src/data/a.c", "<zip.h>", "belongs to src/io");
     refused("src/dist/a.c", "<cjson/cJSON.h>", "belongs to src/io report");
     refused("cli/a.c", "<openssl/evp.h>", "belongs to");
+    refused("src/data/a.c", "<openssl/evp.h>", "belongs to src/io dist");
     refused("src/base/a.c", "<sqlite3.h>", "nobody's");
     accepted("src/device/cpu/a.c", "<oneapi/dnnl/dnnl.h>");
     accepted("src/dist/a.c", "<openssl/evp.h>");

@@ -4,6 +4,7 @@
 #include "images.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -117,13 +118,28 @@ YK_TEST(refuses_broken_records)
     assert_int_equal(truncate(path, 3073 * 2 + 5), 0);
     yk_dataset *dataset = NULL;
     assert_status(YK_FORMAT, yk_cifar10_open(&dataset, folder, YK_TRAIN));
-    assert_contains(yk_last_error(), "expected records of 3073 bytes, found 6151 bytes");
+    assert_contains(yk_last_error(), "offset 6146: expected records of 3073 bytes, found 5 bytes");
     assert_int_equal(truncate(path, 0), 0);
     assert_status(YK_FORMAT, yk_cifar10_open(&dataset, folder, YK_TRAIN));
-    assert_contains(yk_last_error(), "not empty");
+    assert_contains(yk_last_error(), "offset 0: expected a batch of images, found it empty");
     assert_int_equal(unlink(path), 0);
     assert_status(YK_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_TRAIN));
     assert_contains(yk_last_error(), "data_batch_3.bin");
+}
+
+/* Whoever opened it to read would wait for a writer. */
+YK_TEST(promise_31_a_pipe_among_the_batches)
+{
+    char path[512];
+    yk_dataset *dataset;
+    const char *folder = fresh_folder();
+    write_cifar(folder, true, 3);
+    snprintf(path, sizeof path, "%s/cifar-10-batches-bin/data_batch_3.bin", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(10);
+    assert_status(YK_IO, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_contains(yk_last_error(), "data_batch_3.bin: is not a file");
 }
 
 /* Cut short behind our back: an error with the file and the offset, never SIGBUS. */

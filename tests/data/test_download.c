@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include "data/download.h"
+#include "io/hash.h"
 
 /* CACHE for this process, and an archive of a little CIFAR-10 to download into it. */
 static const char *prepare(char archive[512], bool binary)
 {
-    char output[1024], cache[600], md5[33];
+    char output[1024], cache[600], md5[YKI_MD5_TEXT];
     const char *folder = fresh_folder();
     snprintf(cache, sizeof cache, "%s/cache", folder);
     setenv("XDG_CACHE_HOME", cache, 1);
@@ -23,7 +24,7 @@ static const char *prepare(char archive[512], bool binary)
                         "cd %s && tar czf archive.tar.gz cifar-10-batches-%s", folder,
                         binary ? "bin" : "py"))
         skip_because("tar does not work here: %s", output);
-    assert_ok(yki_file_md5(archive, md5));
+    assert_ok(yki_md5_file(archive, md5));
     setenv("YOKE_CIFAR10_MD5", md5, 1);
     snprintf(cache, sizeof cache, "file://%s", archive);
     setenv("YOKE_CIFAR10_URL", cache, 1);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "io/manifest.h"
 
 static yk_model *make_model(void)
 {
@@ -183,6 +184,37 @@ YK_TEST(does_without_the_manifest)
     assert_latest(dir, model, 2);
     assert_ok(save(dir, model, 4, 0));
     assert_latest(dir, model, 4);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_damaged_manifest_says_where)
+{
+    yki_manifest manifest;
+    const char *dir = folder("where");
+    assert_int_equal(mkdir(dir, 0777), 0);
+    FILE *file = fopen(in(dir, "manifest.json"), "w");
+    fputs("{\"version\": 1, checkpoints: []}", file);
+    fclose(file);
+    assert_status(YK_FORMAT, yki_manifest_read(&manifest, dir));
+    assert_contains(yk_last_error(), "manifest.json: offset 16: expected JSON");
+    yki_manifest_fini(&manifest);
+}
+
+/* Whoever opened it to read would wait for a writer. */
+YK_TEST(promise_31_pipes_in_the_folder)
+{
+    hush();
+    yk_model *model = make_model();
+    const char *dir = folder("pipes");
+    assert_ok(save(dir, model, 1, 0));
+    assert_ok(save(dir, model, 2, 0));
+    alarm(10);
+    unlink(in(dir, "checkpoint-2.pth"));
+    assert_int_equal(mkfifo(in(dir, "checkpoint-2.pth"), 0600), 0);
+    assert_latest(dir, model, 1);
+    unlink(in(dir, "manifest.json"));
+    assert_int_equal(mkfifo(in(dir, "manifest.json"), 0600), 0);
+    assert_latest(dir, model, 1);
     yk_model_destroy(model);
 }
 
