@@ -71,9 +71,8 @@ static yk_status check_byte_order(yki_pth *pth)
     YK_TRY(yki_zip_read(pth->zip, (size_t)index, &data, &size));
     bool little = size == 6 && memcmp(data, "little", 6) == 0;
     free(data);
-    return little
-               ? YK_OK
-               : yki_error(YK_UNSUPPORTED, "%s: member %s: expected \"little\"", pth->path, name);
+    return little ? YK_OK
+                  : yki_zip_refuse(pth->zip, YK_UNSUPPORTED, (size_t)index, "expected \"little\"");
 }
 
 static yk_status read_pickle(yki_pth *pth)
@@ -199,9 +198,10 @@ static yk_status unknown_dtype(const yki_pth *pth, const yki_pickle_value *stora
         return yki_pickle_unexpected(pth->pickle, storage_class, "a torch storage class");
     const char *name = memchr(storage_class->text, '\n', storage_class->count);
     int length = (int)(storage_class->count - (size_t)(name + 1 - storage_class->text));
-    return yki_error(YK_UNSUPPORTED,
-                     "%s: offset %u: expected a storage of floats, integers or bools, found a %.*s",
-                     pth->path, storage_class->offset, length < 64 ? length : 64, name + 1);
+    return yki_error(
+        YK_UNSUPPORTED,
+        "%s: data.pkl: offset %u: expected a storage of floats, integers or bools, found a %.*s",
+        pth->path, storage_class->offset, length < 64 ? length : 64, name + 1);
 }
 
 /* ('storage', torch.FloatStorage, '0', 'cpu', count) */
@@ -226,11 +226,12 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
     YK_TRY(yki_zip_size(pth->zip, (size_t)member, &bytes));
     *count = numel->integer;
     if (bytes % stored->dtype->size != 0 || (uint64_t)*count != bytes / stored->dtype->size)
-        return yki_error(YK_FORMAT,
-                         "%s: member %.100s: expected %lld elements of %zu bytes, found"
-                         " %zu bytes",
-                         pth->path, yki_zip_name(pth->zip, (size_t)member), (long long)*count,
-                         stored->dtype->size, bytes);
+        return yki_error(
+            YK_FORMAT,
+            "%s: data.pkl: offset %u: expected a storage of %lld elements of %zu bytes,"
+            " member %.100s has %zu bytes",
+            pth->path, numel->offset, (long long)*count, stored->dtype->size,
+            yki_zip_name(pth->zip, (size_t)member), bytes);
     stored->storage = (size_t)member;
     return YK_OK;
 }

@@ -101,8 +101,8 @@ static YKI_PRINTF(3, 4) yk_status
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return yki_error(YK_FORMAT, "%s: header: tensor %.80s: expected %s", file->input.path, name,
-                     what);
+    return yki_error(YK_FORMAT, "%s: offset 8: the header's tensor %.80s: expected %s",
+                     file->input.path, name, what);
 }
 
 static bool to_integer(const cJSON *number, int64_t *value)
@@ -161,8 +161,10 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
         return refuse(file, one->name, "a \"dtype\"");
     one->stored.dtype = find_dtype(dtype->valuestring);
     if (!one->stored.dtype)
-        return yki_error(YK_UNSUPPORTED, "%s: tensor %.80s: dtype %.20s is not one that yoke knows",
-                         file->input.path, one->name, dtype->valuestring);
+        return yki_error(
+            YK_UNSUPPORTED,
+            "%s: offset 8: the header's tensor %.80s: dtype %.20s is not one that yoke knows",
+            file->input.path, one->name, dtype->valuestring);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !to_integer(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
         !to_integer(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)

@@ -257,11 +257,15 @@ yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_s
         *stored = *yki_safetensors_stored(file->safetensors, index);
         return YK_OK;
     }
-    YK_TRY(yki_pth_stored(file->pth, yki_pickle_pair_value(file->dict, index), stored));
+    const yki_pickle_value *value = yki_pickle_pair_value(file->dict, index);
+    YK_TRY(yki_pth_stored(file->pth, value, stored));
     if (!yki_stored_size(stored, &count, &bytes) || bytes > file->limit) {
         const char *name = yki_tensor_file_name(file, index, &length);
-        return yki_error(YK_FORMAT, "%s: %.*s would expand to far more than the file holds",
-                         file->path, (int)(length < 80 ? length : 80), name ? name : "");
+        return yki_error(YK_FORMAT,
+                         "%s: data.pkl: offset %u: %.*s would expand to far more than the file"
+                         " holds",
+                         file->path, value->offset, (int)(length < 80 ? length : 80),
+                         name ? name : "");
     }
     return YK_OK;
 }

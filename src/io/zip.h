@@ -44,9 +44,12 @@ const char *yki_zip_name(const yki_zip *zip, size_t index);
 int64_t yki_zip_find(const yki_zip *zip, const char *name);
 /*
  * The whole member, stored or deflated, in memory of its own (free it), checked against its
- * CRC-32. Refused when it takes what was read of the file beyond the bounds above.
+ * CRC-32. Refused, as below, also when it takes what was read of the file beyond the bounds above.
  */
 yk_status yki_zip_read(yki_zip *zip, size_t index, void **data, size_t *size);
+/* "FILE: offset N: member NAME: WHAT" of the member that was read last, N where in the file that
+ * was: its header or its bytes. A file that could not be read keeps the line it has. */
+yk_status yki_zip_refuse(const yki_zip *zip, yk_status status, size_t index, const char *what);
 /* The size that the archive gives for a member. */
 yk_status yki_zip_size(const yki_zip *zip, size_t index, size_t *size);
 

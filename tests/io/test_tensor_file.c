@@ -207,7 +207,7 @@ YK_TEST(bad_headers_of_safetensors)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", 8, "expected JSON"},
         {"{}x", 0, "offset 10: expected the end of the header"},
         {"{}", 4, "expected 0 bytes of tensors, found 4"},
-        {"{\"a\":1}", 0, "tensor a: expected a \"dtype\""},
+        {"{\"a\":1}", 0, "offset 8: the header's tensor a: expected a \"dtype\""},
         {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "F8_E4M3"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "expected a \"shape\""},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "data_offsets"},
@@ -319,34 +319,37 @@ YK_TEST(numbers_that_no_integer_holds)
     yk_model_destroy(copy);
 }
 
-/* A view with stride 0 makes much of little: nothing may make all of it. */
-YK_TEST(promise_31_an_expanded_tensor_is_refused)
+/* A .pth file of one number and, under "odd", what a pickle says of that number's storage. */
+typedef struct odd_tensor {
+    const char *storage; /* class */
+    int64_t count, dim, stride;
+} odd_tensor;
+
+static void write_odd_pickle(const char *path, odd_tensor odd)
 {
     yki_pth_writer *writer;
-    yk_tensor_file *file;
-    yk_tensor_entry entry;
-    int fd = open(scratch("a.pth"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    assert_ok(yki_pth_writer_create(&writer, fd, "a.pth"));
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     yki_pickle_ordered_dict(pickle);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "small");
     assert_ok(yki_pth_scalar(writer, 3));
-    yki_pickle_text(pickle, "huge");
+    yki_pickle_text(pickle, "odd");
     yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
     yki_pickle_mark(pickle);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "storage");
-    yki_pickle_global(pickle, "torch", "FloatStorage");
+    yki_pickle_global(pickle, "torch", odd.storage);
     yki_pickle_text(pickle, "0");
     yki_pickle_text(pickle, "cpu");
-    yki_pickle_int(pickle, 1);
+    yki_pickle_int(pickle, odd.count);
     yki_pickle_tuple(pickle);
     yki_pickle_persistent(pickle);
     yki_pickle_int(pickle, 0);
-    for (int i = 0; i < 2; i++) { /* shape (2^40), strides (0) */
+    for (int i = 0; i < 2; i++) { /* shape, strides */
         yki_pickle_mark(pickle);
-        yki_pickle_int(pickle, i ? 0 : (int64_t)1 << 40);
+        yki_pickle_int(pickle, i ? odd.stride : odd.dim);
         yki_pickle_tuple(pickle);
     }
     yki_pickle_bool(pickle, false);
@@ -356,13 +359,42 @@ YK_TEST(promise_31_an_expanded_tensor_is_refused)
     yki_pickle_setitems(pickle);
     assert_ok(yki_pth_writer_finish(writer));
     close(fd);
+}
 
-    assert_ok(yk_tensor_file_open(&file, scratch("a.pth")));
+/* The tensor under "odd" is refused with the place in data.pkl, and so is the file's conversion. */
+static void assert_odd_refused(yk_status expected, odd_tensor odd, const char *words)
+{
+    unsigned offset;
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    write_odd_pickle(scratch("odd.pth"), odd);
+    assert_ok(yk_tensor_file_open(&file, scratch("odd.pth")));
     assert_ok(yk_tensor_file_entry(file, 0, &entry));
-    assert_status(YK_FORMAT, yk_tensor_file_entry(file, 1, &entry));
-    assert_contains(yk_last_error(), "huge would expand to far more than the file holds");
+    assert_status(expected, yk_tensor_file_entry(file, 1, &entry));
+    const char *line = strstr(yk_last_error(), "odd.pth: data.pkl: ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "odd.pth: data.pkl: offset %u: ", &offset), 1);
+    assert_in_range(offset, 100, 400);
+    assert_contains(line, words);
     yk_tensor_file_close(file);
-    assert_status(YK_FORMAT, yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_status(expected, yk_tensor_file_convert(scratch("odd.pth"), scratch("b.pth"), NULL));
+}
+
+YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
+{
+    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 2, 1, 1},
+                       "expected a storage of 2 elements of 4 bytes, member archive/data/0 has 4");
+    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 1, 2, 1},
+                       "expected a tensor within the 1 elements of its storage");
+    assert_odd_refused(YK_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
+                       "expected a storage of floats, integers or bools");
+}
+
+/* A view with stride 0 makes much of little: nothing may make all of it. */
+YK_TEST(promise_31_an_expanded_tensor_is_refused)
+{
+    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 1, (int64_t)1 << 40, 0},
+                       "odd would expand to far more than the file holds");
 }
 
 /* ---- the rest of a file --------------------------------------------------------------------- */
