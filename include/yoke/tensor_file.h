@@ -47,7 +47,8 @@ yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm);
 
 /*
  * Calls visit for everything else that the file holds, as texts: "optimizer.param_groups[0].lr" and
- * "0.1", or the metadata of safetensors. Long lists and dicts of tensors are counted, not listed.
+ * "0.1", or the metadata of safetensors. Long lists and dicts of tensors are counted, not listed;
+ * after 1,000 texts it stops.
  */
 typedef void (*yk_tensor_file_visit)(void *context, const char *name, const char *value);
 void yk_tensor_file_items(const yk_tensor_file *file, yk_tensor_file_visit visit, void *context);

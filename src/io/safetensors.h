@@ -23,9 +23,9 @@ const yki_stored *yki_safetensors_stored(const yki_safetensors *file, size_t ind
 /* Reads the tensor's bytes, once. */
 yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored);
 const void *yki_safetensors_storage(const yki_safetensors *file, const yki_stored *stored);
-/* A text of the metadata and its key; false past the last. */
-bool yki_safetensors_metadata(const yki_safetensors *file, size_t index, const char **key,
-                              const char **value);
+/* Calls visit for the texts of the metadata, at most `limit` of them. */
+void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_file_visit visit,
+                              void *context);
 
 /* Writes to the empty file fd; path is its name in error lines. */
 yk_status yki_safetensors_write(int fd, const char *path, const yki_tensor_source *sources,

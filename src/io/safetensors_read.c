@@ -318,17 +318,16 @@ const void *yki_safetensors_storage(const yki_safetensors *file, const yki_store
     return file->tensors[stored->storage].data;
 }
 
-bool yki_safetensors_metadata(const yki_safetensors *file, size_t index, const char **key,
-                              const char **value)
+void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_file_visit visit,
+                              void *context)
 {
     const cJSON *item, *dict = cJSON_GetObjectItemCaseSensitive(file->header, metadata_key);
     cJSON_ArrayForEach(item, dict)
     {
-        if (!item->string || !cJSON_IsString(item) || index-- > 0)
+        if (!item->string || !cJSON_IsString(item))
             continue;
-        *key = item->string;
-        *value = item->valuestring;
-        return true;
+        if (limit-- <= 0)
+            return;
+        visit(context, item->string, item->valuestring);
     }
-    return false;
 }

@@ -1,6 +1,7 @@
 /*
  * What a file holds beside its tensors, as texts. A pickle's values may share parts, so that a walk
- * over a small file could take forever: depth and number of lines are bounded.
+ * over a small file could take forever: its depth, its lines and the values it looks at are
+ * bounded.
  */
 #include "io/tensor_file.h"
 
@@ -9,19 +10,24 @@
 
 #include "io/safetensors.h"
 
-enum { MAX_DEPTH = 6, MAX_LINES = 1000, SHORT_LIST = 8, TEXT = 256 };
+enum { MAX_DEPTH = 6, MAX_LINES = 1000, MAX_VALUES = 100 * MAX_LINES, SHORT_LIST = 8, TEXT = 256 };
 
 typedef struct walk {
     const yki_pickle_value *skipped; /* the state_dict */
     yk_tensor_file_visit visit;
     void *context;
-    int lines;
+    int lines, values; /* said and looked at so far */
 } walk;
 
 static void say(walk *at, const char *name, const char *value)
 {
     if (at->lines++ < MAX_LINES)
         at->visit(at->context, name, value);
+}
+
+static bool goes_on(const walk *at)
+{
+    return at->lines < MAX_LINES && at->values < MAX_VALUES;
 }
 
 static bool is_sequence(const yki_pickle_value *value)
@@ -95,7 +101,7 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
 
 static void walk_dict(walk *at, const char *name, const yki_pickle_value *dict, int depth)
 {
-    for (size_t i = 0; i < yki_pickle_pairs(dict) && at->lines < MAX_LINES; i++) {
+    for (size_t i = 0; i < yki_pickle_pairs(dict) && goes_on(at); i++) {
         char below[TEXT];
         const yki_pickle_value *key = yki_pickle_key(dict, i);
         snprintf(below, sizeof below, "%s%s%.*s", name, *name ? "." : "",
@@ -106,7 +112,7 @@ static void walk_dict(walk *at, const char *name, const yki_pickle_value *dict, 
 
 static void walk_list(walk *at, const char *name, const yki_pickle_value *list, int depth)
 {
-    for (uint32_t i = 0; i < list->count && at->lines < MAX_LINES; i++) {
+    for (uint32_t i = 0; i < list->count && goes_on(at); i++) {
         char below[TEXT];
         snprintf(below, sizeof below, "%.200s[%u]", name, i);
         walk_value(at, below, list->items[i], depth + 1);
@@ -117,6 +123,7 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
 {
     char text[TEXT];
     size_t pairs = yki_pickle_pairs(value);
+    at->values++;
     if (value == at->skipped)
         return;
     if (scalar_text(text, value) || list_text(text, value)) {
@@ -147,8 +154,5 @@ void yk_tensor_file_items(const yk_tensor_file *file, yk_tensor_file_visit visit
         walk_value(&at, "", yki_pth_root(pth), 0);
         return;
     }
-    const char *key, *value;
-    for (size_t i = 0; yki_safetensors_metadata(yki_tensor_file_safetensors(file), i, &key, &value);
-         i++)
-        visit(context, key, value);
+    yki_safetensors_metadata(yki_tensor_file_safetensors(file), MAX_LINES, visit, context);
 }

@@ -406,6 +406,78 @@ static void collect(void *context, const char *name, const char *value)
     snprintf(text + at, 4096 - at, "%s=%s;", name, value);
 }
 
+static void count_items(void *context, const char *name, const char *value)
+{
+    (void)name, (void)value;
+    ++*(int *)context;
+}
+
+/* A pickle whose dicts hold the state_dict a thousand times, each a thousand times the one below:
+ * walking over all of that would not end, and would find nothing. */
+YK_TEST(promise_31_shared_values_are_not_walked_for_ever)
+{
+    enum { WIDTH = 1000, HEIGHT = 5 };
+    yki_pth_writer *writer;
+    int fd = open(scratch("a.pth"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, "a.pth"));
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    unsigned char *memo = NULL;
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "model");
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "a");
+    assert_ok(yki_pth_scalar(writer, 3));
+    yki_pickle_setitems(pickle);
+    for (int level = 0; level < HEIGHT; level++) {
+        yki_pickle_int(pickle, 0);
+        memo = pickle->data + pickle->size - 2;
+        memcpy(memo, (unsigned char[]){'q', (unsigned char)level}, 2); /* BINPUT */
+        yki_pickle_text(pickle, "more");
+        yki_pickle_dict(pickle);
+        yki_pickle_mark(pickle);
+        for (int i = 0; i < WIDTH; i++) {
+            yki_pickle_text(pickle, "k");
+            yki_pickle_int(pickle, 0);
+            memo = pickle->data + pickle->size - 2;
+            memcpy(memo, (unsigned char[]){'h', (unsigned char)level}, 2); /* BINGET */
+        }
+        yki_pickle_setitems(pickle);
+    }
+    yki_pickle_setitems(pickle);
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+
+    yk_tensor_file *file;
+    int lines = 0;
+    alarm(10);
+    assert_ok(yk_tensor_file_open(&file, scratch("a.pth")));
+    assert_int_equal(yk_tensor_file_count(file), 1);
+    yk_tensor_file_items(file, count_items, &lines);
+    yk_tensor_file_close(file);
+    assert_int_equal(lines, 0);
+}
+
+YK_TEST(much_metadata_is_cut)
+{
+    enum { ENTRIES = 5000 };
+    static char header[64 + 16 * ENTRIES];
+    char *at = header + 8 + sprintf(header + 8, "{\"__metadata__\":{");
+    for (int i = 0; i < ENTRIES; i++)
+        at += sprintf(at, "%s\"%d\":\"\"", i ? "," : "", i);
+    at += sprintf(at, "}}");
+    for (int i = 0; i < 8; i++)
+        header[i] = (char)((uint64_t)(at - header - 8) >> 8 * i);
+    spit(scratch("a.safetensors"), header, (size_t)(at - header));
+    yk_tensor_file *file;
+    int lines = 0;
+    assert_ok(yk_tensor_file_open(&file, scratch("a.safetensors")));
+    yk_tensor_file_items(file, count_items, &lines);
+    yk_tensor_file_close(file);
+    assert_int_equal(lines, 1000);
+}
+
 YK_TEST(items_of_a_checkpoint)
 {
     yk_model *model = make_model(1);
