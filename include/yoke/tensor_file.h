@@ -61,8 +61,9 @@ typedef struct yk_convert_options {
 
 /*
  * Writes the state_dict of one file into another. "module." (DataParallel, DDP) and "_orig_mod."
- * (torch.compile) before all names are left off. Optimizer and training state stay behind. Numbers
- * that are too large for a 16-bit dtype become infinite, as in PyTorch.
+ * (torch.compile) before all names are left off. Optimizer and training state stay behind, and so
+ * does the "n_averaged" of PyTorch's AveragedModel. Numbers that are too large for a 16-bit dtype
+ * become infinite, as in PyTorch.
  */
 yk_status yk_tensor_file_convert(const char *from, const char *to,
                                  const yk_convert_options *options);

@@ -67,7 +67,7 @@ typedef struct conversion {
     yki_tensor_source *sources;
     void **memory; /* (count) what sources point to */
     char **names;  /* (count) */
-    size_t count;
+    size_t count;  /* so far */
 } conversion;
 
 static yk_status parse_dtype(const char *text, yk_dtype *dtype)
@@ -99,28 +99,35 @@ static yk_status parse_format(const char *text, const char *path, yki_tensor_for
     return YK_OK;
 }
 
+/* AveragedModel's count of updates stays behind where its "module." comes off. */
+static bool stays_behind(const conversion *all, size_t index)
+{
+    size_t length = 0;
+    const char *name = yki_tensor_file_name(all->from, index, &length);
+    return yki_tensor_file_wrapper(all->from) > 0 && name && yki_is_n_averaged(name, length);
+}
+
 /* The name that tensor `index` gets. */
-static yk_status convert_name(conversion *all, size_t index)
+static yk_status convert_name(conversion *all, size_t index, char **name)
 {
     yk_tensor_entry entry;
     YK_TRY(yk_tensor_file_entry(all->from, index, &entry));
     const char *bare = entry.name + yki_tensor_file_wrapper(all->from);
     size_t size = strlen(all->prefix) + strlen(bare) + 1;
-    char *name = malloc(size);
-    if (!name)
+    *name = malloc(size);
+    if (!*name)
         return yki_error_memory(size, "a tensor's name");
-    snprintf(name, size, "%s%s", all->prefix, bare);
-    all->names[index] = name;
+    snprintf(*name, size, "%s%s", all->prefix, bare);
     return YK_OK;
 }
 
-/* Its elements, dense and converted, in memory of their own. */
+/* Adds the tensor: its elements, dense and converted, in memory of their own. */
 static yk_status convert_tensor(conversion *all, size_t index)
 {
     yki_stored stored;
     int64_t count;
-    size_t bytes;
-    YK_TRY(convert_name(all, index));
+    size_t bytes, to = all->count++;
+    YK_TRY(convert_name(all, index, &all->names[to]));
     YK_TRY(yki_tensor_file_stored(all->from, index, &stored));
     YK_TRY(yki_tensor_file_fetch(all->from, &stored));
     yki_stored dense = stored;
@@ -128,18 +135,17 @@ static yk_status convert_tensor(conversion *all, size_t index)
     if (converts)
         dense.dtype = yki_stored_dtype_of(all->dtype);
     if (!yki_stored_size(&dense, &count, &bytes))
-        return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count",
-                         all->names[index]);
+        return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count", all->names[to]);
     void *data = malloc(bytes ? bytes : 1);
     if (!data)
-        return yki_error_memory(bytes, all->names[index]);
+        return yki_error_memory(bytes, all->names[to]);
     const void *storage = yki_tensor_file_storage(all->from, &stored);
     if (converts)
         yki_stored_copy(&stored, storage, all->dtype, data);
     else
         yki_stored_copy_raw(&stored, storage, data);
-    all->memory[index] = data;
-    all->sources[index] = (yki_tensor_source){all->names[index], dense, data};
+    all->memory[to] = data;
+    all->sources[to] = (yki_tensor_source){all->names[to], dense, data};
     return YK_OK;
 }
 
@@ -162,28 +168,27 @@ static yk_status check_names(const conversion *all)
 
 static yk_status convert_all(conversion *all)
 {
-    all->count = yk_tensor_file_count(all->from);
-    if (all->count == 0)
+    size_t count = yk_tensor_file_count(all->from);
+    if (count == 0)
         return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"",
                          yki_tensor_file_path(all->from));
-    all->sources = yki_calloc(all->count, sizeof *all->sources);
-    all->memory = yki_calloc(all->count, sizeof *all->memory);
-    all->names = yki_calloc(all->count, sizeof *all->names);
+    all->sources = yki_calloc(count, sizeof *all->sources);
+    all->memory = yki_calloc(count, sizeof *all->memory);
+    all->names = yki_calloc(count, sizeof *all->names);
     if (!all->sources || !all->memory || !all->names)
-        return yki_error_memory(all->count * sizeof *all->sources, "a list of tensors");
+        return yki_error_memory(count * sizeof *all->sources, "a list of tensors");
     YK_TRY(yki_tensor_file_check_total(all->from));
-    for (size_t i = 0; i < all->count; i++)
-        YK_TRY(convert_tensor(all, i));
+    for (size_t i = 0; i < count; i++)
+        if (!stays_behind(all, i))
+            YK_TRY(convert_tensor(all, i));
     return check_names(all);
 }
 
 static void conversion_fini(conversion *all)
 {
     for (size_t i = 0; i < all->count; i++) {
-        if (all->memory)
-            free(all->memory[i]);
-        if (all->names)
-            free(all->names[i]);
+        free(all->memory[i]);
+        free(all->names[i]);
     }
     free(all->memory);
     free(all->names);

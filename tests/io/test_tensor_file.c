@@ -128,6 +128,33 @@ YK_TEST(converted_there_and_back)
     yk_model_destroy(other);
 }
 
+/* What torch.save(averaged.state_dict()) writes: a count beside the names in "module." */
+YK_TEST(an_averaged_model_converted)
+{
+    float weight = 2;
+    int64_t updates = 5;
+    yk_tensor tensors[] = {{.data = &updates, .dtype = YK_I64},
+                           {.data = &weight, .dtype = YK_F32, .ndim = 1, .dims = {1}}};
+    yki_tensor_source sources[] = {{"n_averaged", yki_stored_from(&tensors[0]), &updates},
+                                   {"module.module.weight", yki_stored_from(&tensors[1]), &weight}};
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    assert_ok(yki_tensor_file_write(scratch("a.pth"), YKI_PTH, sources, 2));
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_ok(yk_tensor_file_open(&file, scratch("b.pth")));
+    assert_int_equal(yk_tensor_file_count(file), 1);
+    assert_ok(yk_tensor_file_entry(file, 0, &entry));
+    assert_string_equal(entry.name, "weight");
+    yk_tensor_file_close(file);
+    /* A model's own of that name, without a wrapper, goes along. */
+    sources[1].name = "weight";
+    assert_ok(yki_tensor_file_write(scratch("a.pth"), YKI_PTH, sources, 2));
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_ok(yk_tensor_file_open(&file, scratch("b.pth")));
+    assert_int_equal(yk_tensor_file_count(file), 2);
+    yk_tensor_file_close(file);
+}
+
 YK_TEST(sixteen_bits_round_to_nearest)
 {
     static const struct {
