@@ -112,12 +112,17 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
     char *line = NULL;
     size_t size = 0;
     off_t end = 0;
-    for (ssize_t length; (length = getline(&line, &size, file)) > 0; end += length)
-        if (is_later(line, step, evaluated))
-            break;
+    ssize_t length;
+    bool later = false;
+    while (!later && (length = getline(&line, &size, file)) > 0) {
+        later = is_later(line, step, evaluated);
+        end += later ? 0 : length;
+    }
+    /* What could not be read is not known to be later, and stays. */
+    yk_status status = later || feof(file) ? cut(metrics, end) : fail(metrics, "cannot read");
     free(line);
     fclose(file);
-    return cut(metrics, end);
+    return status;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

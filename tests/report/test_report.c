@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -81,6 +82,26 @@ YK_TEST(report_metrics_rewind)
     yk_metrics_close(metrics);
     assert_int_equal(count_records(&last), 5);
     assert_true(last == 5);
+}
+
+/* A folder in the file's place opens, and cannot be read: no line may go because of that. */
+YK_TEST(report_metrics_lose_nothing_where_they_cannot_be_read)
+{
+    double last;
+    char aside[160];
+    remove(metrics_path());
+    write_steps(1, 9);
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    snprintf(aside, sizeof aside, "%s.aside", metrics_path());
+    assert_int_equal(rename(metrics_path(), aside), 0);
+    assert_int_equal(mkdir(metrics_path(), 0777), 0);
+    assert_status(YK_IO, yk_metrics_rewind(metrics, 4, true));
+    assert_contains(yk_last_error(), "metrics.jsonl: cannot read: Is a directory");
+    yk_metrics_close(metrics);
+    assert_int_equal(rmdir(metrics_path()), 0);
+    assert_int_equal(rename(aside, metrics_path()), 0);
+    assert_int_equal(count_records(&last), 9);
 }
 
 YK_TEST(report_metrics_write_nan_as_null)
