@@ -84,10 +84,20 @@ static yk_status append(yk_trace *trace)
     return YK_OK;
 }
 
+/* Waits for the ranks before us; the program's signals do not end that. */
+static bool lock(const yk_trace *trace)
+{
+    int failed;
+    do
+        failed = flock(trace->fd, LOCK_EX);
+    while (failed && errno == EINTR);
+    return !failed;
+}
+
 static void write_text(yk_trace *trace)
 {
     if (trace->used && trace->status == YK_OK) {
-        if (flock(trace->fd, LOCK_EX))
+        if (!lock(trace))
             fail(trace, "cannot lock");
         else
             append(trace);

@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "../launcher/job.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include <cjson/cJSON.h>
 
@@ -404,6 +407,44 @@ YK_TEST(trace_goes_on_behind_a_torn_write)
     assert_int_equal(count_named("step "), 5); /* the torn one is gone */
     find((int)getpid(), "step 6", 0);
     cJSON_Delete(events);
+}
+
+static void take_signal(int number)
+{
+    (void)number;
+}
+
+/* Another rank writes, and a signal comes whose handler does not restart what it interrupts. */
+YK_TEST(trace_waits_through_a_signal)
+{
+    yk_trace *trace;
+    struct sigaction action = {.sa_handler = take_signal}, before;
+    struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    run_steps(trace, 1, 1);
+    int fd = open(trace_path(), O_RDWR | O_CLOEXEC), gate[2];
+    assert_int_equal(pipe(gate), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int failed = flock(fd, LOCK_EX); /* goes with the last of its descriptors: the child's */
+        char byte = 0;
+        failed |= write(gate[1], &byte, 1) != 1;
+        usleep(300000);
+        _exit(failed != 0);
+    }
+    close(fd);
+    char byte;
+    assert_int_equal(read(gate[0], &byte, 1), 1);
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    assert_ok(yk_trace_close(trace));
+    sigaction(SIGALRM, &before, NULL);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close(gate[0]);
+    close(gate[1]);
+    cJSON_Delete(read_trace());
 }
 
 /* ---- the command line ----------------------------------------------------------------------- */
