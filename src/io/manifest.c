@@ -1,4 +1,5 @@
 /* See manifest.h. JSON by cJSON; the file is read whole, so its size is bounded first. */
+#define _GNU_SOURCE
 #include "io/manifest.h"
 
 #include <limits.h>
