@@ -1,5 +1,7 @@
-/* The options of `yoke train`: one table, then the contradictions. */
-#include <stdio.h>
+/*
+ * The options of `yoke train`: one table, filled from the command line and, where a run is gone on
+ * with, from what its checkpoint has kept. What contradicts is check.c's.
+ */
 #include <string.h>
 
 #include "cli.h"
@@ -129,153 +131,6 @@ static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
     return yki_options_parse(&command, argc, argv, NULL, NULL);
 }
 
-int64_t yki_shares_of_batch(const yki_train_options *o, int64_t ranks)
-{
-    return o->virtual_ranks ? o->virtual_ranks : ranks;
-}
-
-bool yki_train_options_check_batch(const yki_train_options *o)
-{
-    const char *name = o->argv[0];
-    int64_t ranks = yki_ranks_expected(o->nproc), shares = yki_shares_of_batch(o, ranks);
-    int64_t parts = shares * o->accumulate;
-    char words[96];
-    int length = snprintf(words, sizeof words, "%lld%s rank%s", (long long)shares,
-                          o->virtual_ranks ? " virtual" : "", shares == 1 ? "" : "s");
-    if (o->accumulate > 1)
-        snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
-                 (long long)o->accumulate);
-    if (o->batch_size < parts)
-        yki_usage_error(name, "--batch-size %lld is less than one image for each of %s",
-                        (long long)o->batch_size, words);
-    else if (o->batch_size % parts)
-        yki_usage_error(name, "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
-                        (long long)o->batch_size, words, (long long)(o->batch_size / parts * parts),
-                        (long long)((o->batch_size / parts + 1) * parts));
-    else
-        return true;
-    return false;
-}
-
-/* "A:B", both from 1 on. */
-static bool parse_trace_steps(yk_trace_options *window, const char *text)
-{
-    long long first, last;
-    int length = 0;
-    if (sscanf(text, "%lld:%lld%n", &first, &last, &length) != 2 || text[length] || first < 1 ||
-        last < first)
-        return false;
-    *window = (yk_trace_options){.first_step = first, .last_step = last};
-    return true;
-}
-
-/* Where the timeline goes may be the output folder, which is made later. */
-static bool check_trace_file(const char *name, const yki_train_options *o)
-{
-    bool in_output = o->trace && o->output && strncmp(o->trace, o->output, strlen(o->output)) == 0;
-    return in_output || yki_check_writable(name, "--trace", o->trace);
-}
-
-static int check_trace(const char *name, yki_train_options *o)
-{
-    if (!check_trace_file(name, o))
-        return YKI_EXIT_USAGE;
-    if (!o->trace_steps)
-        return -1;
-    if (!o->trace)
-        return yki_usage_error(name, "--trace-steps chooses the steps of a timeline: say where it "
-                                     "goes with --trace");
-    if (!parse_trace_steps(&o->trace_window, o->trace_steps))
-        return yki_usage_error(name,
-                               "--trace-steps %s: expected A:B, the first and the last step, "
-                               "e.g. 10:19",
-                               o->trace_steps);
-    return -1;
-}
-
-/* An option given that one process has no use for, or NULL. */
-static const char *between_ranks(const yki_train_options *o)
-{
-    return o->sync_bn                          ? "--sync-bn"
-           : strcmp(o->comm_hook, "none") != 0 ? "--comm-hook"
-           : o->zero                           ? "--zero"
-           : o->check_divergence               ? "--check-divergence"
-                                               : NULL;
-}
-
-/* DataParallel is one process's; its devices are checked before anything starts. */
-static bool check_parallel(const char *name, const yki_train_options *o)
-{
-    int count;
-    int64_t ranks = yki_ranks_expected(o->nproc);
-    bool dp = strcmp(o->parallel, "dp") == 0;
-    if (o->devices && !dp)
-        yki_usage_error(name, "--devices are DataParallel's: add --parallel dp");
-    else if (dp && ranks > 1)
-        yki_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
-                        (long long)ranks);
-    else if (dp && between_ranks(o))
-        yki_usage_error(name, "%s works between ranks: not with --parallel dp", between_ranks(o));
-    else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
-        yki_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
-    else
-        return true;
-    return false;
-}
-
-static int check_virtual_ranks(const char *name, const yki_train_options *o)
-{
-    int64_t ranks = yki_ranks_expected(o->nproc);
-    if (o->virtual_ranks % ranks)
-        return yki_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
-                               (long long)o->virtual_ranks, (long long)ranks);
-    if (o->virtual_ranks && o->accumulate > 1)
-        return yki_usage_error(name, "--virtual-ranks accumulates already: give more of them "
-                                     "instead of --accumulate");
-    if (o->virtual_ranks && o->sync_bn)
-        return yki_usage_error(name, "--sync-bn needs all shares of a batch at once, "
-                                     "--virtual-ranks works them off in order: choose one");
-    if (o->virtual_ranks && strcmp(o->comm_hook, "none") != 0)
-        return yki_usage_error(name, "--virtual-ranks adds gradients in an order of its own: no "
-                                     "--comm-hook goes with it");
-    if (o->virtual_ranks && strcmp(o->parallel, "dp") == 0)
-        return yki_usage_error(name, "--virtual-ranks is DDP's: not with --parallel dp");
-    return -1;
-}
-
-static int check(const char *name, const yki_train_options *o)
-{
-    if (o->resume && o->checkpoint)
-        return yki_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one "
-                                     "from its weights: give one of them");
-    if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
-        return yki_usage_error(name, "--resume auto looks in the output folder: name it with "
-                                     "--output");
-    if (o->given.powersgd && !o->resume && strcmp(o->comm_hook, "powersgd") != 0)
-        return yki_usage_error(name,
-                               "--powersgd-rank and --powersgd-start are --comm-hook "
-                               "powersgd's, not %s's",
-                               o->comm_hook);
-    if (o->given.scaler && !o->resume && strcmp(o->amp, "fp16") != 0)
-        return yki_usage_error(
-            name, "--init-scale and --growth-interval are --amp fp16's; it is %s", o->amp);
-    if (!check_parallel(name, o))
-        return YKI_EXIT_USAGE;
-    /* Where a checkpoint may say what the batch is, that is looked at first. */
-    if (!(o->resume && !o->given.batch_size) && !yki_train_options_check_batch(o))
-        return YKI_EXIT_USAGE;
-    if (!o->resume && !yki_recipe_check(name, &o->recipe, o->epochs))
-        return YKI_EXIT_USAGE;
-    const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    if (!yki_check_data(name, "--data", o->data) || !yki_check_readable(name, "--resume", resume) ||
-        !yki_check_readable(name, "--checkpoint", o->checkpoint) ||
-        !yki_check_folder(name, "--output", o->output))
-        return YKI_EXIT_USAGE;
-    yki_model_setup setup = {
-        .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
-    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
-}
-
 static const yki_train_options defaults = {.data = "cifar10",
                                            .arch = "resnet18",
                                            .device = "cpu",
@@ -302,13 +157,10 @@ static void set_defaults(yki_train_options *options, int argc, char **argv)
 }
 
 /* Where nobody has said otherwise; then whether all of it fits together. */
-static int complete(yki_train_options *options)
+static bool complete(yki_train_options *options)
 {
     yki_recipe_complete(&options->recipe);
-    int code = check_trace(options->argv[0], options);
-    if (code < 0)
-        code = check_virtual_ranks(options->argv[0], options);
-    return code >= 0 ? code : check(options->argv[0], options);
+    return yki_train_options_check(options);
 }
 
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
@@ -317,7 +169,7 @@ int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
     int code = parse(options, argc, argv, false);
     if (code >= 0)
         return code;
-    return complete(options);
+    return complete(options) ? -1 : YKI_EXIT_USAGE;
 }
 
 bool yki_train_options_go_on(yki_train_options *options, char *kept)
@@ -335,5 +187,5 @@ bool yki_train_options_go_on(yki_train_options *options, char *kept)
     memset(&options->recipe.given, 0, sizeof options->recipe.given);
     if (parse(options, argc, argv, false) >= 0)
         return false;
-    return complete(options) < 0 && yki_recipe_check(argv[0], &options->recipe, options->epochs);
+    return complete(options) && yki_recipe_check(argv[0], &options->recipe, options->epochs);
 }
