@@ -143,14 +143,14 @@ static bool check_beginning(const char *name, const yki_train_options *o)
     return false;
 }
 
-/* Options of others that are off; a checkpoint may have turned them on. */
+/* Options of others that are off. */
 static bool check_owners(const char *name, const yki_train_options *o)
 {
-    if (o->given.powersgd && !o->resume && strcmp(o->comm_hook, "powersgd") != 0)
+    if (o->given.powersgd && strcmp(o->comm_hook, "powersgd") != 0)
         yki_usage_error(name,
                         "--powersgd-rank and --powersgd-start are --comm-hook powersgd's, not %s's",
                         o->comm_hook);
-    else if (o->given.scaler && !o->resume && strcmp(o->amp, "fp16") != 0)
+    else if (o->given.scaler && strcmp(o->amp, "fp16") != 0)
         yki_usage_error(name, "--init-scale and --growth-interval are --amp fp16's; it is %s",
                         o->amp);
     else
@@ -167,16 +167,15 @@ static bool check_files(const char *name, const yki_train_options *o)
            yki_check_folder(name, "--output", o->output);
 }
 
-bool yki_train_options_check(yki_train_options *o)
+bool yki_train_options_check(yki_train_options *o, bool checkpoint_known)
 {
     const char *name = o->argv[0];
     yki_model_setup model = {
         .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
-    /* What a checkpoint may say, batch and recipe, is checked when it has been looked at. */
-    bool batch_is_known = !o->resume || o->given.batch_size, recipe_is_known = !o->resume;
+    bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
     return check_trace(name, o) && check_virtual_ranks(name, o) && check_beginning(name, o) &&
-           check_owners(name, o) && check_parallel(name, o) &&
-           (!batch_is_known || yki_train_options_check_batch(o)) &&
-           (!recipe_is_known || yki_recipe_check(name, &o->recipe, o->epochs)) &&
-           check_files(name, o) && yki_check_model(name, &model);
+           (!known || check_owners(name, o)) && check_parallel(name, o) &&
+           (!batch_known || yki_train_options_check_batch(o)) &&
+           (!known || yki_recipe_check(name, &o->recipe, o->epochs)) && check_files(name, o) &&
+           yki_check_model(name, &model);
 }

@@ -157,10 +157,10 @@ static void set_defaults(yki_train_options *options, int argc, char **argv)
 }
 
 /* Where nobody has said otherwise; then whether all of it fits together. */
-static bool complete(yki_train_options *options)
+static bool complete(yki_train_options *options, bool checkpoint_known)
 {
     yki_recipe_complete(&options->recipe);
-    return yki_train_options_check(options);
+    return yki_train_options_check(options, checkpoint_known);
 }
 
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
@@ -169,7 +169,7 @@ int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
     int code = parse(options, argc, argv, false);
     if (code >= 0)
         return code;
-    return complete(options) ? -1 : YKI_EXIT_USAGE;
+    return complete(options, false) ? -1 : YKI_EXIT_USAGE;
 }
 
 bool yki_train_options_go_on(yki_train_options *options, char *kept)
@@ -185,7 +185,5 @@ bool yki_train_options_go_on(yki_train_options *options, char *kept)
         return false;
     memset(&options->given, 0, sizeof options->given); /* that was the run before */
     memset(&options->recipe.given, 0, sizeof options->recipe.given);
-    if (parse(options, argc, argv, false) >= 0)
-        return false;
-    return complete(options) && yki_recipe_check(argv[0], &options->recipe, options->epochs);
+    return parse(options, argc, argv, false) < 0 && complete(options, true);
 }

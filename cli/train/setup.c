@@ -77,8 +77,7 @@ static bool adopt(yki_trainer *t)
     yki_train_options *o = &t->options;
     yk_training_state *state = &t->state;
     if (!t->resumed[0])
-        return yki_train_options_check_batch(o) &&
-               yki_recipe_check(o->argv[0], &o->recipe, o->epochs);
+        return yki_train_options_check_batch(o) && yki_train_options_check(o, true);
     if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
     memcpy(t->resumed_options, state->options, sizeof t->resumed_options);

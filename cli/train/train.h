@@ -34,8 +34,9 @@ typedef struct yki_train_options {
 int64_t yki_shares_of_batch(const yki_train_options *options, int64_t ranks);
 /* Whether each rank's share of a batch can be cut into equal micro-batches; says so if not. */
 bool yki_train_options_check_batch(const yki_train_options *options);
-/* Whether all of it fits together; says so if not. Fills trace_window. */
-bool yki_train_options_check(yki_train_options *options);
+/* Whether all of it fits together; says so if not. Fills trace_window. Before a run that is gone on
+ * with has been looked at, what its checkpoint may say is left out. */
+bool yki_train_options_check(yki_train_options *options, bool checkpoint_known);
 /* Parses and checks; -1 to go on, else the exit code. */
 int yki_train_options_parse(yki_train_options *options, int argc, char **argv);
 /* Once more, on top of the options that a checkpoint has kept. The texts of kept, which is cut into

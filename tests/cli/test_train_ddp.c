@@ -85,6 +85,13 @@ YK_TEST(options_of_hooks_that_are_off_are_refused)
     assert_int_equal(train("a", "--comm-hook bf16 --powersgd-rank 2"), 2);
     assert_contains(job.output, "powersgd's, not bf16's");
     assert_int_equal(train("a", "--comm-hook zip"), 2);
+    assert_int_equal(train("a", "--resume auto --powersgd-rank 2"), 1); /* nothing to go on from */
+    assert_contains(job.output, "powersgd's, not none's");
+    assert_int_equal(train("a", "--max-steps 1"), 0);
+    assert_int_equal(train("a", "--max-steps 2 --resume auto --powersgd-start 2"), 1);
+    assert_contains(job.output, "powersgd's, not none's");
+    assert_int_equal(train("a", "--max-steps 2 --resume auto --init-scale 2"), 1);
+    assert_contains(job.output, "--amp fp16's; it is off");
 }
 
 /* ---- DataParallel ---------------------------------------------------------------------------- */
