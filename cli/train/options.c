@@ -32,7 +32,7 @@ static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
         YKI_GROUP_KEPT("How"),
         YKI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
         YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
-                &o->given.batch_size, 1, 1e7),
+                &o->given.batch_size, 1, YKI_MAX_BATCH),
         YKI_INT(0, "accumulate", "K",
                 "micro-batches that a rank's share of a step is cut into:\nless memory, the same "
                 "gradients [1]",
@@ -85,7 +85,7 @@ static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
                 1024),
         YKI_INT(0, "threads", "T",
                 "kernel threads of a rank [cores / local ranks; 1 with\n--virtual-ranks]",
-                &o->threads, NULL, 1, 4096),
+                &o->threads, NULL, 1, YKI_MAX_THREADS),
         YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
         YKI_SWITCH(0, "zero",

@@ -71,6 +71,37 @@ static bool agree_on_paths(yki_trainer *t)
            yki_share_text(t->world, t->resumed, sizeof t->resumed);
 }
 
+/* Whether the checkpoint can be gone on from with what is now asked for. */
+static bool check_adopted(const yki_trainer *t)
+{
+    const yki_train_options *o = &t->options;
+    const yk_training_state *state = &t->state;
+    int64_t shares = yki_trainer_ranks(t);
+    if (state->batch_size < 1 || state->batch_size > YKI_MAX_BATCH ||
+        state->threads > YKI_MAX_THREADS)
+        return yki_complain("%s says that its run had batches of %lld and %lld threads a rank: no "
+                            "run has",
+                            t->resumed, (long long)state->batch_size, (long long)state->threads);
+    if (o->batch_size % (shares * o->accumulate))
+        return yki_complain("the run's batch of %lld cannot be shared equally by %lld ranks x %lld "
+                            "micro-batches",
+                            (long long)o->batch_size, (long long)shares, (long long)o->accumulate);
+    if (state->epoch_batch && o->batch_size != state->batch_size)
+        return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
+                            "change before the next one",
+                            t->resumed, (long long)state->batch_size);
+    if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
+        return yki_complain(
+            "%s was made with %lld threads a rank, and --virtual-ranks promises the "
+            "same bits: --threads cannot change",
+            t->resumed, (long long)state->threads);
+    if (state->epoch_batch && o->seed != (int64_t)state->seed)
+        return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
+                            "change before the next one",
+                            t->resumed, (long long)state->seed);
+    return true;
+}
+
 /* A resumed run keeps what it was started with, unless the command line says otherwise. */
 static bool adopt(yki_trainer *t)
 {
@@ -91,25 +122,7 @@ static bool adopt(yki_trainer *t)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
         o->batch_size = state->batch_size;
-    int64_t shares = yki_trainer_ranks(t);
-    if (o->batch_size % (shares * o->accumulate))
-        return yki_complain("the run's batch of %lld cannot be shared equally by %lld ranks x %lld "
-                            "micro-batches",
-                            (long long)o->batch_size, (long long)shares, (long long)o->accumulate);
-    if (state->epoch_batch && o->batch_size != state->batch_size)
-        return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
-                            "change before the next one",
-                            t->resumed, (long long)state->batch_size);
-    if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
-        return yki_complain(
-            "%s was made with %lld threads a rank, and --virtual-ranks promises the "
-            "same bits: --threads cannot change",
-            t->resumed, (long long)state->threads);
-    if (state->epoch_batch && o->seed != (int64_t)state->seed)
-        return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
-                            "change before the next one",
-                            t->resumed, (long long)state->seed);
-    return true;
+    return check_adopted(t);
 }
 
 static bool adopt_checkpoint(yki_trainer *t)
@@ -206,6 +219,19 @@ static bool create_state(yki_trainer *t)
     return true;
 }
 
+/* To the checkpoint's place in its epoch. */
+static bool seek(yki_trainer *t, int64_t batches_per_step)
+{
+    const yk_training_state *state = &t->state;
+    if (state->epoch == 0 && state->epoch_batch == 0)
+        return true;
+    if (state->epoch_batch >= t->steps_per_epoch)
+        return yki_complain("%s stands after step %lld of an epoch, which has only %lld here",
+                            t->resumed, (long long)state->epoch_batch,
+                            (long long)t->steps_per_epoch);
+    return yki_ok(yk_loader_seek(t->train, state->epoch, state->epoch_batch * batches_per_step));
+}
+
 static bool create_loaders(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
@@ -233,9 +259,7 @@ static bool create_loaders(yki_trainer *t)
         return false;
     t->batches_per_epoch = yk_loader_batches(t->train);
     t->steps_per_epoch = (t->batches_per_epoch + batches_per_step - 1) / batches_per_step;
-    return (t->state.epoch == 0 && t->state.epoch_batch == 0) ||
-           yki_ok(
-               yk_loader_seek(t->train, t->state.epoch, t->state.epoch_batch * batches_per_step));
+    return seek(t, batches_per_step);
 }
 
 /* Epochs that the run will begin: for the time that is left. */

@@ -7,7 +7,7 @@
 #include "setup.h"
 #include "train/recipe.h"
 
-enum { YKI_PATH = 4096 };
+enum { YKI_PATH = 4096, YKI_MAX_BATCH = 10000000, YKI_MAX_THREADS = 4096 };
 
 typedef struct yki_train_options {
     const char *data, *arch, *device, *amp, *output, *comm_hook, *resume, *checkpoint;

@@ -161,20 +161,52 @@ YK_TEST(a_run_keeps_its_options_unless_others_are_given)
     assert_contains(job.output, "2 kernel threads a rank instead of 1");
 }
 
-/* Nobody's checkpoint says where files go. */
-YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
+/* A checkpoint of an mlp that says this of itself, in the output folder `name`. */
+static void plant(const char *name, yk_training_state made)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model *model;
+    yk_optimizer *sgd;
     assert_ok(yk_model_create(&model, yk_cross_entropy(yk_mlp(images, 10), labels, NULL), NULL));
-    yk_training_state made = {
-        .arch = "mlp", .batch_size = 120, .options = "--lr=0.5\n--output=elsewhere\n"};
-    assert_ok(yk_checkpoint_dir_save(path_of("a", ""), model, NULL, &made, 0));
+    assert_ok(yk_sgd_create(&sgd, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(yk_checkpoint_dir_save(path_of(name, ""), model, sgd, &made, 0));
+    yk_optimizer_destroy(sgd);
     yk_model_destroy(model);
+}
+
+/* Nobody's checkpoint says where files go. */
+YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
+{
+    plant("a", (yk_training_state){
+                   .arch = "mlp", .batch_size = 120, .options = "--lr=0.5\n--output=elsewhere\n"});
     assert_int_equal(train("a", "--resume auto"), 1);
     assert_contains(job.output, "--output is not for a checkpoint to say");
+}
+
+YK_TEST(a_checkpoint_that_no_run_has_left_is_refused)
+{
+    const struct {
+        yk_training_state state;
+        const char *words;
+    } wrong[] = {
+        {{.arch = "mlp", .batch_size = 0}, "batches of 0 and 0 threads a rank: no run has"},
+        {{.arch = "mlp", .batch_size = INT64_MAX}, "no run has"},
+        {{.arch = "mlp", .batch_size = 120, .threads = 1 << 30}, "no run has"},
+        {{.arch = "mlp", .batch_size = 120, .epoch_batch = 42}, "which has only 42 here"},
+        {{.arch = "mlp", .batch_size = 120, .epoch_batch = INT64_MAX}, "which has only 42 here"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char name[] = {(char)('a' + i), '\0'}, command[256];
+        plant(name, wrong[i].state);
+        snprintf(command, sizeof command, "train --data synthetic --resume auto --output %s/%s",
+                 yk_test_directory(), name);
+        test_job_start(&job, command);
+        assert_int_equal(test_job_wait(&job, 60), 1);
+        assert_contains(job.output, wrong[i].words);
+        assert_int_equal(count(job.output, "\n"), 1);
+    }
 }
 
 /* ---- another number of ranks ----------------------------------------------------------------- */
