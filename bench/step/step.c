@@ -31,81 +31,130 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-int main(int argc, char **argv)
+typedef struct settings {
+    yk_arch_fn arch;
+    yk_amp amp;
+    int64_t batch_size; /* of a rank */
+    int threads, steps;
+} settings;
+
+typedef struct training {
+    yk_group *group;
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_optimizer *optimizer;
+} training;
+
+static settings parse_args(int argc, char **argv)
 {
     if (argc != 6) {
         fprintf(stderr, "usage: step ARCH BATCH_PER_RANK off|bf16|fp16 THREADS STEPS\n");
-        return 2;
+        exit(2);
     }
-    int64_t batch_size = atoll(argv[2]);
-    int threads = atoi(argv[4]), steps = atoi(argv[5]);
-    yk_arch_fn build = yk_arch_find(argv[1]);
-    if (!build || batch_size < 1 || steps < 1) {
+    settings set = {.arch = yk_arch_find(argv[1]),
+                    .amp = strcmp(argv[3], "fp16") == 0   ? YK_AMP_FP16
+                           : strcmp(argv[3], "bf16") == 0 ? YK_AMP_BF16
+                                                          : YK_AMP_OFF,
+                    .batch_size = atoll(argv[2]),
+                    .threads = atoi(argv[4]),
+                    .steps = atoi(argv[5])};
+    if (!set.arch || set.batch_size < 1 || set.steps < 1) {
         fprintf(stderr, "step: unknown network or impossible size\n");
-        return 2;
+        exit(2);
     }
-    yk_group *group;
-    YK_CHECK(yk_group_init(&group, NULL));
+    return set;
+}
 
+static void create_training(training *t, const settings *set)
+{
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *logits = build(images, 10);
-    yk_model *model;
-    YK_CHECK(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                             &(yk_model_options){.amp = strcmp(argv[3], "fp16") == 0   ? YK_AMP_FP16
-                                                        : strcmp(argv[3], "bf16") == 0 ? YK_AMP_BF16
-                                                                                       : YK_AMP_OFF,
-                                                 .threads = threads}));
-    yk_ddp *ddp;
-    YK_CHECK(yk_ddp_create(&ddp, model, group, NULL));
-    yk_optimizer *optimizer;
-    YK_CHECK(yk_sgd_create(&optimizer, model,
-                           &(yk_sgd_options){.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4}));
+    yk_value *loss = yk_cross_entropy(set->arch(images, 10), labels, NULL);
+    yk_model_options options = {.amp = set->amp, .threads = set->threads};
+    yk_sgd_options sgd = {.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4};
+    YK_CHECK(yk_group_init(&t->group, NULL));
+    YK_CHECK(yk_model_create(&t->model, loss, &options));
+    YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));
+    YK_CHECK(yk_sgd_create(&t->optimizer, t->model, &sgd));
+}
 
-    float *pixels = calloc((size_t)batch_size * 3072, sizeof *pixels);
-    int32_t *classes = calloc((size_t)batch_size, sizeof *classes);
-    double *seconds = calloc((size_t)steps, sizeof *seconds);
-    double *exposed = calloc((size_t)steps, sizeof *exposed);
-    if (!pixels || !classes || !seconds || !exposed)
-        return 1;
+static void destroy_training(training *t)
+{
+    yk_optimizer_destroy(t->optimizer);
+    yk_ddp_destroy(t->ddp);
+    yk_model_destroy(t->model);
+    yk_group_destroy(t->group);
+}
+
+static void *allocate(int64_t count, size_t size)
+{
+    void *memory = calloc((size_t)count, size);
+    if (!memory) {
+        fprintf(stderr, "step: no memory for %lld x %zu bytes\n", (long long)count, size);
+        exit(1);
+    }
+    return memory;
+}
+
+/* Random images and labels. */
+static void make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
+{
+    static const char *const names[] = {"images", "labels"};
+    float *pixels = allocate(size * 3072, sizeof *pixels);
+    int32_t *classes = allocate(size, sizeof *classes);
     srand(1);
-    for (int64_t i = 0; i < batch_size * 3072; i++)
+    for (int64_t i = 0; i < size * 3072; i++)
         pixels[i] = (float)rand() / (float)RAND_MAX * 4 - 2;
-    for (int64_t i = 0; i < batch_size; i++)
+    for (int64_t i = 0; i < size; i++)
         classes[i] = rand() % 10;
-    const char *names[] = {"images", "labels"};
-    yk_tensor tensors[] = {
-        {.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {batch_size, 3, 32, 32}},
-        {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {batch_size}}};
-    yk_batch batch = {.size = batch_size, .count = 2, .names = names, .tensors = tensors};
+    tensors[0] = (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};
+    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
+}
 
-    for (int i = -2; i < steps; i++) {
+/* Seconds of each step, and of them those of exposed communication. */
+static void run_steps(double *seconds, double *exposed, int steps, const training *t,
+                      const yk_batch *batch)
+{
+    enum { WARM_UP = 2 };
+    for (int i = -WARM_UP; i < steps; i++) {
         double start = now();
-        YK_CHECK(yk_model_forward(model, &batch));
-        YK_CHECK(yk_model_backward(model));
-        YK_CHECK(yk_optimizer_step(optimizer));
+        YK_CHECK(yk_model_forward(t->model, batch));
+        YK_CHECK(yk_model_backward(t->model));
+        YK_CHECK(yk_optimizer_step(t->optimizer));
         if (i >= 0) {
             seconds[i] = now() - start;
-            exposed[i] = yk_ddp_last_stats(ddp).exposed_s;
+            exposed[i] = yk_ddp_last_stats(t->ddp).exposed_s;
         }
     }
+}
+
+int main(int argc, char **argv)
+{
+    settings set = parse_args(argc, argv);
+    training t;
+    yk_batch batch;
+    yk_tensor tensors[2];
+    create_training(&t, &set);
+    make_batch(&batch, tensors, set.batch_size);
+    double *seconds = allocate(set.steps, sizeof *seconds);
+    double *exposed = allocate(set.steps, sizeof *exposed);
+    run_steps(seconds, exposed, set.steps, &t, &batch);
+
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    double step = median(seconds, steps), wait = median(exposed, steps);
-    int ranks = yk_group_size(group);
-    if (yk_group_rank(group) == 0)
+    double step = median(seconds, set.steps), wait = median(exposed, set.steps);
+    int ranks = yk_group_size(t.group);
+    if (yk_group_rank(t.group) == 0)
         printf("{\"images_per_s\": %.1f, \"step_ms\": %.1f, \"exposed_ms\": %.2f, "
                "\"peak_mb\": %.0f, \"loss\": %.4f}\n",
-               (double)batch_size * ranks / step, 1e3 * step, 1e3 * wait,
-               (double)usage.ru_maxrss / 1024, yk_model_loss(model));
+               (double)set.batch_size * ranks / step, 1e3 * step, 1e3 * wait,
+               (double)usage.ru_maxrss / 1024, yk_model_loss(t.model));
 
-    yk_optimizer_destroy(optimizer);
-    yk_ddp_destroy(ddp);
-    yk_model_destroy(model);
-    yk_group_destroy(group);
-    free(pixels);
-    free(classes);
+    destroy_training(&t);
+    free(tensors[0].data);
+    free(tensors[1].data);
     free(seconds);
     free(exposed);
     return 0;
