@@ -18,7 +18,11 @@
 
 #include "base/error.h"
 
-enum { YKI_PICKLE_DEPTH = 100, YKI_PICKLE_FACTOR = 64 };
+enum {
+    YKI_PICKLE_DEPTH = 100,
+    YKI_PICKLE_FACTOR = 64,
+    YKI_PICKLE_CALL_HEAD = 3 /* items of a call before its pairs: callable, arguments, state */
+};
 
 typedef enum yki_pickle_type {
     YKI_PICKLE_NONE,

@@ -1,10 +1,17 @@
 /* Looking at the values that pickle.c built. Every question takes NULL and wrong types. */
-#include "io/pickle.h"
+#include "io/pickle_machine.h"
 
 #include <string.h>
 
-/* Items of a call that stand before its pairs: callable, arguments, state. */
-enum { CALL_HEAD = 3 };
+const yki_pickle_value *yki_pickle_root(const yki_pickle *pickle)
+{
+    return pickle->root;
+}
+
+size_t yki_pickle_peak(const yki_pickle *pickle)
+{
+    return pickle->peak;
+}
 
 const char *yki_pickle_type_name(yki_pickle_type type)
 {
@@ -78,7 +85,7 @@ const yki_pickle_value *yki_pickle_item(const yki_pickle_value *value, size_t in
 static yki_pickle_value **pairs_of(const yki_pickle_value *value, size_t *count)
 {
     bool call = yki_pickle_is(value, YKI_PICKLE_CALL);
-    size_t head = call ? CALL_HEAD : 0;
+    size_t head = call ? YKI_PICKLE_CALL_HEAD : 0;
     *count = call || yki_pickle_is(value, YKI_PICKLE_DICT) ? (value->count - head) / 2 : 0;
     return *count ? value->items + head : NULL;
 }

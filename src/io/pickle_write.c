@@ -7,29 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MARK = '(',
-    STOP = '.',
-    NONE = 'N',
-    BINFLOAT = 'G',
-    BININT = 'J',
-    BININT1 = 'K',
-    BININT2 = 'M',
-    BINUNICODE = 'X',
-    GLOBAL = 'c',
-    REDUCE = 'R',
-    BINPERSID = 'Q',
-    EMPTY_LIST = ']',
-    APPENDS = 'e',
-    EMPTY_DICT = '}',
-    SETITEMS = 'u',
-    EMPTY_TUPLE = ')',
-    TUPLE = 't',
-    PROTO = 0x80,
-    NEWTRUE = 0x88,
-    NEWFALSE = 0x89,
-    LONG1 = 0x8a
-};
+#include "io/pickle_opcode.h"
 
 static void put_bytes(yki_pickle_writer *writer, const void *bytes, size_t count)
 {
@@ -64,7 +42,7 @@ static void put_little(yki_pickle_writer *writer, uint64_t value, int bytes)
 void yki_pickle_init(yki_pickle_writer *writer)
 {
     *writer = (yki_pickle_writer){0};
-    put(writer, PROTO);
+    put(writer, YKI_OP_PROTO);
     put(writer, 2);
 }
 
@@ -76,33 +54,33 @@ void yki_pickle_fini(yki_pickle_writer *writer)
 
 yk_status yki_pickle_finish(yki_pickle_writer *writer)
 {
-    put(writer, STOP);
+    put(writer, YKI_OP_STOP);
     return writer->failed ? yki_error_memory(2 * writer->capacity, "a pickle") : YK_OK;
 }
 
 void yki_pickle_none(yki_pickle_writer *writer)
 {
-    put(writer, NONE);
+    put(writer, YKI_OP_NONE);
 }
 
 void yki_pickle_bool(yki_pickle_writer *writer, bool value)
 {
-    put(writer, value ? NEWTRUE : NEWFALSE);
+    put(writer, value ? YKI_OP_NEWTRUE : YKI_OP_NEWFALSE);
 }
 
 void yki_pickle_int(yki_pickle_writer *writer, int64_t value)
 {
     if (value >= 0 && value <= UINT8_MAX) {
-        put(writer, BININT1);
+        put(writer, YKI_OP_BININT1);
         put_little(writer, (uint64_t)value, 1);
     } else if (value >= 0 && value <= UINT16_MAX) {
-        put(writer, BININT2);
+        put(writer, YKI_OP_BININT2);
         put_little(writer, (uint64_t)value, 2);
     } else if (value >= INT32_MIN && value <= INT32_MAX) {
-        put(writer, BININT);
+        put(writer, YKI_OP_BININT);
         put_little(writer, (uint64_t)value, 4);
     } else {
-        put(writer, LONG1);
+        put(writer, YKI_OP_LONG1);
         put(writer, 8);
         put_little(writer, (uint64_t)value, 8);
     }
@@ -112,7 +90,7 @@ void yki_pickle_float(yki_pickle_writer *writer, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    put(writer, BINFLOAT);
+    put(writer, YKI_OP_BINFLOAT);
     for (int i = 7; i >= 0; i--)
         put(writer, (int)(bits >> (8 * i) & 0xff));
 }
@@ -120,14 +98,14 @@ void yki_pickle_float(yki_pickle_writer *writer, double value)
 void yki_pickle_text(yki_pickle_writer *writer, const char *text)
 {
     size_t length = strlen(text);
-    put(writer, BINUNICODE);
+    put(writer, YKI_OP_BINUNICODE);
     put_little(writer, length, 4);
     put_bytes(writer, text, length);
 }
 
 void yki_pickle_global(yki_pickle_writer *writer, const char *module, const char *name)
 {
-    put(writer, GLOBAL);
+    put(writer, YKI_OP_GLOBAL);
     put_bytes(writer, module, strlen(module));
     put(writer, '\n');
     put_bytes(writer, name, strlen(name));
@@ -136,52 +114,52 @@ void yki_pickle_global(yki_pickle_writer *writer, const char *module, const char
 
 void yki_pickle_mark(yki_pickle_writer *writer)
 {
-    put(writer, MARK);
+    put(writer, YKI_OP_MARK);
 }
 
 void yki_pickle_tuple(yki_pickle_writer *writer)
 {
-    put(writer, TUPLE);
+    put(writer, YKI_OP_TUPLE);
 }
 
 void yki_pickle_appends(yki_pickle_writer *writer)
 {
-    put(writer, APPENDS);
+    put(writer, YKI_OP_APPENDS);
 }
 
 void yki_pickle_setitems(yki_pickle_writer *writer)
 {
-    put(writer, SETITEMS);
+    put(writer, YKI_OP_SETITEMS);
 }
 
 void yki_pickle_list(yki_pickle_writer *writer)
 {
-    put(writer, EMPTY_LIST);
+    put(writer, YKI_OP_EMPTY_LIST);
 }
 
 void yki_pickle_dict(yki_pickle_writer *writer)
 {
-    put(writer, EMPTY_DICT);
+    put(writer, YKI_OP_EMPTY_DICT);
 }
 
 void yki_pickle_ordered_dict(yki_pickle_writer *writer)
 {
     yki_pickle_global(writer, "collections", "OrderedDict");
-    put(writer, EMPTY_TUPLE);
-    put(writer, REDUCE);
+    put(writer, YKI_OP_EMPTY_TUPLE);
+    put(writer, YKI_OP_REDUCE);
 }
 
 void yki_pickle_empty_tuple(yki_pickle_writer *writer)
 {
-    put(writer, EMPTY_TUPLE);
+    put(writer, YKI_OP_EMPTY_TUPLE);
 }
 
 void yki_pickle_reduce(yki_pickle_writer *writer)
 {
-    put(writer, REDUCE);
+    put(writer, YKI_OP_REDUCE);
 }
 
 void yki_pickle_persistent(yki_pickle_writer *writer)
 {
-    put(writer, BINPERSID);
+    put(writer, YKI_OP_BINPERSID);
 }
