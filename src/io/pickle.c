@@ -369,8 +369,8 @@ static yk_status run(yki_pickle *pickle)
 yk_status yki_pickle_parse(yki_pickle **pickle, const char *name, const void *data, size_t size,
                            const char *const *globals)
 {
-    if (size > UINT32_MAX)
-        return yki_error(YK_FORMAT, "%s: a pickle of %zu bytes; at most 4 GiB are read", name,
+    if (size > INT32_MAX) /* counts have 32 bits, and are doubled */
+        return yki_error(YK_FORMAT, "%s: a pickle of %zu bytes; at most 2 GiB are read", name,
                          size);
     yki_pickle *self = yki_calloc(1, sizeof *self);
     if (!self)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/random.h"
 #include "io/pickle.h"
@@ -209,6 +210,17 @@ YK_TEST(promise_31_memory_is_bounded_by_the_size_of_the_pickle)
         }
     }
     free(bytes);
+}
+
+/* Of 2^31 values or marks the machine could not count on. Nothing of the input is looked at. */
+YK_TEST(promise_31_a_pickle_beyond_2_gib_is_refused)
+{
+    size_t size = (size_t)1 << 31;
+    void *zeros = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(zeros != MAP_FAILED);
+    refused(zeros, size, "at most 2 GiB are read");
+    refused(zeros, size - 1, "file: offset 0: expected a pickle of protocol 2");
+    munmap(zeros, size);
 }
 
 /* Random edits of a real shape, and random runs of valid opcodes: never a crash (sanitizers). */
