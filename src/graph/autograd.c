@@ -68,21 +68,34 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
     return YK_OK;
 }
 
-/* One gradient value may lie in one parameter's memory only: a second parameter gets a copy. */
-static yk_status separate_shared(yk_graph *graph, size_t values, yk_value **grad)
+/*
+ * A parameter's gradient lies in memory of its own, where distributed training reduces it as soon
+ * as it is written: no node and no other parameter may read it there. One that is not its
+ * parameter's alone, or is the loss's, is copied.
+ */
+static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values, yk_value **grad)
 {
-    for (size_t i = 0; i < values; i++) {
-        bool shared = false;
-        for (size_t j = 0; j < i && !shared; j++)
-            shared = grad[i] && grad[i] == grad[j] && graph->values[j]->kind == YKI_PARAMETER;
-        if (graph->values[i]->kind != YKI_PARAMETER || !shared)
+    int *readers = yki_calloc(graph->value_count, sizeof *readers);
+    if (!readers)
+        return yki_error_memory(graph->value_count * sizeof *readers, "autograd");
+    for (size_t n = forward; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n]->in_count; i++)
+            if (graph->nodes[n]->in[i])
+                readers[graph->nodes[n]->in[i]->id]++;
+    for (size_t i = 0; i < values; i++)
+        if (grad[i] && graph->values[i]->kind == YKI_PARAMETER)
+            readers[grad[i]->id]++;
+    yk_status status = YK_OK;
+    for (size_t i = 0; i < values && status == YK_OK; i++) {
+        const yk_value *from = graph->values[i]->kind == YKI_PARAMETER ? grad[i] : NULL;
+        if (!from || (readers[from->id] == 1 && from->kind != YKI_LOSS_GRADIENT))
             continue;
         grad[i] =
-            yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = 1}, 1, &grad[i], grad[i]);
-        if (!grad[i])
-            return YK_OUT_OF_MEMORY;
+            yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = 1}, 1, &grad[i], from);
+        status = grad[i] ? YK_OK : YK_OUT_OF_MEMORY;
     }
-    return YK_OK;
+    free(readers);
+    return status;
 }
 
 yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients *gradients)
@@ -105,7 +118,7 @@ yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients
     for (size_t n = forward; n-- > 0 && status == YK_OK;)
         status = differentiate_node(graph, graph->nodes[n], needs, grad);
     if (status == YK_OK)
-        status = separate_shared(graph, values, grad);
+        status = separate_shared(graph, forward, values, grad);
     free(needs);
     if (status != YK_OK) {
         free(grad);

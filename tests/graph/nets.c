@@ -160,6 +160,15 @@ static yk_value *derived_net(yk_value *x, uint64_t seed)
     return yk_linear(x, yk_scale(weight, 2), NULL);
 }
 
+/* A weight that is a sum of two parameters: what is the gradient of one is the other's too. */
+static yk_value *summed_net(yk_value *x, uint64_t seed)
+{
+    (void)seed;
+    const int64_t dims[] = {4 * net_width, NET_CHANNELS, 3, 3};
+    yk_value *a = parameter(x, "a", 4, dims), *b = parameter(x, "b", 4, dims);
+    return classify(yk_relu(yk_conv2d(x, yk_add(a, b), NULL, NULL)));
+}
+
 /* ---- drawn nets -------------------------------------------------------------------------------
  */
 
@@ -210,9 +219,10 @@ const test_net nets[] = {
     {"linear", linear_net, 0},   {"plain", plain_net, 0},   {"residual", residual_net, 0},
     {"tangled", tangled_net, 0}, {"norms", norms_net, 0},   {"shared", shared_net, 0},
     {"dropout", dropout_net, 0}, {"loose", loose_net, 0},   {"derived", derived_net, 0},
-    {"drawn 1", drawn_net, 1},   {"drawn 2", drawn_net, 2}, {"drawn 3", drawn_net, 3},
-    {"drawn 4", drawn_net, 4},   {"drawn 5", drawn_net, 5}, {"drawn 10", drawn_net, 10},
-    {"drawn 7", drawn_net, 7},   {"drawn 8", drawn_net, 8}, {"drawn 9", drawn_net, 9},
+    {"summed", summed_net, 0},   {"drawn 1", drawn_net, 1}, {"drawn 2", drawn_net, 2},
+    {"drawn 3", drawn_net, 3},   {"drawn 4", drawn_net, 4}, {"drawn 5", drawn_net, 5},
+    {"drawn 10", drawn_net, 10}, {"drawn 7", drawn_net, 7}, {"drawn 8", drawn_net, 8},
+    {"drawn 9", drawn_net, 9},
 };
 const int net_count = sizeof nets / sizeof *nets;
 

@@ -71,6 +71,63 @@ YK_TEST(gradients_in_evaluation)
         check_net(&nets[i], false);
 }
 
+/* ---- one gradient for two ------------------------------------------------------------------- */
+
+/* relu(norm(x)) + p, of which two others are made: what norm's backward is given is p's gradient
+ * too. The batch is part of the shapes, so that p can have them. */
+static yk_value *sum_with_parameter(yk_graph *graph)
+{
+    const int64_t dims[] = {SAMPLES, NET_CHANNELS, NET_ROWS, NET_COLUMNS};
+    yk_value *images = yk_input(graph, "images", YK_F64, 4, dims);
+    yk_value *p = yk_parameter(graph, "p", YK_F64, 4, dims, YK_INIT_ONES, 0);
+    yk_value *sum = yk_add(yk_relu(yk_nn_batch_norm(images, "norm")), p);
+    yk_value *both = yk_add(yk_relu(sum), yk_gelu(sum));
+    return yk_nn_linear(yk_flatten(both), "fc", NET_CLASSES);
+}
+
+YK_TEST(a_parameters_gradient_survives_fusion)
+{
+    static const test_net net = {.name = "sum with a parameter"};
+    yk_graph *graph = yk_graph_create();
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){SAMPLES});
+    yk_value *loss = yk_cross_entropy(sum_with_parameter(graph), labels, NULL);
+    yk_model *model;
+    net_batch b;
+    int64_t count;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref"}));
+    net_shake(model, 3);
+    net_batch_init(&b, YK_F64, SAMPLES, 7);
+    net_step(model, &b);
+    double *gradients = net_gradients(model, &count);
+    assert_string_equal(yk_model_parameter(model, 0).name, "p");
+    check_parameter(&net, model, &b, 0, gradients);
+    free(gradients);
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_parameter_that_is_added_to_the_loss_has_gradient_one)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *offset = yk_parameter(graph, "offset", YK_F64, 0, NULL, YK_INIT_ONES, 0);
+    yk_value *loss = yk_mse_loss(yk_nn_linear(x, "fc", 3), x, YK_MEAN);
+    yk_model *model;
+    double pixels[] = {1, 2, 3};
+    assert_ok(yk_model_create(&model, yk_add(loss, offset), &(yk_model_options){.device = "ref"}));
+    const yk_tensor images = {.data = pixels, .dtype = YK_F64, .ndim = 2, .dims = {1, 3}};
+    const yk_batch batch = {
+        .size = 1, .count = 1, .names = (const char *[]){"images"}, .tensors = &images};
+    for (int times = 1; times <= 2; times++) {
+        assert_ok(yk_model_forward(model, &batch));
+        assert_ok(yk_model_backward(model));
+        assert_true(*(double *)yk_model_parameter(model, 0).grad.data == times);
+    }
+    yk_model_destroy(model);
+}
+
+/* ---- cpu against ref ------------------------------------------------------------------------ */
+
 static void compare(const char *what, const char *name, const double *got, const double *expected,
                     int64_t count, double tolerance)
 {

@@ -92,8 +92,11 @@ static void write_value(follower *f, const yki_place *place, const yk_value *val
     }
 }
 
+/* Nobody reads a parameter's gradient, which distributed training may change from its writing on.
+ */
 static void read_value(const follower *f, const yki_place *place, const yk_value *value)
 {
+    assert_int_not_equal(place->kind, YKI_PLACE_GRADIENT);
     if (place->kind != YKI_PLACE_ARENA)
         return;
     if (!f->holds[value->id] || f->at[value->id] != &f->plan->slots[place->index])
