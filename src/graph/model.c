@@ -174,6 +174,9 @@ static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_pl
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
 {
     yki_plan *plan = NULL;
+    if (batch_size < 1)
+        return yki_error(YK_INVALID_ARGUMENT, "batch_size is %lld, expected 1 or more",
+                         (long long)batch_size);
     enter(model);
     YK_TRY(find_plan(model, batch_size, true, &plan));
     *memory = (yk_memory_plan){.parameters = model->variable_bytes,

@@ -154,6 +154,9 @@ YK_TEST(asking_for_a_memory_plan_disturbs_nothing)
     assert_ok(yk_model_backward(model));
     assert_gradients(model, expected, 1);
     assert_true(plan.activations > 0 && plan.parameters >= plan.gradients && plan.gradients > 0);
+    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, 0, &plan));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, -1, &plan));
+    assert_contains(yk_last_error(), "batch_size is -1");
     free(expected);
     net_batch_fini(&b);
     yk_model_destroy(model);
