@@ -38,7 +38,8 @@ yk_status yk_data_parallel_check(const char *devices, int *count);
  * samples, which is the loss on the gathered outputs for every mean over samples.
  *
  * Create it before the model's first forward; destroy it before the model. Refused for a model that
- * is under DDP or converted to SyncBatchNorm. Each device has a thread, bound to its cores.
+ * is under DDP or converted to SyncBatchNorm, and for outputs (yk_model_options.logits) whose first
+ * dimension is not the batch's. Each device has a thread, bound to its cores.
  */
 yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
                                   const yk_data_parallel_options *options);

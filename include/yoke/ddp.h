@@ -21,8 +21,8 @@ extern "C" {
  * size 0 (tensors of no elements) and still takes part.
  *
  * Collective; before or after yk_ddp_create, which is still needed: gradients stay each rank's own.
- * A model without batch_norm, or a group of one rank, is left as it is. The group must outlive the
- * model's last forward and backward.
+ * A model without batch_norm, or a group of one rank, is left as it is; one that is under
+ * yk_data_parallel is refused. The group must outlive the model's last forward and backward.
  */
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group);
 
@@ -54,7 +54,8 @@ typedef struct yk_ddp_options {
  * Collective. Checks that names, shapes and dtypes of parameters and buffers agree on all ranks (a
  * difference is refused on every rank with the name, both sides and both ranks), then gives every
  * rank rank 0's parameters and buffers. Gradients move into memory shared with the peers. Create it
- * before the optimizer; destroy it before model and group.
+ * before the optimizer; destroy it before model and group. A model is under one yk_ddp or one
+ * yk_data_parallel at a time.
  */
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options);

@@ -43,6 +43,7 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options)
 {
     *ddp = NULL;
+    YK_TRY(yki_model_check_free(model, "ddp"));
     yk_ddp *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ddp");

@@ -34,6 +34,10 @@ static yk_status gather(const yki_sync *sync, int64_t channels)
 
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
 {
+    if (yki_model_has_runner(model))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "SyncBatchNorm: the model is under data parallel, whose replicas have a "
+                         "batch_norm of their own each");
     int world = yk_group_size(group);
     int64_t channels = yki_model_norm_channels(model);
     if (world == 1 || channels == 0)

@@ -37,6 +37,11 @@ typedef struct yki_model_hooks {
     yk_status (*share_maximum)(void *context, double *value);
 } yki_model_hooks;
 
+/* YK_INVALID_ARGUMENT, in the name of who asks, when a model has hooks already: one way of
+ * distributing it excludes the others. */
+yk_status yki_model_check_free(const yk_model *model, const char *who);
+/* Whether a runner has taken it over. */
+bool yki_model_has_runner(const yk_model *model);
 /* At most one set; NULL takes it away. The struct is copied. */
 void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks);
 
@@ -59,7 +64,8 @@ yk_status yki_model_output(yk_model *model, yk_tensor *output);
 
 /* ---- replicas (replica.c) -------------------------------------------------------------------- */
 
-/* Gives a model that has run nothing yet this many threads; refuses one that hooks hold already. */
+/* Gives a model that has run nothing yet this many threads; refuses one that is distributed
+ * already, and outputs that are not the batch's. */
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
 /* A model of the same graph, with memory of its own; it must go before the model. */
 yk_status yki_model_replicate(yk_model **replica, const yk_model *model, int index);

@@ -330,6 +330,14 @@ void yki_model_set_hooks(yk_model *model, const yki_model_hooks *hooks)
     model->hooks = hooks ? *hooks : (yki_model_hooks){0};
 }
 
+yk_status yki_model_check_free(const yk_model *model, const char *who)
+{
+    if (!model->hooks.context)
+        return YK_OK;
+    return yki_error(YK_INVALID_ARGUMENT,
+                     "%s: the model is distributed already (DDP or data parallel)", who);
+}
+
 int64_t yki_model_norm_channels(const yk_model *model)
 {
     int64_t widest = 0;

@@ -83,13 +83,19 @@ void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int cou
 
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads)
 {
-    if (model->hooks.context || model->runner.context || model->sync)
+    const yk_value *logits = model->source.logits;
+    YK_TRY(yki_model_check_free(model, "data parallel"));
+    if (model->sync)
         return yki_error(YK_INVALID_ARGUMENT,
-                         "data parallel: the model is distributed already (DDP, SyncBatchNorm or "
-                         "data parallel)");
+                         "data parallel: the model is distributed already (SyncBatchNorm)");
     if (model->plan_count > 0)
         return yki_error(YK_INVALID_ARGUMENT,
                          "data parallel: create it before the model's first forward");
+    if (logits && (logits->ndim == 0 || logits->dims[0] != YK_BATCH))
+        return yki_error(
+            YK_INVALID_ARGUMENT,
+            "data parallel: outputs are gathered along their first dimension, and that "
+            "of options.logits is not the batch's");
     yki_device *device;
     YK_TRY(yki_device_create(&device, model->options.device, threads, !model->options.no_winograd));
     yki_device_destroy(model->device);

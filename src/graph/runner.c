@@ -6,6 +6,11 @@ void yki_model_set_runner(yk_model *model, const yki_model_runner *runner)
     model->runner = runner ? *runner : (yki_model_runner){0};
 }
 
+bool yki_model_has_runner(const yk_model *model)
+{
+    return model->runner.context != NULL;
+}
+
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
 {
     const yki_model_runner *runner = &model->runner;

@@ -264,16 +264,23 @@ YK_TEST(devices_by_their_cores)
 YK_TEST(a_model_belongs_to_one_kind_of_parallelism)
 {
     yk_group *group;
-    yk_ddp *ddp;
+    yk_ddp *ddp, *another;
     yk_data_parallel *dp, *second;
     assert_ok(yk_group_init(&group, NULL));
     yk_model *model = make_model(&ref_plain), *used = make_model(&ref_plain);
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_ddp_create(&another, model, group, NULL));
+    assert_contains(yk_last_error(), "distributed already");
+    assert_null(another);
     assert_status(YK_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
     assert_contains(yk_last_error(), "distributed already");
     yk_ddp_destroy(ddp);
     assert_ok(yk_data_parallel_create(&dp, model, NULL));
     assert_status(YK_INVALID_ARGUMENT, yk_data_parallel_create(&second, model, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_ddp_create(&ddp, model, group, NULL));
+    assert_contains(yk_last_error(), "distributed already");
+    assert_status(YK_INVALID_ARGUMENT, yk_sync_batch_norm_convert(model, group));
+    assert_contains(yk_last_error(), "data parallel");
     yk_data_parallel_destroy(dp);
 
     samples s;
@@ -283,6 +290,20 @@ YK_TEST(a_model_belongs_to_one_kind_of_parallelism)
     yk_model_destroy(model);
     yk_model_destroy(used);
     yk_group_destroy(group);
+}
+
+/* Each replica would have all of it: there is nothing to join. */
+YK_TEST(outputs_that_are_not_the_batchs_are_refused)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *loss = yk_mse_loss(yk_nn_linear(images, "fc", 3), images, YK_MEAN);
+    yk_model *model;
+    yk_data_parallel *dp;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref", .logits = loss}));
+    assert_status(YK_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
+    assert_contains(yk_last_error(), "first dimension");
+    yk_model_destroy(model);
 }
 
 /* A device's failure is the call's, by name, and the next batch is none the worse for it. */
