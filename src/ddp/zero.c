@@ -163,6 +163,8 @@ static yk_status build(yk_zero *zero)
             "where they are");
     if (zero->optimizer->model != zero->model)
         return yki_error(YK_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
+    if (zero->optimizer->own_chunks.of)
+        return yki_error(YK_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
     if (yk_optimizer_steps(zero->optimizer) > 0)
         return yki_error(YK_INVALID_ARGUMENT,
                          "ZeRO: the optimizer has taken %lld steps: shard it before the first, and "

@@ -174,11 +174,22 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
         optimizer->rule->update_f32(&piece, &group->coefficients);
 }
 
+static yk_status check_step(const yk_optimizer *optimizer)
+{
+    if (optimizer->averaged)
+        return yki_error(YK_INVALID_ARGUMENT, "a step on averaged weights: yk_ema_swap them back");
+    if (optimizer->own_chunks.of && !optimizer->after_step)
+        return yki_error(
+            YK_INVALID_ARGUMENT,
+            "a step of an optimizer whose state was sharded: yk_zero_destroy is to come "
+            "after the last one");
+    return YK_OK;
+}
+
 yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
     double begin = yki_trace_begin();
-    if (optimizer->averaged)
-        return yki_error(YK_INVALID_ARGUMENT, "a step on averaged weights: yk_ema_swap them back");
+    YK_TRY(check_step(optimizer));
     yki_optimizer_refresh(optimizer);
     optimizer->steps++;
     for (size_t g = 0; g < optimizer->group_count; g++) {

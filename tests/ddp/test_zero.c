@@ -229,6 +229,15 @@ static void misuse(int rank, int world)
     } else
         path_of(group, "a.pth");
     end(&s);
+    begin(&s, group, true, true);
+    assert_status(YK_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
+    assert_contains(yk_last_error(), "sharded already");
+    yk_zero_destroy(s.zero);
+    s.zero = NULL; /* the other ranks' state is nowhere now */
+    step(s.model, take_samples(&s.own, net.dtype, 3 * rank, 3));
+    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
+    assert_contains(yk_last_error(), "yk_zero_destroy");
+    end(&s);
     begin(&s, group, true, false);
     train(&s, 0, 1);
     assert_status(YK_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
