@@ -72,7 +72,8 @@ typedef struct yk_join_options {
      * that have data: the mean over the samples that there are.
      */
     bool divide_by_effective_world_size;
-    bool throw_on_early_termination; /* YK_INTERRUPTED on all ranks once one is out of data */
+    bool throw_on_early_termination; /* YK_INTERRUPTED on all ranks, in forward or in join_end, once
+                                        one is out of data: that ends Join, without join_end */
     /*
      * What the loop does after a synced backward: clip, step, schedule. Called in yk_ddp_join_end
      * for the steps of the others, it keeps the parameters, the optimizer's state and the rates of

@@ -45,6 +45,12 @@ static void count_active(yk_ddp *ddp)
         }
 }
 
+static void finish(yk_ddp *ddp)
+{
+    ddp->join.on = ddp->join.shadowing = false;
+    ddp->join.leader = 0;
+}
+
 yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
 {
     int32_t mine = (int32_t)state;
@@ -52,11 +58,13 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
     count_active(ddp);
     int out = find_state(ddp, YKI_OUT_OF_DATA), synced = find_state(ddp, YKI_SYNCED);
     int unsynced = find_state(ddp, YKI_UNSYNCED);
-    if (out >= 0 && ddp->join.active > 0 && ddp->join.options.throw_on_early_termination)
+    if (out >= 0 && ddp->join.active > 0 && ddp->join.options.throw_on_early_termination) {
+        finish(ddp); /* on every rank: none is left to wait for an end */
         return yki_error(YK_INTERRUPTED,
                          "join: rank %d is out of data, others are not "
                          "(throw_on_early_termination)",
                          out);
+    }
     if (synced >= 0 && unsynced >= 0)
         return yki_error(YK_MISMATCH,
                          "join: rank %d is about to run a synced step, rank %d one under no_sync",
@@ -108,8 +116,7 @@ yk_status yk_ddp_join_end(yk_ddp *ddp)
     bool no_sync = ddp->no_sync;
     ddp->join.shadowing = true;
     yk_status status = shadow(ddp);
-    ddp->join.on = ddp->join.shadowing = false;
-    ddp->join.leader = 0;
+    finish(ddp);
     ddp->no_sync = no_sync;
     ddp->buffers_moved = ddp->buffers_moved && status != YK_OK;
     return status;

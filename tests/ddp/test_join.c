@@ -287,6 +287,9 @@ static void thrown(int rank, int world)
         status = yk_ddp_join_end(s.ddp);
     assert_int_equal(status, YK_INTERRUPTED);
     assert_contains(yk_last_error(), "rank 0 is out of data");
+    yk_model_zero_grad(s.model);
+    train_joined(&s, uneven[0], NULL); /* Join has ended on all ranks, and may begin anew */
+    assert_ok(yk_ddp_check_divergence(s.ddp));
     end(&s);
 }
 
