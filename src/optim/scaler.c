@@ -34,8 +34,10 @@ struct yk_grad_scaler {
 
 static yk_status check(const yk_grad_scaler_state *s)
 {
-    if (!(s->scale > 0 && s->scale <= FLT_MAX))
-        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: the scale must be above 0, not %g",
+    if (!(s->scale > 0 && s->scale <= FLT_MAX && (float)s->scale > 0))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "grad scaler: the scale must be above 0 and within the range of an f32, "
+                         "not %g",
                          s->scale);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return yki_error(YK_INVALID_ARGUMENT, "grad scaler: growth_factor must be above 1, not %g",

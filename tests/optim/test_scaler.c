@@ -192,7 +192,8 @@ YK_TEST(impossible_factors_are_refused)
 {
     static const yk_grad_scaler_options wrong[] = {
         {.init_scale = -1},    {.init_scale = INFINITY}, {.growth_factor = 1},
-        {.backoff_factor = 1}, {.backoff_factor = NAN},  {.growth_interval = -1}};
+        {.backoff_factor = 1}, {.backoff_factor = NAN},  {.growth_interval = -1},
+        {.init_scale = 1e-60}}; /* zero as an f32 */
     yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
