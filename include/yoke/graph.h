@@ -120,6 +120,10 @@ typedef struct yk_cross_entropy_options {
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);
 
+/* x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
+ * elements, torch.nn.functional.mse_loss. */
+yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
+
 /* ---- autocast ----------------------------------------------------------------------------- */
 
 /*
@@ -133,17 +137,13 @@ bool yk_autocast_policy(size_t index, const char **op, const char **policy);
  */
 yk_status yk_autocast_check(const char *overrides);
 
-/* x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
- * elements, torch.nn.functional.mse_loss. */
-yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
-
 /* ---- models ------------------------------------------------------------------------------- */
 
 /*
  * Mixed precision, torch.autocast's idea: activations are kept in 16 bit, parameters, gradients of
  * parameters, losses and the statistics of norms in f32. Where the processor has no arithmetic of
  * that type, values are stored in it and computed with in f32. Gradients in fp16 want a
- * yk_grad_scaler (optim.h): smaller ones than 2^-24 are zero there.
+ * yk_grad_scaler (scaler.h): smaller ones than 2^-24 are zero there.
  */
 typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16, YK_AMP_FP16 } yk_amp;
 
@@ -168,8 +168,8 @@ typedef struct yk_batch {
 
 /*
  * Differentiates the graph once for loss (a scalar), draws the initial weights and takes the graph
- * over: on success it belongs to the model. Kernels are prepared at the first batch of each size
- * and mode, and kept.
+ * over: on success it belongs to the model; after a failure it is only good to be destroyed.
+ * Kernels are prepared at the first batch of each size and mode, and kept.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
 void yk_model_destroy(yk_model *model);
@@ -178,7 +178,7 @@ void yk_model_destroy(yk_model *model);
 void yk_model_train(yk_model *model);
 void yk_model_eval(yk_model *model);
 
-/* Runs forward on one batch. Blocks until done. */
+/* Runs forward on one batch, which must stay as it is until its backward. Blocks until done. */
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
 /*
  * Runs backward for the last forward. The first backward after an optimizer step (or
@@ -227,7 +227,7 @@ void yk_model_set_forwards(yk_model *model, int64_t forwards);
 /* Elements of all parameters. */
 int64_t yk_model_parameter_elements(const yk_model *model);
 
-/* The planner's own account of a batch size in training: bytes by purpose. */
+/* The planner's own account of a batch size (1 or more) in training: bytes by purpose. */
 typedef struct yk_memory_plan {
     size_t parameters, gradients, packed_weights, activations, scratch;
 } yk_memory_plan;

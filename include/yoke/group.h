@@ -55,8 +55,9 @@ yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory);
 
 /*
  * The collectives. count is in elements; work may be NULL for a blocking call. Reductions take f32,
- * f64, bf16, i32 and i64 (bf16 accumulates in f32), are performed in rank order and are bitwise the
- * same on all ranks and in every run. data is in place. AVG of integers truncates like C.
+ * f64, bf16, f16, i32 and i64 (bf16 and f16 accumulate in f32), are performed in rank order and are
+ * bitwise the same on all ranks and in every run. data is in place. AVG of integers truncates like
+ * C, and their sums and products wrap around.
  */
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work);

@@ -17,7 +17,7 @@ typedef struct planner {
     const yki_plan_source *source;
     yki_plan *plan;
     yki_place *places; /* by value id */
-    int *last_use;     /* by value id: the last node that reads it; INT_MAX: kept */
+    int *last_use;     /* by value id: the last step that reads it, or KEPT; -1: none does */
     size_t nodes;      /* of the graph that take part */
     int base;          /* steps before the first node: reorders of inputs */
 } planner;

@@ -47,7 +47,7 @@ typedef struct yki_plan {
     yki_place loss, logits;
 } yki_plan;
 
-/* What is fixed for a model when a plan is made. Indices by value id; -1: not of that kind. */
+/* What is fixed for a model when a plan is made. */
 typedef struct yki_plan_source {
     const yk_graph *graph;
     yki_device *device;
