@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512 };
+enum { BACKLOG = 512, CONNECT_S = 2 };
 
 static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
 {
@@ -79,25 +80,38 @@ yk_status yki_listen(int *fd, const char *host, int *port)
     return YK_OK;
 }
 
-yk_status yki_connect(int *fd, const char *host, int port, int *refused)
+/* A connected socket, or -errno; -ETIMEDOUT after CONNECT_S. */
+static int connect_to(const struct addrinfo *at)
 {
-    *refused = 0;
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    if (fd < 0)
+        return -errno;
+    /* This time limit is connect's, too. */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = CONNECT_S},
+               sizeof(struct timeval));
+    if (connect(fd, at->ai_addr, at->ai_addrlen)) {
+        int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+        close(fd);
+        return -error;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+yk_status yki_connect(int *fd, const char *host, int port, bool *again)
+{
+    *again = false;
     struct addrinfo *found;
     YK_TRY(resolve(&found, host, port, 0));
-    int error = EADDRNOTAVAIL, one = 1;
-    for (struct addrinfo *at = found; at; at = at->ai_next) {
-        int candidate = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (candidate >= 0 && connect(candidate, at->ai_addr, at->ai_addrlen) == 0) {
-            *fd = candidate;
-            setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-            freeaddrinfo(found);
-            return YK_OK;
-        }
-        error = errno;
-        if (candidate >= 0)
-            close(candidate);
-    }
+    int got = -EADDRNOTAVAIL;
+    for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next)
+        got = connect_to(at);
     freeaddrinfo(found);
-    *refused = error == ECONNREFUSED || error == ETIMEDOUT || error == ECONNRESET;
-    return yki_error(YK_NETWORK, "cannot connect to %s:%d: %s", host, port, strerror(error));
+    if (got < 0) {
+        *again = got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR;
+        return yki_error(YK_NETWORK, "cannot connect to %s:%d: %s", host, port, strerror(-got));
+    }
+    *fd = got;
+    return YK_OK;
 }

@@ -156,7 +156,7 @@ static yk_status shake_hands(yk_store *store, const char *secret)
 
 /* Whether another attempt may go better: nobody listens yet, or the server is just going. */
 static yk_status attempt(yk_store *store, const char *host, int port, const char *secret,
-                         int *again)
+                         bool *again)
 {
     YK_TRY(yki_connect(&store->fd, host, port, again));
     yk_status status = shake_hands(store, secret);
@@ -174,7 +174,7 @@ yk_status yk_store_connect(yk_store **out, const char *host, int port, const cha
     snprintf(store->where, sizeof store->where, "%.60s:%d", host, port);
     double deadline = yki_now() + timeout_s;
     long pause_ns = 2000000;
-    int again;
+    bool again;
     yk_status status;
     while ((status = attempt(store, host, port, secret ? secret : "", &again)) != YK_OK) {
         if (!again || yki_now() >= deadline) {

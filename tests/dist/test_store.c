@@ -226,6 +226,28 @@ YK_TEST(nobody_listens)
     assert_status(YK_TIMEOUT, yk_store_connect(&store, "127.0.0.1", yk_test_free_port(), "s", 0.1));
 }
 
+/* A host that drops what is sent to it, as behind a firewall: here by a full queue of connections.
+ * The system itself would go on trying for minutes. */
+YK_TEST(nobody_answers)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[8];
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    for (int i = 0; i < 8; i++) {
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(waiting[i], (struct sockaddr *)&address, size);
+    }
+    yk_store *store = NULL;
+    assert_status(YK_TIMEOUT,
+                  yk_store_connect(&store, "127.0.0.1", ntohs(address.sin_port), "s", 0.1));
+    for (int i = 0; i < 8; i++)
+        close(waiting[i]);
+    close(listener);
+}
+
 YK_TEST(server_gone)
 {
     fixture f = begin("s");
