@@ -41,10 +41,9 @@ static yk_status read_all(yk_store *store, void *bytes, size_t size, double dead
 {
     unsigned char *at = bytes;
     while (size > 0) {
-        double left = deadline - yki_now();
         struct pollfd ready = {.fd = store->fd, .events = POLLIN};
-        int got = poll(&ready, 1, left > 0 ? (int)(left * 1e3) + 1 : 0);
-        if (got < 0 && errno == EINTR)
+        int got = poll(&ready, 1, yki_milliseconds_until(deadline));
+        if ((got < 0 && errno == EINTR) || (got == 0 && yki_now() < deadline))
             continue;
         if (got == 0)
             return lost(store, "no answer");
@@ -110,6 +109,14 @@ static yk_status request(yk_store *store, yki_store_operation operation, const c
                          reply->value_size, size);
     }
     return read_all(store, value, reply->value_size, deadline);
+}
+
+/* For the server, of a wait of any length. */
+static int64_t milliseconds(double seconds)
+{
+    if (!(seconds > 0))
+        return 0;
+    return seconds < 1e12 ? (int64_t)(seconds * 1e3) : INT64_C(1000000000000000);
 }
 
 static yk_status status_of(const yki_store_header *reply, const char *key, double wait_s)
@@ -211,8 +218,8 @@ yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t siz
                        double timeout_s)
 {
     yki_store_header reply;
-    YK_TRY(request(store, YKI_STORE_GET, key, NULL, 0, (int64_t)(timeout_s * 1e3), timeout_s,
-                   &reply, value, size));
+    YK_TRY(request(store, YKI_STORE_GET, key, NULL, 0, milliseconds(timeout_s), timeout_s, &reply,
+                   value, size));
     *used = reply.value_size;
     return status_of(&reply, key, timeout_s);
 }
@@ -236,7 +243,7 @@ yk_status yk_store_check(yk_store *store, const char *key, bool *found)
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s)
 {
     yki_store_header reply;
-    YK_TRY(request(store, YKI_STORE_WAIT, key, NULL, 0, (int64_t)(timeout_s * 1e3), timeout_s,
-                   &reply, NULL, 0));
+    YK_TRY(request(store, YKI_STORE_WAIT, key, NULL, 0, milliseconds(timeout_s), timeout_s, &reply,
+                   NULL, 0));
     return status_of(&reply, key, timeout_s);
 }

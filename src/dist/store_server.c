@@ -321,7 +321,7 @@ static int tidy(yk_store_server *server)
         if ((c->parked || !c->admitted) && (earliest == 0 || c->deadline < earliest))
             earliest = c->deadline;
     }
-    return earliest == 0 ? -1 : earliest > now ? (int)((earliest - now) * 1e3) + 1 : 0;
+    return earliest == 0 ? -1 : yki_milliseconds_until(earliest);
 }
 
 static void *serve(void *argument)

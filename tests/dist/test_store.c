@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,9 @@ YK_TEST(get_times_out)
     end(&f);
 }
 
+/* Waits that no int of milliseconds holds: of weeks, for ever. */
+static const double long_waits[] = {10, 3e6, 1e9, INFINITY};
+
 static void *set_later(void *argument)
 {
     fixture *f = argument;
@@ -101,16 +105,18 @@ static void *set_later(void *argument)
 
 YK_TEST(get_waits_for_another_client)
 {
-    fixture f = begin("s");
     pthread_t thread;
     char value[8];
     size_t used;
-    assert_int_equal(pthread_create(&thread, NULL, set_later, &f), 0);
-    assert_ok(yk_store_get(f.store, "later", value, sizeof value, &used, 10));
-    assert_int_equal(used, 4);
-    assert_memory_equal(value, "here", 4);
-    pthread_join(thread, NULL);
-    end(&f);
+    for (size_t i = 0; i < sizeof long_waits / sizeof *long_waits; i++) {
+        fixture f = begin("s");
+        assert_int_equal(pthread_create(&thread, NULL, set_later, &f), 0);
+        assert_ok(yk_store_get(f.store, "later", value, sizeof value, &used, long_waits[i]));
+        assert_int_equal(used, 4);
+        assert_memory_equal(value, "here", 4);
+        pthread_join(thread, NULL);
+        end(&f);
+    }
 }
 
 enum { ADDERS = 4, ADDS = 200 };
