@@ -1,5 +1,7 @@
-/* What the processor can do, asked once of the processor itself. */
+/* See cpu_features.h. */
 #include "base/cpu_features.h"
+
+#include <stdatomic.h>
 
 #include <yoke/system.h>
 #if defined(__x86_64__)
@@ -16,7 +18,7 @@ bool yk_cpu_has_bf16(void)
 #endif
 }
 
-bool yki_cpu_has_avx2_f16c(void)
+static bool find_avx2_f16c(void)
 {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
@@ -25,4 +27,17 @@ bool yki_cpu_has_avx2_f16c(void)
 #else
     return false;
 #endif
+}
+
+/* The instruction that tells leaves a virtual machine each time: the answer is kept. */
+bool yki_cpu_has_avx2_f16c(void)
+{
+    enum { UNKNOWN, ABSENT, PRESENT };
+    static atomic_int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        answer = find_avx2_f16c() ? PRESENT : ABSENT;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == PRESENT;
 }

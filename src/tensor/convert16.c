@@ -1,6 +1,6 @@
 /*
- * See convert16.h. Each loop is compiled for AVX-512, AVX2 and the baseline, and chosen once at
- * run time. bf16 needs no more than shifts, which the compiler vectorises; f16 has instructions
+ * See convert16.h. Each loop is compiled for AVX-512, AVX2 and the baseline, and chosen at run
+ * time. bf16 needs no more than shifts, which the compiler vectorises; f16 has instructions
  * (F16C, AVX-512) that do in one step what f16.h takes a dozen for.
  */
 #include "tensor/convert16.h"
