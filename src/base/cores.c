@@ -1,6 +1,6 @@
 /*
- * Cores by sched_getaffinity, limited by cgroup v2's cpu.max or v1's cfs quota, rounded up. A
- * container with a quota of 2.0 on a 64-core host has 2 cores, whatever nproc says.
+ * Cores by sched_getaffinity, limited by cgroup v2's cpu.max, rounded up. A container with a quota
+ * of 2.0 on a 64-core host has 2 cores, whatever nproc says. Quotas of cgroup v1 are not looked at.
  */
 #define _GNU_SOURCE
 #include "base/cores.h"
