@@ -82,8 +82,10 @@ static bool grow(void *array, size_t count, size_t *capacity)
     return true;
 }
 
+/* The line too: the gradient rules pass the status on. */
 static void out_of_memory(yk_graph *graph)
 {
+    yki_error(YK_OUT_OF_MEMORY, "out of memory while building the graph");
     if (graph->status == YK_OK) {
         graph->status = YK_OUT_OF_MEMORY;
         snprintf(graph->error, sizeof graph->error, "out of memory while building the graph");

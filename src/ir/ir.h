@@ -108,12 +108,14 @@ struct yk_graph {
 
 /*
  * Appends a node of a forward operator: checks that inputs are valid and of one graph, asks the
- * operator for its output shapes, and returns output 0 (an invalid value on error; never NULL
- * unless memory is out and there is no graph to say it in).
+ * operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
  */
 yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                    yk_value *const *in);
-/* Makes a node with given output shapes (ndim < 0: output not wanted) without appending it. */
+/*
+ * Makes a node with given output shapes (ndim < 0: output not wanted) without appending it. NULL
+ * when memory is out (sticky).
+ */
 yki_node *yki_node_create(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                           yk_value *const *in, int out_count, const yki_shape *out);
 /* Makes it and appends it: what gradient rules use. NULL when memory is out (sticky). */
@@ -123,6 +125,7 @@ yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, 
 /* Appends a node that was made before; false when memory is out (sticky). */
 bool yki_graph_push(yk_graph *graph, yki_node *node);
 
+/* A value without name or producer; NULL when memory is out (sticky). */
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape);
 yki_shape yki_shape_of(const yk_value *value);
 /* The shape that says "not wanted". */
