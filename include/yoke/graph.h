@@ -119,6 +119,11 @@ typedef struct yk_cross_entropy_options {
 /* logits (N, C), labels (N) i32 in [0, C) -> scalar. A label out of range fails the forward. */
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);
+/*
+ * x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
+ * elements, torch.nn.functional.mse_loss.
+ */
+yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
 
 /* x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
  * elements, torch.nn.functional.mse_loss. */
