@@ -27,12 +27,6 @@ enum {
     BATCH = 4 /* panels of pixels that a weight gradient's sum takes in at a time */
 };
 
-/* An activation: blocked images of `groups` times 64 channels. */
-typedef struct activation {
-    yk_dtype dtype;
-    int64_t groups, rows, columns;
-} activation;
-
 /* A tap of the kernel: of output pixel (i, j) it reads input pixel (step i + down, step j + ...).
  */
 typedef struct tap {
@@ -49,7 +43,8 @@ typedef struct phase {
 
 typedef struct strided {
     yki_kernel base;
-    activation in, out; /* what is read and what is made; for the weights' gradient x and dy */
+    /* What is read and what is made; for the weights' gradient x and dy. */
+    yki_panel_activation in, out;
     int64_t images, taps;
     int team, phase_count;
     phase phases[PHASES];
@@ -59,14 +54,14 @@ typedef struct strided {
 
 /* ---- pixels --------------------------------------------------------------------------------- */
 
-static int64_t element_of(const activation *a, int64_t image, int64_t row, int64_t column)
+static int64_t element_of(const yki_panel_activation *a, int64_t image, int64_t row, int64_t column)
 {
     int64_t pixel = image * a->groups * (SIDE / LANES) * a->rows * a->columns;
     return (pixel + row * a->columns + column) * LANES;
 }
 
 /* 64 channels of all pixels. */
-static yki_panel_pixels channels_of(const activation *a, const void *data, int64_t group)
+static yki_panel_pixels channels_of(const yki_panel_activation *a, const void *data, int64_t group)
 {
     int64_t block = a->rows * a->columns * LANES;
     size_t offset = (size_t)(group * (SIDE / LANES) * block) * yk_dtype_size(a->dtype);
@@ -136,12 +131,6 @@ static bool supports(const yki_device *device, const yki_attrs *attrs, const yki
            attrs->dilation == 1 && attrs->groups == 1 && is_faster(x, weight);
 }
 
-static activation activation_of(const yki_operand *a)
-{
-    return (activation){
-        .dtype = a->dtype, .groups = a->dims[1] / SIDE, .rows = a->dims[2], .columns = a->dims[3]};
-}
-
 static void add_tap(phase *p, int64_t down, int64_t across, int64_t index)
 {
     p->taps[p->tap_count++] = (tap){.down = down, .across = across, .index = index};
@@ -186,8 +175,8 @@ static strided *create(const yki_device *device, const yki_operand *in, const yk
     strided *k = yki_calloc(1, sizeof *k);
     if (!k)
         return NULL;
-    k->in = activation_of(in);
-    k->out = activation_of(out);
+    k->in = yki_panel_activation_of(in);
+    k->out = yki_panel_activation_of(out);
     k->images = in->dims[0];
     k->taps = weight->dims[2] * weight->dims[3];
     k->team = device->threads;

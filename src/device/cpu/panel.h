@@ -16,6 +16,14 @@ enum { YKI_PANEL_SIDE = 64, YKI_PANEL = 64 * 64 /* floats */, YKI_PANEL_LANES = 
  */
 bool yki_panel_takes(const yki_device *device, const yki_operand *activation);
 
+/* Such an activation: images of `groups` times 64 channels. */
+typedef struct yki_panel_activation {
+    yk_dtype dtype;
+    int64_t groups, rows, columns;
+} yki_panel_activation;
+
+yki_panel_activation yki_panel_activation_of(const yki_operand *activation);
+
 /*
  * Both fetch the panel behind b into the cache meanwhile: who multiplies by many keeps them one
  * behind the other.

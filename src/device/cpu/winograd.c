@@ -36,15 +36,10 @@ enum {
     LEAST_TILES = 32 /* a thread; with fewer the weights' transformation costs more than it saves */
 };
 
-/* An activation: blocked images of `groups` times 64 channels. */
-typedef struct activation {
-    yk_dtype dtype;
-    int64_t groups, rows, columns;
-} activation;
-
 typedef struct winograd {
     yki_kernel base;
-    activation x, y; /* what is read and what is made; for the weights' gradient x and dy */
+    /* What is read and what is made; for the weights' gradient x and dy. */
+    yki_panel_activation x, y;
     int64_t padding;
     int64_t tiles_down, tiles_across, tiles, blocks;
     int team;
@@ -81,7 +76,7 @@ static tile tile_of(const winograd *k, int64_t index)
 }
 
 /* The plane of 16 channels, `part` of 4 in `group`. */
-static yki_winograd_plane plane_of(const activation *a, const void *data, int64_t image,
+static yki_winograd_plane plane_of(const yki_panel_activation *a, const void *data, int64_t image,
                                    int64_t group, int64_t part)
 {
     int64_t channels = (image * a->groups + group) * SIDE + part * LANES;
@@ -310,20 +305,14 @@ static bool supports(const yki_device *device, const yki_attrs *attrs, const yki
            attrs->padding <= 2 && tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
 }
 
-static activation activation_of(const yki_operand *a)
-{
-    return (activation){
-        .dtype = a->dtype, .groups = a->dims[1] / SIDE, .rows = a->dims[2], .columns = a->dims[3]};
-}
-
 static winograd *create(const yki_device *device, const yki_operand *x, const yki_operand *y,
                         int64_t padding)
 {
     winograd *k = yki_calloc(1, sizeof *k);
     if (!k)
         return NULL;
-    k->x = activation_of(x);
-    k->y = activation_of(y);
+    k->x = yki_panel_activation_of(x);
+    k->y = yki_panel_activation_of(y);
     k->padding = padding;
     k->tiles_down = (y->dims[2] + TILE - 1) / TILE;
     k->tiles_across = (y->dims[3] + TILE - 1) / TILE;
