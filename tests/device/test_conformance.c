@@ -99,6 +99,8 @@ static const conformance_case winograd64_cases[] = {
     {.x = {33, 64, 5, 7}, .filters = 64, .kernel = {3}},
     {.x = {17, 64, 5, 3}, .filters = 64, .kernel = {3}, .padding = 2},
     {.x = {66, 64, 1, 2}, .filters = 64, .kernel = {3}, .padding = 1},
+    /* Few tiles and many channels: a thread sums whole pairs of the weights' gradient. */
+    {.x = {64, 192, 1, 2}, .filters = 192, .kernel = {3}, .padding = 1},
 };
 
 /* Stride 2 and channels in 64s: gradients of the device's own, in f32 from 256 channels on. */
@@ -109,6 +111,11 @@ static const conformance_case strided64_cases[] = {
     {.x = {6, 128, 6, 5}, .filters = 64, .kernel = {1}, .stride = 2},
     {.x = {2, 64, 1, 1}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
     {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
+};
+
+/* More than a stage of f32 takes: two chunks of eight images each. */
+static const conformance_case chunked_cases[] = {
+    {.x = {16, 16, 96, 64}, .filters = 16, .kernel = {1}, .bias = true},
 };
 
 static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -127,6 +134,7 @@ FAMILY(conv2d, build_conv2d);
 FAMILY(winograd, build_conv2d);
 FAMILY(winograd64, build_conv2d);
 FAMILY(strided64, build_conv2d);
+FAMILY(chunked, build_conv2d);
 
 YK_TEST(ref_conv2d)
 {
@@ -180,6 +188,7 @@ YK_TEST(cpu_conv2d_f16)
 {
     on_cpu_in_f16(&conv2d);
     on_cpu_in_f16(&winograd);
+    on_cpu_in_f16(&chunked);
 }
 
 /* ---- linear, flatten --------------------------------------------------------------------------

@@ -114,6 +114,23 @@ YK_TEST(backward_weight_has_the_same_bits_with_any_threads)
               &yki_cpu_conv2d_backward_weight_winograd);
 }
 
+static const yki_operand deep = {
+    .dtype = YK_F32, .ndim = 4, .dims = {160, 512, 1, 2}, .layout = YKI_BLOCKED};
+static const yki_operand deep_weight = {
+    .dtype = YK_F32, .ndim = 4, .dims = {512, 512, 3, 3}, .layout = YKI_PLAIN};
+
+/* Few tiles and many channels: each thread sums whole pairs of 64 and 64 channels. */
+YK_TEST(deep_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {deep, deep},
+                                 .out_count = 2,
+                                 .out = {deep_weight, none}},
+              &yki_cpu_conv2d_backward_weight_winograd);
+}
+
 /* ---- stride 2 ------------------------------------------------------------------------------- */
 
 static const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 1};
