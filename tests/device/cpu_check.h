@@ -240,6 +240,13 @@ static inline void check_tensor_equal(const check_case *c, const check_tensor *t
     free(seen);
 }
 
+/* Frees the case's values. */
+static inline void check_end(check_case *c)
+{
+    for (int i = 0; i < c->in_count; i++)
+        free(c->in[i].values);
+}
+
 /* Runs both, compares all operands, frees the case's values. */
 static inline void check(check_case *c)
 {
@@ -252,8 +259,7 @@ static inline void check(check_case *c)
         check_tensor_equal(c, &c->out[i], cpu.out[i], ref.out[i], "output", i);
     check_free(&cpu);
     check_free(&ref);
-    for (int i = 0; i < c->in_count; i++)
-        free(c->in[i].values);
+    check_end(c);
 }
 
 /* Calls body with every layout, block and dtype, by one and by three threads. */

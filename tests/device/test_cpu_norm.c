@@ -44,22 +44,36 @@ YK_TEST(batch_norm_equals_ref)
     check_everywhere(forward);
 }
 
+/* Values of scale * (-1, 1) + offset, as check_in() draws them. */
+typedef struct norm_values {
+    double scale, offset;
+} norm_values;
+
+/* Forward in training: x, and weight, bias and running statistics drawn alike. */
+static check_case training_case(check_case start, const yki_attrs *attrs, int ndim,
+                                const int64_t *dims, norm_values x, norm_values vectors)
+{
+    check_case c = start;
+    const int64_t *channels = &dims[1];
+    c.op = &yki_op_batch_norm;
+    c.attrs = *attrs;
+    c.training = true;
+    check_in(&c, c.dtype, ndim, dims, x.scale, x.offset);
+    for (int i = 0; i < 4; i++)
+        check_in(&c, YK_F32, 1, channels, vectors.scale, vectors.offset);
+    check_out(&c, c.dtype, ndim, dims);
+    check_out(&c, YK_F32, 1, channels);
+    check_out(&c, YK_F32, 1, channels);
+    return c;
+}
+
 /* (N, C): plain memory, channels side by side. */
 static void forward_flat(check_case start)
 {
     static const int64_t flat[][2] = {{4, 16}, {6, 24}, {3, 7}, {130, 40}};
     for (int s = 0; s < 4 && !start.blocked; s++) {
-        check_case c = start;
-        const int64_t *dims = flat[s], *channels = &dims[1];
-        c.op = &yki_op_batch_norm;
-        c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1};
-        c.training = true;
-        check_in(&c, c.dtype, 2, dims, 2, 0.5);
-        for (int i = 0; i < 4; i++)
-            check_in(&c, YK_F32, 1, channels, 0.5, 1);
-        check_out(&c, c.dtype, 2, dims);
-        check_out(&c, YK_F32, 1, channels);
-        check_out(&c, YK_F32, 1, channels);
+        check_case c = training_case(start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1}, 2, flat[s],
+                                     (norm_values){2, 0.5}, (norm_values){0.5, 1});
         check(&c);
     }
 }
@@ -108,19 +122,11 @@ YK_TEST(batch_norm_backward_equals_ref)
 /* A mean a thousand times the deviation: one-pass sums of squares would leave nothing. */
 static void far_from_zero(check_case start)
 {
-    check_case c = start;
-    static const int64_t dims[] = {16, 32, 16, 16}, channels[] = {32};
-    if (c.dtype == YK_BF16)
+    static const int64_t dims[] = {16, 32, 16, 16};
+    if (start.dtype == YK_BF16)
         return;
-    c.op = &yki_op_batch_norm;
-    c.attrs = (yki_attrs){.eps = 1e-12, .momentum = 1};
-    c.training = true;
-    check_in(&c, c.dtype, 4, dims, 1, 1000);
-    for (int i = 0; i < 4; i++)
-        check_in(&c, YK_F32, 1, channels, 0, 1);
-    check_out(&c, c.dtype, 4, dims);
-    check_out(&c, YK_F32, 1, channels);
-    check_out(&c, YK_F32, 1, channels);
+    check_case c = training_case(start, &(yki_attrs){.eps = 1e-12, .momentum = 1}, 4, dims,
+                                 (norm_values){1, 1000}, (norm_values){0, 1});
     check_memory cpu, ref;
     check_run(&c, false, &cpu);
     check_run(&c, true, &ref);
@@ -131,8 +137,7 @@ static void far_from_zero(check_case start)
     }
     check_free(&cpu);
     check_free(&ref);
-    for (int i = 0; i < c.in_count; i++)
-        free(c.in[i].values);
+    check_end(&c);
 }
 
 YK_TEST(statistics_are_accurate_far_from_zero)
@@ -142,17 +147,9 @@ YK_TEST(statistics_are_accurate_far_from_zero)
 
 static void twice(check_case start)
 {
-    check_case c = start;
-    static const int64_t dims[] = {6, 40, 17, 19}, channels[] = {40};
-    c.op = &yki_op_batch_norm;
-    c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true};
-    c.training = true;
-    check_in(&c, c.dtype, 4, dims, 1, 3);
-    for (int i = 0; i < 4; i++)
-        check_in(&c, YK_F32, 1, channels, 0.5, 1);
-    check_out(&c, c.dtype, 4, dims);
-    check_out(&c, YK_F32, 1, channels);
-    check_out(&c, YK_F32, 1, channels);
+    static const int64_t dims[] = {6, 40, 17, 19};
+    check_case c = training_case(start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true}, 4,
+                                 dims, (norm_values){1, 3}, (norm_values){0.5, 1});
     check_memory a, b;
     check_run(&c, false, &a);
     for (int again = 0; again < 3; again++) {
@@ -163,13 +160,33 @@ static void twice(check_case start)
         check_free(&b);
     }
     check_free(&a);
-    for (int i = 0; i < c.in_count; i++)
-        free(c.in[i].values);
+    check_end(&c);
 }
 
 YK_TEST(same_threads_give_the_same_bits)
 {
     check_everywhere(twice);
+}
+
+static void nans(check_case start)
+{
+    static const int64_t dims[] = {1, 16, 3, 3};
+    check_case c = training_case(start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true}, 4,
+                                 dims, (norm_values){1, 0}, (norm_values){0.1, 1});
+    c.in[0].values[3] = NAN;
+    check_memory cpu;
+    check_run(&c, false, &cpu);
+    for (int i = 0; i < 144; i++) {
+        int64_t at = check_place(&c.out[0].operand, c.block, i);
+        assert_int_equal(isnan(check_get(cpu.out[0], at, c.dtype)) != 0, i < 9);
+    }
+    check_free(&cpu);
+    check_end(&c);
+}
+
+YK_TEST(nan_passes_through_relu)
+{
+    check_everywhere(nans);
 }
 
 YK_TEST(one_value_a_channel_cannot_train)
