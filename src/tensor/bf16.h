@@ -6,21 +6,16 @@
 #ifndef YKI_BF16_H
 #define YKI_BF16_H
 
-#include <stdint.h>
-#include <string.h>
+#include "tensor/float_bits.h"
 
 static inline float yki_bf16_to_float(uint16_t half)
 {
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return yki_float_of_bits((uint32_t)half << 16);
 }
 
 static inline uint16_t yki_bf16_from_float(float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    uint32_t bits = yki_float_bits(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     uint32_t quiet_nan = (bits >> 16) | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);

@@ -10,35 +10,22 @@
 #include "tensor/box_muller.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "tensor/float_bits.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline)) /* into both of transform */
 
 enum { HALF = 8 };
 
-static ALWAYS_INLINE float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static ALWAYS_INLINE uint32_t to_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* x = m 2^e with m in [sqrt(1/2), sqrt(2)); log x = e log 2 + log(1 + (m - 1)). */
 static ALWAYS_INLINE float log_cephes(float x)
 {
-    uint32_t bits = to_bits(x);
+    uint32_t bits = yki_float_bits(x);
     float e = (float)((int32_t)(bits >> 23) - 126);
-    float m = from_bits((bits & 0x007fffffu) | 0x3f000000u); /* [1/2, 1) */
+    float m = yki_float_of_bits((bits & 0x007fffffu) | 0x3f000000u); /* [1/2, 1) */
     uint32_t small = m < 0.707106781186547524f ? 0xffffffffu : 0;
-    float doubled = from_bits(to_bits(m) & small);
-    e -= from_bits(to_bits(1.0f) & small);
+    float doubled = yki_float_of_bits(yki_float_bits(m) & small);
+    e -= yki_float_of_bits(yki_float_bits(1.0f) & small);
     m = m - 1.0f + doubled;
     float z = m * m, y = 7.0376836292e-2f;
     y = fmaf(y, m, -1.1514610310e-1f);
@@ -75,10 +62,10 @@ static ALWAYS_INLINE void sincos_cephes(float x, float *sine, float *cosine)
     s = fmaf(s, x, x);
 
     uint32_t turns = (uint32_t)octant, swap = 0u - ((turns >> 1) & 1u);
-    uint32_t sine_bits = (to_bits(s) & ~swap) | (to_bits(c) & swap);
-    uint32_t cosine_bits = (to_bits(c) & ~swap) | (to_bits(s) & swap);
-    *sine = from_bits(sine_bits ^ (turns & 4u) << 29);
-    *cosine = from_bits(cosine_bits ^ (~(turns - 2u) & 4u) << 29);
+    uint32_t sine_bits = (yki_float_bits(s) & ~swap) | (yki_float_bits(c) & swap);
+    uint32_t cosine_bits = (yki_float_bits(c) & ~swap) | (yki_float_bits(s) & swap);
+    *sine = yki_float_of_bits(sine_bits ^ (turns & 4u) << 29);
+    *cosine = yki_float_of_bits(cosine_bits ^ (~(turns - 2u) & 4u) << 29);
 }
 
 static ALWAYS_INLINE void transform(float *data, int64_t blocks, float deviation)

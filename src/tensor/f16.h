@@ -7,24 +7,9 @@
 #ifndef YKI_F16_H
 #define YKI_F16_H
 
-#include <stdint.h>
-#include <string.h>
+#include "tensor/float_bits.h"
 
 #define YKI_F16_MAX 65504.0
-
-static inline uint32_t yki_float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float yki_float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 static inline float yki_f16_to_float(uint16_t half)
 {
