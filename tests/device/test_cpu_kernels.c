@@ -39,6 +39,28 @@ YK_TEST(elementwise_equals_ref)
     check_everywhere(elementwise);
 }
 
+static void relu_of_nan(check_case start)
+{
+    check_case c = start;
+    c.op = &yki_op_relu;
+    double *values = check_in(&c, c.dtype, 4, maps[1], 1, 0);
+    values[200] = NAN;
+    check_out(&c, c.dtype, 4, maps[1]);
+    check_memory cpu;
+    check_run(&c, false, &cpu);
+    for (int64_t i = 0; i < yki_operand_count(&c.out[0].operand); i++) {
+        int64_t at = check_place(&c.out[0].operand, c.block, i);
+        assert_int_equal(isnan(check_get(cpu.out[0], at, c.dtype)) != 0, i == 200);
+    }
+    check_free(&cpu);
+    check_end(&c);
+}
+
+YK_TEST(nan_passes_through_relu)
+{
+    check_everywhere(relu_of_nan);
+}
+
 /* ---- pooling ----------------------------------------------------------------------------------
  */
 

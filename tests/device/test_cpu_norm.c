@@ -184,7 +184,7 @@ static void nans(check_case start)
     check_end(&c);
 }
 
-YK_TEST(nan_passes_through_relu)
+YK_TEST(nan_passes_through_the_fused_relu)
 {
     check_everywhere(nans);
 }
