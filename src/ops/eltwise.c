@@ -44,8 +44,7 @@ yk_value *yk_gelu(yk_value *x)
     return yki_emit_one(x, &yki_op_gelu, NULL);
 }
 
-/* ---- add: the gradient passes to both sides as it is ------------------------------------------
- */
+/* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 
 static yk_status infer_add(const yki_node *node, yki_shape *out)
 {
@@ -80,8 +79,7 @@ yk_value *yk_add(yk_value *a, yk_value *b)
     return yki_emit(a->graph, &yki_op_add, &(yki_attrs){0}, 2, (yk_value *[]){a, b});
 }
 
-/* ---- scale, cast ------------------------------------------------------------------------------
- */
+/* ---- scale, cast ----------------------------------------------------------------------------- */
 
 static yk_status gradient_scale(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
@@ -112,8 +110,7 @@ yk_value *yk_scale(yk_value *x, double alpha)
     return yki_emit_one(x, &yki_op_scale, &(yki_attrs){.alpha = alpha});
 }
 
-/* ---- dropout: the mask is a function of (seed, step, salt, element), so none is kept -----------
- */
+/* ---- dropout: the mask is a function of (seed, step, salt, element), so none is kept --------- */
 
 static yk_status infer_dropout(const yki_node *node, yki_shape *out)
 {

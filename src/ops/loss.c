@@ -54,9 +54,7 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                     (yk_value *[]){logits, labels});
 }
 
-/* ---- mse_loss: (x - target)^2, over all elements; symmetric, so is its gradient
- * ------------------
- */
+/* ---- mse_loss: (x - target)^2, over all elements; symmetric, so is its gradient -------------- */
 
 static yk_status infer_mse_loss(const yki_node *node, yki_shape *out)
 {

@@ -31,8 +31,7 @@ typedef struct runner {
     bool exact;
 } runner;
 
-/* ---- numbers ----------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Uniform in [-1, 1). */
 static double draw(machine *m)
@@ -108,8 +107,7 @@ static void round_to_dtype(const yk_value *value, double *numbers)
     }
 }
 
-/* ---- operands in memory -----------------------------------------------------------------------
- */
+/* ---- operands in memory ---------------------------------------------------------------------- */
 
 static int64_t blocks_of(const yki_device *device, const yki_operand *operand)
 {
@@ -179,8 +177,7 @@ static void decode(const runner *r, const yki_operand *operand, const void *memo
         numbers[i] = load(operand->dtype, memory, conformance_place(r->device, operand, i));
 }
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
@@ -292,8 +289,7 @@ static void machine_fini(machine *m)
     yk_graph_destroy(m->graph);
 }
 
-/* ---- running one node -------------------------------------------------------------------------
- */
+/* ---- running one node ------------------------------------------------------------------------ */
 
 /* A node's kernel with its operands in memory. */
 typedef struct invocation {
@@ -360,8 +356,7 @@ static void call_run(const invocation *call, void *const *in, void *const *out)
     free(scratch);
 }
 
-/* ---- what must hold besides the values --------------------------------------------------------
- */
+/* ---- what must hold besides the values ------------------------------------------------------- */
 
 static void check_inputs_untouched(const machine *m, const invocation *call)
 {
@@ -399,8 +394,7 @@ static void check_in_place(const machine *m, invocation *done)
     call_fini(&again);
 }
 
-/* ---- comparing --------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static void compare(const machine *m, const char *what, const yk_value *value, const double *got,
                     const double *expected, double tolerance)
@@ -503,8 +497,7 @@ void conformance_device(const conformance_family *family, const conformance_sett
     yki_device_destroy(ref.device);
 }
 
-/* ---- central differences ----------------------------------------------------------------------
- */
+/* ---- central differences --------------------------------------------------------------------- */
 
 static void run_and_keep(machine *m, const runner *ref, const yki_node *node)
 {

@@ -56,8 +56,7 @@ static void on_cpu_in_f16(const conformance_family *family)
     conformance_device(family, &cpu_f16);
 }
 
-/* ---- conv2d -----------------------------------------------------------------------------------
- */
+/* ---- conv2d ---------------------------------------------------------------------------------- */
 
 static const conformance_case conv2d_cases[] = {
     {.x = {1, 3, 8, 8}, .filters = 5, .kernel = {3}, .padding = 1, .bias = true},
@@ -191,8 +190,7 @@ YK_TEST(cpu_conv2d_f16)
     on_cpu_in_f16(&chunked);
 }
 
-/* ---- linear, flatten --------------------------------------------------------------------------
- */
+/* ---- linear, flatten ------------------------------------------------------------------------- */
 
 static const conformance_case linear_cases[] = {
     {.x = {1, 1}, .filters = 1},
@@ -248,8 +246,7 @@ YK_TEST(cpu_linear_f16)
     on_cpu_in_f16(&flatten);
 }
 
-/* ---- batch_norm: every fusion, in training and in evaluation ----------------------------------
- */
+/* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */
 
 /* The forms a shape is tried in. */
 #define NORM_FORMS(least, ...)                                                                     \
@@ -316,8 +313,7 @@ YK_TEST(cpu_batch_norm_f16)
     on_cpu_in_f16(&batch_norm);
 }
 
-/* ---- pooling ----------------------------------------------------------------------------------
- */
+/* ---- pooling --------------------------------------------------------------------------------- */
 
 static const conformance_case pool_cases[] = {
     {.x = {2, 3, 6, 6}, .kernel = {2}, .stride = 2},
@@ -398,8 +394,7 @@ YK_TEST(cpu_avg_pool2d_f16)
     on_cpu_in_f16(&global);
 }
 
-/* ---- element by element -----------------------------------------------------------------------
- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 static const conformance_case element_cases[] = {
     {.x = {1, 1}, .alpha = 0.5, .p = 0.5},
@@ -484,8 +479,7 @@ YK_TEST(ref_in_16_bit)
         on_ref_in_16_bit(&elementwise[i]);
 }
 
-/* ---- cross_entropy: never in 16 bit -----------------------------------------------------------
- */
+/* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */
 
 static const conformance_case cross_entropy_cases[] = {
     {.x = {1, 2}},
@@ -519,8 +513,7 @@ YK_TEST(cpu_cross_entropy)
     on_cpu(&cross_entropy);
 }
 
-/* ---- mse_loss: never in 16 bit ----------------------------------------------------------------
- */
+/* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
 
 static const conformance_case mse_loss_cases[] = {
     {.x = {1, 1}},       {.x = {3, 10}},       {.x = {5, 17}, .sum = true}, {.x = {70, 130}},

@@ -8,8 +8,7 @@
 static const int64_t maps[][4] = {{2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}};
 enum { MAPS = sizeof maps / sizeof *maps };
 
-/* ---- element by element -----------------------------------------------------------------------
- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 static void elementwise(check_case start)
 {
@@ -61,8 +60,7 @@ YK_TEST(nan_passes_through_relu)
     check_everywhere(relu_of_nan);
 }
 
-/* ---- pooling ----------------------------------------------------------------------------------
- */
+/* ---- pooling --------------------------------------------------------------------------------- */
 
 typedef struct window_case {
     int64_t size, kernel, stride, padding;
@@ -199,8 +197,7 @@ YK_TEST(global_pooling_equals_ref)
     check_everywhere(global);
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------
- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static void flattened(check_case start)
 {
@@ -226,8 +223,7 @@ YK_TEST(flatten_equals_ref)
     check_everywhere(flattened);
 }
 
-/* ---- loss -------------------------------------------------------------------------------------
- */
+/* ---- loss ------------------------------------------------------------------------------------ */
 
 static void losses(check_case start)
 {
@@ -261,8 +257,7 @@ YK_TEST(cross_entropy_equals_ref)
     check_everywhere(losses);
 }
 
-/* ---- bf16 -------------------------------------------------------------------------------------
- */
+/* ---- bf16 ------------------------------------------------------------------------------------ */
 
 static float of_bits(uint32_t bits)
 {

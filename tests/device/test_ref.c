@@ -48,8 +48,7 @@ static void assert_close(const double *got, const double *expected, int count)
             fail_msg("element %d is %.15g, expected %.15g", i, got[i], expected[i]);
 }
 
-/* ---- batch_norm -------------------------------------------------------------------------------
- */
+/* ---- batch_norm ------------------------------------------------------------------------------ */
 
 /* One channel 1 2 3 6: mean 3, biased variance 3.5, unbiased 14/3. */
 static yk_status norm_forward(bool training, double *running_mean, double *running_var,
@@ -103,8 +102,7 @@ YK_TEST(a_channel_of_one_value_cannot_be_trained_with)
     assert_true(mean[0] == 0 && var[0] == 1);
 }
 
-/* ---- convolution and pooling ------------------------------------------------------------------
- */
+/* ---- convolution and pooling ----------------------------------------------------------------- */
 
 YK_TEST(conv2d_is_cross_correlation)
 {
@@ -160,8 +158,7 @@ YK_TEST(the_maximum_ignores_padding)
         assert_int_equal(index[i], 3 - i);
 }
 
-/* ---- cross_entropy ----------------------------------------------------------------------------
- */
+/* ---- cross_entropy --------------------------------------------------------------------------- */
 
 static yk_status loss_of(const double *logits, const int32_t *labels, const yki_attrs *attrs,
                          double *loss)
@@ -211,8 +208,7 @@ YK_TEST(a_label_out_of_range_is_named)
     assert_contains(yk_last_error(), "label -1 of sample 0 is outside 0..2");
 }
 
-/* ---- dropout ----------------------------------------------------------------------------------
- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 enum { DRAWS = 20000 };
 
@@ -260,8 +256,7 @@ YK_TEST(dropout_in_evaluation_is_the_identity)
     assert_memory_equal(x, y, sizeof x);
 }
 
-/* ---- element by element, dtypes ---------------------------------------------------------------
- */
+/* ---- element by element, dtypes -------------------------------------------------------------- */
 
 YK_TEST(gelu_is_the_exact_form)
 {

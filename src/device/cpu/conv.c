@@ -226,8 +226,7 @@ static const yki_operand *present(const yki_operand *operand)
     return operand->ndim < 0 ? NULL : operand;
 }
 
-/* ---- weights, packed ----------------------------------------------------------------------------
- */
+/* ---- weights, packed ------------------------------------------------------------------------- */
 
 static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)
 {
@@ -243,8 +242,7 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
                         yki_dnn_query(b->compute.desc, dnnl_query_weights_md));
 }
 
-/* ---- forward: x, weight, [bias] -> y
- * ------------------------------------------------------------- */
+/* ---- forward: x, weight, [bias] -> y --------------------------------------------------------- */
 
 static bool supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -277,8 +275,7 @@ const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
                                         .pack = pack,
                                         .same_pack = same_pack};
 
-/* ---- gradient of x: dy, weight -> dx
- * --------------------------------------------------------------- */
+/* ---- gradient of x: dy, weight -> dx --------------------------------------------------------- */
 
 static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -308,8 +305,7 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backw
                                                       .pack = pack,
                                                       .same_pack = same_pack};
 
-/* ---- gradient of the weights: x, dy -> dweight, [dbias]
- * -------------------------------------------- */
+/* ---- gradient of the weights: x, dy -> dweight, [dbias] -------------------------------------- */
 
 static bool supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {

@@ -49,8 +49,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return YK_OK;
 }
 
-/* ---- relu, add, scale: vector loops -----------------------------------------------------------
- */
+/* ---- relu, add, scale: vector loops ---------------------------------------------------------- */
 
 static void map(const yki_kernel *kernel, const yki_run *run, yki_map_op op, const void *second)
 {
@@ -91,8 +90,7 @@ static yk_status scale(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) -------
- */
+/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) ------ */
 
 static float phi(float x)
 {
@@ -125,8 +123,7 @@ static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- cast -------------------------------------------------------------------------------------
- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 static bool supports_cast(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -157,8 +154,7 @@ static yk_status cast(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- dropout: forward and backward are one linear map; the mask goes by the plain index -------
- */
+/* ---- dropout: forward and backward are one linear map; the mask goes by the plain index ------ */
 
 static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)

@@ -127,8 +127,7 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
     return kernel->pack_bytes == other->pack_bytes;
 }
 
-/* ---- forward: x (N, I), weight (O, I), [bias (O)] -> y (N, O)
- * ------------------------------------ */
+/* ---- forward: x (N, I), weight (O, I), [bias (O)] -> y (N, O) -------------------------------- */
 
 static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
@@ -155,8 +154,7 @@ const yki_kernel_impl yki_cpu_linear = {.op = &yki_op_linear,
                                         .pack = pack,
                                         .same_pack = same_pack};
 
-/* ---- gradient of x: dy (N, O), weight (O, I) -> dx (N, I)
- * ----------------------------------------- */
+/* ---- gradient of x: dy (N, O), weight (O, I) -> dx (N, I) ------------------------------------ */
 
 static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                       yki_kernel **kernel)
@@ -183,8 +181,7 @@ const yki_kernel_impl yki_cpu_linear_backward_data = {.op = &yki_op_linear_backw
                                                       .pack = pack,
                                                       .same_pack = same_pack};
 
-/* ---- gradient of the weights: x (N, I), dy (N, O) -> dweight (O, I), [dbias (O)]
- * ------------------- */
+/* ---- gradient of the weights: x (N, I), dy (N, O) -> dweight (O, I), [dbias (O)] ------------- */
 
 static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                         yki_kernel **kernel)

@@ -37,8 +37,7 @@ YKI_INLINE int64_t following(const yki_runs *runs, yki_run_range range, int64_t 
     return other >= range.begin && other < range.end ? yki_run_at(runs, other, &count) : at;
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
 {
@@ -180,8 +179,7 @@ static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_
         FOR_EACH_DTYPE(normalise_alone, runs->dtype, runs, range, o, c);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* A pack's operands: whole, or its first `part` elements. */
 YKI_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, yk_dtype dtype)

@@ -46,8 +46,7 @@ static void repeat(float *elements, const float *channels, int64_t b)
         elements[e] = channels[e % b];
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* A value near each channel's mean: that of the slice's first pixels. */
 static void choose_shift(const yki_norm *k, const void *x, const yki_norm_unit *u, float *shift)
@@ -216,8 +215,7 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static yki_norm_backward backward_operands(const yki_norm *k, const yki_run *run)
 {
@@ -317,8 +315,7 @@ static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *ru
     return YK_OK;
 }
 
-/* ---- what is supported ------------------------------------------------------------------------
- */
+/* ---- what is supported ----------------------------------------------------------------------- */
 
 static bool is_vector(const yki_operand *operand)
 {

@@ -10,8 +10,7 @@ enum {
     INPUT = 0
 };
 
-/* ---- preparation ------------------------------------------------------------------------------
- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
 /* A channel of one pixel: channels are neighbours in memory and make blocks themselves. */
 static void widen_block(yki_geometry *shape)
@@ -65,8 +64,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     return YK_OK;
 }
 
-/* ---- units of work ----------------------------------------------------------------------------
- */
+/* ---- units of work --------------------------------------------------------------------------- */
 
 static yki_norm_unit unit_of(const yki_norm *k, const yki_run *run, int64_t index)
 {

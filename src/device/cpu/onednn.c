@@ -54,8 +54,7 @@ static dnnl_data_type_t data_type(yk_dtype dtype)
     }
 }
 
-/* ---- what differs between the versions ----------------------------------------------------------
- */
+/* ---- what differs between the versions ------------------------------------------------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -235,8 +234,7 @@ dnnl_status_t yki_dnn_describe_matmul(dnnl_primitive_desc_t *desc, dnnl_engine_t
 
 #endif
 
-/* ---- what is the same in both -------------------------------------------------------------------
- */
+/* ---- what is the same in both ---------------------------------------------------------------- */
 
 yk_status yki_md_of(yki_md *md, const yki_device *device, const yki_operand *operand)
 {

@@ -48,8 +48,7 @@ void yki_md_destroy(yki_md md);
 size_t yki_md_size(yki_const_md md);
 bool yki_md_equal(yki_const_md a, yki_const_md b);
 
-/* ---- primitives -------------------------------------------------------------------------------
- */
+/* ---- primitives ------------------------------------------------------------------------------ */
 
 enum { YKI_DNN_ARGS = 6 };
 

@@ -21,8 +21,7 @@ typedef struct pool {
     int team;
 } pool;
 
-/* ---- preparation ------------------------------------------------------------------------------
- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -77,8 +76,7 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
     return prepare_pool(device, desc, &desc->out[0], &desc->in[0], kernel);
 }
 
-/* ---- one pixel's lanes ------------------------------------------------------------------------
- */
+/* ---- one pixel's lanes ----------------------------------------------------------------------- */
 
 static inline void fetch_lanes(float *restrict lanes, const void *memory, int64_t at, int64_t b,
                                yk_dtype dtype)
@@ -189,8 +187,7 @@ static void max_block(const pool *k, const yki_run *run, int64_t block)
         }
 }
 
-/* ---- what an input pixel collects; index NULL: from all its windows ---------------------------
- */
+/* ---- what an input pixel collects; index NULL: from all its windows -------------------------- */
 
 YKI_VECTOR_CLONES
 static void collect(const pool *k, const void *dy, const int32_t *index, float *restrict sum,
@@ -229,8 +226,7 @@ static void backward_block(const pool *k, const yki_run *run, int64_t block, con
     }
 }
 
-/* ---- average ----------------------------------------------------------------------------------
- */
+/* ---- average --------------------------------------------------------------------------------- */
 
 YKI_VECTOR_CLONES
 static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_t at, int64_t count)
@@ -288,8 +284,7 @@ static void global_backward_block(const pool *k, const yki_run *run, int64_t blo
         put(run->out[0], (block * k->x.pixels + i) * b, lanes, b, k->dtype);
 }
 
-/* ---- running: blocks over threads -------------------------------------------------------------
- */
+/* ---- running: blocks over threads ------------------------------------------------------------ */
 
 static void max_backward_block(const pool *k, const yki_run *run, int64_t block)
 {

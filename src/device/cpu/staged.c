@@ -152,8 +152,7 @@ THROUGH(conv2d_backward_data, supports_conv);
 THROUGH(linear, supports_linear);
 THROUGH(linear_backward_data, supports_linear);
 
-/* ---- gradient of the weights: x, dy -> dweight, [dbias], summed over the chunks
- * -------------------- */
+/* ---- gradient of the weights: x, dy -> dweight, [dbias], summed over the chunks -------------- */
 
 static bool supports_conv_weight(const yki_device *device, const yki_kernel_desc *desc)
 {

@@ -6,8 +6,7 @@
 
 #include "ops/dropout.h"
 
-/* ---- one value in, one value out --------------------------------------------------------------
- */
+/* ---- one value in, one value out ------------------------------------------------------------- */
 
 typedef double (*unary_fn)(double x, const yki_attrs *attrs);
 
@@ -30,8 +29,7 @@ static void map2(const yki_kernel *kernel, const yki_run *run, binary_fn f)
         set(&y, i, f(get(&a, i), get(&b, i)));
 }
 
-/* ---- relu: NaN passes, as in PyTorch ----------------------------------------------------------
- */
+/* ---- relu: NaN passes, as in PyTorch --------------------------------------------------------- */
 
 static double relu_of(double x, const yki_attrs *attrs)
 {
@@ -56,8 +54,7 @@ static yk_status relu_backward(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) -------
- */
+/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) ------ */
 
 static double phi(double x)
 {
@@ -88,8 +85,7 @@ static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- add, scale -------------------------------------------------------------------------------
- */
+/* ---- add, scale ------------------------------------------------------------------------------ */
 
 static double sum_of(double a, double b)
 {
@@ -113,8 +109,7 @@ static yk_status scale(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- dropout: forward and backward are one linear map -----------------------------------------
- */
+/* ---- dropout: forward and backward are one linear map ---------------------------------------- */
 
 static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
 {
@@ -133,8 +128,7 @@ static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-/* ---- cast, reorder ----------------------------------------------------------------------------
- */
+/* ---- cast, reorder --------------------------------------------------------------------------- */
 
 static double same(double x, const yki_attrs *attrs)
 {

@@ -70,8 +70,7 @@ const yki_kernel_impl yki_ref_linear_backward_weight = {.op = &yki_op_linear_bac
                                                         .prepare = yki_ref_prepare,
                                                         .run = linear_backward_weight};
 
-/* ---- flatten, unflatten: in row-major order both leave every element where it is --------------
- */
+/* ---- flatten, unflatten: in row-major order both leave every element where it is ------------- */
 
 static yk_status same_bytes(const yki_kernel *kernel, const yki_run *run)
 {

@@ -78,8 +78,7 @@ const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entr
                                                         .prepare = yki_ref_prepare,
                                                         .run = cross_entropy_backward};
 
-/* ---- mse_loss ---------------------------------------------------------------------------------
- */
+/* ---- mse_loss -------------------------------------------------------------------------------- */
 
 static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
 {
