@@ -62,8 +62,7 @@ yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int nd
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init);
 
-/* Shape of a value: dims gets ndim entries (YK_BATCH where symbolic); returns ndim, -1 if invalid.
- */
+/* A value's shape: dims gets ndim sizes (YK_BATCH where symbolic); returns ndim, -1 if invalid. */
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS]);
 yk_dtype yk_value_dtype(const yk_value *value);
 yk_graph *yk_value_graph(const yk_value *value);
@@ -204,8 +203,7 @@ void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
 /* The last forward's loss. */
 double yk_model_loss(const yk_model *model);
-/* The last forward's logits (yk_model_options.logits): a view, f32 or f64, until the next forward.
- */
+/* The last forward's logits (yk_model_options.logits): a view until the next one, f32 or f64. */
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
 
 /* Parameters in declaration order (PyTorch's), and buffers likewise. Views of the live memory. */

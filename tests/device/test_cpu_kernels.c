@@ -119,8 +119,7 @@ YK_TEST(pooling_equals_ref)
     check_everywhere(pools);
 }
 
-/* Every third window of the first channel holds a NaN, first, amid or last: the window's maximum.
- */
+/* Every third window of the first channel holds a NaN, in any place: it is the maximum. */
 static void max_of_nan(check_case start)
 {
     static const int64_t x[] = {1, 16, 4, 36}, y[] = {1, 16, 2, 18};

@@ -27,8 +27,7 @@ enum {
     BATCH = 4 /* panels of pixels that a weight gradient's sum takes in at a time */
 };
 
-/* A tap of the kernel: of output pixel (i, j) it reads input pixel (step i + down, step j + ...).
- */
+/* A tap of the kernel: for output pixel (i, j) it reads (step i + down, step j + across). */
 typedef struct tap {
     int64_t down, across, index;
 } tap;
@@ -136,8 +135,7 @@ static void add_tap(phase *p, int64_t down, int64_t across, int64_t index)
     p->taps[p->tap_count++] = (tap){.down = down, .across = across, .index = index};
 }
 
-/* The weights' gradient: one phase of all dy; with its row i and tap r goes row 2 i + r - padding.
- */
+/* The weights' gradient: one phase of all dy; to row i and tap r belongs row 2 i + r - padding. */
 static void plan_weight(strided *k, int64_t kernel_columns, int64_t padding)
 {
     k->phase_count = 1;
@@ -147,8 +145,7 @@ static void plan_weight(strided *k, int64_t kernel_columns, int64_t padding)
         add_tap(&k->phases[0], t / kernel_columns - padding, t % kernel_columns - padding, t);
 }
 
-/* The gradient of x: with row 2 i + a of dx and tap r goes row (2 i + a + padding - r) / 2 of dy.
- */
+/* The gradient of x: to row 2 i + a and tap r belongs row (2 i + a + padding - r) / 2 of dy. */
 static void plan_data(strided *k, int64_t kernel_columns, int64_t padding)
 {
     for (int64_t a = 0; a < STRIDE; a++)
