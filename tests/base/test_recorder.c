@@ -1,7 +1,8 @@
 /* The recorder's ring between many writers and one reader. */
+#define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/trace.h"
 #include "harness.h"
@@ -16,7 +17,7 @@ static void *write_events(void *unused)
     (void)unused;
     for (int i = 0; i < EVENTS; i++) {
         while (!(yki_trace_fill() < 0.5))
-            sched_yield();
+            usleep(100);
         yki_trace_record(YKI_TRACE_SPAN, 1, 2, YKI_NO_ARGS, "event");
     }
     atomic_fetch_sub(&writing, 1);
