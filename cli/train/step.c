@@ -28,7 +28,7 @@ static bool share_news(const yki_trainer *t)
     return yki_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
 }
 
-static void report_step(yki_trainer *t, yki_epoch_times *times, const yki_step_news *news,
+static bool report_step(yki_trainer *t, yki_epoch_times *times, const yki_step_news *news,
                         double begin_s, double data_s, double exposed_s, const yki_update *update)
 {
     double step_s = yki_clock_s() - begin_s;
@@ -49,10 +49,10 @@ static void report_step(yki_trainer *t, yki_epoch_times *times, const yki_step_n
     times->data_s += record.data_s;
     times->compute_s += record.compute_s;
     times->exposed_comm_s += record.exposed_comm_s;
-    if (t->leads) {
-        yk_metrics_step(t->metrics, &record);
-        yk_progress_step(t->progress, &record, t->state.epoch_batch);
-    }
+    if (!t->leads)
+        return true;
+    yk_progress_step(t->progress, &record, t->state.epoch_batch);
+    return yki_ok(yk_metrics_step(t->metrics, &record));
 }
 
 /* Of the last forward and backward: what a device by itself would not have to do. */
@@ -114,7 +114,7 @@ bool yki_trainer_step(yki_trainer *t, const yk_batch *batch, yki_epoch_times *ti
     t->state.epoch_batch++;
     if (t->ddp)
         exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
-    report_step(t, times, t->news, begin_s, data_s, exposed_s, &update);
     *stopping = t->news->stopping > 0;
-    return yki_trainer_check_divergence(t);
+    return report_step(t, times, t->news, begin_s, data_s, exposed_s, &update) &&
+           yki_trainer_check_divergence(t);
 }

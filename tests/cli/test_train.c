@@ -131,6 +131,19 @@ YK_TEST(missing_data_is_one_line)
     assert_int_not_equal(rmdir("/tmp/no-output-is-made"), 0);
 }
 
+/* A full disk, here a limit on a file's size: what is not written is not lost in silence. */
+YK_TEST(metrics_that_cannot_be_written_end_the_run)
+{
+    static char said[8192];
+    int code = yk_test_command(said, sizeof said,
+                               "trap '' XFSZ; ulimit -f 8; exec %s train --data synthetic --arch "
+                               "mlp --lr 0.02 --threads 1 --output %s/a",
+                               test_program(), yk_test_directory());
+    assert_int_equal(code, 1);
+    assert_contains(said, "metrics.jsonl: cannot write");
+    assert_null(strstr(said, "train loss")); /* within the first epoch */
+}
+
 /* ---- ends before the end -------------------------------------------------------------------- */
 
 YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
