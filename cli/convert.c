@@ -73,20 +73,21 @@ static int check(const char *name, const convert_options *o, char **operands, in
 }
 
 /* Reads the new file again: what is said of it is what is in it. */
-static void print_written(const char *path)
+static bool print_written(const char *path)
 {
     yk_tensor_file *file;
     yk_tensor_entry entry;
     char size[YKI_SIZE_TEXT];
     double bytes = 0;
     if (!yki_ok(yk_tensor_file_open(&file, path)))
-        return;
+        return false;
     size_t count = yk_tensor_file_count(file);
     for (size_t i = 0; i < count; i++)
         if (yk_tensor_file_entry(file, i, &entry) == YK_OK)
             bytes += (double)entry.bytes;
     printf("%s: %zu tensors, %s\n", path, count, yki_size_text(size, bytes));
     yk_tensor_file_close(file);
+    return true;
 }
 
 int yk_cmd_convert(int argc, char **argv)
@@ -101,6 +102,5 @@ int yk_cmd_convert(int argc, char **argv)
     const yk_convert_options options = {.format = o.format, .dtype = o.dtype, .prefix = o.prefix};
     if (!yki_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
         return YKI_EXIT_FAILED;
-    print_written(operands[1]);
-    return YKI_EXIT_OK;
+    return print_written(operands[1]) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
 }
