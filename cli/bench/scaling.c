@@ -222,8 +222,8 @@ int yki_bench_scaling(int argc, char **argv)
     code = measure(&s);
     if (code)
         return code;
-    yki_scaling_print(&s);
     bool table = !s.options.json || yki_scaling_write_json(&s, s.options.json);
     bool picture = !s.options.svg || yki_scaling_write_svg(&s, s.options.svg);
+    yki_scaling_print(&s); /* last: who reads it may have left */
     return table && picture ? YKI_EXIT_OK : YKI_EXIT_FAILED;
 }
