@@ -60,7 +60,12 @@ static yk_status read_vector(yki_pth *pth, const yki_pickle_value *value, const 
         return yki_error(YK_MISMATCH,
                          "%s: \"%s\" of the comm hook is another model's or of other options",
                          yki_pth_path(pth), name);
+    double culprit;
     YK_TRY(yki_pth_fetch(pth, &stored));
+    if (!yki_stored_fits(&stored, yki_pth_storage(pth, &stored), dtype, &culprit))
+        return yki_error(YK_FORMAT, "%s: \"%s\" of the comm hook (%s) holds %g, which %s does not",
+                         yki_pth_path(pth), name, stored.dtype->name, culprit,
+                         yk_dtype_name(dtype));
     yki_pth_copy(pth, &stored, &tensor);
     return YK_OK;
 }

@@ -3,10 +3,15 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../ddp/small_network.h"
 #include "ddp/ddp.h"
+#include "io/pth.h"
 
 enum { BEFORE = 6, AFTER = 5 };
 
@@ -178,6 +183,62 @@ static void mismatches(int rank, int world)
     assert_status(YK_NOT_FOUND, yk_checkpoint_load_comm_hook(path, whole.ddp));
     assert_float_equal(total_error(&whole), before, 0);
     end(&whole);
+    yk_group_destroy(group);
+}
+
+/* A checkpoint whose "warm" has this number in front, as a float. */
+static void write_warm(const char *path, const yki_hook_memory *memory, float number)
+{
+    static float zeros[65536];
+    yki_pth_writer *writer;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(memory->factor_elements <= 65536 && memory->buckets <= 65536);
+    float *warm = calloc(memory->buckets, sizeof *warm);
+    warm[0] = number;
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "comm_hook");
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "name");
+    yki_pickle_text(pickle, memory->name);
+    yki_pickle_text(pickle, "errors");
+    yki_pickle_list(pickle);
+    yk_tensor factors = {.data = zeros, .ndim = 1, .dims = {(int64_t)memory->factor_elements}};
+    yki_pickle_text(pickle, "factors");
+    assert_ok(yki_pth_tensor(writer, &factors));
+    yk_tensor odd = {.data = warm, .ndim = 1, .dims = {(int64_t)memory->buckets}};
+    yki_pickle_text(pickle, "warm");
+    assert_ok(yki_pth_tensor(writer, &odd));
+    yki_pickle_setitems(pickle);
+    yki_pickle_setitems(pickle);
+    assert_ok(yki_pth_writer_finish(writer));
+    free(warm);
+    close(fd);
+}
+
+YK_TEST(numbers_that_no_hook_writes_are_refused)
+{
+    char path[256];
+    side s;
+    yk_group *group;
+    snprintf(path, sizeof path, "%s/odd.pth", yk_test_directory());
+    assert_ok(yk_group_init(&group, &(yk_group_options){.world_size = 1}));
+    begin(&s, group, 0, NULL);
+    const yki_hook_memory *memory = &s.ddp->hook.memory;
+    write_warm(path, memory, 1);
+    assert_ok(yk_checkpoint_load_comm_hook(path, s.ddp));
+    assert_int_equal(memory->warm[0], 1);
+    static const float wrong[] = {NAN, -1, 256};
+    for (int i = 0; i < 3; i++) {
+        write_warm(path, memory, wrong[i]);
+        assert_status(YK_FORMAT, yk_checkpoint_load_comm_hook(path, s.ddp));
+        assert_contains(yk_last_error(), "odd.pth: \"warm\" of the comm hook (float32) holds ");
+        assert_int_equal(memory->warm[0], 1);
+    }
+    end(&s);
     yk_group_destroy(group);
 }
 
