@@ -37,8 +37,7 @@ static int failed(void)
     return YKI_EXIT_FAILED;
 }
 
-/* ---- info --------------------------------------------------------------------------------------
- */
+/* ---- info ------------------------------------------------------------------------------------ */
 
 typedef struct totals {
     int64_t of_class[MAX_CLASSES];
@@ -92,8 +91,7 @@ static int print_info(const yk_dataset *dataset, const char *split)
     return YKI_EXIT_OK;
 }
 
-/* ---- preview -----------------------------------------------------------------------------------
- */
+/* ---- preview --------------------------------------------------------------------------------- */
 
 static int draw_preview(const yk_dataset *dataset, const data_options *options)
 {
@@ -103,8 +101,7 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
     return YKI_EXIT_OK;
 }
 
-/* ---- the command -------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
 {

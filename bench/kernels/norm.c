@@ -89,8 +89,7 @@ static void side_fini(side *m, const shape *s)
     yki_unmap(m->workspace, bytes);
 }
 
-/* ---- ours -------------------------------------------------------------------------------------
- */
+/* ---- ours ------------------------------------------------------------------------------------ */
 
 typedef struct ours {
     yki_kernel *forward, *backward;
@@ -143,8 +142,7 @@ static void ours_backward(const ours *k, const side *m)
     YK_CHECK(k->backward->impl->run(k->backward, &run));
 }
 
-/* ---- oneDNN: the two versions differ in how a primitive is described ---------------------------
- */
+/* ---- oneDNN: the two versions differ in how a primitive is described ------------------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t memory_desc;
@@ -318,8 +316,7 @@ static void execute(const theirs *t, const primitive *p)
     DNN(dnnl_stream_wait(t->stream));
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -4,8 +4,7 @@
 #include "setup.h"
 #include "train/train.h"
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static yk_status create_rule(yki_trainer *t, double lr)
 {
@@ -82,8 +81,7 @@ bool yki_trainer_create_schedule(yki_trainer *t)
         yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch));
 }
 
-/* ---- a step -----------------------------------------------------------------------------------
- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Gradients must be unscaled before their norm is a norm. */
 static bool clip(yki_trainer *t, yki_update *update)
@@ -122,8 +120,7 @@ bool yki_trainer_evaluate_ema(yki_trainer *t, yki_evaluation *result)
     return yki_ok(yk_ema_swap(t->ema)) && fine;
 }
 
-/* ---- saying what it is ------------------------------------------------------------------------
- */
+/* ---- saying what it is ----------------------------------------------------------------------- */
 
 static double hyperparameter(const yki_trainer *t, const char *wanted)
 {

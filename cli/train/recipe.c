@@ -44,8 +44,7 @@ double yki_recipe_lr_factor(const yki_recipe *r, int ranks)
     return is(r->lr_scale, "linear") ? ranks : is(r->lr_scale, "sqrt") ? sqrt(ranks) : 1;
 }
 
-/* ---- the schedule -----------------------------------------------------------------------------
- */
+/* ---- the schedule ---------------------------------------------------------------------------- */
 
 static yk_status parse_milestones(yk_schedule *schedule, const char *text)
 {
@@ -97,8 +96,7 @@ yk_status yki_recipe_schedule(yk_schedule *s, const yki_recipe *r, double max_lr
     return yk_schedule_check(s);
 }
 
-/* ---- what contradicts -------------------------------------------------------------------------
- */
+/* ---- what contradicts ------------------------------------------------------------------------ */
 
 /* Options that only some optimizers or schedules have. */
 static const struct owned_option {

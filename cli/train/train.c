@@ -39,8 +39,7 @@ static bool save(yki_trainer *t)
     return yki_ok(yk_barrier(t->world));
 }
 
-/* After the steps asked for; not where the epoch's own checkpoint, or a last one, is about to be.
- */
+/* After the steps asked for; not where the epoch's own checkpoint, or a last one, comes next. */
 static bool save_is_due(const yki_trainer *t, bool stopping)
 {
     int64_t every = t->options.save_every;

@@ -130,8 +130,7 @@ bool yki_trainer_check_divergence(const yki_trainer *trainer);
 typedef struct yki_epoch_times {
     double start_s, data_s, compute_s, exposed_comm_s;
 } yki_epoch_times;
-/* One step (step.c), which began at begin_s with `batch`; *stopping when a rank was asked to stop.
- */
+/* One step (step.c), begun at begin_s with `batch`; *stopping when a rank was asked to stop. */
 bool yki_trainer_step(yki_trainer *trainer, const yk_batch *batch, yki_epoch_times *times,
                       double begin_s, bool *stopping);
 

@@ -26,8 +26,7 @@ static inline void assert_same_file(const char *a, const char *b, const char *fi
     free(text[1]);
 }
 
-/* A record without its times: what follows the learning rate of a step, the accuracy of an epoch.
- */
+/* A record without its times: what follows a step's learning rate, an epoch's accuracy. */
 static inline void cut_times(char *record)
 {
     for (char *at = record; at && *at; at++)

@@ -77,8 +77,7 @@ YK_TEST(promise_15_a_whole_recipe_goes_on)
     assert_same_metrics("whole", "parts");
 }
 
-/* ---- virtual ranks ----------------------------------------------------------------------------
- */
+/* ---- virtual ranks --------------------------------------------------------------------------- */
 
 YK_TEST(promise_20_virtual_ranks_train_the_same_bits_on_any_ranks)
 {

@@ -79,8 +79,7 @@ static yk_group *join(double timeout_s)
     return group;
 }
 
-/* ---- 1: SIGKILL in the middle of an all-reduce ------------------------------------------------
- */
+/* ---- 1: SIGKILL in the middle of an all-reduce ----------------------------------------------- */
 
 enum { BIG = 4 << 20 };
 
@@ -219,8 +218,7 @@ YK_TEST(departure_is_named)
     yk_test_ranks(3, stay_body);
 }
 
-/* ---- 2: SIGSTOP, and the timeout --------------------------------------------------------------
- */
+/* ---- 2: SIGSTOP, and the timeout ------------------------------------------------------------- */
 
 static void stopped_body(int rank, int world)
 {
@@ -260,8 +258,7 @@ YK_TEST(promise_02_sigstop_and_timeout)
     }
 }
 
-/* ---- 5 and 6: mismatches ----------------------------------------------------------------------
- */
+/* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
 typedef yk_status (*call_fn)(yk_group *group, void *data);
 
@@ -427,8 +424,7 @@ YK_TEST(promise_06_send_against_collective)
     yk_test_ranks(3, crossed_body);
 }
 
-/* ---- 8: missing ranks, and ranks too many ------------------------------------------------------
- */
+/* ---- 8: missing ranks, and ranks too many ---------------------------------------------------- */
 
 static void missing_body(int rank, int world)
 {
@@ -493,8 +489,7 @@ YK_TEST(rank_that_comes_twice)
     yk_test_ranks(3, twice_body);
 }
 
-/* ---- 9: many jobs at once ----------------------------------------------------------------------
- */
+/* ---- 9: many jobs at once -------------------------------------------------------------------- */
 
 static void job_body(int rank, int world)
 {
@@ -552,8 +547,7 @@ YK_TEST(stale_rendezvous_file)
     yk_test_ranks(2, job_body);
 }
 
-/* ---- 3 and 28: shared memory -------------------------------------------------------------------
- */
+/* ---- 3 and 28: shared memory ----------------------------------------------------------------- */
 
 static int entries_of(const char *dir)
 {
