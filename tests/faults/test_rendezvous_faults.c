@@ -1,0 +1,128 @@
+/* What groups promise when ranks do not meet: some missing, one twice, many jobs at once. */
+#define _GNU_SOURCE
+#include "rank_lines.h"
+
+#include <sys/wait.h>
+
+/* ---- 8: missing ranks, and ranks too many ---------------------------------------------------- */
+
+static void missing_body(int rank, int world)
+{
+    (void)world;
+    char path[256];
+    if (rank == 2 || rank == 3)
+        return;
+    snprintf(path, sizeof path, "%s/stderr-%d", getenv("YK_TEST_LINES"), rank);
+    assert_non_null(freopen(path, "w", stderr));
+    yk_group *group = NULL;
+    yk_status status = yk_group_init(&group, &(yk_group_options){.timeout_s = 4});
+    leave_line(rank);
+    exit(status == YK_TIMEOUT ? 3 : 4);
+}
+
+YK_TEST(promise_08_missing_ranks_are_listed)
+{
+    int statuses[5];
+    open_lines();
+    yk_test_ranks_status(5, missing_body, statuses, NULL);
+    assert_contains(text_of("stderr", 0), "still waiting for rank 2, 3 of 5");
+    for (int r = 0; r < 5; r++) {
+        if (r == 2 || r == 3)
+            continue;
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        assert_contains(line_of(r), "rank 2, 3 of 5 did not join within 4 s");
+    }
+}
+
+static void no_rank_0_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = NULL;
+    if (rank == 0)
+        return;
+    assert_status(YK_TIMEOUT, yk_group_init(&group, &(yk_group_options){.timeout_s = 0.5}));
+    assert_contains(yk_last_error(), "rank 0");
+}
+
+YK_TEST(promise_08_rank_0_is_missing)
+{
+    yk_test_ranks(2, no_rank_0_body);
+}
+
+static void twice_body(int rank, int world)
+{
+    yk_group *group = NULL;
+    char method[64];
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    int claimed = rank == 2 ? 1 : rank;
+    double start = yki_now();
+    assert_status(YK_MISMATCH, yk_group_init(&group, &(yk_group_options){.init_method = method,
+                                                                         .rank = claimed,
+                                                                         .world_size = world,
+                                                                         .timeout_s = 30}));
+    assert_contains(yk_last_error(), "rank 1 came twice");
+    assert_true(yki_now() - start < 10);
+}
+
+YK_TEST(rank_that_comes_twice)
+{
+    yk_test_ranks(3, twice_body);
+}
+
+/* ---- 9: many jobs at once -------------------------------------------------------------------- */
+
+static void job_body(int rank, int world)
+{
+    (void)world;
+    char method[256];
+    yk_group *group = NULL;
+    snprintf(method, sizeof method, "file://%s/job-%d", getenv("YK_TEST_LINES"), rank / 2);
+    assert_ok(yk_group_init(
+        &group, &(yk_group_options){.init_method = method, .rank = rank % 2, .world_size = 2}));
+    int64_t sum = rank / 2;
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_SUM, NULL));
+    assert_int_equal(sum, rank / 2 * 2);
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_09_twenty_jobs_at_once)
+{
+    open_lines();
+    yk_test_ranks(40, job_body);
+}
+
+/* torchrun's agent, here the test, holds MASTER_PORT and speaks another protocol there. */
+static void torchrun_body(int rank, int world)
+{
+    (void)rank;
+    setenv("MASTER_PORT", getenv("YK_TEST_AGENT_PORT"), 1);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    yk_group *group = join(20);
+    int32_t one = 1;
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_int_equal(one, world);
+    yk_group_destroy(group);
+}
+
+YK_TEST(port_held_by_torchruns_agent)
+{
+    yk_store_server *agent = NULL;
+    int port = 0;
+    char text[16];
+    if (!getenv("YK_TEST_RANK")) {
+        assert_ok(yk_store_serve(&agent, "127.0.0.1", &port, "another secret"));
+        snprintf(text, sizeof text, "%d", port);
+        setenv("YK_TEST_AGENT_PORT", text, 1);
+    }
+    yk_test_ranks(3, torchrun_body);
+    yk_store_server_destroy(agent);
+}
+
+/* What a dead job left under the same path is no obstacle. */
+YK_TEST(stale_rendezvous_file)
+{
+    open_lines();
+    if (!getenv("YK_TEST_RANK"))
+        leave_text("job", 0, "yoke-store 1 1 0123456789abcdef\n");
+    yk_test_ranks(2, job_body);
+}

@@ -1,0 +1,107 @@
+/* What groups promise of shared memory: none is left behind, and too little of it is an error. */
+#define _GNU_SOURCE
+#include "rank_lines.h"
+
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+static int entries_of(const char *dir)
+{
+    char output[256];
+    yk_test_command(output, sizeof output, "ls %s | wc -l", dir);
+    return atoi(output);
+}
+
+static void in_directory_body(int rank, int world)
+{
+    (void)rank;
+    yk_group *group = join(60);
+    void *memory;
+    int32_t one = 1;
+    assert_ok(yk_group_alloc(group, 1 << 20, &memory));
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_int_equal(one, world);
+    leave_text("running", rank, "yes");
+    assert_ok(yk_recv(group, memory, 1, YK_F32, 1 - rank)); /* until it is killed */
+}
+
+static void kill_all(const pid_t *pids, int world)
+{
+    await_texts("running", world);
+    assert_int_equal(entries_of(getenv("YOKE_SHM_DIR")), 0);
+    for (int r = 0; r < world; r++)
+        kill(pids[r], SIGKILL);
+}
+
+/* Shared memory never has a name that could be left behind, not even while the job runs. */
+YK_TEST(promise_03_no_entries_are_left)
+{
+    char dir[160];
+    int statuses[2];
+    open_lines();
+    if (!getenv("YK_TEST_RANK")) {
+        snprintf(dir, sizeof dir, "%s/shm", getenv("YK_TEST_LINES"));
+        assert_int_equal(mkdir(dir, 0700), 0);
+        setenv("YOKE_SHM_DIR", dir, 1);
+    }
+    yk_test_ranks_status(2, in_directory_body, statuses, kill_all);
+    assert_int_equal(entries_of(dir), 0);
+    assert_true(WIFSIGNALED(statuses[0]) && WIFSIGNALED(statuses[1]));
+    unsetenv("YOKE_SHM_DIR");
+}
+
+static void full_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    void *memory = NULL;
+    double start = yki_now();
+    yk_status status = yk_group_alloc(group, 512 << 20, &memory);
+    leave_line(rank);
+    assert_true(yki_now() - start < 20);
+    assert_ok(yk_barrier(group)); /* the group itself is whole */
+    yk_group_destroy(group);
+    exit(status == YK_OUT_OF_MEMORY ? 3 : 4);
+}
+
+/* A tmpfs of 16 MiB has room for the group but not for the gradients. */
+YK_TEST(promise_28_full_shared_memory)
+{
+    int statuses[2];
+    char dir[160];
+    open_lines();
+    if (!getenv("YK_TEST_RANK")) {
+        snprintf(dir, sizeof dir, "%s/small", getenv("YK_TEST_LINES"));
+        assert_int_equal(mkdir(dir, 0700), 0);
+        if (mount("tmpfs", dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m"))
+            skip_because("cannot mount a small tmpfs: not root, or not allowed to");
+        setenv("YOKE_SHM_DIR", dir, 1);
+    }
+    yk_test_ranks_status(2, full_body, statuses, NULL);
+    umount2(dir, MNT_DETACH);
+    unsetenv("YOKE_SHM_DIR");
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+        assert_contains(line_of(r), "536870912 bytes needed");
+        assert_contains(line_of(r), " free");
+        assert_contains(line_of(r), dir);
+    }
+}
+
+/* The same without any file system: more than the machine has. */
+static void huge_body(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group = join(60);
+    void *memory = NULL;
+    assert_status(YK_OUT_OF_MEMORY, yk_group_alloc(group, (size_t)1 << 50, &memory));
+    assert_contains(yk_last_error(), "1125899906842624 bytes needed");
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_28_more_than_there_is)
+{
+    yk_test_ranks(2, huge_body);
+}
