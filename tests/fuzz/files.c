@@ -12,21 +12,41 @@
 typedef struct target {
     yk_model *model;
     yk_optimizer *sgd, *adam;
+    yk_ddp *ddp; /* over a model of its own, with PowerSGD, which has a state to load */
 } target;
+
+static yk_model *make_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 1, 1, 1});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    x = yk_nn_linear(yk_flatten(yk_nn_batch_norm(x, "bn")), "fc", 2);
+    YK_CHECK(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                             &(yk_model_options){.device = "ref"}));
+    return model;
+}
+
+static yk_ddp *make_ddp(void)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_powersgd_options all = {.min_compression_rate = 1e-9};
+    YK_CHECK(yk_group_init(&group, &(yk_group_options){.world_size = 1}));
+    YK_CHECK(yk_ddp_create(&ddp, make_model(), group, NULL));
+    YK_CHECK(yk_ddp_register_powersgd_hook(ddp, &all));
+    return ddp;
+}
 
 static const target *the_target(void)
 {
     static target made;
     if (made.model)
         return &made;
-    yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 1, 1, 1});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    x = yk_nn_linear(yk_flatten(yk_nn_batch_norm(x, "bn")), "fc", 2);
-    YK_CHECK(yk_model_create(&made.model, yk_cross_entropy(x, labels, NULL),
-                             &(yk_model_options){.device = "ref"}));
+    made.model = make_model();
     YK_CHECK(yk_sgd_create(&made.sgd, made.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
     YK_CHECK(yk_adam_create(&made.adam, made.model, NULL));
+    made.ddp = make_ddp();
     return &made;
 }
 
@@ -67,6 +87,7 @@ void fuzz_tensor_file(const char *path, size_t size)
     fuzz_check(yk_checkpoint_load(path, into->model, into->sgd, &state));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));
+    fuzz_check(yk_checkpoint_load_comm_hook(path, into->ddp));
     yk_convert_options options = {.format = "safetensors", .dtype = "bf16"};
     fuzz_check(yk_tensor_file_convert(path, out, &options));
     unlink(out);

@@ -118,6 +118,8 @@ ADAM = optimizer(["exp_avg", "exp_avg_sq"], {
 YOKE = {"version": 1, "arch": "mlp", "epoch": 1, "step": 7, "epoch_batch": 2, "batch_size": 128,
         "world_size": 2, "seed": -1, "lr": 0.1, "val_accuracy": 0.5, "optimizer": "sgd",
         "optimizer_steps": 7}
+POWERSGD = {"name": "powersgd", "factors": Tensor((4,), (1,)), "errors": [Tensor((6,), (1,))],
+            "warm": Tensor((1,), (1,), 0, "Float", "0", 1)}
 PICKLES = {
     "state_dict": state_dict(),
     "module": state_dict("module."),
@@ -125,6 +127,7 @@ PICKLES = {
     "double": state_dict("", "Double", 3),
     "sgd": {"model": state_dict(), "optimizer": SGD, "yoke": YOKE},
     "adam": {"epoch": 3, "state_dict": state_dict(), "optimizer": ADAM, "args": ["x", {"y": 1.5}]},
+    "powersgd": {"model": state_dict(), "comm_hook": POWERSGD},
 }
 for name, value in PICKLES.items():
     write("pth", name, pickled(value))
