@@ -1,6 +1,6 @@
 /*
- * Data sets, the distributed sampler and the loader. A data set holds its images once, as bytes;
- * the loader's worker threads write each image once, transformed, straight into the batch.
+ * Data sets, the distributed sampler and the loader. Images stay bytes, in their files or drawn in
+ * memory; the loader's worker threads write each one once, transformed, straight into the batch.
  */
 #ifndef YOKE_DATA_H
 #define YOKE_DATA_H
@@ -21,7 +21,9 @@ typedef struct yk_dataset yk_dataset;
 
 /*
  * CIFAR-10 from path, recognised by content: the folder of the Python pickles or of the binary
- * version, or the parent of either. Errors name the file, the offset and what was expected.
+ * version, or the parent of either. Reads every file once, and keeps it open: the images are read
+ * when they are asked for. YK_NOT_FOUND, YK_IO, YK_FORMAT; errors name the file, the offset and
+ * what was expected.
  */
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split);
 
@@ -33,6 +35,7 @@ typedef struct yk_synthetic_options {
 /* Ten procedurally drawn classes of 3x32x32 images that can truly be learnt, without any file. */
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options);
+/* Accepts NULL. No loader may be left that serves it. */
 void yk_dataset_destroy(yk_dataset *dataset);
 
 int64_t yk_dataset_size(const yk_dataset *dataset);
@@ -113,8 +116,14 @@ typedef struct yk_loader_options {
     yk_dtype dtype; /* of images: YK_F32 (0, default) or YK_F64 */
 } yk_loader_options;
 
+/*
+ * Starts the worker threads, which begin with epoch 0 at once. The data set stays the caller's and
+ * must outlive the loader; the group is only asked for its rank and size. Not collective.
+ * YK_INVALID_ARGUMENT for options that make no sense.
+ */
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options);
+/* Waits for the batches in the workers' hands. Accepts NULL. */
 void yk_loader_destroy(yk_loader *loader);
 
 /*

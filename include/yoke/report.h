@@ -44,16 +44,21 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
  * itself the evaluation, unless it lies behind the checkpoint.
  */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
+/* Each writes one line; YK_IO names the file. */
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
+/* Accepts NULL. */
 void yk_metrics_close(yk_metrics *metrics);
 
 /* A line that is redrawn in place on a terminal, and printed now and then elsewhere. */
 typedef struct yk_progress yk_progress;
 
 yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch);
+/* After step `step_in_epoch`, from 1, of the epoch: to stderr. */
 void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
+/* Takes the line away and prints the epoch's own: to stdout. */
 void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *record);
+/* Accepts NULL. */
 void yk_progress_destroy(yk_progress *progress);
 
 /* ---- the timeline --------------------------------------------------------------------------- */

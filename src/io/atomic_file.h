@@ -19,7 +19,8 @@ typedef struct yki_atomic_file {
 
 /* Creates and locks PATH.tmp. Call commit or abandon afterwards; both leave nothing open. */
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path);
-/* On failure the old file is still there and the temporary one is not. */
+/* On failure the temporary file is gone and the old one still there, unless it was the folder that
+ * could not be synced: then the new one is, and a power cut may undo that. */
 yk_status yki_atomic_commit(yki_atomic_file *file);
 void yki_atomic_abandon(yki_atomic_file *file);
 
