@@ -8,6 +8,9 @@
  * Nesterov's form is Sutskever et al., "On the importance of initialization and momentum" (2013).
  */
 #include "optim/optimizer.h"
+
+#include <math.h>
+
 #include "optim/vectorised.h"
 
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
@@ -23,6 +26,9 @@ static yk_status check(const double *h)
     YK_TRY(yki_check_option("sgd", "lr", h[YKI_LR], 0, 0));
     YK_TRY(yki_check_option("sgd", "momentum", h[MOMENTUM], 0, 0));
     YK_TRY(yki_check_option("sgd", "weight_decay", h[WEIGHT_DECAY], 0, 0));
+    if (!isfinite(h[DAMPENING]))
+        return yki_error(YK_INVALID_ARGUMENT, "sgd: dampening must be a number, not %g",
+                         h[DAMPENING]);
     if (h[NESTEROV] != 0 && (h[MOMENTUM] == 0 || h[DAMPENING] != 0))
         return yki_error(YK_INVALID_ARGUMENT,
                          "sgd: nesterov needs a momentum above 0 and no"

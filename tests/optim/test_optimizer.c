@@ -249,6 +249,8 @@ YK_TEST(wrong_options_are_named)
     assert_refused(model, &(yk_sgd_options){.lr = NAN}, "lr");
     assert_refused(model, &(yk_sgd_options){.lr = 0.1, .momentum = -0.1}, "momentum");
     assert_refused(model, &(yk_sgd_options){.lr = 0.1, .weight_decay = INFINITY}, "weight_decay");
+    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = NAN},
+                   "dampening");
     assert_refused(model, &(yk_sgd_options){.lr = 0.1, .nesterov = true}, "nesterov");
     assert_refused(
         model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true},
