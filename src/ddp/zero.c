@@ -163,6 +163,11 @@ static yk_status build(yk_zero *zero)
             "where they are");
     if (zero->optimizer->model != zero->model)
         return yki_error(YK_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
+    if (yki_model_has_runner(zero->model))
+        return yki_error(
+            YK_INVALID_ARGUMENT,
+            "ZeRO: the model is under data parallel, whose replicas are copied from its "
+            "own memory");
     if (zero->optimizer->own_chunks.of)
         return yki_error(YK_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
     if (yk_optimizer_steps(zero->optimizer) > 0)

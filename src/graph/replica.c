@@ -88,6 +88,9 @@ yk_status yki_model_prepare_for_replicas(yk_model *model, int threads)
     if (model->sync)
         return yki_error(YK_INVALID_ARGUMENT,
                          "data parallel: the model is distributed already (SyncBatchNorm)");
+    if (model->parameter_count > 0 && model->parameters[0].data != model->variable_memory)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "data parallel: the model's parameters are sharded (ZeRO)");
     if (model->plan_count > 0)
         return yki_error(YK_INVALID_ARGUMENT,
                          "data parallel: create it before the model's first forward");

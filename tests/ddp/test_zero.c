@@ -274,6 +274,29 @@ YK_TEST(parameters_are_the_models_own_again)
     yk_test_ranks(2, and_back);
 }
 
+/* Replicas are copied from the model's own memory, which ZeRO's parameters have left. */
+YK_TEST(data_parallel_and_zero_exclude_each_other)
+{
+    yk_group *group;
+    yk_data_parallel *dp;
+    yk_optimizer *optimizer;
+    yk_zero *zero;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = make_model(&net);
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_ok(yk_data_parallel_create(&dp, model, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_zero_create(&zero, optimizer, model, group));
+    assert_contains(yk_last_error(), "data parallel");
+    yk_data_parallel_destroy(dp);
+    assert_ok(yk_zero_create(&zero, optimizer, model, group));
+    assert_status(YK_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
+    assert_contains(yk_last_error(), "ZeRO");
+    yk_zero_destroy(zero);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 YK_TEST(one_rank_keeps_all)
 {
     yk_group *group;
