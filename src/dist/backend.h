@@ -1,7 +1,7 @@
 /*
- * The contract between group.c and what moves data. group.c is the only caller: it has checked the
- * arguments, numbered the call and it decides when waiting has been long enough. A backend
- * exchanges the descriptors of all ranks, refuses if they differ, and moves the data.
+ * The contract between a group and what moves data. group.c is the only caller: arguments have been
+ * checked (collectives.c) and the call numbered, and it decides when waiting has been long enough.
+ * A backend exchanges the descriptors of all ranks, refuses if they differ, and moves the data.
  *
  * A backend is a constant table of functions; the concrete struct embeds yki_backend first.
  */

@@ -1,11 +1,8 @@
 /*
- * Groups: the only caller of a backend. A public call becomes a descriptor, is checked and numbered
- * here, and runs on the caller's thread or, with a work object, on the group's own; never on both,
+ * Groups: the only caller of a backend. What collectives.c has made of a public call is numbered
+ * here and runs on the caller's thread or, with a work object, on the group's own; never on both,
  * because a blocking call first waits until the queue is empty. A task on the group's own thread
  * makes blocking calls there, in its place in the queue.
- *
- * Arguments that are refused on this rank still take part in the exchange, marked as invalid, so
- * that the other ranks learn of it at once instead of waiting for a call that never comes.
  *
  * While a backend waits it asks look() from time to time. That is where deaths, departures and
  * timeouts are found; each becomes the group's one failure, which all ranks then report, now and
@@ -26,6 +23,7 @@
 #include "dist/describe.h"
 #include "dist/failure.h"
 #include "dist/queue.h"
+#include "dist/submit.h"
 
 struct yk_group {
     yki_job job;
@@ -209,9 +207,7 @@ void yki_group_label(yk_group *group, const char *format, ...)
     va_end(arguments);
 }
 
-/* Numbers the call and runs it now or, when work is not NULL, on the group's thread. Within a task
- * it runs now in any case: the queue waits for the task. */
-static yk_status submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
+yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
 {
     char refusal[YKI_ERROR_LINE];
     call->what.invalid = checked != YK_OK;
@@ -238,169 +234,7 @@ yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void 
                         yk_work **work)
 {
     yki_call call = {.task = task, .task_context = context};
-    return submit(group, &call, YK_OK, work);
-}
-
-/* ---- checks ---------------------------------------------------------------------------------- */
-
-static yk_status check_buffer(const yk_group *group, const char *name, const void *data,
-                              size_t count, yk_dtype dtype)
-{
-    if ((unsigned)dtype >= YK_DTYPE_COUNT)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: unknown dtype %d", name, (int)dtype);
-    if (!data && count > 0)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: %zu elements at NULL", name, count);
-    if (count > (size_t)PTRDIFF_MAX / yk_dtype_size(dtype) / (size_t)group->job.world)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: %zu elements of %s are too many", name, count,
-                         yk_dtype_name(dtype));
-    return YK_OK;
-}
-
-static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op op)
-{
-    if ((unsigned)op > YK_PRODUCT)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
-    if (dtype == YK_U8)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: reductions take no %s", name,
-                         yk_dtype_name(dtype));
-    return YK_OK;
-}
-
-static yk_status check_root(const yk_group *group, const char *name, int root)
-{
-    if (root < 0 || root >= group->job.world)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: root %d of %d ranks", name, root,
-                         group->job.world);
-    return YK_OK;
-}
-
-static yk_status check_peer(const yk_group *group, const char *name, int peer)
-{
-    if (peer < 0 || peer >= group->job.world || peer == group->job.rank)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: rank %d is no peer of rank %d of %d", name, peer,
-                         group->job.rank, group->job.world);
-    return YK_OK;
-}
-
-static yki_call make_call(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
-                          size_t count)
-{
-    return (yki_call){.what = {.operation = (uint8_t)operation,
-                               .dtype = (uint8_t)dtype,
-                               .reduce = (uint8_t)op,
-                               .root = root,
-                               .count = count}};
-}
-
-/* ---- collectives ----------------------------------------------------------------------------- */
-
-yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
-                        yk_work **work)
-{
-    yki_call call = make_call(YKI_ALL_REDUCE, dtype, op, 0, count);
-    call.in = call.out = data;
-    yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
-    if (checked == YK_OK)
-        checked = check_reduction("all_reduce", dtype, op);
-    return submit(group, &call, checked, work);
-}
-
-yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
-                       yk_work **work)
-{
-    yki_call call = make_call(YKI_BROADCAST, dtype, 0, root, count);
-    call.in = call.out = data;
-    yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
-    if (checked == YK_OK)
-        checked = check_root(group, "broadcast", root);
-    return submit(group, &call, checked, work);
-}
-
-/* Both buffers of an operation; out is looked at where this rank uses it. */
-static yk_status check_both(const yk_group *group, const char *name, const void *in, bool uses_in,
-                            const void *out, bool uses_out, size_t count, yk_dtype dtype)
-{
-    YK_TRY(check_buffer(group, name, uses_in ? in : group, count, dtype));
-    return check_buffer(group, name, uses_out ? out : group, count, dtype);
-}
-
-yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
-                        yk_work **work)
-{
-    yki_call call = make_call(YKI_ALL_GATHER, dtype, 0, 0, count);
-    call.in = in;
-    call.out = out;
-    yk_status checked = check_both(group, "all_gather", in, true, out, true, count, dtype);
-    return submit(group, &call, checked, work);
-}
-
-yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
-                            yk_dtype dtype, yk_reduce_op op, yk_work **work)
-{
-    yki_call call = make_call(YKI_REDUCE_SCATTER, dtype, op, 0, count);
-    call.in = in;
-    call.out = out;
-    yk_status checked = check_both(group, "reduce_scatter", in, true, out, true, count, dtype);
-    if (checked == YK_OK)
-        checked = check_reduction("reduce_scatter", dtype, op);
-    return submit(group, &call, checked, work);
-}
-
-yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
-                    int root, yk_work **work)
-{
-    bool on_root = root == group->job.rank;
-    yki_call call = make_call(YKI_GATHER, dtype, 0, root, count);
-    call.in = in;
-    call.out = on_root ? out : NULL;
-    yk_status checked = check_both(group, "gather", in, true, out, on_root, count, dtype);
-    if (checked == YK_OK)
-        checked = check_root(group, "gather", root);
-    return submit(group, &call, checked, work);
-}
-
-yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
-                     int root, yk_work **work)
-{
-    bool on_root = root == group->job.rank;
-    yki_call call = make_call(YKI_SCATTER, dtype, 0, root, count);
-    call.in = on_root ? in : NULL;
-    call.out = out;
-    yk_status checked = check_both(group, "scatter", in, on_root, out, true, count, dtype);
-    if (checked == YK_OK)
-        checked = check_root(group, "scatter", root);
-    return submit(group, &call, checked, work);
-}
-
-yk_status yk_barrier(yk_group *group)
-{
-    yki_call call = make_call(YKI_BARRIER, 0, 0, 0, 0);
-    return submit(group, &call, YK_OK, NULL);
-}
-
-yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
-{
-    yki_call call = make_call(YKI_SEND, dtype, 0, to, count);
-    call.in = data;
-    YK_TRY(check_buffer(group, "send", data, count, dtype));
-    YK_TRY(check_peer(group, "send", to));
-    return submit(group, &call, YK_OK, NULL);
-}
-
-yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
-{
-    yki_call call = make_call(YKI_RECV, dtype, 0, from, count);
-    call.out = data;
-    YK_TRY(check_buffer(group, "recv", data, count, dtype));
-    YK_TRY(check_peer(group, "recv", from));
-    return submit(group, &call, YK_OK, NULL);
-}
-
-yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
-{
-    yki_call call = make_call(YKI_ALLOC, 0, 0, 0, bytes);
-    call.out = memory;
-    return submit(group, &call, YK_OK, NULL);
+    return yki_group_submit(group, &call, YK_OK, work);
 }
 
 /* ---- the group ------------------------------------------------------------------------------- */

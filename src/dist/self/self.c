@@ -1,6 +1,6 @@
 /*
  * The backend of a group of one: every collective is a copy from in to out, reductions of one
- * operand included. group.c refuses send and recv to oneself before they come here.
+ * operand included. collectives.c refuses send and recv to oneself before they come here.
  */
 #include <stdlib.h>
 #include <string.h>
