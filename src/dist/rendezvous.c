@@ -1,241 +1,41 @@
 /*
- * Three ways to the store, then one way to each other.
- *
- *   env://            RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: rank 0 serves the store there,
- *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
- *   tcp://HOST:PORT   the same with the address given; rank and world size from the options or
- *                     from RANK and WORLD_SIZE
- *   file:///PATH      rank 0 serves on a free port and writes port and a fresh secret to PATH, for
- *                     its user's eyes only; removed when all have come
- *
- * torchrun with TORCHELASTIC_USE_AGENT_STORE=True has its agent listen on MASTER_PORT, with a
- * protocol of its own. The ranks of one machine then meet over a file named after the agent's pid,
- * the port and the restart count.
- *
- * At the store each rank claims its number by an indivisible add, so that a rank that comes twice
- * is found at once; it leaves pid, world size and machine, and waits for those of all others.
+ * One way to the store (see meeting.c), then one way to each other: at the store each rank claims
+ * its number by an indivisible add, so that a rank that comes twice is found at once; it leaves
+ * pid, world size and machine, and waits for those of all others.
  */
 #define _GNU_SOURCE
 #include "dist/rendezvous.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "dist/meeting.h"
 
 #define NOTICE_S    3.0 /* missing ranks are listed then; the promise is 5 */
 #define PATIENCE_MS 50  /* of one look at the store */
 
-enum { LINGER_NS = 300000000, SECRET_BYTES = 16, DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
-
-/* Where the store is and who serves it. */
-typedef struct meeting {
-    char host[256], secret[256], path[PATH_MAX];
-    int port;
-    double start, deadline;
-    bool noticed;
-} meeting;
-
-/* ---- what environment and options say ------------------------------------------------------- */
-
-static yk_status read_timeout(yki_job *job, const yk_group_options *options)
-{
-    bool found;
-    job->timeout_s = DEFAULT_TIMEOUT_S;
-    YK_TRY(yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found));
-    if (options->timeout_s < 0)
-        return yki_error(YK_INVALID_ARGUMENT, "timeout_s is negative: %g", options->timeout_s);
-    if (options->timeout_s > 0)
-        job->timeout_s = options->timeout_s;
-    return YK_OK;
-}
-
-static yk_status read_ranks(yki_job *job, const yk_group_options *options)
-{
-    long rank = options->rank, world = options->world_size;
-    bool has_rank = true, has_world = true;
-    if (world == 0) {
-        YK_TRY(yki_env_int("WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
-        YK_TRY(yki_env_int("RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
-    }
-    if (has_rank != has_world)
-        return yki_error(YK_INVALID_ARGUMENT, "%s is set but %s is not",
-                         has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
-    if (!has_world)
-        rank = 0, world = 1;
-    if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
-        return yki_error(YK_INVALID_ARGUMENT, "rank %ld of a world of %ld", rank, world);
-    job->rank = (int)rank;
-    job->world = (int)world;
-    return YK_OK;
-}
-
-/* LOCAL_RANK and LOCAL_WORLD_SIZE; without them all ranks are taken to be of this machine. */
-static yk_status read_local_ranks(yki_job *job)
-{
-    long rank = job->rank, world = job->world;
-    bool has_rank, has_world;
-    YK_TRY(yki_env_int("LOCAL_RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
-    YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
-    if (!has_rank && job->world > 1)
-        YKI_INFO("LOCAL_RANK is not set: taking rank %d of %d as the local one too", job->rank,
-                 job->world);
-    if (rank >= world)
-        return yki_error(YK_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld", rank,
-                         world);
-    job->local_rank = (int)rank;
-    job->local_world = (int)world;
-    return YK_OK;
-}
-
-static const char *text_env(const char *name, const char *otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : otherwise;
-}
-
-static yk_status read_address(meeting *m, const char *host, size_t host_size, const char *port,
-                              const char *where)
-{
-    long number;
-    if (host_size == 0 || host_size >= sizeof m->host || !yki_parse_int(port, 1, 65535, &number))
-        return yki_error(YK_INVALID_ARGUMENT, "%s: expected a host and a port from 1 to 65535",
-                         where);
-    memcpy(m->host, host, host_size);
-    m->host[host_size] = '\0';
-    m->port = (int)number;
-    return YK_OK;
-}
-
-static yk_status read_tcp(meeting *m, const char *method)
-{
-    const char *host = method + strlen("tcp://"), *colon = strrchr(host, ':');
-    if (!colon)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: expected tcp://HOST:PORT", method);
-    size_t size = (size_t)(colon - host);
-    if (size > 2 && host[0] == '[' && host[size - 1] == ']')
-        return read_address(m, host + 1, size - 2, colon + 1, method); /* tcp://[::1]:PORT */
-    return read_address(m, host, size, colon + 1, method);
-}
-
-/* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
-static void agent_path(meeting *m)
-{
-    snprintf(m->path, sizeof m->path, "%s/yoke-torchrun-%u-%d-%s-%s",
-             text_env("XDG_RUNTIME_DIR", "/tmp"), geteuid(), getppid(),
-             text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
-    YKI_INFO("torchrun's agent holds MASTER_PORT: meeting over %s instead", m->path);
-}
-
-static yk_status read_env(yki_job *job, meeting *m)
-{
-    if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0) {
-        agent_path(m);
-        return YK_OK;
-    }
-    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    if (!host || !*host || !port || !*port)
-        return yki_error(YK_INVALID_ARGUMENT,
-                         "WORLD_SIZE is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, or "
-                         "start with yoke run",
-                         job->world, host && *host ? "MASTER_PORT" : "MASTER_ADDR");
-    return read_address(m, host, strlen(host), port, "MASTER_ADDR and MASTER_PORT");
-}
-
-static yk_status read_method(yki_job *job, meeting *m, const yk_group_options *options)
-{
-    const char *method = options->init_method ? options->init_method : "env://";
-    const char *secret = text_env("YOKE_SECRET", "");
-    if (strlen(secret) >= sizeof m->secret)
-        return yki_error(YK_INVALID_ARGUMENT, "YOKE_SECRET is longer than %zu bytes",
-                         sizeof m->secret - 1);
-    snprintf(m->secret, sizeof m->secret, "%s", secret);
-    job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
-    if (strncmp(method, "env://", 6) == 0)
-        return read_env(job, m);
-    if (strncmp(method, "tcp://", 6) == 0)
-        return read_tcp(m, method);
-    if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
-        return yki_error(YK_INVALID_ARGUMENT,
-                         "init method \"%s\": expected env://, tcp://HOST:PORT or file:///PATH",
-                         method);
-    job->launcher = false;
-    snprintf(m->path, sizeof m->path, "%s", method + 7);
-    return YK_OK;
-}
-
-/* ---- meeting over a file --------------------------------------------------------------------- */
-
-static yk_status write_file(const meeting *m)
-{
-    char temporary[PATH_MAX + 32], text[64 + sizeof m->secret];
-    snprintf(temporary, sizeof temporary, "%s.%d", m->path, getpid());
-    int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->port, m->secret);
-    unlink(temporary);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return yki_error(YK_IO, "cannot create %s: %s", temporary, strerror(errno));
-    bool written = write(fd, text, (size_t)size) == size;
-    close(fd);
-    if (written && rename(temporary, m->path) == 0)
-        return YK_OK;
-    yk_status status = yki_error(YK_IO, "cannot write %s: %s", m->path, strerror(errno));
-    unlink(temporary);
-    return status;
-}
-
-/* False while there is no file of this user's rank 0 that makes sense. */
-static bool read_file(meeting *m)
-{
-    char text[64 + sizeof m->secret] = "";
-    struct stat info;
-    int fd = open(m->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool sound = fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
-                 read(fd, text, sizeof text - 1) > 0 &&
-                 sscanf(text, "yoke-store 1 %d %255s", &m->port, m->secret) == 2;
-    close(fd);
-    snprintf(m->host, sizeof m->host, "127.0.0.1");
-    return sound;
-}
-
-static yk_status serve_by_file(yki_job *job, meeting *m)
-{
-    unsigned char random[SECRET_BYTES];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return yki_error(YK_IO, "getrandom: %s", strerror(errno));
-    for (int i = 0; i < SECRET_BYTES; i++)
-        snprintf(m->secret + 2 * i, 3, "%02x", random[i]);
-    snprintf(m->host, sizeof m->host, "127.0.0.1");
-    m->port = 0;
-    YK_TRY(yk_store_serve(&job->server, m->host, &m->port, m->secret));
-    return write_file(m);
-}
+enum { LINGER_NS = 300000000 };
 
 /* ---- to the store ---------------------------------------------------------------------------- */
 
 /* One bounded try; YK_TIMEOUT means: not there yet. */
-static yk_status connect_briefly(yki_job *job, meeting *m, double patience_s)
+static yk_status connect_briefly(yki_job *job, yki_meeting *m, double patience_s)
 {
     if (!m->path[0])
         return yk_store_connect(&job->store, m->host, m->port, m->secret, patience_s);
     yk_status status = YK_TIMEOUT;
-    if (read_file(m))
+    if (yki_meeting_read_file(m))
         status = yk_store_connect(&job->store, m->host, m->port, m->secret, 0);
     if (status == YK_OK)
         return YK_OK;
@@ -243,7 +43,7 @@ static yk_status connect_briefly(yki_job *job, meeting *m, double patience_s)
     return YK_TIMEOUT;
 }
 
-static void describe_meeting(const meeting *m, char *text, size_t size)
+static void describe_meeting(const yki_meeting *m, char *text, size_t size)
 {
     if (m->path[0])
         snprintf(text, size, "over the file %.200s", m->path);
@@ -251,7 +51,7 @@ static void describe_meeting(const meeting *m, char *text, size_t size)
         snprintf(text, size, "at %.200s:%d", m->host, m->port);
 }
 
-static yk_status reach_store(yki_job *job, meeting *m)
+static yk_status reach_store(yki_job *job, yki_meeting *m)
 {
     char where[256];
     describe_meeting(m, where, sizeof where);
@@ -359,7 +159,7 @@ static yk_status meet_rank(yki_job *job, int rank, double patience_s)
     return YK_OK;
 }
 
-static void notice_missing(const yki_job *job, meeting *m, const bool *missing)
+static void notice_missing(const yki_job *job, yki_meeting *m, const bool *missing)
 {
     char list[128];
     if (m->noticed || yki_now() - m->start < NOTICE_S)
@@ -373,7 +173,7 @@ static void notice_missing(const yki_job *job, meeting *m, const bool *missing)
         YKI_WARN("still waiting for rank %s of %d", list, job->world);
 }
 
-static yk_status meet_all(yki_job *job, meeting *m, bool *missing)
+static yk_status meet_all(yki_job *job, yki_meeting *m, bool *missing)
 {
     for (;;) {
         bool first = true;
@@ -399,7 +199,7 @@ static yk_status meet_all(yki_job *job, meeting *m, bool *missing)
     }
 }
 
-static yk_status join_once(yki_job *job, meeting *m, bool *missing)
+static yk_status join_once(yki_job *job, yki_meeting *m, bool *missing)
 {
     for (int r = 0; r < job->world; r++)
         missing[r] = true;
@@ -412,7 +212,7 @@ static yk_status join_once(yki_job *job, meeting *m, bool *missing)
  * A second group of the same ranks may still reach the store of the first, which rank 0 is just
  * closing: the connection is lost then, and the new one is tried.
  */
-static yk_status join(yki_job *job, meeting *m)
+static yk_status join(yki_job *job, yki_meeting *m)
 {
     bool *missing = yki_calloc((size_t)job->world, sizeof *missing);
     if (!missing)
@@ -436,14 +236,14 @@ static void watch_peers(yki_job *job)
 static yk_status meet(yki_job *job, const yk_group_options *options)
 {
     static atomic_int generation; /* groups are made in the same order on all ranks */
-    meeting m = {.start = yki_now()};
+    yki_meeting m = {.start = yki_now()};
     m.deadline = m.start + job->timeout_s;
-    YK_TRY(read_method(job, &m, options));
+    YK_TRY(yki_meeting_read(&m, job, options));
     snprintf(job->prefix, sizeof job->prefix, "group/%d", atomic_fetch_add(&generation, 1));
     job->peers[job->rank].pid = getpid();
     describe_machine(job->peers[job->rank].machine);
     if (job->rank == 0 && m.path[0])
-        YK_TRY(serve_by_file(job, &m));
+        YK_TRY(yki_meeting_serve(&m, job));
     else if (job->rank == 0 && !job->launcher)
         YK_TRY(yk_store_serve(&job->server, m.host, &m.port, m.secret));
     yk_status status = join(job, &m);
@@ -457,9 +257,7 @@ static yk_status meet(yki_job *job, const yk_group_options *options)
 yk_status yki_job_join(yki_job *job, const yk_group_options *options)
 {
     *job = (yki_job){0};
-    YK_TRY(read_timeout(job, options));
-    YK_TRY(read_ranks(job, options));
-    YK_TRY(read_local_ranks(job));
+    YK_TRY(yki_meeting_read_ranks(job, options));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
     if (!job->peers)
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");

@@ -1,0 +1,27 @@
+/* Where the ranks of a job meet: the address of its store, and who serves it. */
+#ifndef YKI_MEETING_H
+#define YKI_MEETING_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "dist/rendezvous.h"
+
+typedef struct yki_meeting {
+    char host[256], secret[256];
+    char path[PATH_MAX]; /* of the file that tells host, port and secret; else "" */
+    int port;
+    double start, deadline;
+    bool noticed; /* that somebody is missing */
+} yki_meeting;
+
+/* The job's timeout, rank, world size and local ones. */
+yk_status yki_meeting_read_ranks(yki_job *job, const yk_group_options *options);
+/* Address or path, secret, and whether the store is the launcher's. */
+yk_status yki_meeting_read(yki_meeting *m, yki_job *job, const yk_group_options *options);
+/* Rank 0's part in a meeting over a file: serves the store and writes the file. */
+yk_status yki_meeting_serve(yki_meeting *m, yki_job *job);
+/* The others': false while there is no file of this user's rank 0 that makes sense. */
+bool yki_meeting_read_file(yki_meeting *m);
+
+#endif
