@@ -39,15 +39,9 @@ void yki_set_rank(int rank)
     atomic_store(&process_rank, rank);
 }
 
-int yki_rank(void)
+size_t yki_write_prefix(char *line, size_t size)
 {
-    return atomic_load(&process_rank);
-}
-
-/* Writes "yoke: " or "yoke: rank R: " and returns its length. */
-static size_t write_prefix(char *line, size_t size)
-{
-    int rank = yki_rank();
+    int rank = atomic_load(&process_rank);
     int length =
         rank < 0 ? snprintf(line, size, "yoke: ") : snprintf(line, size, "yoke: rank %d: ", rank);
     return (size_t)length;
@@ -67,7 +61,7 @@ static void keep_line(const char *line)
 yk_status yki_error(yk_status status, const char *format, ...)
 {
     char line[YKI_ERROR_LINE];
-    size_t at = write_prefix(line, sizeof line);
+    size_t at = yki_write_prefix(line, sizeof line);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line + at, sizeof line - at, format, arguments);
@@ -95,7 +89,7 @@ yk_status yki_error_set_line(yk_status status, const char *line)
 const char *yki_error_text(void)
 {
     char prefix[64];
-    size_t length = write_prefix(prefix, sizeof prefix);
+    size_t length = yki_write_prefix(prefix, sizeof prefix);
     return strncmp(error_line, prefix, length) == 0 ? error_line + length : error_line;
 }
 
@@ -107,7 +101,7 @@ yk_status yki_error_context(yk_status status, const char *format, ...)
     vsnprintf(context, sizeof context, format, arguments);
     va_end(arguments);
 
-    size_t at = write_prefix(line, sizeof line);
+    size_t at = yki_write_prefix(line, sizeof line);
     snprintf(line + at, sizeof line - at, "%s: %s", context, yki_error_text());
     keep_line(line);
     return status;

@@ -38,7 +38,8 @@ yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINT
 
 /* From then on error lines and log lines carry the rank; negative: none (a single process). */
 void yki_set_rank(int rank);
-int yki_rank(void);
+/* What both begin with, "yoke: " or "yoke: rank R: ", into line (30 bytes hold it); its length. */
+size_t yki_write_prefix(char *line, size_t size);
 
 #define YKI_ERROR_LINE 512
 

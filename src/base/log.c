@@ -25,14 +25,12 @@ void yki_log(yki_log_level level, const char *format, ...)
     if (level > max_level)
         return;
     char line[1024];
-    int rank = yki_rank();
-    int at = rank < 0 ? snprintf(line, sizeof line, "yoke: ")
-                      : snprintf(line, sizeof line, "yoke: rank %d: ", rank);
+    size_t at = yki_write_prefix(line, sizeof line);
     va_list arguments;
     va_start(arguments, format);
-    int more = vsnprintf(line + at, sizeof line - (size_t)at - 1, format, arguments);
+    int more = vsnprintf(line + at, sizeof line - at - 1, format, arguments);
     va_end(arguments);
-    size_t length = (size_t)at + (more > 0 ? (size_t)more : 0);
+    size_t length = at + (more > 0 ? (size_t)more : 0);
     if (length > sizeof line - 2)
         length = sizeof line - 2;
     line[length++] = '\n';
