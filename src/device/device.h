@@ -73,8 +73,8 @@ typedef struct yki_device_type {
     const char *name;
     yk_status (*create)(yki_device **device, int threads, bool winograd);
     void (*destroy)(yki_device *device);
-    void (*enter)(
-        yki_device *device); /* before preparing or running on this thread; NULL: nothing */
+    /* Before preparing or running on this thread; NULL: nothing to do. */
+    void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
     const yki_kernel_impl *const *kernels; /* NULL at the end; earlier ones are preferred */
 } yki_device_type;

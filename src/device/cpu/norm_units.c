@@ -4,9 +4,8 @@
 #include "base/memory.h"
 
 enum {
-    RUN = 4096, /* elements of a run at most: 16 KiB, a part of the first-level cache */
-    STREAM =
-        1 << 25, /* bytes of a result that no cache keeps until it is read: see bench/kernels */
+    RUN = 4096,       /* elements of a run at most: 16 KiB, a part of the first-level cache */
+    STREAM = 1 << 25, /* bytes of a result that no cache keeps until read: see bench/kernels */
     INPUT = 0
 };
 
