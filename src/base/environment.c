@@ -16,7 +16,7 @@ bool yki_parse_int(const char *text, long minimum, long maximum, long *value)
     return true;
 }
 
-bool yki_parse_double(const char *text, double minimum, double maximum, double *value)
+static bool parse_double(const char *text, double minimum, double maximum, double *value)
 {
     char *end;
     errno = 0;
@@ -47,7 +47,7 @@ yk_status yki_env_double(const char *name, double minimum, double maximum, doubl
                          bool *found)
 {
     const char *text = lookup(name, found);
-    if (text && !yki_parse_double(text, minimum, maximum, value))
+    if (text && !parse_double(text, minimum, maximum, value))
         return yki_error(YK_INVALID_ARGUMENT, "%s=%s: expected a number from %g to %g", name, text,
                          minimum, maximum);
     return YK_OK;

@@ -10,8 +10,7 @@
 yk_status yki_env_int(const char *name, long minimum, long maximum, long *value, bool *found);
 yk_status yki_env_double(const char *name, double minimum, double maximum, double *value,
                          bool *found);
-/* The whole text as a number in [minimum, maximum], else false. */
+/* The whole text as a whole number in [minimum, maximum], else false. */
 bool yki_parse_int(const char *text, long minimum, long maximum, long *value);
-bool yki_parse_double(const char *text, double minimum, double maximum, double *value);
 
 #endif

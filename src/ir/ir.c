@@ -33,24 +33,9 @@ void yk_graph_destroy(yk_graph *graph)
     free(graph);
 }
 
-void yk_scope_push(yk_graph *graph, const char *name)
-{
-    size_t length = strlen(graph->scope);
-    if (length + strlen(name) + 2 > sizeof graph->scope) {
-        yki_graph_fail(graph, YK_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
-        return;
-    }
-    graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
-    snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
-}
-
-void yk_scope_pop(yk_graph *graph)
-{
-    if (graph->scope_depth > 0)
-        graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
-}
-
-yk_value *yki_graph_fail(yk_graph *graph, yk_status status, const char *format, ...)
+/* Records the first building error; returns an invalid value. */
+YKI_PRINTF(3, 4)
+static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...)
 {
     if (graph->status == YK_OK) {
         va_list arguments;
@@ -65,6 +50,23 @@ yk_value *yki_graph_fail(yk_graph *graph, yk_status status, const char *format, 
         return &nothing;
     value->valid = false;
     return value;
+}
+
+void yk_scope_push(yk_graph *graph, const char *name)
+{
+    size_t length = strlen(graph->scope);
+    if (length + strlen(name) + 2 > sizeof graph->scope) {
+        fail(graph, YK_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
+        return;
+    }
+    graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
+    snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
+}
+
+void yk_scope_pop(yk_graph *graph)
+{
+    if (graph->scope_depth > 0)
+        graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
 }
 
 /* Grows an array of pointers for one more; false when memory is out. */
@@ -138,8 +140,9 @@ const char *yki_shape_text(const yk_value *value, char *text, size_t size)
     return text;
 }
 
-yki_node *yki_node_create(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                          yk_value *const *in, int out_count, const yki_shape *out)
+/* Without appending it to the nodes that run; NULL when memory is out. */
+static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
+                             int in_count, yk_value *const *in, int out_count, const yki_shape *out)
 {
     yki_node *node = yki_calloc(1, sizeof *node);
     char *scope = yki_strdup(graph->scope);
@@ -181,7 +184,7 @@ bool yki_graph_push(yk_graph *graph, yki_node *node)
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                      yk_value *const *in, int out_count, const yki_shape *out)
 {
-    yki_node *node = yki_node_create(graph, op, attrs, in_count, in, out_count, out);
+    yki_node *node = create_node(graph, op, attrs, in_count, in, out_count, out);
     return node && yki_graph_push(graph, node) ? node : NULL;
 }
 
@@ -209,18 +212,17 @@ yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, in
         if (in[i] && !in[i]->valid)
             return in[i];
         if (in[i] && in[i]->graph != graph)
-            return yki_graph_fail(graph, YK_INVALID_ARGUMENT,
-                                  "%s%s: input %d belongs to another graph", graph->scope, op->name,
-                                  i);
+            return fail(graph, YK_INVALID_ARGUMENT, "%s%s: input %d belongs to another graph",
+                        graph->scope, op->name, i);
     }
     yki_shape out[YKI_MAX_OUT] = {{0}};
     yk_status status = op->infer(&draft, out);
     if (status != YK_OK)
-        return yki_graph_fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
+        return fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
     for (int i = 0; i < op->out_count; i++)
         if (!is_countable(&out[i]))
-            return yki_graph_fail(graph, YK_INVALID_SHAPE, "%s%s: the result is too large",
-                                  graph->scope, op->name);
+            return fail(graph, YK_INVALID_SHAPE, "%s%s: the result is too large", graph->scope,
+                        op->name);
     yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
     return node ? node->out[0] : &nothing;
 }
@@ -230,25 +232,25 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
                        int ndim, const int64_t *dims)
 {
     if (ndim < 0 || ndim > YK_MAX_DIMS || !yk_dtype_size(dtype))
-        return yki_graph_fail(graph, YK_INVALID_ARGUMENT, "%s%s: %d dimensions of dtype %d",
-                              graph->scope, name, ndim, (int)dtype);
+        return fail(graph, YK_INVALID_ARGUMENT, "%s%s: %d dimensions of dtype %d", graph->scope,
+                    name, ndim, (int)dtype);
     yki_shape shape = {.dtype = dtype, .ndim = ndim};
     for (int i = 0; i < ndim; i++) {
         bool symbolic = i == 0 && kind == YKI_INPUT && dims[i] == YK_BATCH;
         if (dims[i] <= 0 && !symbolic)
-            return yki_graph_fail(graph, YK_INVALID_SHAPE, "%s%s: dimension %d is %lld",
-                                  graph->scope, name, i, (long long)dims[i]);
+            return fail(graph, YK_INVALID_SHAPE, "%s%s: dimension %d is %lld", graph->scope, name,
+                        i, (long long)dims[i]);
         shape.dims[i] = dims[i];
     }
     if (!is_countable(&shape))
-        return yki_graph_fail(graph, YK_INVALID_SHAPE, "%s%s is too large", graph->scope, name);
+        return fail(graph, YK_INVALID_SHAPE, "%s%s is too large", graph->scope, name);
     char full[sizeof graph->scope + 64];
     int length = snprintf(full, sizeof full, "%s%s", kind == YKI_INPUT ? "" : graph->scope, name);
     if (length >= (int)sizeof full)
-        return yki_graph_fail(graph, YK_INVALID_ARGUMENT, "name %s is too long", name);
+        return fail(graph, YK_INVALID_ARGUMENT, "name %s is too long", name);
     for (size_t i = 0; i < graph->value_count; i++)
         if (graph->values[i]->name && strcmp(graph->values[i]->name, full) == 0)
-            return yki_graph_fail(graph, YK_INVALID_ARGUMENT, "the name %s is taken", full);
+            return fail(graph, YK_INVALID_ARGUMENT, "the name %s is taken", full);
     yk_value *value = yki_value_create(graph, kind, &shape);
     if (!value)
         return &nothing;

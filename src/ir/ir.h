@@ -113,12 +113,9 @@ struct yk_graph {
 yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                    yk_value *const *in);
 /*
- * Makes a node with given output shapes (ndim < 0: output not wanted) without appending it. NULL
- * when memory is out (sticky).
+ * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
+ * NULL when memory is out (sticky).
  */
-yki_node *yki_node_create(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                          yk_value *const *in, int out_count, const yki_shape *out);
-/* Makes it and appends it: what gradient rules use. NULL when memory is out (sticky). */
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                      yk_value *const *in, int out_count, const yki_shape *out);
 
@@ -131,9 +128,6 @@ yki_shape yki_shape_of(const yk_value *value);
 /* The shape that says "not wanted". */
 yki_shape yki_shape_none(void);
 
-/* Records the first building error; returns an invalid value. */
-yk_value *yki_graph_fail(yk_graph *graph, yk_status status, const char *format, ...)
-    YKI_PRINTF(3, 4);
 /* "(N, 64, 32, 32)" into text. */
 const char *yki_shape_text(const yk_value *value, char *text, size_t size);
 

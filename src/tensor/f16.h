@@ -9,8 +9,6 @@
 
 #include "tensor/float_bits.h"
 
-#define YKI_F16_MAX 65504.0
-
 static inline float yki_f16_to_float(uint16_t half)
 {
     const uint32_t rebias = 112u << 23; /* f32's exponent of 1 is 127, f16's is 15 */
