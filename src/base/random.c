@@ -10,6 +10,7 @@ void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed)
     for (uint32_t i = 1; i < N; i++)
         s[i] = 1812433253u * (s[i - 1] ^ (s[i - 1] >> 30)) + i;
     generator->next = N;
+    generator->has_spare = false;
 }
 
 static uint32_t twist(uint32_t upper, uint32_t lower, uint32_t far)

@@ -5,11 +5,15 @@
 #ifndef YKI_RANDOM_H
 #define YKI_RANDOM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct yki_mt19937 {
     uint32_t state[624];
     int next;
+    /* The second of a pair of normal numbers, kept as PyTorch's generator does: tensor/init.c. */
+    bool has_spare;
+    double spare;
 } yki_mt19937;
 
 /* Matsumoto and Nishimura's reference seeding; as PyTorch, the low 32 bits of a seed. */

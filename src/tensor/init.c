@@ -89,17 +89,25 @@ static void fill_normal_f64(yki_mt19937 *generator, double deviation, double *da
     transform_f64(deviation, data + count - 16);
 }
 
-/* Pairs, where the second of a pair is kept for the next element. */
+/* Pairs, where the second of a pair is kept for the next element, be it another tensor's. */
+static double draw_normal(yki_mt19937 *generator)
+{
+    if (generator->has_spare) {
+        generator->has_spare = false;
+        return generator->spare;
+    }
+    double angle = 2 * pi * draw53(generator);
+    double radius = sqrt(-2 * log1p(-draw53(generator)));
+    generator->spare = radius * sin(angle);
+    generator->has_spare = true;
+    return radius * cos(angle);
+}
+
 static void fill_normal_small(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
-    for (int64_t i = 0; i < count; i += 2) {
-        double angle = 2 * pi * draw53(generator);
-        double radius = sqrt(-2 * log1p(-draw53(generator)));
-        put(tensor, i, radius * cos(angle) * deviation);
-        if (i + 1 < count)
-            put(tensor, i + 1, radius * sin(angle) * deviation);
-    }
+    for (int64_t i = 0; i < count; i++)
+        put(tensor, i, draw_normal(generator) * deviation);
 }
 
 static void fill_normal(yki_mt19937 *generator, double deviation, yk_tensor *tensor)

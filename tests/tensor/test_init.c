@@ -57,6 +57,23 @@ YK_TEST(normal_of_a_small_tensor_is_torchs)
         assert_true(fabs(data[i] - expected[i]) < 1e-4);
 }
 
+/* The spare number of a pair is kept from one tensor to the next, past larger ones. */
+YK_TEST(normal_of_odd_small_tensors_is_torchs)
+{
+    float data[3], large[20], next[3];
+    yk_tensor first = {data, YK_F32, 2, {1, 3}}, second = {next, YK_F32, 2, {1, 3}};
+    yk_tensor between = {large, YK_F32, 2, {4, 5}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &first));
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &between));
+    assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &second));
+    const double deviation = sqrt(2); /* fan_out is 1 */
+    const double expected[] = {1.5410, -0.2934, -2.1788};
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(data[i] / deviation - expected[i]) < 1e-4);
+    assert_true(fabs(next[0] / deviation - 0.5684) < 1e-4);
+}
+
 YK_TEST(linear_is_torchs)
 {
     float weight[15], bias[3];
