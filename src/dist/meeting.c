@@ -167,7 +167,7 @@ yk_status yki_meeting_read_ranks(yki_job *job, const yk_group_options *options)
 
 static yk_status write_file(const yki_meeting *m)
 {
-    char temporary[PATH_MAX + 32], text[64 + sizeof m->secret];
+    char temporary[sizeof m->path + 32], text[64 + sizeof m->secret];
     snprintf(temporary, sizeof temporary, "%s.%d", m->path, getpid());
     int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->port, m->secret);
     unlink(temporary);

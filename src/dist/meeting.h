@@ -2,14 +2,15 @@
 #ifndef YKI_MEETING_H
 #define YKI_MEETING_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "dist/rendezvous.h"
 
+enum { YKI_MEETING_PATH = 4096 };
+
 typedef struct yki_meeting {
     char host[256], secret[256];
-    char path[PATH_MAX]; /* of the file that tells host, port and secret; else "" */
+    char path[YKI_MEETING_PATH]; /* of the file that tells host, port and secret; else "" */
     int port;
     double start, deadline;
     bool noticed; /* that somebody is missing */
