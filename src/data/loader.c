@@ -10,12 +10,12 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "data/sampler.h"
 #include "data/transform.h"
@@ -163,24 +163,15 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Workers take no signals: handlers belong to the program's own threads. */
 static yk_status start_workers(yk_loader *loader)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = 0;
-    while (!error && loader->started < loader->options.workers) {
-        error = pthread_create(&loader->threads[loader->started], NULL, work, loader);
-        if (!error) {
-            pthread_setname_np(loader->threads[loader->started], "yoke-loader");
-            loader->started++;
-        }
+    for (; loader->started < loader->options.workers; loader->started++) {
+        int error =
+            yki_thread_create(&loader->threads[loader->started], "yoke-loader", NULL, work, loader);
+        if (error)
+            return yki_error(YK_INTERNAL, "loader: cannot start worker %d of %d: %s",
+                             loader->started + 1, loader->options.workers, strerror(error));
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        return yki_error(YK_INTERNAL, "loader: cannot start worker %d of %d: %s",
-                         loader->started + 1, loader->options.workers, strerror(error));
     return YK_OK;
 }
 

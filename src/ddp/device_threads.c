@@ -3,7 +3,6 @@
 #include "ddp/device_threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "base/trace.h"
 
 typedef struct worker {
@@ -86,26 +86,20 @@ yk_status yki_device_threads_run(yki_device_threads *t, yki_phase phase, int act
     return YK_OK;
 }
 
-/* Signals are for the program's own threads: its handlers expect to run there. */
 static yk_status start(worker *w)
 {
     const yki_device_list *devices = w->threads->devices;
-    sigset_t all, before;
     pthread_attr_t attributes;
-    sigfillset(&all);
+    char name[16];
+    snprintf(name, sizeof name, "yoke-device%d", w->device);
     pthread_attr_init(&attributes);
     pthread_attr_setaffinity_np(&attributes, sizeof(cpu_set_t), &devices->device[w->device].cores);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&w->thread, &attributes, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = yki_thread_create(&w->thread, name, &attributes, work, w);
     pthread_attr_destroy(&attributes);
     if (error)
         return yki_error(YK_OUT_OF_MEMORY, "cannot start a thread for %s: %s",
                          devices->device[w->device].name, strerror(error));
     w->started = true;
-    char name[16];
-    snprintf(name, sizeof name, "yoke-device%d", w->device);
-    pthread_setname_np(w->thread, name);
     return YK_OK;
 }
 

@@ -1,13 +1,12 @@
 /* One lock and one condition for everything: works are few and long. */
-#define _GNU_SOURCE
 #include "dist/queue.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "base/trace.h"
 
 void yki_queue_init(yki_queue *queue, void *context,
@@ -50,19 +49,6 @@ static void *run_all(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads: its handlers expect to run there. */
-static int start_thread(yki_queue *queue)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&queue->thread, NULL, run_all, queue);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error)
-        pthread_setname_np(queue->thread, "yoke-comm");
-    return error;
-}
-
 yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *refusal,
                            yk_work **out)
 {
@@ -72,7 +58,9 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
         queue->spare = work->next;
     else
         work = yki_calloc(1, sizeof *work);
-    int error = work && !queue->started ? start_thread(queue) : 0;
+    int error = 0;
+    if (work && !queue->started)
+        error = yki_thread_create(&queue->thread, "yoke-comm", NULL, run_all, queue);
     if (!work || error) {
         pthread_mutex_unlock(&queue->lock);
         free(work);

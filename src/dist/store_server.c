@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "dist/address.h"
 #include "dist/store_table.h"
 #include "dist/store_wire.h"
@@ -371,10 +372,9 @@ static yk_status start(yk_store_server *server)
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->stop, &stop) ||
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->listener, &listener))
         return yki_error(YK_IO, "store: cannot set epoll up: %s", strerror(errno));
-    int error = pthread_create(&server->thread, NULL, serve, server);
+    int error = yki_thread_create(&server->thread, "yoke-store", NULL, serve, server);
     if (error)
         return yki_error(YK_OUT_OF_MEMORY, "store: cannot start its thread: %s", strerror(error));
-    pthread_setname_np(server->thread, "yoke-store");
     return YK_OK;
 }
 

@@ -1,0 +1,15 @@
+/* Threads of the library's own. */
+#ifndef YKI_THREAD_H
+#define YKI_THREAD_H
+
+#include <pthread.h>
+
+/*
+ * Starts run(argument) on a thread of this name (15 bytes at most); attributes may be NULL. It
+ * takes no signals: those are for the program's own threads, where its handlers expect to run. 0,
+ * or an error number.
+ */
+int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t *attributes,
+                      void *(*run)(void *), void *argument);
+
+#endif
