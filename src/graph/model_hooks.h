@@ -126,6 +126,6 @@ void yki_model_place_parameters(yk_model *model, void *const *memory);
  * all, moves them back into the model's own. Gradients are spent (as after yk_model_zero_grad)
  * afterwards.
  */
-yk_status yki_model_place_gradients(yk_model *model, void *const *memory);
+void yki_model_place_gradients(yk_model *model, void *const *memory);
 
 #endif

@@ -310,14 +310,13 @@ void yki_model_place_parameters(yk_model *model, void *const *memory)
     model->version++;
 }
 
-yk_status yki_model_place_gradients(yk_model *model, void *const *memory)
+void yki_model_place_gradients(yk_model *model, void *const *memory)
 {
     place_own_gradients(model);
     for (size_t i = 0; memory && i < model->parameter_count; i++)
         if (memory[i])
             model->parameters[i].grad = memory[i];
     model->gradients_spent = true;
-    return YK_OK;
 }
 
 void yki_model_set_stream(yk_model *model, int stream)
