@@ -203,9 +203,8 @@ YK_TEST(fp16_compress_is_the_sum_in_fp16)
 }
 
 /* Gradients in f64 are compressed too. */
-static void from_f64(int rank, int world)
+YK_TEST_RANKS(gradients_in_f64_are_compressed_too, 2)
 {
-    (void)world;
     yk_group *group = join();
     network wide = net;
     wide.dtype = YK_F64;
@@ -221,9 +220,4 @@ static void from_f64(int rank, int world)
     yk_model_destroy(model);
     yk_model_destroy(alone);
     yk_group_destroy(group);
-}
-
-YK_TEST(gradients_in_f64_are_compressed_too)
-{
-    yk_test_ranks(2, from_f64);
 }

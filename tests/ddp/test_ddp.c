@@ -106,21 +106,14 @@ YK_TEST(three_ranks_in_f32_equal_one_process)
     yk_test_ranks(3, f32_on_cpu);
 }
 
-static void many_buckets(int rank, int world)
+YK_TEST_RANKS(a_bucket_per_gradient_changes_nothing, 3)
 {
-    (void)rank, (void)world;
     check_evaluation_mode(&ref_norm, &(yk_ddp_options){.bucket_cap_mb = 1e-6}, 1e-12);
 }
 
-YK_TEST(a_bucket_per_gradient_changes_nothing)
-{
-    yk_test_ranks(3, many_buckets);
-}
-
 /* Optimizers see averaged gradients only, so that ranks stay bitwise equal. */
-static void train_three_steps(int rank, int world)
+YK_TEST_RANKS(training_equals_one_process, 3)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_plain, NULL);
     yk_optimizer *sgd, *sgd_alone;
@@ -146,11 +139,6 @@ static void train_three_steps(int rank, int world)
     yk_optimizer_destroy(sgd);
     yk_optimizer_destroy(sgd_alone);
     end(&s);
-}
-
-YK_TEST(training_equals_one_process)
-{
-    yk_test_ranks(3, train_three_steps);
 }
 
 /* ---- unequal shares -------------------------------------------------------------------------- */
@@ -186,9 +174,8 @@ YK_TEST(promise_21_a_short_batch_of_two_ranks)
 }
 
 /* Also where batch_norm is held in evaluation mode, as in fine-tuning. */
-static void uneven_evaluation(int rank, int world)
+YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
 {
-    (void)world;
     side s;
     begin(&s, &ref_norm, NULL);
     yk_model_eval(s.model);
@@ -199,16 +186,10 @@ static void uneven_evaluation(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_21_a_short_batch_in_evaluation_mode)
-{
-    yk_test_ranks(2, uneven_evaluation);
-}
-
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
-static void accumulate(int rank, int world)
+YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_plain, NULL);
     for (int round = 0; round < 2; round++) {
@@ -226,15 +207,9 @@ static void accumulate(int rank, int world)
     end(&s);
 }
 
-YK_TEST(no_sync_accumulates_until_the_next_synced_backward)
-{
-    yk_test_ranks(3, accumulate);
-}
-
 /* A gradient that is already averaged must not be summed over the ranks again. */
-static void accumulate_synced(int rank, int world)
+YK_TEST_RANKS(synced_backwards_add_up, 3)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_plain, NULL);
     both_step(&s, 0, 3);
@@ -246,11 +221,6 @@ static void accumulate_synced(int rank, int world)
     both_step(&s, 90, 3);
     assert_same_gradients(s.model, s.alone, 1e-12);
     end(&s);
-}
-
-YK_TEST(synced_backwards_add_up)
-{
-    yk_test_ranks(3, accumulate_synced);
 }
 
 /* Micro-batches whose sizes differ from rank to rank and from one to the next. */
@@ -302,9 +272,8 @@ YK_TEST(promise_21_uneven_micro_batches_of_two_ranks)
 }
 
 /* A network on the fast device; its own bits must not depend on what happened before. */
-static void accumulate_on_cpu(int rank, int world)
+YK_TEST_RANKS(micro_batches_in_f32_equal_the_joint_batch, 2)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &(network){.device = "cpu", .dtype = YK_F32, .seed = 7}, NULL);
     yk_model_set_accumulation(s.model, YK_ACCUMULATE_MEAN);
@@ -319,11 +288,6 @@ static void accumulate_on_cpu(int rank, int world)
         yk_model_zero_grad(s.alone);
     }
     end(&s);
-}
-
-YK_TEST(micro_batches_in_f32_equal_the_joint_batch)
-{
-    yk_test_ranks(2, accumulate_on_cpu);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -343,32 +307,19 @@ static void check_buffers(const yk_ddp_options *options, bool follow)
     end(&s);
 }
 
-static void buffers_follow(int rank, int world)
+YK_TEST_RANKS(buffers_follow_rank_0, 3)
 {
-    (void)rank, (void)world;
     check_buffers(NULL, true);
 }
 
-YK_TEST(buffers_follow_rank_0)
+YK_TEST_RANKS(buffers_stay_apart_on_request, 2)
 {
-    yk_test_ranks(3, buffers_follow);
-}
-
-static void buffers_stay(int rank, int world)
-{
-    (void)rank, (void)world;
     check_buffers(&(yk_ddp_options){.no_broadcast_buffers = true}, false);
 }
 
-YK_TEST(buffers_stay_apart_on_request)
-{
-    yk_test_ranks(2, buffers_stay);
-}
-
 /* Accumulation moves them too: the synced forward behind it starts from rank 0's. */
-static void buffers_after_no_sync(int rank, int world)
+YK_TEST_RANKS(buffers_follow_after_no_sync, 2)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_norm, NULL);
     yk_ddp_set_no_sync(s.ddp, true);
@@ -381,16 +332,10 @@ static void buffers_after_no_sync(int rank, int world)
     end(&s);
 }
 
-YK_TEST(buffers_follow_after_no_sync)
-{
-    yk_test_ranks(2, buffers_after_no_sync);
-}
-
 /* ---- what users see -------------------------------------------------------------------------- */
 
-static void look_at_stats(int rank, int world)
+YK_TEST_RANKS(statistics_are_sane, 2)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &cpu_norm, NULL);
     size_t bytes = 0, expected = 0;
@@ -409,11 +354,6 @@ static void look_at_stats(int rank, int world)
     end(&s);
 }
 
-YK_TEST(statistics_are_sane)
-{
-    yk_test_ranks(2, look_at_stats);
-}
-
 YK_TEST(one_rank_computes_what_no_group_does)
 {
     side s;
@@ -425,9 +365,8 @@ YK_TEST(one_rank_computes_what_no_group_does)
     end(&s);
 }
 
-static void train_on_alone(int rank, int world)
+YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_plain, NULL);
     both_step(&s, 0, 2);
@@ -442,9 +381,4 @@ static void train_on_alone(int rank, int world)
     }
     assert_same_gradients(s.model, s.alone, 0);
     end(&s);
-}
-
-YK_TEST(without_ddp_the_model_is_its_own_again)
-{
-    yk_test_ranks(2, train_on_alone);
 }

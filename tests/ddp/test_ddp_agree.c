@@ -71,7 +71,7 @@ YK_TEST(promise_07_other_shape_on_three_ranks)
     yk_test_ranks(3, other_shape);
 }
 
-static void other_dtype(int rank, int world)
+YK_TEST_RANKS(promise_07_other_dtype, 3)
 {
     variant other = common;
     other.dtype = YK_F64;
@@ -79,12 +79,7 @@ static void other_dtype(int rank, int world)
                   "conv.weight float64 (4, 3, 3, 3)");
 }
 
-YK_TEST(promise_07_other_dtype)
-{
-    yk_test_ranks(3, other_dtype);
-}
-
-static void other_name(int rank, int world)
+YK_TEST_RANKS(promise_07_other_name, 2)
 {
     variant other = common;
     other.name = "stem";
@@ -92,41 +87,25 @@ static void other_name(int rank, int world)
                   "stem.weight float32 (4, 3, 3, 3)");
 }
 
-YK_TEST(promise_07_other_name)
-{
-    yk_test_ranks(2, other_name);
-}
-
-static void more_parameters(int rank, int world)
+YK_TEST_RANKS(promise_07_more_parameters, 2)
 {
     variant other = common;
     other.bias = true;
     check_refusal(rank, world, &other, "nothing further", "fc.weight float32 (4, 4)");
 }
 
-YK_TEST(promise_07_more_parameters)
-{
-    yk_test_ranks(2, more_parameters);
-}
-
-static void more_buffers(int rank, int world)
+YK_TEST_RANKS(promise_07_more_buffers, 2)
 {
     variant other = common;
     other.buffer = true;
     check_refusal(rank, world, &other, "nothing further", "extra int64 ()");
 }
 
-YK_TEST(promise_07_more_buffers)
-{
-    yk_test_ranks(2, more_buffers);
-}
-
 /* ---- equal models ---------------------------------------------------------------------------- */
 
 /* Different seeds and buffers on every rank: afterwards all hold what rank 0 held. */
-static void become_equal(int rank, int world)
+YK_TEST_RANKS(every_rank_starts_as_rank_0, 3)
 {
-    (void)world;
     network net = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 3};
     yk_model *expected = make_model(&net);
     shift_buffers(expected, 1);
@@ -144,9 +123,4 @@ static void become_equal(int rank, int world)
     yk_group_destroy(group);
     yk_model_destroy(model);
     yk_model_destroy(expected);
-}
-
-YK_TEST(every_rank_starts_as_rank_0)
-{
-    yk_test_ranks(3, become_equal);
 }

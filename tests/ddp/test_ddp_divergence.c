@@ -91,9 +91,8 @@ YK_TEST(promise_25_the_rank_that_stands_apart_is_named)
 }
 
 /* Every bit counts: the first, the last, any in between. */
-static void every_bit(int rank, int world)
+YK_TEST_RANKS(promise_25_every_bit_counts, 2)
 {
-    (void)world;
     side s;
     begin(&s, NULL);
     yk_tensor weight = find(s.model, "fc.weight");
@@ -107,11 +106,6 @@ static void every_bit(int rank, int world)
     }
     assert_ok(yk_ddp_check_divergence(s.ddp));
     end(&s);
-}
-
-YK_TEST(promise_25_every_bit_counts)
-{
-    yk_test_ranks(2, every_bit);
 }
 
 /* Running statistics differ after a step by their nature; the check brings rank 0's forward. */
@@ -137,9 +131,8 @@ YK_TEST(promise_25_buffers_are_compared_once_they_follow_rank_0)
 }
 
 /* Looking changes nothing: with and without, the same bits. */
-static void same_bits(int rank, int world)
+YK_TEST_RANKS(a_check_changes_no_bit, 2)
 {
-    (void)rank, (void)world;
     side a, b;
     begin(&a, NULL);
     for (int i = 0; i < 3; i++) {
@@ -159,9 +152,4 @@ static void same_bits(int rank, int world)
     yk_ddp_destroy(b.ddp);
     yk_model_destroy(b.model);
     end(&a);
-}
-
-YK_TEST(a_check_changes_no_bit)
-{
-    yk_test_ranks(2, same_bits);
 }

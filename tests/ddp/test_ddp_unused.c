@@ -79,9 +79,8 @@ YK_TEST(an_unused_parameter_is_refused_by_name)
 static const yk_ddp_options allowed = {.find_unused_parameters = true, .bucket_cap_mb = 1e-6};
 
 /* What nobody uses stays as it is: no gradient, no decay, no momentum. */
-static void unused_everywhere(int rank, int world)
+YK_TEST_RANKS(what_no_rank_uses_is_left_alone, 2)
 {
-    (void)world;
     yk_group *group;
     yk_ddp *ddp;
     yk_optimizer *sgd;
@@ -109,15 +108,9 @@ static void unused_everywhere(int rank, int world)
     yk_group_destroy(group);
 }
 
-YK_TEST(what_no_rank_uses_is_left_alone)
-{
-    yk_test_ranks(2, unused_everywhere);
-}
-
 /* Rank 0 trains branch a, rank 1 branch b: each gets half the gradient of its only user. */
-static void used_by_some(int rank, int world)
+YK_TEST_RANKS(to_what_some_ranks_use_the_others_add_zeros, 2)
 {
-    (void)world;
     yk_group *group;
     yk_ddp *ddp;
     yk_optimizer *sgd;
@@ -147,9 +140,4 @@ static void used_by_some(int rank, int world)
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_group_destroy(group);
-}
-
-YK_TEST(to_what_some_ranks_use_the_others_add_zeros)
-{
-    yk_test_ranks(2, used_by_some);
 }

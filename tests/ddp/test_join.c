@@ -141,9 +141,8 @@ YK_TEST(promise_22_uneven_inputs_of_three_ranks)
 }
 
 /* With a step of its own a rank that is out of data keeps its momentum in step, too. */
-static void with_steps(int rank, int world)
+YK_TEST_RANKS(promise_22_the_optimizer_keeps_in_step, 3)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_plain, &momentum_sgd, false);
     for (int epoch = 0; epoch < 2; epoch++) { /* the second needs the momentum of the first */
@@ -159,15 +158,9 @@ static void with_steps(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_22_the_optimizer_keeps_in_step)
-{
-    yk_test_ranks(3, with_steps);
-}
-
 /* Statistics of the joint batch: of those ranks that have samples. */
-static void with_sync_bn(int rank, int world)
+YK_TEST_RANKS(promise_22_with_sync_batch_norm, 3)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_norm, &momentum_sgd, true);
     train_joined(&s, uneven[0],
@@ -179,15 +172,9 @@ static void with_sync_bn(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_22_with_sync_batch_norm)
-{
-    yk_test_ranks(3, with_sync_bn);
-}
-
 /* Each rank's own statistics on the fast device: the end makes all ranks the same. */
-static void with_batch_norm(int rank, int world)
+YK_TEST_RANKS(promise_22_with_batch_norm_all_end_alike, 3)
 {
-    (void)world;
     side s;
     begin(&s, &cpu_norm, &momentum_sgd, false);
     for (int i = 0; i < CASES; i++) {
@@ -205,20 +192,13 @@ static void with_batch_norm(int rank, int world)
         assert_true(sums[0] == sums[1]);
         assert_ok(yk_ddp_check_divergence(s.ddp));
     }
-    (void)rank;
     end(&s);
 }
 
-YK_TEST(promise_22_with_batch_norm_all_end_alike)
-{
-    yk_test_ranks(3, with_batch_norm);
-}
-
 /* Two micro-batches a step; a rank runs out between them, and its first one still counts. */
-static void accumulated(int rank, int world)
+YK_TEST_RANKS(promise_22_with_accumulation, 3)
 {
     static const int batches[MAX_RANKS] = {4, 3, 2};
-    (void)world;
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
     yk_model_set_accumulation(s.model, YK_ACCUMULATE_MEAN);
@@ -244,15 +224,9 @@ static void accumulated(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_22_with_accumulation)
-{
-    yk_test_ranks(3, accumulated);
-}
-
 /* Comm hooks and sharded optimizers are met too. */
-static void with_hook_and_zero(int rank, int world)
+YK_TEST_RANKS(promise_22_with_powersgd_and_zero, 2)
 {
-    (void)rank, (void)world;
     side s;
     yk_zero *zero;
     begin(&s, &cpu_norm, &momentum_sgd, false);
@@ -264,16 +238,10 @@ static void with_hook_and_zero(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_22_with_powersgd_and_zero)
-{
-    yk_test_ranks(2, with_hook_and_zero);
-}
-
 /* ---- errors in place of hangs ---------------------------------------------------------------- */
 
-static void thrown(int rank, int world)
+YK_TEST_RANKS(promise_22_an_early_end_is_an_error_on_request, 3)
 {
-    (void)world;
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
     assert_ok(yk_ddp_join_begin(s.ddp, &(yk_join_options){.throw_on_early_termination = true}));
@@ -293,14 +261,8 @@ static void thrown(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_22_an_early_end_is_an_error_on_request)
+YK_TEST_RANKS(ranks_that_differ_in_no_sync_are_told, 2)
 {
-    yk_test_ranks(3, thrown);
-}
-
-static void mixed(int rank, int world)
-{
-    (void)world;
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
     assert_ok(yk_ddp_join_begin(s.ddp, NULL));
@@ -309,11 +271,6 @@ static void mixed(int rank, int world)
     assert_status(YK_MISMATCH, yk_model_forward(s.model, batch_of(&s.own, &s.net, rank, 0)));
     assert_contains(yk_last_error(), "rank 0 is about to run a synced step, rank 1 one under");
     end(&s);
-}
-
-YK_TEST(ranks_that_differ_in_no_sync_are_told)
-{
-    yk_test_ranks(2, mixed);
 }
 
 /* Without Join: the rank that ends early leaves, or goes on to something else. */

@@ -71,9 +71,8 @@ static void assert_equal_over_ranks(side *s)
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Before start_iter nothing is compressed; with the full rank nothing is lost. */
-static void full_rank(int rank, int world)
+YK_TEST_RANKS(with_full_rank_nothing_is_lost, 3)
 {
-    (void)rank, (void)world;
     side s;
     yk_powersgd_options options = eager;
     options.matrix_approximation_rank = 64;
@@ -86,11 +85,6 @@ static void full_rank(int rank, int world)
         assert_true((yk_ddp_powersgd_stats(s.ddp).elements_before > 0) == (i >= 2));
     }
     end(&s);
-}
-
-YK_TEST(with_full_rank_nothing_is_lost)
-{
-    yk_test_ranks(3, full_rank);
 }
 
 /* The best approximation of rank 1 in f64, by power iteration until it stands: sigma u v^T. */
@@ -123,9 +117,8 @@ static void best_rank_1(double *best, const float *m, int64_t rows, int64_t colu
 }
 
 /* One gradient again and again, without error feedback: warm starts make it a power iteration. */
-static void rank_1(int rank, int world)
+YK_TEST_RANKS(warm_starts_reach_the_best_approximation, 2)
 {
-    (void)rank, (void)world;
     side s;
     yk_powersgd_options options = eager;
     options.no_error_feedback = true;
@@ -147,11 +140,6 @@ static void rank_1(int rank, int world)
     assert_near("fc.bias", &bias, &exact, 1e-5);
     assert_equal_over_ranks(&s);
     end(&s);
-}
-
-YK_TEST(warm_starts_reach_the_best_approximation)
-{
-    yk_test_ranks(2, rank_1);
 }
 
 /* With error feedback nothing is lost for ever: the mean of what came out is what went in. */
@@ -193,9 +181,8 @@ YK_TEST(error_feedback_loses_nothing_in_the_long_run)
 }
 
 /* A gradient that is not finite on one rank shows on all, and leaves no trace in later steps. */
-static void infinite(int rank, int world)
+YK_TEST_RANKS(an_infinite_gradient_spoils_one_step_alone, 2)
 {
-    (void)world;
     side s;
     begin(&s, &eager);
     for (int i = 0; i < 4; i++)
@@ -214,11 +201,6 @@ static void infinite(int rank, int world)
             assert_true(isfinite(element(&found, e)));
     }
     end(&s);
-}
-
-YK_TEST(an_infinite_gradient_spoils_one_step_alone)
-{
-    yk_test_ranks(2, infinite);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -242,9 +224,8 @@ static double train(side *s, int steps)
     return loss;
 }
 
-static void learn(int rank, int world)
+YK_TEST_RANKS(training_converges_with_rank_1, 2)
 {
-    (void)rank, (void)world;
     double losses[2];
     for (int compressed = 0; compressed < 2; compressed++) {
         side s;
@@ -256,11 +237,6 @@ static void learn(int rank, int world)
     }
     if (!(losses[0] < 0.1 && losses[1] < 0.2))
         fail_msg("after training the loss is %g, compressed %g", losses[0], losses[1]);
-}
-
-YK_TEST(training_converges_with_rank_1)
-{
-    yk_test_ranks(2, learn);
 }
 
 /* ---- misuse ---------------------------------------------------------------------------------- */

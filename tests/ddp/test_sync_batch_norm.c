@@ -182,9 +182,8 @@ YK_TEST(two_ranks_in_fp16_are_the_whole_batch)
 /* ---- modes ----------------------------------------------------------------------------------- */
 
 /* What was saved in training is what evaluation uses, without a word to the other ranks. */
-static void evaluate_alone(int rank, int world)
+YK_TEST_RANKS(promise_26_evaluation_uses_the_saved_statistics, 3)
 {
-    (void)world;
     static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
     side s;
     begin(&s, &ref_f64);
@@ -202,15 +201,9 @@ static void evaluate_alone(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_26_evaluation_uses_the_saved_statistics)
-{
-    yk_test_ranks(3, evaluate_alone);
-}
-
 /* Rank 0 writes a file; every rank's evaluation is that of the file's model, to the last bit. */
-static void save_and_evaluate(int rank, int world)
+YK_TEST_RANKS(promise_26_the_statistics_saved_are_the_ones_evaluated, 3)
 {
-    (void)world;
     static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
     side s;
     char path[512] = "";
@@ -233,14 +226,8 @@ static void save_and_evaluate(int rank, int world)
     end(&s);
 }
 
-YK_TEST(promise_26_the_statistics_saved_are_the_ones_evaluated)
+YK_TEST_RANKS(gradients_add_up_synced_and_unsynced, 3)
 {
-    yk_test_ranks(3, save_and_evaluate);
-}
-
-static void add_up_gradients(int rank, int world)
-{
-    (void)rank, (void)world;
     static const int64_t counts[MAX_RANKS] = {3, 3, 3, 3};
     side s;
     begin(&s, &ref_f64);
@@ -259,15 +246,9 @@ static void add_up_gradients(int rank, int world)
     end(&s);
 }
 
-YK_TEST(gradients_add_up_synced_and_unsynced)
-{
-    yk_test_ranks(3, add_up_gradients);
-}
-
 /* A second model on the same group shares its channel; either may go first. */
-static void two_models(int rank, int world)
+YK_TEST_RANKS(two_models_share_a_group, 2)
 {
-    (void)rank, (void)world;
     static const int64_t counts[MAX_RANKS] = {2, 3};
     side a;
     begin(&a, &ref_f64);
@@ -281,11 +262,6 @@ static void two_models(int rank, int world)
     both_step(&a, 10, counts);
     assert_same_buffers(a.model, a.alone, 1e-12);
     end(&a);
-}
-
-YK_TEST(two_models_share_a_group)
-{
-    yk_test_ranks(2, two_models);
 }
 
 YK_TEST(one_rank_or_no_batch_norm_is_left_alone)
@@ -306,20 +282,14 @@ YK_TEST(one_rank_or_no_batch_norm_is_left_alone)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static void all_empty(int rank, int world)
+YK_TEST_RANKS(a_joint_batch_without_samples_is_refused_on_all_ranks, 2)
 {
-    (void)rank, (void)world;
     side s;
     begin(&s, &ref_f64);
     const yk_batch *nothing = take_samples(&s.own, YK_F64, 0, 0);
     assert_status(YK_INVALID_SHAPE, yk_model_forward(s.model, nothing));
     assert_contains(yk_last_error(), "batch_norm: a channel of 0 values has no variance");
     end(&s);
-}
-
-YK_TEST(a_joint_batch_without_samples_is_refused_on_all_ranks)
-{
-    yk_test_ranks(2, all_empty);
 }
 
 static void one_dies(int rank, int world)

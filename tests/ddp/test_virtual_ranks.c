@@ -178,9 +178,8 @@ YK_TEST(more_than_a_step_of_shares_is_refused)
     yk_group_destroy(group);
 }
 
-static void three_on_two(int rank, int world)
+YK_TEST_RANKS(virtual_ranks_that_cannot_be_shared_are_refused, 2)
 {
-    (void)rank, (void)world;
     yk_group *group;
     yk_ddp *ddp;
     assert_ok(yk_group_init(&group, NULL));
@@ -192,14 +191,8 @@ static void three_on_two(int rank, int world)
     yk_group_destroy(group);
 }
 
-YK_TEST(virtual_ranks_that_cannot_be_shared_are_refused)
+YK_TEST_RANKS(sync_batch_norm_is_refused, 2)
 {
-    yk_test_ranks(2, three_on_two);
-}
-
-static void sync_batch_norm(int rank, int world)
-{
-    (void)rank, (void)world;
     yk_group *group;
     yk_ddp *ddp;
     samples batch;
@@ -212,9 +205,4 @@ static void sync_batch_norm(int rank, int world)
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_group_destroy(group);
-}
-
-YK_TEST(sync_batch_norm_is_refused)
-{
-    yk_test_ranks(2, sync_batch_norm);
 }

@@ -102,9 +102,8 @@ YK_TEST(sharded_adam_gives_the_same_bits)
 /* ---- who keeps what -------------------------------------------------------------------------- */
 
 /* conv1 108 + 4, bn1 4 + 4, conv2 144 + 4, bn2 4 + 4, fc 20 + 5: by falling size, to the least. */
-static void owners(int rank, int world)
+YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
 {
-    (void)rank, (void)world;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     side s;
@@ -123,11 +122,6 @@ static void owners(int rank, int world)
     assert_true(labs((long)(sizes[0] - sizes[1])) < 40);
     end(&s);
     yk_group_destroy(group);
-}
-
-YK_TEST(parameters_go_by_falling_size_to_the_rank_with_the_least)
-{
-    yk_test_ranks(2, owners);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -251,9 +245,8 @@ YK_TEST(misuse_is_an_error)
     yk_test_ranks(2, misuse);
 }
 
-static void and_back(int rank, int world)
+YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
 {
-    (void)rank, (void)world;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     side s, other;
@@ -267,11 +260,6 @@ static void and_back(int rank, int world)
     end(&s);
     end(&other);
     yk_group_destroy(group);
-}
-
-YK_TEST(parameters_are_the_models_own_again)
-{
-    yk_test_ranks(2, and_back);
 }
 
 /* Replicas are copied from the model's own memory, which ZeRO's parameters have left. */

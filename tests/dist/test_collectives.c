@@ -172,7 +172,7 @@ YK_TEST(all_reduce_5)
 }
 
 /* Results that depend on the order of additions are bitwise those of rank order, on every rank. */
-static void bitwise_body(int rank, int world)
+YK_TEST_RANKS(all_reduce_is_bitwise_in_rank_order, 3)
 {
     enum { COUNT = 50000 };
     yk_group *group = join();
@@ -197,11 +197,6 @@ static void bitwise_body(int rank, int world)
     free(data);
     free(expected);
     yk_group_destroy(group);
-}
-
-YK_TEST(all_reduce_is_bitwise_in_rank_order)
-{
-    yk_test_ranks(3, bitwise_body);
 }
 
 /* ---- the others ------------------------------------------------------------------------------ */
@@ -276,7 +271,7 @@ YK_TEST(copies_4)
 }
 
 /* A ring of sends: even ranks send first, odd ones receive first. */
-static void ring_body(int rank, int world)
+YK_TEST_RANKS(send_and_recv, 4)
 {
     yk_group *group = join();
     int next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -301,13 +296,8 @@ static void ring_body(int rank, int world)
     yk_group_destroy(group);
 }
 
-YK_TEST(send_and_recv)
-{
-    yk_test_ranks(4, ring_body);
-}
-
 /* Many works in flight, waited for in the reverse order; a blocking call in between. */
-static void works_body(int rank, int world)
+YK_TEST_RANKS(works_run_in_order, 3)
 {
     enum { WORKS = 40 };
     yk_group *group = join();
@@ -326,13 +316,8 @@ static void works_body(int rank, int world)
     yk_group_destroy(group);
 }
 
-YK_TEST(works_run_in_order)
-{
-    yk_test_ranks(3, works_body);
-}
-
 /* Groups after one another from the same environment. */
-static void several_body(int rank, int world)
+YK_TEST_RANKS(groups_after_one_another, 3)
 {
     for (int i = 0; i < 4; i++) {
         yk_group *group = join();
@@ -341,11 +326,6 @@ static void several_body(int rank, int world)
         assert_int_equal(value, world - 1);
         yk_group_destroy(group);
     }
-}
-
-YK_TEST(groups_after_one_another)
-{
-    yk_test_ranks(3, several_body);
 }
 
 static void arguments_body(int rank, int world)

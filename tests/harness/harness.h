@@ -4,7 +4,8 @@
  *
  * A multi-rank case calls yk_test_ranks(world, body): the program starts itself again once per
  * rank (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT set), runs body in each, and fails unless every
- * rank ends with 0. What is left after the deadline is killed.
+ * rank ends with 0. What is left after the deadline is killed. YK_TEST_RANKS(name, world) { ... }
+ * is a case whose body is that of every rank, with rank and world at hand.
  */
 #ifndef YK_TEST_HARNESS_H
 #define YK_TEST_HARNESS_H
@@ -66,6 +67,14 @@ void yk_test_ranks(int world, void (*body)(int rank, int world));
  * called in the parent with the pids once all run; may be NULL. */
 void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
                           void (*after_start)(const pid_t *pids, int world));
+
+#define YK_TEST_RANKS(name, count)                                                                 \
+    static void ranks_##name(int rank, int world);                                                 \
+    YK_TEST(name)                                                                                  \
+    {                                                                                              \
+        yk_test_ranks(count, ranks_##name);                                                        \
+    }                                                                                              \
+    static void ranks_##name(int rank __attribute__((unused)), int world __attribute__((unused)))
 
 /* A folder of this test alone, removed at the end. */
 const char *yk_test_directory(void);
