@@ -1,7 +1,7 @@
 /* Gradients over several ranks are those of one process on the joint batch. */
 #include "harness.h"
 
-#include "small_network.h"
+#include "side.h"
 
 /* Weights and buffers of rank 0; the others must start elsewhere and end up here. */
 static const double rank0_shift = 0.25;
@@ -14,40 +14,12 @@ static yk_model *make_rank_model(network net, int rank)
     return model;
 }
 
-/* A rank's side of a case: its group, its model under DDP, and one process's model to compare. */
-typedef struct side {
-    network net;
-    int rank, world;
-    yk_group *group;
-    yk_model *model, *alone;
-    yk_ddp *ddp;
-    samples own, joint;
-} side;
-
 static void begin(side *s, const network *net, const yk_ddp_options *options)
 {
-    s->net = *net;
-    assert_ok(yk_group_init(&s->group, NULL));
-    s->rank = yk_group_rank(s->group);
-    s->world = yk_group_size(s->group);
+    side_join(s, net);
     s->model = make_rank_model(*net, s->rank);
     s->alone = make_rank_model(*net, 0);
     assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, options));
-}
-
-static void end(side *s)
-{
-    yk_ddp_destroy(s->ddp);
-    yk_model_destroy(s->model);
-    yk_model_destroy(s->alone);
-    yk_group_destroy(s->group);
-}
-
-/* One step on `count` samples a rank, from sample `first` on: rank by rank, and all in one. */
-static void both_step(side *s, int64_t first, int64_t count)
-{
-    step(s->model, take_samples(&s->own, s->net.dtype, first + s->rank * count, count));
-    step(s->alone, take_samples(&s->joint, s->net.dtype, first, s->world * count));
 }
 
 static const network ref_norm = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
@@ -68,10 +40,9 @@ static void check_evaluation_mode(const network *net, const yk_ddp_options *opti
     for (int i = 0; i < 3; i++) {
         both_step(&s, 100 * i, 2 + i);
         assert_same_gradients(s.model, s.alone, tolerance);
-        yk_model_zero_grad(s.model);
-        yk_model_zero_grad(s.alone);
+        zero_both(&s);
     }
-    end(&s);
+    side_end(&s);
 }
 
 static void f64_on_ref(int rank, int world)
@@ -128,39 +99,27 @@ YK_TEST_RANKS(training_equals_one_process, 3)
     assert_same_parameters(s.model, s.alone, 1e-12);
     for (size_t i = 0; i < yk_model_parameter_count(s.model); i++) {
         yk_tensor mine = yk_model_parameter(s.model, i).value;
-        size_t bytes = yk_tensor_bytes(&mine);
-        void *first = malloc(bytes);
-        assert_non_null(first);
-        memcpy(first, mine.data, bytes);
-        assert_ok(yk_broadcast(s.group, first, bytes, YK_U8, 0, NULL));
-        assert_memory_equal(first, mine.data, bytes);
-        free(first);
+        assert_equal_over_ranks(s.group, &mine);
     }
     yk_optimizer_destroy(sgd);
     yk_optimizer_destroy(sgd_alone);
-    end(&s);
+    side_end(&s);
 }
 
 /* ---- unequal shares -------------------------------------------------------------------------- */
 
 static void uneven_batches(int rank, int world)
 {
+    (void)rank, (void)world;
     static const int64_t counts[][3] = {{3, 3, 3}, {5, 2, 1}, {1, 4, 2}};
     side s;
     begin(&s, &ref_plain, NULL);
     for (int i = 0; i < 3; i++) {
-        int64_t first = 40 * i, before = 0, all = 0;
-        for (int r = 0; r < world; r++) {
-            before += r < rank ? counts[i][r] : 0;
-            all += counts[i][r];
-        }
-        step(s.model, take_samples(&s.own, YK_F64, first + before, counts[i][rank]));
-        step(s.alone, take_samples(&s.joint, YK_F64, first, all));
+        both_step_uneven(&s, 40 * i, counts[i]);
         assert_same_gradients(s.model, s.alone, 1e-12);
-        yk_model_zero_grad(s.model);
-        yk_model_zero_grad(s.alone);
+        zero_both(&s);
     }
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST(promise_21_a_short_batch_is_weighted_by_its_samples)
@@ -183,7 +142,7 @@ YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
     step(s.model, take_samples(&s.own, YK_F64, rank ? 5 : 0, rank ? 2 : 5));
     step(s.alone, take_samples(&s.joint, YK_F64, 0, 7));
     assert_same_gradients(s.model, s.alone, 1e-12);
-    end(&s);
+    side_end(&s);
 }
 
 /* ---- accumulation ---------------------------------------------------------------------------- */
@@ -201,10 +160,9 @@ YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
         both_step(&s, 60, 3);
         assert_true(yk_ddp_last_stats(s.ddp).communication_s > 0);
         assert_same_gradients(s.model, s.alone, 1e-12);
-        yk_model_zero_grad(s.model);
-        yk_model_zero_grad(s.alone);
+        zero_both(&s);
     }
-    end(&s);
+    side_end(&s);
 }
 
 /* A gradient that is already averaged must not be summed over the ranks again. */
@@ -220,7 +178,7 @@ YK_TEST_RANKS(synced_backwards_add_up, 3)
     yk_ddp_set_no_sync(s.ddp, false);
     both_step(&s, 90, 3);
     assert_same_gradients(s.model, s.alone, 1e-12);
-    end(&s);
+    side_end(&s);
 }
 
 /* Micro-batches whose sizes differ from rank to rank and from one to the next. */
@@ -245,8 +203,7 @@ static void accumulate_mean_step(side *s, int64_t first, int synced_from)
     }
     step(s->alone, take_samples(&s->joint, YK_F64, first, at - first));
     assert_same_gradients(s->model, s->alone, 1e-12);
-    yk_model_zero_grad(s->model);
-    yk_model_zero_grad(s->alone);
+    zero_both(s);
 }
 
 static void accumulate_mean(int rank, int world)
@@ -258,7 +215,7 @@ static void accumulate_mean(int rank, int world)
     for (int synced_from = 2; synced_from >= 0; synced_from--) /* at 0 all are synced */
         for (int round = 0; round < 2; round++)
             accumulate_mean_step(&s, 40 * round, synced_from);
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST(promise_21_uneven_micro_batches_equal_the_joint_batch)
@@ -284,10 +241,9 @@ YK_TEST_RANKS(micro_batches_in_f32_equal_the_joint_batch, 2)
         step(s.model, take_samples(&s.own, YK_F32, 8 + s.rank * 4, 4));
         step(s.alone, take_samples(&s.joint, YK_F32, 0, 16));
         assert_same_gradients(s.model, s.alone, 1e-5);
-        yk_model_zero_grad(s.model);
-        yk_model_zero_grad(s.alone);
+        zero_both(&s);
     }
-    end(&s);
+    side_end(&s);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -304,7 +260,7 @@ static void check_buffers(const yk_ddp_options *options, bool follow)
         yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, follow ? 0 : s.rank * 3, 3)));
     assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
     assert_same_buffers(s.model, s.alone, 0);
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST_RANKS(buffers_follow_rank_0, 3)
@@ -329,7 +285,7 @@ YK_TEST_RANKS(buffers_follow_after_no_sync, 2)
     assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 0, 3)));
     assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
     assert_same_buffers(s.model, s.alone, 0);
-    end(&s);
+    side_end(&s);
 }
 
 /* ---- what users see -------------------------------------------------------------------------- */
@@ -351,7 +307,7 @@ YK_TEST_RANKS(statistics_are_sane, 2)
     yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
     assert_true(stats.communication_s > 0 && stats.communication_s < 60);
     assert_true(stats.exposed_s >= 0 && stats.exposed_s < 60);
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST(one_rank_computes_what_no_group_does)
@@ -362,7 +318,7 @@ YK_TEST(one_rank_computes_what_no_group_does)
     both_step(&s, 0, 4);
     assert_same_gradients(s.model, s.alone, 0);
     assert_same_buffers(s.model, s.alone, 0);
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
@@ -380,5 +336,5 @@ YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
         step(model, take_samples(&s.own, YK_F64, 9, 3));
     }
     assert_same_gradients(s.model, s.alone, 0);
-    end(&s);
+    side_end(&s);
 }

@@ -4,50 +4,17 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "small_network.h"
+#include "side.h"
 
 enum { MAX_RANKS = 4 };
 
-/* A rank's side of a case: its model, and one process's model that sees the joint batch. */
-typedef struct side {
-    network net;
-    int rank, world;
-    yk_group *group;
-    yk_model *model, *alone;
-    yk_ddp *ddp;
-    samples own, joint;
-} side;
-
 static void begin(side *s, const network *net)
 {
-    s->net = *net;
-    assert_ok(yk_group_init(&s->group, NULL));
-    s->rank = yk_group_rank(s->group);
-    s->world = yk_group_size(s->group);
+    side_join(s, net);
     s->model = make_model(net);
     s->alone = make_model(net);
     assert_ok(yk_sync_batch_norm_convert(s->model, s->group));
     assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, NULL));
-}
-
-static void end(side *s)
-{
-    yk_ddp_destroy(s->ddp);
-    yk_model_destroy(s->model);
-    yk_model_destroy(s->alone);
-    yk_group_destroy(s->group);
-}
-
-/* One step on counts[rank] samples from `first` on, and all of them in one process. */
-static void both_step(side *s, int64_t first, const int64_t counts[MAX_RANKS])
-{
-    int64_t before = 0, all = 0;
-    for (int r = 0; r < s->world; r++) {
-        before += r < s->rank ? counts[r] : 0;
-        all += counts[r];
-    }
-    step(s->model, take_samples(&s->own, s->net.dtype, first + before, counts[s->rank]));
-    step(s->alone, take_samples(&s->joint, s->net.dtype, first, all));
 }
 
 /* All ranks hold rank 0's buffers to the last bit. */
@@ -55,12 +22,7 @@ static void assert_equal_buffers(const side *s)
 {
     for (size_t i = 0; i < yk_model_buffer_count(s->model); i++) {
         yk_tensor mine = yk_model_buffer(s->model, i).value;
-        unsigned char rank0[8192];
-        size_t bytes = yk_tensor_bytes(&mine);
-        assert_in_range(bytes, 1, sizeof rank0);
-        memcpy(rank0, mine.data, bytes);
-        assert_ok(yk_broadcast(s->group, rank0, bytes, YK_U8, 0, NULL));
-        assert_memory_equal(mine.data, rank0, bytes);
+        assert_equal_over_ranks(s->group, &mine);
     }
 }
 
@@ -83,14 +45,13 @@ static void train_and_compare(const network *net, double tolerance)
     side s;
     begin(&s, net);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        both_step(&s, 100 * (int64_t)i, counts[i]);
+        both_step_uneven(&s, 100 * (int64_t)i, counts[i]);
         assert_same_gradients(s.model, s.alone, tolerance);
         assert_same_buffers(s.model, s.alone, tolerance);
         assert_equal_buffers(&s);
-        yk_model_zero_grad(s.model);
-        yk_model_zero_grad(s.alone);
+        zero_both(&s);
     }
-    end(&s);
+    side_end(&s);
 }
 
 static void in_f64_on_ref(int rank, int world)
@@ -187,7 +148,7 @@ YK_TEST_RANKS(promise_26_evaluation_uses_the_saved_statistics, 3)
     static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
     side s;
     begin(&s, &ref_f64);
-    both_step(&s, 0, counts);
+    both_step_uneven(&s, 0, counts);
     assert_same_buffers(s.model, s.alone, 1e-12);
     yk_model_eval(s.model);
     yk_model_eval(s.alone);
@@ -198,7 +159,7 @@ YK_TEST_RANKS(promise_26_evaluation_uses_the_saved_statistics, 3)
         assert_float_equal(yk_model_loss(s.model), yk_model_loss(s.alone), 1e-12);
     }
     assert_equal_buffers(&s);
-    end(&s);
+    side_end(&s);
 }
 
 /* Rank 0 writes a file; every rank's evaluation is that of the file's model, to the last bit. */
@@ -209,7 +170,7 @@ YK_TEST_RANKS(promise_26_the_statistics_saved_are_the_ones_evaluated, 3)
     char path[512] = "";
     begin(&s, &cpu_blocked);
     for (int i = 0; i < 3; i++)
-        both_step(&s, 50 * i, counts);
+        both_step_uneven(&s, 50 * i, counts);
     if (rank == 0) {
         snprintf(path, sizeof path, "%s/model.pth", yk_test_directory());
         assert_ok(yk_model_save(s.model, path));
@@ -223,7 +184,7 @@ YK_TEST_RANKS(promise_26_the_statistics_saved_are_the_ones_evaluated, 3)
     assert_ok(yk_model_forward(s.alone, batch));
     assert_true(yk_model_loss(s.model) == yk_model_loss(s.alone));
     assert_ok(yk_barrier(s.group));
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST_RANKS(gradients_add_up_synced_and_unsynced, 3)
@@ -231,19 +192,18 @@ YK_TEST_RANKS(gradients_add_up_synced_and_unsynced, 3)
     static const int64_t counts[MAX_RANKS] = {3, 3, 3, 3};
     side s;
     begin(&s, &ref_f64);
-    both_step(&s, 0, counts);
-    both_step(&s, 50, counts);
+    both_step_uneven(&s, 0, counts);
+    both_step_uneven(&s, 50, counts);
     assert_same_gradients(s.model, s.alone, 1e-12);
-    yk_model_zero_grad(s.model);
-    yk_model_zero_grad(s.alone);
+    zero_both(&s);
 
     yk_ddp_set_no_sync(s.ddp, true);
-    both_step(&s, 100, counts);
+    both_step_uneven(&s, 100, counts);
     yk_ddp_set_no_sync(s.ddp, false);
-    both_step(&s, 150, counts);
+    both_step_uneven(&s, 150, counts);
     assert_same_gradients(s.model, s.alone, 1e-12);
     assert_same_buffers(s.model, s.alone, 1e-12);
-    end(&s);
+    side_end(&s);
 }
 
 /* A second model on the same group shares its channel; either may go first. */
@@ -255,13 +215,13 @@ YK_TEST_RANKS(two_models_share_a_group, 2)
     yk_model *other = make_model(&ref_f64);
     assert_ok(yk_sync_batch_norm_convert(other, a.group));
     assert_ok(yk_sync_batch_norm_convert(other, a.group));
-    both_step(&a, 0, counts);
+    both_step_uneven(&a, 0, counts);
     step(other, &a.own.batch);
     assert_same_buffers(other, a.alone, 1e-12);
     yk_model_destroy(other);
-    both_step(&a, 10, counts);
+    both_step_uneven(&a, 10, counts);
     assert_same_buffers(a.model, a.alone, 1e-12);
-    end(&a);
+    side_end(&a);
 }
 
 YK_TEST(one_rank_or_no_batch_norm_is_left_alone)
@@ -289,7 +249,7 @@ YK_TEST_RANKS(a_joint_batch_without_samples_is_refused_on_all_ranks, 2)
     const yk_batch *nothing = take_samples(&s.own, YK_F64, 0, 0);
     assert_status(YK_INVALID_SHAPE, yk_model_forward(s.model, nothing));
     assert_contains(yk_last_error(), "batch_norm: a channel of 0 values has no variance");
-    end(&s);
+    side_end(&s);
 }
 
 static void one_dies(int rank, int world)
@@ -298,7 +258,7 @@ static void one_dies(int rank, int world)
     side s;
     static const int64_t counts[MAX_RANKS] = {2, 2, 2};
     begin(&s, &ref_f64);
-    both_step(&s, 0, counts);
+    both_step_uneven(&s, 0, counts);
     if (rank == 1)
         raise(SIGKILL);
     yk_ddp_set_no_sync(s.ddp, true); /* no collective but SyncBatchNorm's */
@@ -306,7 +266,7 @@ static void one_dies(int rank, int world)
     assert_status(YK_PEER_FAILED, yk_model_forward(s.model, batch));
     assert_contains(yk_last_error(), "batch_norm");
     assert_contains(yk_last_error(), "rank 1 is dead");
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST(a_rank_that_dies_is_named)
