@@ -114,6 +114,19 @@ static inline void assert_near(const char *name, const yk_tensor *found, const y
                      element(found, i), element(expected, i), tolerance, largest);
 }
 
+/* The parameter or buffer of this name; there must be one. */
+static inline yk_parameter_view find(const yk_model *model, const char *name)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
+        if (strcmp(yk_model_parameter(model, i).name, name) == 0)
+            return yk_model_parameter(model, i);
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++)
+        if (strcmp(yk_model_buffer(model, i).name, name) == 0)
+            return yk_model_buffer(model, i);
+    fail_msg("no %s", name);
+    abort();
+}
+
 static inline void assert_same_gradients(const yk_model *found, const yk_model *expected,
                                          double tolerance)
 {

@@ -36,21 +36,9 @@ static void train_one(side *s, int64_t first)
     assert_ok(yk_optimizer_step(s->sgd));
 }
 
-static yk_tensor find(const yk_model *model, const char *name)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
-        if (strcmp(yk_model_parameter(model, i).name, name) == 0)
-            return yk_model_parameter(model, i).value;
-    for (size_t i = 0; i < yk_model_buffer_count(model); i++)
-        if (strcmp(yk_model_buffer(model, i).name, name) == 0)
-            return yk_model_buffer(model, i).value;
-    fail_msg("no %s", name);
-    abort();
-}
-
 static void flip(const yk_model *model, const char *name, int64_t bit)
 {
-    yk_tensor tensor = find(model, name);
+    yk_tensor tensor = find(model, name).value;
     assert_in_range(bit, 0, 8 * (int64_t)yk_tensor_bytes(&tensor) - 1);
     ((unsigned char *)tensor.data)[bit / 8] ^= (unsigned char)(1 << (bit % 8));
 }
@@ -95,7 +83,7 @@ YK_TEST_RANKS(promise_25_every_bit_counts, 2)
 {
     side s;
     begin(&s, NULL);
-    yk_tensor weight = find(s.model, "fc.weight");
+    yk_tensor weight = find(s.model, "fc.weight").value;
     int64_t bits = 8 * (int64_t)yk_tensor_bytes(&weight);
     for (int64_t bit = 0; bit < bits; bit += bit < 8 || bit > bits - 8 ? 1 : 7) {
         if (rank == 0)

@@ -34,15 +34,6 @@ static void branch_step(yk_model *model, int rank)
     step(model, &batch);
 }
 
-static yk_parameter_view find(const yk_model *model, const char *name)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
-        if (strcmp(yk_model_parameter(model, i).name, name) == 0)
-            return yk_model_parameter(model, i);
-    fail_msg("no %s", name);
-    abort();
-}
-
 static double largest(const yk_tensor *tensor)
 {
     double found = 0;

@@ -6,21 +6,7 @@
 #include <omp.h>
 #include <string.h>
 
-static yk_model *make_model(yk_dtype dtype, int64_t in)
-{
-    yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "images", dtype, 2, (int64_t[]){YK_BATCH, in});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
-    return model;
-}
-
-static double element(yk_tensor t, int64_t i)
-{
-    return t.dtype == YK_F64 ? ((double *)t.data)[i] : (double)((float *)t.data)[i];
-}
+#include "linear_model.h"
 
 /* Gradients made up; returns their norm. */
 static double fill(yk_model *model)
@@ -29,12 +15,8 @@ static double fill(yk_model *model)
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
         yk_tensor grad = yk_model_parameter(model, p).grad;
         for (int64_t i = 0; i < yk_tensor_count(&grad); i++) {
-            double value = sin(0.7 * (double)i + (double)p);
-            if (grad.dtype == YK_F64)
-                ((double *)grad.data)[i] = value;
-            else
-                ((float *)grad.data)[i] = (float)value;
-            sum += element(grad, i) * element(grad, i);
+            put(grad, i, sin(0.7 * (double)i + (double)p));
+            sum += get(grad, i) * get(grad, i);
         }
     }
     return sqrt(sum);
@@ -42,7 +24,7 @@ static double fill(yk_model *model)
 
 static void check(yk_dtype dtype, double share)
 {
-    yk_model *model = make_model(dtype, 11003);
+    yk_model *model = make_linear_model(dtype, 11003, 3);
     yk_optimizer *optimizer;
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
     double norm = fill(model), found;
@@ -53,9 +35,9 @@ static void check(yk_dtype dtype, double share)
         yk_tensor grad = yk_model_parameter(model, p).grad;
         for (int64_t i = 0; i < yk_tensor_count(&grad); i++) {
             double expected = sin(0.7 * (double)i + (double)p) * factor;
-            if (!(fabs(element(grad, i) - expected) <= (dtype == YK_F64 ? 1e-14 : 1.2e-7)))
-                fail_msg("parameter %zu, element %d: %.17g is not %.17g", p, (int)i,
-                         element(grad, i), expected);
+            if (!(fabs(get(grad, i) - expected) <= (dtype == YK_F64 ? 1e-14 : 1.2e-7)))
+                fail_msg("parameter %zu, element %d: %.17g is not %.17g", p, (int)i, get(grad, i),
+                         expected);
         }
     }
     yk_optimizer_destroy(optimizer);
@@ -72,7 +54,7 @@ YK_TEST(gradients_above_the_norm_are_scaled_others_are_not)
 
 YK_TEST(threads_make_no_difference)
 {
-    yk_model *model = make_model(YK_F32, 50021);
+    yk_model *model = make_linear_model(YK_F32, 50021, 3);
     yk_optimizer *optimizer;
     double norms[3];
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
@@ -89,7 +71,7 @@ YK_TEST(threads_make_no_difference)
 
 YK_TEST(what_is_no_number_shows_in_the_norm)
 {
-    yk_model *model = make_model(YK_F32, 5);
+    yk_model *model = make_linear_model(YK_F32, 5, 3);
     yk_optimizer *optimizer;
     double norm;
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
@@ -97,7 +79,7 @@ YK_TEST(what_is_no_number_shows_in_the_norm)
     *(float *)yk_model_parameter(model, 1).grad.data = NAN;
     assert_ok(yk_clip_grad_norm(optimizer, 1, &norm));
     assert_true(isnan(norm));
-    assert_true(isnan(element(yk_model_parameter(model, 0).grad, 0))); /* as PyTorch */
+    assert_true(isnan(get(yk_model_parameter(model, 0).grad, 0))); /* as PyTorch */
     assert_status(YK_INVALID_ARGUMENT, yk_clip_grad_norm(optimizer, 0, NULL));
     assert_contains(yk_last_error(), "max_norm must be above 0");
     yk_optimizer_destroy(optimizer);

@@ -7,31 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A model whose parameters are a weight (out, in) and a bias (out). */
-static yk_model *make_model(yk_dtype dtype, int64_t in, int64_t out)
-{
-    yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "images", dtype, 2, (int64_t[]){YK_BATCH, in});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc", out), labels, NULL);
-    yk_model *model;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref"}));
-    return model;
-}
-
-static void put(yk_tensor tensor, int64_t index, double value)
-{
-    if (tensor.dtype == YK_F64)
-        ((double *)tensor.data)[index] = value;
-    else
-        ((float *)tensor.data)[index] = (float)value;
-}
-
-static double get(yk_tensor tensor, int64_t index)
-{
-    return tensor.dtype == YK_F64 ? ((double *)tensor.data)[index]
-                                  : (double)((float *)tensor.data)[index];
-}
+#include "linear_model.h"
 
 /* The rule to follow, one number at a time: state holds what the optimizer keeps. */
 typedef double (*scalar_rule)(double value, double grad, double state[2], int step);
@@ -72,7 +48,7 @@ static void assert_follows(yk_dtype dtype, yk_model *model, yk_optimizer *optimi
 static void check_sgd(const yk_sgd_options *options, scalar_rule rule)
 {
     for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
-        yk_model *model = make_model(dtype, 3, 2);
+        yk_model *model = make_linear_model(dtype, 3, 2);
         yk_optimizer *optimizer;
         assert_ok(yk_sgd_create(&optimizer, model, options));
         assert_follows(dtype, model, optimizer, rule);
@@ -84,7 +60,7 @@ static void check_sgd(const yk_sgd_options *options, scalar_rule rule)
 static void check_adam(const yk_adam_options *options, scalar_rule rule)
 {
     for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
-        yk_model *model = make_model(dtype, 3, 2);
+        yk_model *model = make_linear_model(dtype, 3, 2);
         yk_optimizer *optimizer;
         assert_ok(yk_adam_create(&optimizer, model, options));
         assert_follows(dtype, model, optimizer, rule);
@@ -173,7 +149,7 @@ YK_TEST(adamw_shrinks_the_weights)
 /* More elements than a chunk, and a number that no vector width divides. */
 YK_TEST(every_element_is_updated_once)
 {
-    yk_model *model = make_model(YK_F32, 20011, 3);
+    yk_model *model = make_linear_model(YK_F32, 20011, 3);
     yk_optimizer *optimizer;
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1, .momentum = 0.5}));
     for (size_t p = 0; p < 2; p++) {
@@ -196,7 +172,7 @@ YK_TEST(every_element_is_updated_once)
 
 YK_TEST(state_and_hyperparameters_have_torchs_names)
 {
-    yk_model *model = make_model(YK_F32, 3, 2);
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
     yk_optimizer *optimizer;
     const char *name;
     yk_tensor tensor;
@@ -243,7 +219,7 @@ static void assert_refused(yk_model *model, const yk_sgd_options *options, const
 
 YK_TEST(wrong_options_are_named)
 {
-    yk_model *model = make_model(YK_F32, 3, 2);
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
     assert_refused(model, NULL, "lr");
     assert_refused(model, &(yk_sgd_options){.lr = -1}, "lr");
     assert_refused(model, &(yk_sgd_options){.lr = NAN}, "lr");

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "linear_model.h"
+
 static void assert_rates(const yk_schedule *schedule, const double *expected, int count)
 {
     assert_ok(yk_schedule_check(schedule));
@@ -56,17 +58,6 @@ YK_TEST(one_cycle_is_torchs)
     assert_true(yk_schedule_lr(&schedule, 2, 0.7) == 0.7);
 }
 
-static yk_model *make_model(void)
-{
-    yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 2), labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
-    return model;
-}
-
 static double hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index)
 {
     const char *name;
@@ -77,7 +68,7 @@ static double hyperparameter(const yk_optimizer *optimizer, size_t group, size_t
 
 YK_TEST(every_group_goes_from_its_own_rate)
 {
-    yk_model *model = make_model();
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
     yk_optimizer *optimizer;
     yk_schedule schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = 0.5};
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.8}));
