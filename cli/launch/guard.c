@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,22 @@ enum { IMPATIENCE = 3 }; /* so many requests to stop end the launcher itself */
 static bool asks_to_stop(int number)
 {
     return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
+}
+
+static sigset_t watched_signals(void)
+{
+    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+        sigaddset(&signals, watched[i]);
+    return signals;
+}
+
+int yki_launch_signal_fd(void)
+{
+    sigset_t signals = watched_signals(); /* not all that are blocked: some may have been before */
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* Waits for the launcher, forwarding signals; then makes sure that nothing is left. */
@@ -65,11 +82,7 @@ int yki_launch_run(const yki_launch *launch)
         fprintf(stderr, "%s: cannot create a pipe: %s\n", launch->name, strerror(errno));
         return YKI_EXIT_FAILED;
     }
-    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
-        sigaddset(&signals, watched[i]);
+    sigset_t signals = watched_signals();
     sigprocmask(SIG_BLOCK, &signals, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,14 +131,6 @@ static void flush_sink(yki_sink *sink)
         yki_sink_flush(sink);
 }
 
-static int open_signals(void)
-{
-    sigset_t signals;
-    sigprocmask(SIG_BLOCK, NULL, &signals); /* the guard has blocked all that we want */
-    signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void finish(yki_job *job)
 {
     yk_store_destroy(job->store);
@@ -161,12 +152,13 @@ int yki_job_run(const yki_launch *launch, int lifeline)
     yki_job job = {.launch = launch,
                    .members = calloc(ranks, sizeof(yki_member)),
                    .polled = calloc(yki_job_slots(launch->ranks), sizeof(struct pollfd)),
-                   .signal_fd = open_signals(),
+                   .signal_fd = yki_launch_signal_fd(),
                    .lifeline = lifeline,
                    .start_s = yki_launch_now(),
                    .term_at = YKI_NEVER,
                    .kill_at = YKI_NEVER,
                    .first_failed = -1};
+    signal(SIGPIPE, SIG_IGN);
     yki_sink_init(&job.out, STDOUT_FILENO, &job.status);
     yki_sink_init(&job.err, STDERR_FILENO, &job.status);
     if (!job.members || !job.polled || job.signal_fd < 0) {

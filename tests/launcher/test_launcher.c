@@ -280,6 +280,20 @@ YK_TEST(a_second_interrupt_kills_at_once)
     assert_int_equal(test_job_wait(&job, 30), 130);
 }
 
+/* Whoever starts us may have blocked any signal: that does not make it one for us. */
+YK_TEST(a_signal_that_is_none_of_ours_does_not_end_the_job)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    test_job_start(&job, "run sh -c 'echo launcher=$PPID.; sleep 0.5; echo done'");
+    sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+    kill(test_job_number(&job, "launcher="), SIGWINCH);
+    assert_int_equal(test_job_wait(&job, 30), 0);
+    assert_contains(job.output, "[rank 0] done\n");
+}
+
 YK_TEST(sigusr1_reaches_the_ranks)
 {
     test_job_start(&job,
