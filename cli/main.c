@@ -1,6 +1,7 @@
 /* The program `yoke`: finds the command in one table and hands over. */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static void print_commands(void)
 
 int main(int argc, char **argv)
 {
+    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
     const char *name = argc > 1 ? argv[1] : "--help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {

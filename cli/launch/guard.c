@@ -35,6 +35,7 @@ static bool asks_to_stop(int number)
     return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
 }
 
+/* A hangup that nohup has us ignore must not even be blocked, which would have us see it. */
 static sigset_t watched_signals(void)
 {
     static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -42,6 +43,9 @@ static sigset_t watched_signals(void)
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
         sigaddset(&signals, watched[i]);
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+        sigdelset(&signals, SIGHUP);
     return signals;
 }
 

@@ -294,6 +294,31 @@ YK_TEST(a_signal_that_is_none_of_ours_does_not_end_the_job)
     assert_contains(job.output, "[rank 0] done\n");
 }
 
+YK_TEST(nohup_lets_a_job_outlive_its_terminal)
+{
+    signal(SIGHUP, SIG_IGN);
+    test_job_start(&job, "run sh -c 'echo ready; sleep 0.5; echo done'");
+    signal(SIGHUP, SIG_DFL);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGHUP);
+    assert_int_equal(test_job_wait(&job, 30), 0);
+    assert_contains(job.output, "[rank 0] done\n");
+}
+
+/* As some daemons leave it to their children; a shell would mend it. */
+YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
+{
+    job.pid = fork();
+    assert_true(job.pid >= 0);
+    if (job.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGCHLD, SIG_IGN);
+        execl(test_program(), "yoke", "run", "sh", "-c", "exit 3", (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(test_job_wait(&job, 10), 3);
+}
+
 YK_TEST(sigusr1_reaches_the_ranks)
 {
     test_job_start(&job,
