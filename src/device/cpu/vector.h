@@ -61,7 +61,10 @@ YKI_INLINE yki_lanes yki_splat(float value)
     return value - (yki_lanes){0};
 }
 
-/* YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. */
+/*
+ * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. Memory of
+ * any type, as all accesses here.
+ */
 YKI_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 {
 #if defined(__AVX512F__) && YKI_WIDTH == 16
@@ -69,9 +72,11 @@ YKI_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 #elif defined(__F16C__) && YKI_WIDTH == 8
     return (yki_lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 #else
+    uint16_t halves[YKI_WIDTH];
     yki_lanes lanes;
+    memcpy(halves, from, sizeof halves);
     for (int lane = 0; lane < YKI_WIDTH; lane++)
-        lanes[lane] = yki_f16_to_float(from[lane]);
+        lanes[lane] = yki_f16_to_float(halves[lane]);
     return lanes;
 #endif
 }
@@ -83,8 +88,10 @@ YKI_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
 #elif defined(__F16C__) && YKI_WIDTH == 8
     _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
 #else
+    uint16_t halves[YKI_WIDTH];
     for (int lane = 0; lane < YKI_WIDTH; lane++)
-        to[lane] = yki_f16_from_float(x[lane]);
+        halves[lane] = yki_f16_from_float(x[lane]);
+    memcpy(to, halves, sizeof halves);
 #endif
 }
 
