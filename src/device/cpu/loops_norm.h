@@ -2,10 +2,11 @@
  * Batch norm's four sweeps over a channel block: included by loops_table.h alone. Forward and
  * backward share normalised(), so that backward's mask is forward's to the last bit.
  *
- * Sums run in f32 for about SUM_RUN elements of a channel block and go on in f64.
+ * Sums run in f32 for about SUM_RUN elements of a channel block and go on in f64: for as many
+ * additions a lane in narrow vectors as in wide ones.
  */
 
-enum { SUM_RUN = 4096 };
+enum { SUM_RUN = 128 * YKI_PACK };
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
