@@ -229,9 +229,9 @@ static inline void check_tensor_equal(const check_case *c, const check_tensor *t
         double got = check_get(cpu, at, o->dtype), expected = check_get(ref, i, ref_dtype);
         seen[at] = true;
         if (!(fabs(got - expected) <= tolerance * (1 + fabs(expected))))
-            fail_msg("%s, %s %d, block %d, %s, element %lld: got %.9g, expected %.9g", c->op->name,
-                     what, index, c->blocked ? c->block : 1, yk_dtype_name(o->dtype), (long long)i,
-                     got, expected);
+            fail_msg("%s, %s %d, block %d%s, %s, element %lld: got %.9g, expected %.9g",
+                     c->op->name, what, index, c->block, c->blocked ? "" : " (plain)",
+                     yk_dtype_name(o->dtype), (long long)i, got, expected);
     }
     for (int64_t at = 0; at < elements && o->dtype != YK_I32; at++)
         if (!seen[at] && check_get(cpu, at, o->dtype) != 0)
@@ -262,13 +262,16 @@ static inline void check(check_case *c)
     check_end(c);
 }
 
-/* Calls body with every layout, block and dtype, by one and by three threads. */
+/*
+ * Calls body with every layout, block (0: the loops of a processor without AVX2, on plain layouts)
+ * and dtype, by one and by three threads.
+ */
 static inline void check_everywhere(void (*body)(check_case start))
 {
-    static const int blocks[] = {16, 8};
+    static const int blocks[] = {16, 8, 0};
     static const yk_dtype dtypes[] = {YK_F32, YK_BF16, YK_F16};
-    for (int b = 0; b < 2; b++)
-        for (int blocked = 0; blocked < 2; blocked++)
+    for (int b = 0; b < 3; b++)
+        for (int blocked = 0; blocked < (blocks[b] ? 2 : 1); blocked++)
             for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
                 for (int threads = 1; threads <= 3; threads += 2) {
                     if (blocks[b] == 16 && !__builtin_cpu_supports("avx512bw"))

@@ -8,7 +8,7 @@ const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device)
 #if defined(__x86_64__)
     if (device->block == 16)
         return &yki_cpu_loops_avx512;
-    if (yki_cpu_has_avx2_f16c() && __builtin_cpu_supports("fma"))
+    if (device->block == 8 && yki_cpu_has_avx2_f16c() && __builtin_cpu_supports("fma"))
         return &yki_cpu_loops_avx2;
 #else
     (void)device;

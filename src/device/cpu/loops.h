@@ -4,9 +4,9 @@
  * loops_generic.c with that instruction set's flags; a kernel asks for its table once, in prepare.
  *
  * Whatever the layout, memory is a sequence of elements in which element e of a run belongs to
- * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel any
- * divisor of the channels. So one loop serves all layouts, given the constants of YKI_PERIOD
- * consecutive elements.
+ * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel a
+ * power of 2 that divides the channels and the loops' pack. So one loop serves all layouts, given
+ * the constants of YKI_PERIOD consecutive elements.
  */
 #ifndef YKI_CPU_LOOPS_H
 #define YKI_CPU_LOOPS_H
@@ -81,6 +81,7 @@ typedef enum yki_map_op {
 } yki_map_op;
 
 typedef struct yki_cpu_loops {
+    int pack; /* elements taken at a time, all with the same constants: a multiple of b */
     /* Adds sum(x - shift) and sum((x - shift)^2). */
     void (*moments)(const yki_runs *runs, yki_run_range range, const void *x, const float *shift,
                     yki_norm_sums *sums);
@@ -101,7 +102,7 @@ typedef struct yki_cpu_loops {
 
 extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loops_generic;
 
-/* The table for a device: its block tells whether it has AVX-512. */
+/* The table for a device: its block is the width of the vectors it has, 16, 8 or none. */
 const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device);
 
 #endif

@@ -5,7 +5,8 @@
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 
-const yki_cpu_loops YKI_LOOPS = {.moments = moments,
+const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
+                                 .moments = moments,
                                  .normalise = normalise,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,

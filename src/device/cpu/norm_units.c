@@ -12,10 +12,10 @@ enum {
 /* ---- preparation ----------------------------------------------------------------------------- */
 
 /* A channel of one pixel: channels are neighbours in memory and make blocks themselves. */
-static void widen_block(yki_geometry *shape)
+static void widen_block(yki_geometry *shape, int pack)
 {
-    while (shape->pixels == 1 && shape->b < YKI_NORM_MAX_BLOCK &&
-           shape->channels % (2 * shape->b) == 0)
+    int most = pack < YKI_NORM_MAX_BLOCK ? pack : YKI_NORM_MAX_BLOCK;
+    while (shape->pixels == 1 && shape->b < most && shape->channels % (2 * shape->b) == 0)
         shape->b *= 2;
     shape->blocks = (shape->channels + shape->b - 1) / shape->b;
 }
@@ -48,7 +48,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     k->loops = yki_cpu_loops_of(device);
     k->shape = yki_geometry_of(device, &desc->in[INPUT]);
     if (desc->in[INPUT].layout == YKI_PLAIN)
-        widen_block(&k->shape);
+        widen_block(&k->shape, k->loops->pack);
     divide_work(k, device, desc->in[INPUT].dtype);
     k->stream = yki_operand_bytes(device, &desc->in[INPUT]) >= STREAM;
     k->training = desc->training;
