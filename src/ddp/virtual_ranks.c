@@ -21,7 +21,8 @@
 #include "base/memory.h"
 #include "ddp/ddp.h"
 
-enum { PIECE_BYTES = 1 << 20 }; /* of each share at a time */
+/* What is gathered at a time: at most so much of each share, and of all of them. */
+enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
 
 /* Gradients of one dtype that lie one behind the other, the same way in each share's block. */
 typedef struct run {
@@ -37,7 +38,8 @@ struct yki_virtual_ranks {
     char **blocks;         /* (own): the memory they are in */
     run *runs;
     size_t run_count;
-    void *mine, *all; /* a piece of this rank's shares, of all shares */
+    size_t piece_bytes; /* of each share, gathered at a time */
+    void *mine, *all;   /* a piece of this rank's shares, of all shares */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -67,19 +69,17 @@ static size_t plan_runs(yk_ddp *ddp)
     return offset;
 }
 
-static yk_status place_share(yk_ddp *ddp, int share, size_t bytes)
+static yk_status place_share(yk_ddp *ddp, int share, char *block)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    void *block;
-    YK_TRY(yk_group_alloc(ddp->group, bytes, &block));
+    size_t bytes = yk_model_parameter_count(ddp->model) * sizeof *v->grads[share];
     v->blocks[share] = block;
     v->grads[share] = yki_calloc(yk_model_parameter_count(ddp->model), sizeof *v->grads[share]);
     if (!v->grads[share])
         return yki_error_memory(bytes, "the gradients of virtual ranks");
-    char *at = block;
     for (size_t i = 0; i < ddp->used; i++) {
-        v->grads[share][ddp->order[i]] = at;
-        at += padded_bytes(ddp, ddp->order[i]);
+        v->grads[share][ddp->order[i]] = block;
+        block += padded_bytes(ddp, ddp->order[i]);
     }
     return YK_OK;
 }
@@ -96,10 +96,15 @@ static yk_status place_shares(yk_ddp *ddp)
     size_t bytes = plan_runs(ddp);
     if (bytes == 0)
         return yki_error(YK_UNSUPPORTED, "virtual ranks: parameters must be float32 or float64");
+    void *block;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &block));
     for (int share = 0; share < v->own; share++)
-        YK_TRY(place_share(ddp, share, bytes));
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * PIECE_BYTES, &v->mine));
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->count * PIECE_BYTES, &v->all));
+        YK_TRY(place_share(ddp, share, (char *)block + (size_t)share * bytes));
+    v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
+    if (v->piece_bytes > PIECE_BYTES)
+        v->piece_bytes = PIECE_BYTES;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * v->piece_bytes, &v->mine));
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->count * v->piece_bytes, &v->all));
     yki_model_place_gradients(ddp->model, v->grads[0]);
     return YK_OK;
 }
@@ -222,8 +227,8 @@ static yk_status reduce(yk_ddp *ddp)
     double start = yki_now();
     for (size_t i = 0; i < v->run_count; i++) {
         const run *r = &v->runs[i];
-        for (size_t done = 0; done < r->bytes; done += PIECE_BYTES) {
-            size_t bytes = r->bytes - done < PIECE_BYTES ? r->bytes - done : PIECE_BYTES;
+        for (size_t done = 0; done < r->bytes; done += v->piece_bytes) {
+            size_t left = r->bytes - done, bytes = left < v->piece_bytes ? left : v->piece_bytes;
             YK_TRY(reduce_piece(ddp, r->offset + done, bytes, r->dtype));
         }
     }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <sys/resource.h>
+
 #include "small_network.h"
 
 enum { STEPS = 4, SHARE = 3 };
@@ -139,6 +141,13 @@ YK_TEST(promise_20_any_divisor_will_do)
 YK_TEST(promise_20_in_f64_on_ref_too)
 {
     yk_test_ranks(2, four_shares_in_f64);
+}
+
+/* However many shares a rank has, their memory is one region of the group, and bounded. */
+YK_TEST_RANKS(promise_20_many_shares_take_few_files, 2)
+{
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64}), 0);
+    compare(rank, 128, "cpu", YK_F32);
 }
 
 /* ---- refused --------------------------------------------------------------------------------- */
