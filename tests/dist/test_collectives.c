@@ -3,11 +3,14 @@
  * 1 to 5 ranks, every dtype and reduction, sizes on both sides of every threshold, buffers in
  * private and in shared memory, blocking and asynchronous.
  */
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tensor/f16.h"
 
@@ -326,6 +329,24 @@ YK_TEST_RANKS(groups_after_one_another, 3)
         assert_int_equal(value, world - 1);
         yk_group_destroy(group);
     }
+}
+
+/* Rank 0 can make its part of a region, and has no file left to open the other's. */
+YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
+{
+    yk_group *group = join();
+    void *memory;
+    if (rank == 0) {
+        int next = dup(0);
+        struct rlimit limit = {(rlim_t)next + 1, (rlim_t)next + 1};
+        close(next);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    }
+    assert_status(YK_IO, yk_group_alloc(group, 4096, &memory));
+    assert_contains(yk_last_error(),
+                    rank ? "rank 0 cannot make or open shared memory" : "Too many open files");
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
 }
 
 static void arguments_body(int rank, int world)

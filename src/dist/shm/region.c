@@ -27,7 +27,10 @@ static yk_status tell_all(shm_backend *shm, yki_call *call, const offer *mine)
         memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
         if (news.status == YK_OK || mine->status != YK_OK)
             continue; /* of a failure of its own this rank has the better words */
-        return yki_error((yk_status)news.status,
+        if (news.status != YK_OUT_OF_MEMORY)
+            return yki_error((yk_status)news.status,
+                             "rank %d cannot make or open shared memory: its own line says why", r);
+        return yki_error(YK_OUT_OF_MEMORY,
                          "rank %d has no room for %llu bytes of shared memory: %llu free", r,
                          (unsigned long long)call->what.count, (unsigned long long)news.free_bytes);
     }

@@ -128,8 +128,8 @@ yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
     struct stat info;
     *segment = (shm_segment){.fd = open(name, O_RDWR | O_CLOEXEC)};
     if (segment->fd < 0)
-        return yki_error(YK_DENIED, "cannot open a peer's shared memory %s: %s", name,
-                         strerror(errno));
+        return yki_error(errno == EACCES || errno == EPERM ? YK_DENIED : YK_IO,
+                         "cannot open a peer's shared memory %s: %s", name, strerror(errno));
     yk_status status = YK_OK;
     if (fstat(segment->fd, &info) || info.st_uid != geteuid() || (size_t)info.st_size != bytes)
         status = yki_error(YK_FORMAT, "%s is no segment of this job", name);
