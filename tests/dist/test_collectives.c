@@ -331,6 +331,24 @@ YK_TEST_RANKS(groups_after_one_another, 3)
     }
 }
 
+/* As many ranks and regions as memory has room for: once all have mapped one, it takes no files. */
+YK_TEST_RANKS(regions_take_no_files, 3)
+{
+    yk_group *group = join();
+    struct rlimit limit = {40, 40};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < 40; i++) {
+        void *memory;
+        int32_t *value;
+        assert_ok(yk_group_alloc(group, 4096, &memory));
+        value = memory;
+        *value = i + rank;
+        assert_ok(yk_all_reduce(group, value, 1000, YK_I32, YK_SUM, NULL));
+        assert_int_equal(*value, world * i + world * (world - 1) / 2);
+    }
+    yk_group_destroy(group);
+}
+
 /* Rank 0 can make its part of a region, and has no file left to open the other's. */
 YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
 {

@@ -96,6 +96,8 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
         free_region(shm, &region);
         return status;
     }
+    for (int r = 0; r < shm->world; r++)
+        yki_shm_close_file(&region.segments[r]);
     *memory = region.segments[shm->rank].memory;
     shm->regions[shm->region_count++] = region;
     return YK_OK;

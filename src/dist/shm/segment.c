@@ -140,11 +140,17 @@ yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
     return status;
 }
 
+void yki_shm_close_file(shm_segment *segment)
+{
+    if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = -1;
+}
+
 void yki_shm_detach(shm_segment *segment)
 {
     if (segment->memory)
         munmap(segment->memory, segment->bytes);
-    if (segment->fd >= 0)
-        close(segment->fd);
+    yki_shm_close_file(segment);
     *segment = (shm_segment){.fd = -1};
 }

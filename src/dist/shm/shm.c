@@ -160,6 +160,7 @@ static yk_status attach(shm_backend *shm)
     CPU_ZERO(&shm->me->affinity);
     sched_getaffinity(0, sizeof shm->me->affinity, &shm->me->affinity);
     YK_TRY(wait_for_all(shm));
+    yki_shm_close_file(&shm->control);
     shm->spin = cores_for_all(shm);
     return YK_OK;
 }

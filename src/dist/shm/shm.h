@@ -77,7 +77,7 @@ typedef struct shm_header {
     _Alignas(SHM_LINE) unsigned char ranks[]; /* world times rank_bytes */
 } shm_header;
 
-/* A mapped segment; fd is -1 where there is none. */
+/* A mapped segment; fd is -1 where there is none, and once all ranks have mapped it. */
 typedef struct shm_segment {
     void *memory;
     size_t bytes;
@@ -116,6 +116,8 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes);
 /* What yki_shm_attach takes to find the segment of that process and descriptor. */
 void yki_shm_name(char *name, size_t size, pid_t pid, int fd);
 yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes);
+/* Once all ranks have mapped it: many ranks and regions would run out of files. */
+void yki_shm_close_file(shm_segment *segment);
 void yki_shm_detach(shm_segment *segment);
 /* Bytes that a new segment could still get, by what limits it first. */
 uint64_t yki_shm_free_bytes(void);
