@@ -179,6 +179,8 @@ static void say_where_the_timeline_is(const yki_trainer *t)
 static int run(yki_trainer *t)
 {
     yki_stop_on_signals();
+    if (!yki_ok(yk_barrier(t->world))) /* who reads the introduction may signal any rank */
+        return YKI_EXIT_FAILED;
     if (t->leads)
         yki_trainer_introduce(t);
     bool stopping = false;
