@@ -1,10 +1,13 @@
 /* The program `yoke`: finds the command in one table and hands over. */
+#define _GNU_SOURCE
 #include "cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <yoke/status.h>
 
@@ -36,10 +39,22 @@ static void print_commands(void)
          "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");
 }
 
+/*
+ * Puts right what a careless parent may have left us: with SIGCHLD ignored our children would end
+ * unseen, and with a standard file closed the next one that we open would be taken for it.
+ */
+static void settle(void)
+{
+    signal(SIGCHLD, SIG_DFL);
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(YKI_EXIT_FAILED);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
+}
+
 int main(int argc, char **argv)
 {
-    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
+    settle();
     const char *name = argc > 1 ? argv[1] : "--help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_commands();

@@ -319,6 +319,12 @@ YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
     assert_int_equal(test_job_wait(&job, 10), 3);
 }
 
+YK_TEST(closed_standard_files_do_not_hang_the_job)
+{
+    test_job_start(&job, "run -n 2 sh -c 'echo out && echo err >&2 && exit 3' <&- >&- 2>&-");
+    assert_int_equal(test_job_wait(&job, 10), 3);
+}
+
 YK_TEST(sigusr1_reaches_the_ranks)
 {
     test_job_start(&job,
