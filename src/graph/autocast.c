@@ -53,11 +53,14 @@ static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
 static yk_status cast_node(caster *c, yki_node *node)
 {
     yk_dtype wanted = wanted_dtype(c, node);
-    /* batch_norm's residual stands behind its parameters, but fusion comes after autocast. */
-    for (int i = 0; i < node->op->activations; i++) {
+    /*
+     * What stands behind the activations is f32, also a weight that is computed in 16 bit.
+     * batch_norm's residual stands there too, but fusion comes after autocast.
+     */
+    for (int i = 0; i < node->in_count; i++) {
         if (!is_cast(c, node->in[i]))
             continue;
-        node->in[i] = cast_to(c, node->in[i], wanted);
+        node->in[i] = cast_to(c, node->in[i], i < node->op->activations ? wanted : YK_F32);
         if (!node->in[i])
             return YK_OUT_OF_MEMORY;
     }

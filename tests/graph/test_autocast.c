@@ -225,6 +225,39 @@ YK_TEST(what_is_made_of_a_loss_stays_in_f32)
     yk_model_destroy(low);
 }
 
+/* A linear whose weight is itself a product of parameters, as in a factorised layer. */
+static yk_model *make_factorised(const char *device, yk_amp amp)
+{
+    enum { RANK = 5 };
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *left = yk_parameter(graph, "left", YK_F32, 2, (int64_t[]){CLASSES, RANK},
+                                  YK_INIT_KAIMING_UNIFORM, 0);
+    yk_value *right = yk_parameter(graph, "right", YK_F32, 2, (int64_t[]){PIXELS, RANK},
+                                   YK_INIT_KAIMING_UNIFORM, 0);
+    yk_value *logits = yk_linear(yk_flatten(images), yk_linear(left, right, NULL), NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
+                              &(yk_model_options){.device = device, .amp = amp, .seed = 5}));
+    return model;
+}
+
+YK_TEST(a_weight_may_be_computed)
+{
+    static const char *const devices[] = {"cpu", "ref"};
+    for (int i = 0; i < 2; i++) {
+        yk_model *exact = make_factorised(devices[i], YK_AMP_OFF);
+        yk_model *low = make_factorised(devices[i], YK_AMP_BF16);
+        run(exact);
+        run(low);
+        assert_true(fabs(yk_model_loss(low) / yk_model_loss(exact) - 1) < 0.02);
+        assert_true(distance(low, exact) < 0.05);
+        yk_model_destroy(exact);
+        yk_model_destroy(low);
+    }
+}
+
 YK_TEST(the_policy_is_listed)
 {
     static const struct {
