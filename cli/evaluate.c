@@ -67,9 +67,11 @@ static bool find_checkpoint(char path[PATH_SIZE], yk_training_state *state, eval
     }
     if (o->arch_given)
         return true;
-    if (yk_checkpoint_read_state(path, state) != YK_OK || !state->arch[0])
-        return yki_complain("%s does not say which network it is of: name it with --arch (%s)",
-                            path, yk_last_error());
+    yk_status status = yk_checkpoint_read_state(path, state);
+    if (status != YK_OK && status != YK_NOT_FOUND)
+        return yki_ok(status);
+    if (status == YK_NOT_FOUND || !state->arch[0])
+        return yki_complain("%s does not say which network it is of: name it with --arch", path);
     o->arch = state->arch;
     return true;
 }

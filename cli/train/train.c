@@ -170,9 +170,12 @@ static void say_goodbye(const yki_trainer *t, bool stopped)
                (long long)state->epoch, (long long)state->step);
 }
 
-static void say_where_the_timeline_is(const yki_trainer *t)
+/* A timeline that could not be written is said, but a training does not fail of it. */
+static void close_timeline(yki_trainer *t)
 {
-    if (t->trace)
+    bool asked_for = t->trace != NULL, written = yki_ok(yk_trace_close(t->trace));
+    t->trace = NULL;
+    if (asked_for && written && t->leads)
         printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
 }
 
@@ -189,10 +192,9 @@ static int run(yki_trainer *t)
     t->progress = NULL;
     if (!fine)
         return YKI_EXIT_FAILED;
-    if (t->leads) {
+    if (t->leads)
         say_goodbye(t, stopping);
-        say_where_the_timeline_is(t);
-    }
+    close_timeline(t);
     return stopping ? 128 + agree_on_signal(t) : YKI_EXIT_OK;
 }
 

@@ -46,7 +46,7 @@ static void read_manifest(yki_manifest *manifest, const char *dir)
 {
     if (yki_manifest_read(manifest, dir) == YK_OK)
         return;
-    YKI_WARN("going on without the manifest: %s", yk_last_error());
+    YKI_WARN("going on without the manifest: %s", yki_error_text());
     yki_manifest_fini(manifest);
 }
 
@@ -229,7 +229,7 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
         yk_status status = verify(found, yki_manifest_find(manifest, candidates[i].file));
         if (status == YK_OK || status == YK_OUT_OF_MEMORY)
             return status;
-        YKI_WARN("skipping a damaged checkpoint: %s", yk_last_error());
+        YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
     return yki_error(YK_NOT_FOUND, "%s: no complete checkpoint among %zu", dir, count);
 }

@@ -67,6 +67,17 @@ YK_TEST(converted_files_evaluate_alike)
                      0);
 }
 
+/* Weights alone do not name their network; what is no checkpoint is no matter of that. */
+YK_TEST(evaluate_says_what_is_wrong_with_a_file)
+{
+    make_run();
+    assert_int_equal(yoke("evaluate --data synthetic run/model.pth"), 1);
+    assert_contains(output, "run/model.pth does not say which network it is of");
+    assert_int_equal(yoke("evaluate --data synthetic run/metrics.jsonl"), 1);
+    assert_contains(output, "run/metrics.jsonl: expected a zip archive");
+    assert_int_equal(lines(), 1);
+}
+
 YK_TEST(what_is_called_wrongly)
 {
     assert_usage_error("convert", "expected two files, IN and OUT, found 0");
