@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,7 +31,7 @@
 
 #define PROOF_DEADLINE_S 5.0
 
-enum { EVENTS = 64 };
+enum { EVENTS = 64, NO_FILES_NS = 10000000 };
 
 typedef struct client {
     struct client *next, **link;
@@ -115,9 +116,26 @@ static void reply(yk_store_server *server, client *c, yk_status status, int64_t 
     flush(server, c);
 }
 
+/* This process has no file left for another connection: the oldest one that has proved nothing yet
+ * gives way. */
+static void give_way(yk_store_server *server)
+{
+    client *oldest = NULL;
+    for (client *c = server->clients; c; c = c->next)
+        if (!c->admitted && !c->doomed)
+            oldest = c;
+    if (oldest)
+        oldest->doomed = true; /* tidy() drops it before the next look at the listener */
+    else
+        nanosleep(&(struct timespec){.tv_nsec = NO_FILES_NS},
+                  NULL); /* it would be called at once */
+}
+
 static void accept_client(yk_store_server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        give_way(server);
     if (fd < 0)
         return;
     client *c = server->client_count < YKI_STORE_MAX_CLIENTS ? yki_calloc(1, sizeof *c) : NULL;

@@ -5,9 +5,13 @@
 #include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -213,6 +217,47 @@ YK_TEST(malformed_frames_are_dropped)
     }
     assert_ok(yk_store_set(f.store, "still", "alive", 5));
     end(&f);
+}
+
+/* A server that may have few files open, in a process of its own; its port. */
+static int serve_with_few_files(pid_t *server)
+{
+    int ends[2], port = 0;
+    assert_int_equal(pipe(ends), 0);
+    *server = fork();
+    assert_true(*server >= 0);
+    if (*server == 0) {
+        yk_store_server *store;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){24, 24}) ||
+            yk_store_serve(&store, "127.0.0.1", &port, "s") != YK_OK ||
+            write(ends[1], &port, sizeof port) != (ssize_t)sizeof port)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &port, sizeof port), sizeof port);
+    close(ends[0]);
+    close(ends[1]);
+    return port;
+}
+
+/* Connections that never prove anything give way to one that does. */
+YK_TEST(promise_32_strangers_do_not_use_up_the_store)
+{
+    enum { STRANGERS = 40 };
+    pid_t server;
+    int strangers[STRANGERS], port = serve_with_few_files(&server);
+    yk_store *store;
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = raw_connection(port);
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "s", 2));
+    assert_ok(yk_store_set(store, "still", "alive", 5));
+    yk_store_destroy(store);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+    kill(server, SIGKILL);
+    assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
 YK_TEST(port_in_use_is_named)
