@@ -18,11 +18,11 @@ typedef struct yk_zero yk_zero;
 
 /*
  * Collective. Shards an optimizer that has not stepped yet: by falling size each parameter goes to
- * the rank that has the least, as PyTorch deals them out. From here on yk_optimizer_step is
- * collective and gives the same bits as without; parameters move into memory shared with the peers,
- * so views taken earlier are stale (create a yk_ema afterwards, and destroy it before). Destroy it
- * after the last step, before the optimizer, the model and the group: the parameters are the
- * model's own again, but no rank has all of the optimizer's state.
+ * the rank that has the least, as PyTorch deals them out (here by whole cache lines). From here on
+ * yk_optimizer_step is collective and gives the same bits as without; parameters move into memory
+ * shared with the peers, so views taken earlier are stale (create a yk_ema afterwards, and destroy
+ * it before). Destroy it after the last step, before the optimizer, the model and the group: the
+ * parameters are the model's own again, but no rank has all of the optimizer's state.
  */
 yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group);
 void yk_zero_destroy(yk_zero *zero);

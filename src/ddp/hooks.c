@@ -53,6 +53,8 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
 
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)
 {
+    if (!hook)
+        return yki_error(YK_INVALID_ARGUMENT, "a comm hook is a function, not NULL");
     return yki_hook_register(ddp, &(yki_hook){.run = hook, .state = state});
 }
 

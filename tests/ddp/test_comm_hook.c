@@ -83,6 +83,7 @@ static void own_hook(int rank, int world)
     account seen = {0};
     begin_in(&plain, group, &options);
     begin_in(&hooked, group, &options);
+    assert_status(YK_INVALID_ARGUMENT, yk_ddp_register_comm_hook(hooked.ddp, NULL, NULL));
     assert_ok(yk_ddp_register_comm_hook(hooked.ddp, counting_hook, &seen));
     assert_status(YK_INVALID_ARGUMENT, yk_ddp_register_comm_hook(hooked.ddp, counting_hook, &seen));
     assert_contains(yk_last_error(), "registered already");
