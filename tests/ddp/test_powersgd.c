@@ -1,70 +1,34 @@
 /* PowerSGD: its results against what they must be, and training with it. */
 #include "harness.h"
 
-#include "small_network.h"
+#include "side.h"
 
 static const network net = {.device = "ref", .dtype = YK_F32, .seed = 11};
 
 /* Compresses from the second backward on, whatever the sizes. */
 static const yk_powersgd_options eager = {.start_iter = 1, .min_compression_rate = 1e-9};
 
-typedef struct side {
-    int rank, world;
-    yk_group *group;
-    yk_model *model, *alone;
-    yk_ddp *ddp;
-    samples own, joint;
-} side;
-
 static void begin(side *s, const yk_powersgd_options *options)
 {
-    assert_ok(yk_group_init(&s->group, NULL));
-    s->rank = yk_group_rank(s->group);
-    s->world = yk_group_size(s->group);
+    side_join(s, &net);
     s->model = make_model(&net);
     s->alone = make_model(&net);
     assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, &(yk_ddp_options){.bucket_cap_mb = 1e-3}));
     assert_ok(yk_ddp_register_powersgd_hook(s->ddp, options));
 }
 
-static void end(side *s)
-{
-    yk_ddp_destroy(s->ddp);
-    yk_model_destroy(s->model);
-    yk_model_destroy(s->alone);
-    yk_group_destroy(s->group);
-}
-
 /* The gradients of the same samples every time, over the ranks and by one process. */
-static void both_step(side *s)
+static void step_again(side *s)
 {
-    yk_model_zero_grad(s->model);
-    yk_model_zero_grad(s->alone);
-    step(s->model, take_samples(&s->own, net.dtype, 4 * s->rank, 4));
-    step(s->alone, take_samples(&s->joint, net.dtype, 0, 4 * s->world));
+    zero_both(s);
+    both_step(s, 0, 4);
 }
 
-static yk_tensor grad_of(const yk_model *model, const char *name)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
-        if (strcmp(yk_model_parameter(model, i).name, name) == 0)
-            return yk_model_parameter(model, i).grad;
-    fail_msg("no %s", name);
-    abort();
-}
-
-/* All ranks hold the same bits of every gradient. */
-static void assert_equal_over_ranks(side *s)
+static void assert_equal_gradients(const side *s)
 {
     for (size_t i = 0; i < yk_model_parameter_count(s->model); i++) {
         yk_tensor grad = yk_model_parameter(s->model, i).grad;
-        size_t bytes = yk_tensor_bytes(&grad);
-        void *first = malloc(bytes);
-        assert_non_null(first);
-        memcpy(first, grad.data, bytes);
-        assert_ok(yk_broadcast(s->group, first, bytes, YK_U8, 0, NULL));
-        assert_memory_equal(first, grad.data, bytes);
-        free(first);
+        assert_equal_over_ranks(s->group, &grad);
     }
 }
 
@@ -79,12 +43,12 @@ YK_TEST_RANKS(with_full_rank_nothing_is_lost, 3)
     options.start_iter = 2;
     begin(&s, &options);
     for (int i = 0; i < 5; i++) {
-        both_step(&s);
+        step_again(&s);
         assert_same_gradients(s.model, s.alone, i < 2 ? 1e-5 : 1e-4);
-        assert_equal_over_ranks(&s);
+        assert_equal_gradients(&s);
         assert_true((yk_ddp_powersgd_stats(s.ddp).elements_before > 0) == (i >= 2));
     }
-    end(&s);
+    side_end(&s);
 }
 
 /* The best approximation of rank 1 in f64, by power iteration until it stands: sigma u v^T. */
@@ -124,10 +88,10 @@ YK_TEST_RANKS(warm_starts_reach_the_best_approximation, 2)
     options.no_error_feedback = true;
     begin(&s, &options);
     for (int i = 0; i < 200; i++)
-        both_step(&s);
+        step_again(&s);
     static const char *const names[] = {"conv1.weight", "conv2.weight", "fc.weight"};
     for (int i = 0; i < 3; i++) {
-        yk_tensor found = grad_of(s.model, names[i]), exact = grad_of(s.alone, names[i]);
+        yk_tensor found = find(s.model, names[i]).grad, exact = find(s.alone, names[i]).grad;
         int64_t rows = exact.dims[0], columns = yk_tensor_count(&exact) / rows;
         double best[64 * 64];
         best_rank_1(best, exact.data, rows, columns);
@@ -136,10 +100,10 @@ YK_TEST_RANKS(warm_starts_reach_the_best_approximation, 2)
         expected.dtype = YK_F64;
         assert_near(names[i], &found, &expected, 1e-3);
     }
-    yk_tensor bias = grad_of(s.model, "fc.bias"), exact = grad_of(s.alone, "fc.bias");
+    yk_tensor bias = find(s.model, "fc.bias").grad, exact = find(s.alone, "fc.bias").grad;
     assert_near("fc.bias", &bias, &exact, 1e-5);
-    assert_equal_over_ranks(&s);
-    end(&s);
+    assert_equal_gradients(&s);
+    side_end(&s);
 }
 
 /* With error feedback nothing is lost for ever: the mean of what came out is what went in. */
@@ -152,9 +116,10 @@ static void feedback(int rank, int world)
     begin(&s, &options);
     enum { STEPS = 400, ELEMENTS = 4 * 27 };
     double sum[ELEMENTS] = {0}, first_error = 0, mean_error = 0, size = 0;
-    yk_tensor found = grad_of(s.model, "conv1.weight"), exact = grad_of(s.alone, "conv1.weight");
+    yk_tensor found = find(s.model, "conv1.weight").grad,
+              exact = find(s.alone, "conv1.weight").grad;
     for (int i = 0; i < STEPS; i++) {
-        both_step(&s);
+        step_again(&s);
         for (int e = 0; e < ELEMENTS; e++) {
             sum[e] += element(&found, e);
             if (i == 0)
@@ -168,11 +133,11 @@ static void feedback(int rank, int world)
     assert_true(first_error > 0.1 * size); /* one step alone loses a lot */
     if (!(mean_error < 0.03 * size))
         fail_msg("the mean is %g from the gradient, of %g", mean_error, size);
-    assert_equal_over_ranks(&s);
+    assert_equal_gradients(&s);
     yk_powersgd_stats stats = yk_ddp_powersgd_stats(s.ddp);
     assert_int_equal(stats.elements_before, STEPS * yk_model_parameter_elements(s.model));
     assert_true(stats.elements_after < stats.elements_before / 2);
-    end(&s);
+    side_end(&s);
 }
 
 YK_TEST(error_feedback_loses_nothing_in_the_long_run)
@@ -186,21 +151,21 @@ YK_TEST_RANKS(an_infinite_gradient_spoils_one_step_alone, 2)
     side s;
     begin(&s, &eager);
     for (int i = 0; i < 4; i++)
-        both_step(&s);
+        step_again(&s);
     yk_model_zero_grad(s.model);
     const yk_batch *batch = take_samples(&s.own, net.dtype, 0, 4);
     if (rank == 1)
         s.own.f32[5] = INFINITY;
     step(s.model, batch);
-    yk_tensor found = grad_of(s.model, "conv1.weight");
+    yk_tensor found = find(s.model, "conv1.weight").grad;
     assert_false(isfinite(element(&found, 0)));
     for (int i = 0; i < 3; i++) {
-        both_step(&s);
-        assert_equal_over_ranks(&s);
+        step_again(&s);
+        assert_equal_gradients(&s);
         for (int e = 0; e < yk_tensor_count(&found); e++)
             assert_true(isfinite(element(&found, e)));
     }
-    end(&s);
+    side_end(&s);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -233,7 +198,7 @@ YK_TEST_RANKS(training_converges_with_rank_1, 2)
         begin(&s, &options);
         losses[compressed] = train(&s, 700);
         assert_true((yk_ddp_powersgd_stats(s.ddp).elements_after > 0) == compressed);
-        end(&s);
+        side_end(&s);
     }
     if (!(losses[0] < 0.1 && losses[1] < 0.2))
         fail_msg("after training the loss is %g, compressed %g", losses[0], losses[1]);
