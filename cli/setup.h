@@ -51,7 +51,7 @@ bool yki_check_readable(const char *name, const char *option, const char *path);
 bool yki_check_writable(const char *name, const char *option, const char *path);
 /* Whether a folder that is there is one, for files to be made in; NULL can. */
 bool yki_check_folder(const char *name, const char *option, const char *path);
-/* Whether a data set is one of the words, or a folder that there is. */
+/* Whether a data set is one of the words, or an existing folder. */
 bool yki_check_data(const char *name, const char *option, const char *data);
 
 enum { YKI_SIZE_TEXT = 32 };

@@ -51,15 +51,25 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
                                         "preview --columns 0",
                                         "preview --split both",
                                         "fetch synthetic",
-                                        "info a b"};
+                                        "info a b",
+                                        "info /nowhere"};
     char output[4096];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(yk_test_command(output, sizeof output, "%s data %s", program(), wrong[i]),
                          2);
         assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
     }
-    assert_int_equal(yk_test_command(output, sizeof output, "%s data info /nowhere", program()), 1);
-    assert_contains(output, "yoke: /nowhere: no CIFAR-10 here");
+    assert_contains(output, "/nowhere: no such folder");
+}
+
+YK_TEST(a_folder_without_images_says_what_was_looked_for)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    assert_int_equal(yk_test_command(output, sizeof output, "%s data info %s", program(), folder),
+                     1);
+    assert_contains(output, folder);
+    assert_contains(output, "no CIFAR-10 here");
 }
 
 YK_TEST(fetch_offline_says_how_to_go_on)
