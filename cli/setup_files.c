@@ -64,8 +64,8 @@ bool yki_check_data(const char *name, const char *option, const char *data)
         return true;
     if (stat(data, &info) == 0 && S_ISDIR(info.st_mode))
         return true;
-    yki_usage_error(name, "%s%s%s: no such folder (expected cifar10, synthetic or a folder)",
-                    option, *option ? " " : "", data);
+    yki_usage_error(name, "%s%s%s: no such folder; expected cifar10, synthetic or a folder", option,
+                    *option ? " " : "", data);
     return false;
 }
 

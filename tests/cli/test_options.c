@@ -83,7 +83,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
 YK_TEST(files_that_are_not_there_get_one_line)
 {
     refused("train --data /no/such/folder",
-            "--data /no/such/folder: no such folder (expected cifar10, synthetic");
+            "--data /no/such/folder: no such folder; expected cifar10, synthetic");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "no files can be made there: Not a dir");
