@@ -90,7 +90,7 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("train --data synthetic --resume no.pth", "--resume no.pth: No such file");
     refused("evaluate no.pth", "no.pth: No such file");
     refused("evaluate --data mnist /",
-            "--data mnist: no such folder (expected cifar10, synthetic or a folder");
+            "--data mnist: no such folder; expected cifar10, synthetic or a folder");
 }
 
 YK_TEST(run_checks_its_options)
@@ -125,7 +125,7 @@ YK_TEST(data_checks_its_options)
 {
     refused("data", "expected info, preview or fetch, found nothing");
     refused("data draw", "expected info, preview or fetch, found draw");
-    refused("data info mnist", "mnist: no such folder (expected cifar10, synthetic or a folder");
+    refused("data info mnist", "mnist: no such folder; expected cifar10, synthetic or a folder");
     refused("data info synthetic cifar10", "unexpected argument 'cifar10'");
     refused("data info --split val", "expected one of train|test");
     refused("data info --columns 3", "--columns is for preview alone");
