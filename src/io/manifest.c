@@ -124,23 +124,33 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static bool add_entry(cJSON *list, const yki_manifest_entry *entry)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool made = cJSON_AddStringToObject(object, "file", entry->file) &&
+                cJSON_AddNumberToObject(object, "epoch", (double)entry->epoch) &&
+                cJSON_AddNumberToObject(object, "step", (double)entry->step) &&
+                cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes) &&
+                cJSON_AddStringToObject(object, "sha256", entry->sha256) &&
+                cJSON_AddNumberToObject(object, "saved_at", entry->saved_at) &&
+                cJSON_AddItemToArray(list, object);
+    if (!made)
+        cJSON_Delete(object);
+    return made;
+}
+
+/* NULL without memory. */
 static cJSON *to_json(const yki_manifest *manifest)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddNumberToObject(root, "version", VERSION);
+    bool made = cJSON_AddNumberToObject(root, "version", VERSION);
     cJSON *list = cJSON_AddArrayToObject(root, "checkpoints");
-    for (size_t i = 0; i < manifest->count; i++) {
-        const yki_manifest_entry *entry = &manifest->entries[i];
-        cJSON *object = cJSON_CreateObject();
-        cJSON_AddStringToObject(object, "file", entry->file);
-        cJSON_AddNumberToObject(object, "epoch", (double)entry->epoch);
-        cJSON_AddNumberToObject(object, "step", (double)entry->step);
-        cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes);
-        cJSON_AddStringToObject(object, "sha256", entry->sha256);
-        cJSON_AddNumberToObject(object, "saved_at", entry->saved_at);
-        cJSON_AddItemToArray(list, object);
-    }
-    return root;
+    for (size_t i = 0; i < manifest->count; i++)
+        made = add_entry(list, &manifest->entries[i]) && made;
+    if (made && list)
+        return root;
+    cJSON_Delete(root);
+    return NULL;
 }
 
 yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
@@ -148,7 +158,7 @@ yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
     char path[PATH_MAX];
     YK_TRY(manifest_path(path, dir));
     cJSON *root = to_json(manifest);
-    char *text = cJSON_Print(root);
+    char *text = root ? cJSON_Print(root) : NULL;
     cJSON_Delete(root);
     if (!text)
         return yki_error_memory(manifest->count * 256, "a manifest");

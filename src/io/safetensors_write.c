@@ -5,6 +5,7 @@
  */
 #include "io/safetensors.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,11 @@ static int in_file_order(const void *a, const void *b)
     return strcmp((*left)->name, (*right)->name);
 }
 
+static bool add_number(cJSON *array, int64_t number)
+{
+    return cJSON_AddItemToArray(array, cJSON_CreateNumber((double)number));
+}
+
 /* One tensor's line of the header; moves *offset behind its bytes. */
 static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_t *offset)
 {
@@ -33,15 +39,15 @@ static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_
     if (!yki_stored_size(stored, &count, &bytes))
         return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count", source->name);
     cJSON *info = cJSON_AddObjectToObject(header, source->name);
-    cJSON_AddStringToObject(info, "dtype", stored->dtype->safetensors);
+    bool made = cJSON_AddStringToObject(info, "dtype", stored->dtype->safetensors);
     cJSON *shape = cJSON_AddArrayToObject(info, "shape");
     for (int i = 0; i < stored->ndim; i++)
-        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)stored->dims[i]));
+        made = add_number(shape, stored->dims[i]) && made;
     cJSON *offsets = cJSON_AddArrayToObject(info, "data_offsets");
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
+    made = add_number(offsets, *offset) && made;
     *offset += (int64_t)bytes;
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
-    return YK_OK;
+    made = add_number(offsets, *offset) && made;
+    return made && shape ? YK_OK : yki_error_memory(strlen(source->name), "a line of a header");
 }
 
 /* The header's size and text, padded; free it. */
@@ -51,7 +57,8 @@ static yk_status make_header(unsigned char **block, size_t *size, const yki_tens
     cJSON *header = cJSON_CreateObject();
     int64_t offset = 0;
     yk_status status = YK_OK;
-    cJSON_AddStringToObject(cJSON_AddObjectToObject(header, "__metadata__"), "format", "pt");
+    if (!cJSON_AddStringToObject(cJSON_AddObjectToObject(header, "__metadata__"), "format", "pt"))
+        status = yki_error_memory(count * sizeof *order, "a header of safetensors");
     for (size_t i = 0; i < count && status == YK_OK; i++)
         status = describe(header, order[i], &offset);
     char *text = status == YK_OK ? cJSON_PrintUnformatted(header) : NULL;
