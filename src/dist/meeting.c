@@ -110,6 +110,19 @@ static yk_status read_tcp(yki_meeting *m, const char *method)
     return read_address(m, host, size, colon + 1, method);
 }
 
+/* All but env://. */
+static yk_status read_url(yki_meeting *m, const char *method)
+{
+    if (strncmp(method, "tcp://", 6) == 0)
+        return read_tcp(m, method);
+    if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "init method \"%s\": expected env://, tcp://HOST:PORT or file:///PATH",
+                         method);
+    snprintf(m->path, sizeof m->path, "%s", method + 7);
+    return YK_OK;
+}
+
 /* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
 static void agent_path(yki_meeting *m)
 {
@@ -145,15 +158,17 @@ yk_status yki_meeting_read(yki_meeting *m, yki_job *job, const yk_group_options 
     job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
     if (strncmp(method, "env://", 6) == 0)
         return read_env(job, m);
-    if (strncmp(method, "tcp://", 6) == 0)
-        return read_tcp(m, method);
-    if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
-        return yki_error(YK_INVALID_ARGUMENT,
-                         "init method \"%s\": expected env://, tcp://HOST:PORT or file:///PATH",
-                         method);
-    job->launcher = false;
-    snprintf(m->path, sizeof m->path, "%s", method + 7);
+    YK_TRY(read_url(m, method));
+    if (m->path[0])
+        job->launcher = false;
     return YK_OK;
+}
+
+yk_status yki_meeting_check(const yk_group_options *options)
+{
+    yki_meeting unused = {.path = ""};
+    const char *method = options->init_method ? options->init_method : "env://";
+    return strncmp(method, "env://", 6) == 0 ? YK_OK : read_url(&unused, method);
 }
 
 yk_status yki_meeting_read_ranks(yki_job *job, const yk_group_options *options)

@@ -18,6 +18,8 @@ typedef struct yki_meeting {
 
 /* The job's timeout, rank, world size and local ones. */
 yk_status yki_meeting_read_ranks(yki_job *job, const yk_group_options *options);
+/* For a rank alone, who meets nobody: whether the init method makes sense. */
+yk_status yki_meeting_check(const yk_group_options *options);
 /* Address or path, secret, and whether the store is the launcher's. */
 yk_status yki_meeting_read(yki_meeting *m, yki_job *job, const yk_group_options *options);
 /* Rank 0's part in a meeting over a file: serves the store and writes the file. */

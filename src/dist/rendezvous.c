@@ -258,6 +258,8 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
 {
     *job = (yki_job){0};
     YK_TRY(yki_meeting_read_ranks(job, options));
+    if (job->world == 1)
+        YK_TRY(yki_meeting_check(options));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
     if (!job->peers)
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");

@@ -69,6 +69,23 @@ YK_TEST(rank_that_comes_twice)
     yk_test_ranks(3, twice_body);
 }
 
+YK_TEST(init_methods_that_make_no_sense_are_refused_on_one_rank_too)
+{
+    static const char *const wrong[] = {"foo://127.0.0.1:29500", "tcp://127.0.0.1",
+                                        "tcp://127.0.0.1:0", "file://relative"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        yk_group *group = NULL;
+        assert_status(
+            YK_INVALID_ARGUMENT,
+            yk_group_init(&group, &(yk_group_options){.init_method = wrong[i], .world_size = 1}));
+        assert_contains(yk_last_error(), wrong[i]);
+    }
+    yk_group *group;
+    assert_ok(yk_group_init(
+        &group, &(yk_group_options){.init_method = "tcp://127.0.0.1:29500", .world_size = 1}));
+    yk_group_destroy(group);
+}
+
 /* ---- 9: many jobs at once -------------------------------------------------------------------- */
 
 static void job_body(int rank, int world)
