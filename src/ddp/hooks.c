@@ -39,7 +39,7 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
     yk_status status = YK_OK;
     if (ddp->hook.run)
         status = yki_error(YK_INVALID_ARGUMENT, "a comm hook is registered already");
-    else if (ddp->virtual_ranks)
+    else if (ddp->options.virtual_ranks)
         status = yki_error(YK_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order of "
                                                 "their own: no comm hook goes with them");
     else if (ddp->bucket_count)

@@ -69,6 +69,7 @@ yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
 yk_status yki_inputs_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
+    YK_TRY(yki_virtual_ranks_check_step(ddp));
     YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
     if (ddp->join.on && !ddp->join.shadowing)
         YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));

@@ -76,7 +76,7 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options)
 {
     if (ddp->join.on)
         return yki_error(YK_INVALID_ARGUMENT, "join: begun twice without an end between");
-    if (ddp->virtual_ranks)
+    if (ddp->options.virtual_ranks)
         return yki_error(YK_INVALID_ARGUMENT,
                          "join: virtual ranks take equal batches by definition");
     ddp->join.options = options ? *options : (yk_join_options){0};

@@ -200,18 +200,32 @@ YK_TEST_RANKS(virtual_ranks_that_cannot_be_shared_are_refused, 2)
     yk_group_destroy(group);
 }
 
-YK_TEST_RANKS(sync_batch_norm_is_refused, 2)
+/* Two ranks share four virtual ones, or are themselves the virtual ranks. */
+static void refuse_company(yk_group *group, int virtual_ranks)
 {
-    yk_group *group;
     yk_ddp *ddp;
     samples batch;
-    assert_ok(yk_group_init(&group, NULL));
     yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 4}));
+    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = virtual_ranks}));
+    assert_status(YK_INVALID_ARGUMENT, yk_ddp_register_bf16_compress_hook(ddp));
+    assert_contains(yk_last_error(), "no comm hook");
+    assert_status(YK_INVALID_ARGUMENT, yk_ddp_join_begin(ddp, NULL));
+    yk_ddp_set_no_sync(ddp, true);
+    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, take_samples(&batch, YK_F32, 0, 3)));
+    assert_contains(yk_last_error(), "no_sync");
+    yk_ddp_set_no_sync(ddp, false);
     assert_ok(yk_sync_batch_norm_convert(model, group));
     assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, take_samples(&batch, YK_F32, 0, 3)));
     assert_contains(yk_last_error(), "SyncBatchNorm");
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
+}
+
+YK_TEST_RANKS(what_cannot_go_with_virtual_ranks_is_refused_for_any_number_of_ranks, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    refuse_company(group, 4);
+    refuse_company(group, 2);
     yk_group_destroy(group);
 }
