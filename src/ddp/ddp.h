@@ -129,8 +129,6 @@ void yki_comm_hook_state_destroy(yk_comm_hook_state *state);
 enum { YKI_VIRTUAL_RANKS_MAX = 65535 };
 
 yk_status yki_virtual_ranks_check(int count, int ranks);
-/* Whether a step may begin: what cannot go with virtual ranks, however many ranks share them. */
-yk_status yki_virtual_ranks_check_step(const yk_ddp *ddp);
 /* In place of the reducer, for options.virtual_ranks of more than the ranks. Collective. */
 yk_status yki_virtual_ranks_create(yk_ddp *ddp);
 void yki_virtual_ranks_destroy(yk_ddp *ddp);
@@ -152,6 +150,8 @@ double yki_join_factor(const yk_ddp *ddp);
 
 /* Memory for the exchange before a forward. Collective. */
 yk_status yki_inputs_create(yk_ddp *ddp);
+/* What cannot go with virtual ranks, however many ranks share them. */
+yk_status yki_inputs_check(const yk_ddp *ddp);
 /* Of yki_model_hooks. */
 yk_status yki_inputs_forward_begin(void *context, int64_t samples);
 

@@ -66,10 +66,22 @@ yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
                          YK_F64, &ddp->shares_work);
 }
 
+yk_status yki_inputs_check(const yk_ddp *ddp)
+{
+    if (!ddp->options.virtual_ranks)
+        return YK_OK;
+    if (ddp->no_sync)
+        return yki_error(YK_INVALID_ARGUMENT, "virtual ranks accumulate already: without no_sync");
+    if (yki_model_is_synced(ddp->model))
+        return yki_error(YK_INVALID_ARGUMENT, "SyncBatchNorm needs the shares of a step at once, "
+                                              "virtual ranks work them off in order: choose one");
+    return YK_OK;
+}
+
 yk_status yki_inputs_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
-    YK_TRY(yki_virtual_ranks_check_step(ddp));
+    YK_TRY(yki_inputs_check(ddp));
     YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
     if (ddp->join.on && !ddp->join.shadowing)
         YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));

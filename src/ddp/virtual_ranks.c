@@ -118,18 +118,6 @@ yk_status yki_virtual_ranks_check(int count, int ranks)
                      count, ranks, YKI_VIRTUAL_RANKS_MAX);
 }
 
-yk_status yki_virtual_ranks_check_step(const yk_ddp *ddp)
-{
-    if (!ddp->options.virtual_ranks)
-        return YK_OK;
-    if (ddp->no_sync)
-        return yki_error(YK_INVALID_ARGUMENT, "virtual ranks accumulate already: without no_sync");
-    if (yki_model_is_synced(ddp->model))
-        return yki_error(YK_INVALID_ARGUMENT, "SyncBatchNorm needs the shares of a step at once, "
-                                              "virtual ranks work them off in order: choose one");
-    return YK_OK;
-}
-
 yk_status yki_virtual_ranks_create(yk_ddp *ddp)
 {
     int ranks = yk_group_size(ddp->group);
@@ -163,7 +151,7 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    YK_TRY(yki_virtual_ranks_check_step(ddp));
+    YK_TRY(yki_inputs_check(ddp));
     if (v->share > 0 && samples != v->samples)
         return yki_error(
             YK_INVALID_SHAPE,
