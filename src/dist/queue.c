@@ -59,8 +59,10 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
     else
         work = yki_calloc(1, sizeof *work);
     int error = 0;
-    if (work && !queue->started)
+    if (work && !queue->started) {
         error = yki_thread_create(&queue->thread, "yoke-comm", NULL, run_all, queue);
+        queue->started = !error; /* written once: the thread reads it without the lock */
+    }
     if (!work || error) {
         pthread_mutex_unlock(&queue->lock);
         free(work);
@@ -68,7 +70,6 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
                                  strerror(error))
                      : yki_error_memory(sizeof *work, "a work object");
     }
-    queue->started = true;
     work->next = NULL;
     work->queue = queue;
     work->call = *call;
