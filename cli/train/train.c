@@ -206,6 +206,8 @@ int yk_cmd_train(int argc, char **argv)
         code = yki_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
     if (code >= 0)
         return code;
+    if (!yki_stop_prepare())
+        return YKI_EXIT_FAILED;
     yki_trainer trainer;
     code = yki_trainer_create(&trainer, &options) ? run(&trainer) : YKI_EXIT_FAILED;
     yki_trainer_destroy(&trainer);

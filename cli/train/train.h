@@ -134,8 +134,11 @@ typedef struct yki_epoch_times {
 bool yki_trainer_step(yki_trainer *trainer, const yk_batch *batch, yki_epoch_times *times,
                       double begin_s, bool *stopping);
 
-/* The signal that has asked this rank to stop, or 0. Asked again, the process just ends. */
-int yki_stop_signal(void);
+/* Before any other thread starts: from here on one of its own takes the signals that stop. */
+bool yki_stop_prepare(void);
+/* From here on the first of them is remembered; a second one just ends the process. */
 void yki_stop_on_signals(void);
+/* The signal that has asked this rank to stop, or 0. */
+int yki_stop_signal(void);
 
 #endif

@@ -182,7 +182,12 @@ void yk_model_destroy(yk_model *model);
 void yk_model_train(yk_model *model);
 void yk_model_eval(yk_model *model);
 
-/* Runs forward on one batch, which must stay as it is until its backward. Blocks until done. */
+/*
+ * Runs forward on one batch, which must stay as it is until its backward. Blocks until done.
+ * Handlers of signals belong on a thread that runs no models, or on a stack of their own
+ * (sigaltstack, SA_ONSTACK): oneDNN computes with the stack pointer in its own buffers at times,
+ * and a handler's frame would be written there.
+ */
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
 /*
  * Runs backward for the last forward. The first backward after an optimizer step (or
