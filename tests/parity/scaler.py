@@ -1,8 +1,8 @@
 """PyTorch's own GradScaler on a CPU: the scales and the skipped steps for planted infinities.
 
-torch.cuda.amp.GradScaler keeps its two kernels for CUDA alone in PyTorch 1.13. Here they are given
-to the dispatcher for the CPU, as ATen/native/cuda/AmpKernels.cu defines them; every line of Python
-above them is PyTorch's.
+PyTorch 2.3 and later have one for the CPU. Before, torch.cuda.amp.GradScaler keeps its two kernels
+for CUDA alone: here they are given to the dispatcher for the CPU, as
+ATen/native/cuda/AmpKernels.cu defines them; every line of Python above them is PyTorch's.
 
 usage: scaler.py FILE | state CHECKPOINT
 FILE begins with INIT_SCALE GROWTH_FACTOR BACKOFF_FACTOR GROWTH_INTERVAL KINDS, where KINDS has a
@@ -16,7 +16,7 @@ import sys
 
 try:
     import torch
-    from torch.cuda.amp import GradScaler, grad_scaler
+    from torch.cuda.amp import grad_scaler
 except ImportError as error:
     print(error)
     sys.exit(77)
@@ -46,7 +46,7 @@ def check_and_unscale(grads, found_inf, inverse):
         grad.mul_(inverse)
 
 
-def scaler_on_cpu(**options):
+def scaler_before_2_3(**options):
     library = torch.library.Library("aten", "IMPL")
     library.impl("_amp_update_scale_", update_scale, "CPU")
     library.impl("_amp_foreach_non_finite_check_and_unscale_", check_and_unscale, "CPU")
@@ -57,7 +57,13 @@ def scaler_on_cpu(**options):
         self._per_device_tensors = {}
 
     grad_scaler._MultiDeviceReplicator.__init__ = replicate
-    scaler = GradScaler(**options)
+    return grad_scaler.GradScaler(**options), library
+
+
+def scaler_on_cpu(**options):
+    """A GradScaler, and what must live as long."""
+    own = hasattr(torch.amp, "GradScaler")
+    scaler, library = (torch.amp.GradScaler("cpu", **options), None) if own else scaler_before_2_3(**options)
     scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
     return scaler, library
 
