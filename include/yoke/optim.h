@@ -120,7 +120,7 @@ typedef struct yk_ema_options {
 /*
  * Of the model that the optimizer is for. The optimizer keeps a pointer to it, so that checkpoints
  * hold the average beside the optimizer's state (under "model_ema", as torchvision's do): destroy
- * it first.
+ * it first. Destroyed while swapped in, the average is what the model goes on with.
  */
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options);
 void yk_ema_destroy(yk_ema *ema);

@@ -99,8 +99,10 @@ void yk_ema_destroy(yk_ema *ema)
 {
     if (!ema)
         return;
-    if (ema->optimizer->ema == ema)
+    if (ema->optimizer->ema == ema) {
         ema->optimizer->ema = NULL;
+        ema->optimizer->averaged = false;
+    }
     yki_unmap(ema->memory, ema->memory_bytes);
     yki_chunks_destroy(&ema->chunks);
     free(ema->buffer_at);

@@ -167,3 +167,20 @@ YK_TEST(a_checkpoint_holds_the_average)
     stop(model, optimizer, NULL);
     stop(other, fresh, loaded);
 }
+
+YK_TEST(an_average_destroyed_while_swapped_in_stays_in_the_model)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    start(&model, &optimizer, &ema, false);
+    update_with(model, ema, 1);
+    fill(model, 9);
+    assert_ok(yk_ema_swap(ema));
+    yk_ema_destroy(ema);
+    assert_true(parameter(model, 0) == 1);
+    assert_ok(yk_optimizer_step(optimizer)); /* there is nothing left to swap back */
+    assert_ok(yk_ema_create(&ema, optimizer, NULL));
+    assert_ok(yk_ema_update(ema));
+    stop(model, optimizer, ema);
+}
