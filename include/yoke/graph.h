@@ -124,10 +124,6 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
  */
 yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
 
-/* x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
- * elements, torch.nn.functional.mse_loss. */
-yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
-
 /* ---- autocast ----------------------------------------------------------------------------- */
 
 /*
