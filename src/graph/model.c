@@ -72,8 +72,13 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
         return yki_error(YK_OUT_OF_MEMORY, "out of memory while building the graph");
     if (graph->status != YK_OK)
         return yki_error(graph->status, "%s", graph->error);
+    if (graph->taken)
+        return yki_error(YK_INVALID_ARGUMENT, "the graph belongs to another model already: each "
+                                              "model is made of a graph of its own");
 
     yk_model_options chosen = options ? *options : (yk_model_options){0};
+    if (chosen.logits && chosen.logits->graph != graph)
+        return yki_error(YK_INVALID_ARGUMENT, "options.logits belongs to another graph");
     if (!chosen.device)
         chosen.device = "cpu";
     if (chosen.threads == 0)
@@ -87,6 +92,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     made->options = chosen;
     made->training = made->gradients_spent = true;
     made->loss_scale = 1;
+    graph->taken = true;
     yk_status status = build(made, loss);
     made->options.autocast = NULL; /* the caller's */
     if (status != YK_OK) {

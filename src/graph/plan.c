@@ -206,11 +206,33 @@ static yk_status add_steps(planner *p)
     return YK_OK;
 }
 
+/*
+ * No value may be larger than the address space (2^44 elements of 8 bytes), so that sizes and their
+ * sums never overflow; and oneDNN's kernels divide by 0 from 2^32 samples on.
+ */
+static yk_status check_batch(const yk_graph *graph, int64_t batch)
+{
+    const int64_t most = (int64_t)1 << 44;
+    bool fits = batch <= INT32_MAX;
+    for (size_t i = 0; fits && i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        int64_t count = 1;
+        for (int d = 0; d < value->ndim; d++)
+            count *= value->dims[d] == YK_BATCH ? 1 : value->dims[d];
+        if (value->ndim > 0 && value->dims[0] == YK_BATCH)
+            fits = batch <= most / count;
+    }
+    return fits ? YK_OK
+                : yki_error(YK_INVALID_ARGUMENT, "a batch of %lld samples is too large",
+                            (long long)batch);
+}
+
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
                           bool training, bool backward)
 {
     const yk_graph *graph = source->graph;
     size_t values = graph->value_count;
+    YK_TRY(check_batch(graph, batch));
     planner p = {.source = source,
                  .plan = yki_calloc(1, sizeof(yki_plan)),
                  .places = yki_calloc(values, sizeof *p.places),

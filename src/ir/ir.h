@@ -102,6 +102,7 @@ struct yk_graph {
     char scope[256];          /* of what is built next: "layer1.0." */
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;
+    bool taken;       /* a model was made of it, or tried to be: its nodes are rewritten */
     yk_status status; /* the sticky error */
     char error[YKI_ERROR_LINE];
 };

@@ -208,3 +208,66 @@ YK_TEST(misuse_is_an_error)
     net_batch_fini(&b);
     yk_model_destroy(model);
 }
+
+/* Images (N, 4) and labels -> linear -> cross_entropy. */
+static yk_value *small_loss(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    return yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL);
+}
+
+static void refuses_huge_batches(const char *device)
+{
+    const int64_t sizes[] = {(int64_t)1 << 31, (int64_t)1 << 33, (int64_t)1 << 62, INT64_MAX};
+    yk_model *model;
+    yk_memory_plan plan;
+    assert_ok(yk_model_create(&model, small_loss(), &(yk_model_options){.device = device}));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, sizes[i], &plan));
+        assert_contains(yk_last_error(), "samples is too large");
+    }
+    assert_ok(yk_model_memory_plan(model, 1 << 30, &plan));
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_batch_beyond_all_memory_is_refused)
+{
+    refuses_huge_batches("ref");
+    refuses_huge_batches("cpu");
+
+    yk_graph *graph = yk_graph_create(); /* few samples, each of 2^40 elements */
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, (int64_t)1 << 40});
+    yk_model *model;
+    yk_memory_plan plan;
+    assert_ok(yk_model_create(&model, yk_mse_loss(yk_relu(x), x, YK_MEAN), NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, 1 << 30, &plan));
+    assert_contains(yk_last_error(), "samples is too large");
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_graph_makes_one_model)
+{
+    yk_model *model, *second;
+    yk_value *loss = small_loss();
+    assert_ok(yk_model_create(&model, loss, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_create(&second, loss, NULL));
+    assert_contains(yk_last_error(), "belongs to another model already");
+    assert_null(second);
+    yk_model_destroy(model);
+}
+
+YK_TEST(logits_of_another_graph_are_refused)
+{
+    yk_model *model;
+    yk_graph *other = yk_graph_create();
+    yk_value *x = yk_input(other, "x", YK_F32, 1, (int64_t[]){YK_BATCH}), *loss = small_loss();
+    for (int i = 0; i < 100; i++)
+        x = yk_relu(x); /* numbered far beyond the other graph's values */
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_model_create(&model, loss, &(yk_model_options){.logits = x}));
+    assert_contains(yk_last_error(), "options.logits belongs to another graph");
+    yk_graph_destroy(yk_value_graph(loss));
+    yk_graph_destroy(other);
+}
