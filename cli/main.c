@@ -52,6 +52,20 @@ static void settle(void)
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
 }
 
+/*
+ * What a command prints is what it is run for, and lost where a full disk took none of it. A
+ * training lives by its files and goes on unheard.
+ */
+static int check_output(const command *ended, int code)
+{
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (written || code != YKI_EXIT_OK || ended->run == yk_cmd_train)
+        return code;
+    fprintf(stderr, "%s: standard output cannot be written: the output is not whole\n",
+            ended->full_name);
+    return YKI_EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     settle();
@@ -67,7 +81,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0) {
             argv[1] = (char *)commands[i].full_name;
-            return commands[i].run(argc - 1, argv + 1);
+            return check_output(&commands[i], commands[i].run(argc - 1, argv + 1));
         }
     fprintf(stderr, "yoke: unknown %s '%s'; `yoke --help` lists the commands\n",
             name[0] == '-' ? "option" : "command", name);

@@ -50,6 +50,17 @@ YK_TEST(show_lists_tensors_and_the_rest)
     assert_null(strstr(output, "norm"));
 }
 
+/* A listing cut short by a full disk must not pass for a whole one. */
+YK_TEST(output_that_cannot_be_written_is_an_error)
+{
+    make_run();
+    assert_int_equal(yoke("checkpoint show run >/dev/full"), 1);
+    assert_string_equal(output, "yoke checkpoint: standard output cannot be written: the output is "
+                                "not whole\n");
+    assert_int_equal(yoke("info >/dev/full"), 1);
+    assert_int_equal(yoke("info >&-"), 0); /* nobody wants to hear it */
+}
+
 YK_TEST(converted_files_evaluate_alike)
 {
     char first[512], second[512];
