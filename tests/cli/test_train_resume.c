@@ -146,6 +146,20 @@ YK_TEST(checkpoints_come_every_so_many_steps_and_the_newest_stay)
     assert_int_equal(access(path_of("a", "checkpoint-step-35.pth"), R_OK), 0);
 }
 
+/* Else a run of --keep 0 would lose what it was told to keep as soon as it is gone on with. */
+YK_TEST(what_is_saved_and_kept_stays_so_when_a_run_goes_on)
+{
+    assert_int_equal(train("a", DATA "--epochs 1 --max-steps 35 --save-every 10 --keep 0"), 0);
+    assert_int_equal(go_on("a", ""), 0);
+    for (int step = 10; step <= 40; step += 10) {
+        char file[64];
+        snprintf(file, sizeof file, "checkpoint-step-%d.pth", step);
+        assert_int_equal(access(path_of("a", file), R_OK), 0);
+    }
+    assert_int_equal(go_on("a", "--epochs 2 --keep 1"), 0);
+    assert_int_not_equal(access(path_of("a", "checkpoint-step-40.pth"), R_OK), 0);
+}
+
 YK_TEST(a_run_keeps_its_options_unless_others_are_given)
 {
     assert_int_equal(train("a", DATA "--optimizer adam --lr 0.003 --seed 5 --max-steps 3"), 0);
