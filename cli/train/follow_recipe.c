@@ -73,12 +73,27 @@ bool yki_trainer_override_hyperparameters(yki_trainer *t)
     return yki_ok(exempt_norms(t));
 }
 
+/* What is saved before the next step has the last one's rate, as in a run that never stopped. */
+static bool catch_up(yki_trainer *t)
+{
+    const yk_training_state *state = &t->state;
+    int64_t last =
+        t->schedule.per_step ? state->step - 1 : state->epoch - (state->epoch_batch == 0);
+    if (state->step == 0 || last < 0)
+        return true;
+    if (!yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, last)))
+        return false;
+    t->state.lr = yk_optimizer_lr(t->optimizer);
+    return true;
+}
+
 bool yki_trainer_create_schedule(yki_trainer *t)
 {
     const yki_recipe *r = &t->options.recipe;
     double peak = r->max_lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
-    return yki_ok(
-        yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch));
+    return yki_ok(yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs,
+                                      t->steps_per_epoch)) &&
+           catch_up(t);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

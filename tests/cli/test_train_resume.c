@@ -196,6 +196,30 @@ static void plant(const char *name, yk_training_state made)
     yk_model_destroy(model);
 }
 
+/* Stopped between the last step of the second epoch and its evaluation. */
+YK_TEST(what_is_saved_before_the_next_step_has_the_rate_of_the_last_one)
+{
+    plant("a", (yk_training_state){.arch = "mlp",
+                                   .epoch = 2,
+                                   .step = 84,
+                                   .batch_size = 120,
+                                   .world_size = 1,
+                                   .threads = 1,
+                                   .val_accuracy = -1,
+                                   .options = "--data=synthetic\n--arch=mlp\n--batch-size=120\n"
+                                              "--epochs=2\n--lr=0.1\n--schedule=step\n"
+                                              "--step-size=1\n"});
+    assert_int_equal(go_on("a", ""), 0);
+    assert_contains(job.output, "epoch 2/2  train loss");
+    char command[256];
+    snprintf(command, sizeof command, "checkpoint show --json %s/a", yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, "\"optimizer.param_groups[0].lr\": \"0.01\"");
+    assert_contains(job.output, "\"optimizer.param_groups[0].initial_lr\": \"0.1\"");
+    assert_contains(job.output, "\"yoke.lr\": \"0.01\"");
+}
+
 /* Nobody's checkpoint says where files go. */
 YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
 {
