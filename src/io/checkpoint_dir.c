@@ -231,6 +231,8 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
             return status;
         YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
+    if (count == 0)
+        return yki_error(YK_NOT_FOUND, "%s: holds no checkpoint", dir);
     return yki_error(YK_NOT_FOUND, "%s: no complete checkpoint among %zu", dir, count);
 }
 

@@ -218,9 +218,7 @@ static yk_status fetch(yki_state_dict *dict, size_t index, const yk_parameter_vi
 yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model)
 {
     *dict = (yki_state_dict){.file = file};
-    if (yk_tensor_file_count(file) == 0)
-        return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"",
-                         yki_tensor_file_path(file));
+    YK_TRY(yki_tensor_file_check(file));
     dict->count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
     dict->tensors = yki_calloc(dict->count, sizeof *dict->tensors);
     if (!dict->tensors)

@@ -138,17 +138,45 @@ static bool holds_tensors(const yki_pickle_value *dict)
     return yki_pickle_pairs(dict) > 0 && yki_pth_is_tensor(yki_pickle_pair_value(dict, 0));
 }
 
-/* The state_dict: the whole file, or under one of the names that people use. */
+/* The names that people use for a model in a checkpoint. */
+static const char *const keys[] = {"model", "model_state_dict", "state_dict", "net"};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* The state_dict: the whole file, or under one of the keys. */
 static const yki_pickle_value *find_state_dict(const yki_pth *pth)
 {
-    static const char *const keys[] = {"model", "model_state_dict", "state_dict", "net"};
     const yki_pickle_value *root = yki_pth_root(pth);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = 0; i < KEYS; i++) {
         const yki_pickle_value *value = yki_pickle_get(root, keys[i]);
         if (holds_tensors(value))
             return value;
     }
     return holds_tensors(root) ? root : NULL;
+}
+
+/* An nn.Module itself, which only the code of its class could bring back. */
+static bool is_module(const yki_pickle_value *value)
+{
+    return yki_pickle_get(yki_pickle_state(value), "_modules") != NULL;
+}
+
+yk_status yki_tensor_file_check(const yk_tensor_file *file)
+{
+    if (yk_tensor_file_count(file) > 0)
+        return YK_OK;
+    const yki_pickle_value *root = file->pth ? yki_pth_root(file->pth) : NULL;
+    bool module = is_module(root);
+    for (size_t i = 0; i < KEYS; i++)
+        module = module || is_module(yki_pickle_get(root, keys[i]));
+    if (module)
+        return yki_error(YK_FORMAT,
+                         "%s: holds a whole module, which only Python can load: expected its "
+                         "state_dict, torch.save(model.state_dict(), FILE)",
+                         file->path);
+    if (yki_pickle_get(root, "param_groups"))
+        return yki_error(YK_FORMAT, "%s: holds an optimizer's state_dict: expected a model's",
+                         file->path);
+    return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"", file->path);
 }
 
 bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)

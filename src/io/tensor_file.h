@@ -17,6 +17,8 @@ const char *yki_tensor_file_path(const yk_tensor_file *file);
 /* The .pth file behind it, for what else a checkpoint holds; NULL for safetensors. */
 yki_pth *yki_tensor_file_pth(const yk_tensor_file *file);
 
+/* YK_FORMAT where it holds no tensors of a model, with a line that says what it holds instead. */
+yk_status yki_tensor_file_check(const yk_tensor_file *file);
 /* Looks from here on at the state_dict under this key, e.g. "model_ema", and no longer at the
  * model's; false, changing nothing, where the file has none. */
 bool yki_tensor_file_choose(yk_tensor_file *file, const char *key);

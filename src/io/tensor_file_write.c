@@ -169,9 +169,7 @@ static yk_status check_names(const conversion *all)
 static yk_status convert_all(conversion *all)
 {
     size_t count = yk_tensor_file_count(all->from);
-    if (count == 0)
-        return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"",
-                         yki_tensor_file_path(all->from));
+    YK_TRY(yki_tensor_file_check(all->from));
     all->sources = yki_calloc(count, sizeof *all->sources);
     all->memory = yki_calloc(count, sizeof *all->memory);
     all->names = yki_calloc(count, sizeof *all->names);

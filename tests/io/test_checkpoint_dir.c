@@ -102,6 +102,13 @@ static void hush(void)
     setenv("YOKE_LOG", "error", 1);
 }
 
+YK_TEST(an_empty_folder_holds_none)
+{
+    char path[512];
+    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(yk_test_directory(), path, sizeof path));
+    assert_contains(yk_last_error(), "holds no checkpoint");
+}
+
 YK_TEST(keeps_the_newest_and_makes_its_folder)
 {
     yk_model *model = make_model();

@@ -417,6 +417,31 @@ YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
                        "expected a storage of floats, integers or bools");
 }
 
+/* {"state": {}, "param_groups": []}, as PyTorch's optimizers have it. */
+YK_TEST(an_optimizers_file_is_told_from_a_models)
+{
+    yk_model *model = make_model(1);
+    yki_pth_writer *writer;
+    const char *path = scratch("optimizer.pth");
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "state");
+    yki_pickle_dict(pickle);
+    yki_pickle_text(pickle, "param_groups");
+    yki_pickle_list(pickle);
+    yki_pickle_setitems(pickle);
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+    assert_status(YK_FORMAT, yk_model_load(model, path));
+    assert_contains(yk_last_error(), "optimizer.pth: holds an optimizer's state_dict: expected");
+    assert_status(YK_FORMAT, yk_tensor_file_convert(path, scratch("b.pth"), NULL));
+    assert_contains(yk_last_error(), "optimizer.pth: holds an optimizer's state_dict: expected");
+    yk_model_destroy(model);
+}
+
 /* A view with stride 0 makes much of little: nothing may make all of it. */
 YK_TEST(promise_31_an_expanded_tensor_is_refused)
 {

@@ -135,7 +135,10 @@ def every_dtype(folder):
     torch.save({**refused, "fc.bias": refused["fc.bias"].to(torch.complex64)}, f"{folder}/complex.pth")
     torch.save({**refused, "fc.bias": refused["fc.bias"].to_sparse()}, f"{folder}/sparse.pth")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), f"{folder}/script.pth")
-    torch.save(torch.nn.Linear(2, 2), f"{folder}/module.pth")
+    module = torch.nn.Linear(2, 2)
+    torch.save(module, f"{folder}/module.pth")
+    torch.save({"epoch": 1, "model": module}, f"{folder}/checkpoint_of_module.pth")
+    torch.save(torch.optim.SGD(module.parameters(), 0.1).state_dict(), f"{folder}/optimizer.pth")
 
 
 def odd_checkpoints(folder):

@@ -261,7 +261,9 @@ YK_TEST(what_pytorch_writes_and_yoke_does_not_read_is_named)
                  {"complex", "a storage of floats, integers or bools, found a ComplexFloatStorage"},
                  {"sparse", "torch._utils._rebuild_sparse_tensor"},
                  {"script", "is a TorchScript program: save its state_dict()"},
-                 {"module", "expected a state_dict"}};
+                 {"module", "holds a whole module, which only Python can load: expected its state"},
+                 {"checkpoint_of_module", "holds a whole module, which only Python can load"},
+                 {"optimizer", "holds an optimizer's state_dict: expected a model's"}};
     python("every_dtype", "");
     yk_model *model = make_small();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
