@@ -56,7 +56,9 @@ static yk_status read_ranks(yki_job *job, const yk_group_options *options)
     if (!has_world)
         rank = 0, world = 1;
     if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
-        return yki_error(YK_INVALID_ARGUMENT, "rank %ld of a world of %ld", rank, world);
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "rank %ld of a world of %ld: RANK counts from 0, WORLD_SIZE from 1", rank,
+                         world);
     job->rank = (int)rank;
     job->world = (int)world;
     return YK_OK;

@@ -69,6 +69,14 @@ YK_TEST(rank_that_comes_twice)
     yk_test_ranks(3, twice_body);
 }
 
+YK_TEST(a_rank_beyond_its_world_is_refused_with_what_to_set)
+{
+    yk_group *group = NULL;
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_group_init(&group, &(yk_group_options){.rank = 2, .world_size = 2}));
+    assert_contains(yk_last_error(), "rank 2 of a world of 2: RANK counts from 0, WORLD_SIZE from");
+}
+
 YK_TEST(init_methods_that_make_no_sense_are_refused_on_one_rank_too)
 {
     static const char *const wrong[] = {"foo://127.0.0.1:29500", "tcp://127.0.0.1",
