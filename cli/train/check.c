@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "setup.h"
 #include "train/train.h"
@@ -158,11 +159,22 @@ static bool check_owners(const char *name, const yki_train_options *o)
     return false;
 }
 
+static bool check_resume(const char *name, const char *path)
+{
+    struct stat found;
+    if (!yki_check_readable(name, "--resume", path))
+        return false;
+    if (!path || stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+        return true;
+    yki_usage_error(name, "--resume %s is a folder: --resume auto --output %s goes on with it",
+                    path, path);
+    return false;
+}
+
 static bool check_files(const char *name, const yki_train_options *o)
 {
     const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    return yki_check_data(name, "--data", o->data) &&
-           yki_check_readable(name, "--resume", resume) &&
+    return yki_check_data(name, "--data", o->data) && check_resume(name, resume) &&
            yki_check_readable(name, "--checkpoint", o->checkpoint) &&
            yki_check_folder(name, "--output", o->output);
 }
