@@ -92,6 +92,32 @@ YK_TEST(get_times_out)
     end(&f);
 }
 
+YK_TEST(a_value_without_room_leaves_the_connection_in_step)
+{
+    fixture f = begin("s");
+    static char out[100000];
+    char in[8];
+    size_t used;
+    assert_ok(yk_store_set(f.store, "long", out, sizeof out));
+    assert_status(YK_INVALID_ARGUMENT, yk_store_get(f.store, "long", in, sizeof in, &used, 1));
+    assert_contains(yk_last_error(), "\"long\" has 100000 bytes, room for 8");
+    assert_ok(yk_store_set(f.store, "short", "1", 1));
+    assert_ok(yk_store_get(f.store, "short", in, sizeof in, &used, 1));
+    assert_int_equal(used, 1);
+    end(&f);
+}
+
+YK_TEST(a_negative_wait_is_none)
+{
+    fixture f = begin("s");
+    char value[8];
+    size_t used;
+    assert_status(YK_TIMEOUT, yk_store_get(f.store, "never", value, sizeof value, &used, -100));
+    assert_status(YK_TIMEOUT, yk_store_wait(f.store, "never", NAN));
+    assert_ok(yk_store_set(f.store, "now", "1", 1));
+    end(&f);
+}
+
 /* Waits that no int of milliseconds holds: of weeks, for ever. */
 static const double long_waits[] = {10, 3e6, 1e9, INFINITY};
 
