@@ -35,8 +35,9 @@ static yk_status read_timeout(yki_job *job, const yk_group_options *options)
     bool found;
     job->timeout_s = DEFAULT_TIMEOUT_S;
     YK_TRY(yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found));
-    if (options->timeout_s < 0)
-        return yki_error(YK_INVALID_ARGUMENT, "timeout_s is negative: %g", options->timeout_s);
+    if (!(options->timeout_s >= 0)) /* NaN would wait for ever */
+        return yki_error(YK_INVALID_ARGUMENT, "timeout_s is %g, expected 0 or more",
+                         options->timeout_s);
     if (options->timeout_s > 0)
         job->timeout_s = options->timeout_s;
     return YK_OK;

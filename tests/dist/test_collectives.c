@@ -393,3 +393,14 @@ YK_TEST(refused_arguments_of_one)
 {
     yk_test_ranks(1, arguments_body);
 }
+
+YK_TEST(a_timeout_that_never_comes_is_refused)
+{
+    const double timeouts[] = {-1, -INFINITY, NAN};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        yk_group *group;
+        assert_status(YK_INVALID_ARGUMENT,
+                      yk_group_init(&group, &(yk_group_options){.timeout_s = timeouts[i]}));
+        assert_contains(yk_last_error(), "timeout_s is ");
+    }
+}
