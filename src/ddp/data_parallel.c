@@ -225,8 +225,10 @@ static double loss(const void *context)
 static yk_status output(void *context, yk_tensor *joined)
 {
     const yk_data_parallel *dp = context;
-    if (dp->active == 0 || !yki_model_has_output(dp->replicas[0].model))
+    if (!yki_model_has_output(dp->replicas[0].model))
         return yki_model_output(dp->replicas[0].model, joined); /* says what is missing */
+    if (dp->active == 0)
+        return yki_error(YK_INVALID_ARGUMENT, "output without a forward before it");
     *joined = dp->output;
     return YK_OK;
 }

@@ -4,6 +4,7 @@
 void yki_model_set_runner(yk_model *model, const yki_model_runner *runner)
 {
     model->runner = runner ? *runner : (yki_model_runner){0};
+    model->current = model->last = NULL; /* of a part of the batch, perhaps */
 }
 
 bool yki_model_has_runner(const yk_model *model)

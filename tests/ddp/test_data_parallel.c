@@ -320,3 +320,23 @@ YK_TEST(a_failure_on_a_device_is_named)
     assert_same_gradients(s.model, s.alone, 1e-12);
     end(&s);
 }
+
+YK_TEST(parts_of_a_batch_never_stand_for_the_whole)
+{
+    side s;
+    yk_tensor output;
+    begin(&s, &ref_plain, "cpu:0,cpu:1");
+    assert_ok(yk_model_forward(s.model, take_samples(&s.batch, YK_F64, 0, 4)));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(s.model, &(yk_batch){.size = 0}));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_output(s.model, &output));
+    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(s.model));
+
+    assert_ok(yk_model_forward(s.model, take_samples(&s.batch, YK_F64, 0, 4)));
+    yk_data_parallel_destroy(s.dp); /* the model has seen two of the four samples */
+    s.dp = NULL;
+    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(s.model));
+    assert_contains(yk_last_error(), "backward without a forward");
+    assert_true(isnan(yk_model_loss(s.model)));
+    both_step(&s, 0, 4);
+    end(&s);
+}
