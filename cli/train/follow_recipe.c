@@ -91,8 +91,8 @@ bool yki_trainer_create_schedule(yki_trainer *t)
 {
     const yki_recipe *r = &t->options.recipe;
     double peak = r->max_lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
-    return yki_ok(yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs,
-                                      t->steps_per_epoch)) &&
+    return yki_ok(
+               yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch)) &&
            catch_up(t);
 }
 
