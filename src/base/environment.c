@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/point.h"
+
 bool yki_parse_int(const char *text, long minimum, long maximum, long *value)
 {
     char *end;
@@ -20,7 +22,9 @@ static bool parse_double(const char *text, double minimum, double maximum, doubl
 {
     char *end;
     errno = 0;
+    void *before = yki_point_begin();
     double parsed = strtod(text, &end);
+    yki_point_end(before);
     if (errno || end == text || *end || isnan(parsed) || parsed < minimum || parsed > maximum)
         return false;
     *value = parsed;

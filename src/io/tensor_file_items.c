@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/point.h"
 #include "io/safetensors.h"
 
 enum { MAX_DEPTH = 6, MAX_LINES = 1000, MAX_VALUES = 100 * MAX_LINES, SHORT_LIST = 8, TEXT = 256 };
@@ -35,6 +36,13 @@ static bool is_sequence(const yki_pickle_value *value)
     return yki_pickle_is(value, YKI_PICKLE_LIST) || yki_pickle_is(value, YKI_PICKLE_TUPLE);
 }
 
+static void real_text(char text[TEXT], double value)
+{
+    void *before = yki_point_begin();
+    snprintf(text, TEXT, "%.10g", value);
+    yki_point_end(before);
+}
+
 /* A number, a text, a bool, None: false for anything that holds more. */
 static bool scalar_text(char text[TEXT], const yki_pickle_value *value)
 {
@@ -49,7 +57,7 @@ static bool scalar_text(char text[TEXT], const yki_pickle_value *value)
         snprintf(text, TEXT, "%lld", (long long)value->integer);
         return true;
     case YKI_PICKLE_FLOAT:
-        snprintf(text, TEXT, "%.10g", value->real);
+        real_text(text, value->real);
         return true;
     case YKI_PICKLE_STRING:
     case YKI_PICKLE_BYTES:

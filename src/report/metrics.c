@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/point.h"
 
 struct yk_metrics {
     int fd;
@@ -136,6 +137,7 @@ static yk_status write_record(yk_metrics *metrics, const field *fields, size_t c
 {
     char line[1024];
     size_t at = 0;
+    void *before = yki_point_begin();
     for (size_t i = 0; i < count; i++) {
         int length =
             snprintf(line + at, sizeof line - at, "%s\"%s\": ", i ? ", " : "{", fields[i].name);
@@ -145,6 +147,7 @@ static yk_status write_record(yk_metrics *metrics, const field *fields, size_t c
                      : snprintf(line + at, sizeof line - at, "null");
         at += (size_t)length;
     }
+    yki_point_end(before);
     at += (size_t)snprintf(line + at, sizeof line - at, "}\n");
     ssize_t written = write(metrics->fd, line, at);
     return written == (ssize_t)at ? YK_OK : fail(metrics, "cannot write");

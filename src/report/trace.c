@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/trace.h"
 
 #define END "\n]\n"
@@ -202,8 +203,10 @@ static void add_event(yk_trace *trace, const yki_trace_event *event)
 /* Writes what has been recorded so far. */
 static void flush(yk_trace *trace)
 {
+    void *before = yki_point_begin();
     for (yki_trace_event event; yki_trace_take(&event);)
         add_event(trace, &event);
+    yki_point_end(before);
     write_text(trace);
     trace->flushed_s = yki_now();
 }

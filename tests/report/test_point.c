@@ -1,0 +1,116 @@
+/* Numbers keep their point in a program that has set a locale with a decimal comma for itself. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/environment.h"
+
+/* Makes the locale, as few machines have one installed; skips where even that cannot be had. */
+static void set_decimal_comma(void)
+{
+    char output[4096];
+    int code = yk_test_command(output, sizeof output, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8",
+                               yk_test_directory());
+    setenv("LOCPATH", yk_test_directory(), 1);
+    if (code != 0 || !setlocale(LC_ALL, "de_DE.UTF-8")) {
+        print_message("no German locale (package locales): %s\n", output);
+        skip();
+    }
+    snprintf(output, sizeof output, "%.1f", 0.5);
+    assert_string_equal(output, "0,5");
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    return path;
+}
+
+static cJSON *read_json(const char *name)
+{
+    char text[65536] = "";
+    FILE *file = fopen(path_of(name), "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    cJSON *json = strchr(text, ',') ? cJSON_Parse(text) : NULL;
+    if (!json)
+        fail_msg("no JSON: \"%.500s\"", text);
+    return json;
+}
+
+YK_TEST(point_in_metrics)
+{
+    set_decimal_comma();
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, path_of("metrics.jsonl")));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = 1, .loss = 0.5}));
+    yk_metrics_close(metrics);
+    setlocale(LC_ALL, "C");
+    cJSON *record = read_json("metrics.jsonl");
+    assert_true(cJSON_GetObjectItem(record, "loss")->valuedouble == 0.5);
+    cJSON_Delete(record);
+}
+
+YK_TEST(point_in_a_timeline)
+{
+    set_decimal_comma();
+    yk_trace *trace;
+    assert_ok(yk_trace_open(&trace, path_of("trace.json"), NULL, NULL));
+    yk_trace_step_begin(trace, 1);
+    yk_trace_step_end(trace);
+    assert_ok(yk_trace_close(trace));
+    setlocale(LC_ALL, "C");
+    cJSON_Delete(read_json("trace.json"));
+}
+
+YK_TEST(point_in_the_environment)
+{
+    set_decimal_comma();
+    double value = 0;
+    bool found;
+    setenv("YOKE_TIMEOUT", "0.5", 1);
+    assert_ok(yki_env_double("YOKE_TIMEOUT", 0, 10, &value, &found));
+    assert_true(found && value == 0.5);
+    char text[8];
+    snprintf(text, sizeof text, "%.1f", value);
+    assert_string_equal(text, "0,5"); /* the program's own numbers are left alone */
+}
+
+static void find_lr(void *context, const char *name, const char *value)
+{
+    if (strcmp(name, "optimizer.param_groups[0].lr") == 0)
+        snprintf(context, 16, "%s", value);
+}
+
+YK_TEST(point_in_checkpoints)
+{
+    set_decimal_comma();
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    yk_optimizer *sgd;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_mlp(images, 10), labels, NULL), NULL));
+    assert_ok(yk_sgd_create(&sgd, model, &(yk_sgd_options){.lr = 0.5}));
+    yk_training_state place = {.arch = "mlp", .epoch = 1, .step = 1};
+    assert_ok(yk_checkpoint_dir_save(path_of("run"), model, sgd, &place, 0));
+    char path[512], lr[16] = "";
+    assert_ok(yk_checkpoint_dir_latest(path_of("run"), path, sizeof path));
+    assert_contains(path, "checkpoint-1.pth");
+    yk_tensor_file *file;
+    assert_ok(yk_tensor_file_open(&file, path));
+    yk_tensor_file_items(file, find_lr, lr);
+    assert_string_equal(lr, "0.5");
+    yk_tensor_file_close(file);
+    yk_optimizer_destroy(sgd);
+    yk_model_destroy(model);
+    setlocale(LC_ALL, "C");
+    cJSON_Delete(read_json("run/manifest.json"));
+}
