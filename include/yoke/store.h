@@ -28,8 +28,9 @@ typedef struct yk_store_server yk_store_server;
 
 /*
  * Serves a new, empty store on a thread of its own until it is destroyed. host is the address to
- * listen on; *port 0 picks a free one, and *port holds the one in use afterwards. secret may be
- * NULL or "" for none; it is copied. YK_NETWORK when the address is in use or not this machine's.
+ * listen on, and where no interface here carries it (containers, NAT) all of them are listened on;
+ * *port 0 picks a free one, and *port holds the one in use afterwards. secret may be NULL or "" for
+ * none; it is copied. YK_NETWORK when the address is in use.
  */
 yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
 /* Stops the thread and closes all connections. Accepts NULL. */

@@ -20,6 +20,8 @@ enum { BACKLOG = 512, CONNECT_S = 2 };
 static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
 {
     char service[16];
+    if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
+        return yki_error(YK_INVALID_ARGUMENT, "there is no port %d, only 0 to 65535", port);
     snprintf(service, sizeof service, "%d", port);
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};

@@ -297,6 +297,19 @@ YK_TEST(port_in_use_is_named)
     end(&f);
 }
 
+YK_TEST(a_port_beyond_all_ports_is_refused)
+{
+    const int ports[] = {-1, 65536, 70000};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        yk_store_server *server = NULL;
+        yk_store *store = NULL;
+        int port = ports[i];
+        assert_status(YK_INVALID_ARGUMENT, yk_store_serve(&server, "127.0.0.1", &port, "s"));
+        assert_contains(yk_last_error(), "0 to 65535");
+        assert_status(YK_INVALID_ARGUMENT, yk_store_connect(&store, "127.0.0.1", port, "s", 0.1));
+    }
+}
+
 YK_TEST(nobody_listens)
 {
     yk_store *store = NULL;
