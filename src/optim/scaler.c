@@ -16,6 +16,7 @@
 #include "base/trace.h"
 #include "graph/model_hooks.h"
 #include "optim/chunks.h"
+#include "optim/optimizer.h"
 #include "optim/vectorised.h"
 
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
@@ -170,6 +171,8 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
 
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 {
+    if (optimizer->model != scaler->model)
+        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: the optimizer is another model's");
     if (scaler->disabled)
         return yk_optimizer_step(optimizer);
     if (scaler->stage == STEPPED)

@@ -188,6 +188,23 @@ YK_TEST(calls_out_of_order_are_refused)
     yk_model_destroy(model);
 }
 
+YK_TEST(an_optimizer_of_another_model_is_refused)
+{
+    yk_model *model = make_model(YK_F32), *other = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(yk_sgd_create(&optimizer, other, &(yk_sgd_options){.lr = 0.1}));
+    backward(model);
+    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_contains(yk_last_error(), "the optimizer is another model's");
+    assert_int_equal(yk_optimizer_steps(optimizer), 0);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(other);
+    yk_model_destroy(model);
+}
+
 YK_TEST(impossible_factors_are_refused)
 {
     static const yk_grad_scaler_options wrong[] = {
