@@ -328,8 +328,9 @@ yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tens
 {
     yki_stored stored;
     size_t length;
-    const char *name =
-        index < yk_tensor_file_count(file) ? yki_tensor_file_name(file, index, &length) : NULL;
+    if (index >= yk_tensor_file_count(file))
+        return yki_error(YK_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
+    const char *name = yki_tensor_file_name(file, index, &length);
     if (!name || length >= YK_FILE_NAME)
         return yki_error(YK_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
                          file->path, index, YK_FILE_NAME);

@@ -90,6 +90,7 @@ YK_TEST(what_a_file_holds)
         assert_ok(yk_tensor_file_norm(file, (size_t)index, &norm));
         assert_true(norm == 2);
         assert_status(YK_INVALID_ARGUMENT, yk_tensor_file_norm(file, 8, &norm));
+        assert_status(YK_INVALID_ARGUMENT, yk_tensor_file_entry(file, 8, &entry));
         yk_tensor_file_close(file);
     }
     yk_model_destroy(model);
