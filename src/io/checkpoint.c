@@ -14,8 +14,17 @@
 #include "io/tensor_file.h"
 #include "io/training_state.h"
 #include "io/zip.h"
+#include "optim/optimizer.h"
 
 #include <stdlib.h>
+
+/* Both know their parameters by number alone. */
+static yk_status check_optimizer(const yk_model *model, const yk_optimizer *optimizer)
+{
+    if (optimizer && optimizer->model != model)
+        return yki_error(YK_INVALID_ARGUMENT, "checkpoint: the optimizer is another model's");
+    return YK_OK;
+}
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
@@ -53,6 +62,9 @@ yk_status yki_checkpoint_write(int fd, const char *path, const yk_model *model,
                                const yk_optimizer *optimizer, const yk_training_state *state)
 {
     yki_pth_writer *writer;
+    YK_TRY(check_optimizer(model, optimizer));
+    if (state)
+        YK_TRY(yki_training_state_check(state));
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = write_parts(writer, model, optimizer, state);
     if (status == YK_OK)
@@ -191,6 +203,7 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
                              yk_training_state *state)
 {
     yk_tensor_file *file;
+    YK_TRY(check_optimizer(model, optimizer));
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load(file, model, optimizer, state);
     yk_tensor_file_close(file);

@@ -38,6 +38,27 @@ enum { FIELDS = sizeof fields / sizeof *fields, FORMAT_VERSION = 1 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static yk_status check_field(const state_field *field, const char *from)
+{
+    int64_t count;
+    memcpy(&count, from, sizeof count);
+    if (field->kind == COUNT && count < 0)
+        return yki_error(YK_INVALID_ARGUMENT, "training state: %s is %lld, expected 0 or more",
+                         field->name, (long long)count);
+    if (field->kind == TEXT && !memchr(from, 0, field->size))
+        return yki_error(YK_INVALID_ARGUMENT,
+                         "training state: %s must be shorter than %zu bytes and end with a zero",
+                         field->name, field->size);
+    return YK_OK;
+}
+
+yk_status yki_training_state_check(const yk_training_state *state)
+{
+    for (int i = 0; i < FIELDS; i++)
+        YK_TRY(check_field(&fields[i], (const char *)state + fields[i].offset));
+    return YK_OK;
+}
+
 static void write_field(yki_pickle_writer *pickle, const state_field *field, const char *from)
 {
     int64_t integer;

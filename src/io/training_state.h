@@ -16,6 +16,8 @@
  */
 void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state *state,
                               const yk_model *model, const yk_optimizer *optimizer);
+/* Whether what is written could be read again: counts of 0 or more, texts with an end. */
+yk_status yki_training_state_check(const yk_training_state *state);
 /* value: the pickled dict. */
 yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *value,
                                   yk_training_state *state);

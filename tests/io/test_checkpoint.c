@@ -347,3 +347,37 @@ YK_TEST(promise_15_dropout_and_batch_norm_go_on)
     yk_optimizer_destroy(whole_optimizer);
     yk_model_destroy(whole);
 }
+
+YK_TEST(an_optimizer_of_another_model_is_refused)
+{
+    yk_model *model = make_model(1, 3), *other = make_model(2, 3);
+    yk_optimizer *optimizer = make_sgd(model);
+    const char *path = scratch("mine.pth");
+    assert_ok(yk_checkpoint_save(path, model, optimizer, NULL));
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_checkpoint_save(scratch("mixed.pth"), other, optimizer, NULL));
+    assert_contains(yk_last_error(), "the optimizer is another model's");
+    assert_int_equal(access(scratch("mixed.pth"), F_OK), -1);
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_load(path, other, optimizer, NULL));
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(other);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_state_that_could_not_be_read_again_is_not_written)
+{
+    yk_model *model = make_model(1, 3);
+    const char *path = scratch("state.pth");
+    yk_training_state training = sample;
+    memset(training.arch, 'a', sizeof training.arch);
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
+    assert_contains(yk_last_error(), "arch must be shorter than 32 bytes");
+    training = sample;
+    training.epoch = -1;
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
+    assert_contains(yk_last_error(), "epoch is -1");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_ok(yk_checkpoint_save(path, model, NULL, &sample));
+    assert_ok(yk_checkpoint_read_state(path, &training));
+    yk_model_destroy(model);
+}
