@@ -120,7 +120,8 @@ static bool evaluate(yki_trainer *t, const yki_epoch_times *times, bool *stoppin
 
 bool yki_trainer_owes_evaluation(const yki_trainer *t)
 {
-    return t->state.epoch > 0 && t->state.epoch_batch == 0 && t->state.val_accuracy < 0;
+    bool epoch_is_over = t->state.epoch > 0 && t->state.epoch_batch == 0;
+    return (epoch_is_over || steps_are_over(t)) && t->state.val_accuracy < 0;
 }
 
 static bool evaluate_and_save(yki_trainer *t, const yki_epoch_times *times, bool *stopping)

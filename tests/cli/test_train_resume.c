@@ -220,6 +220,25 @@ YK_TEST(what_is_saved_before_the_next_step_has_the_rate_of_the_last_one)
     assert_contains(job.output, "\"yoke.lr\": \"0.01\"");
 }
 
+/* Stopped after the last of --max-steps, but before its evaluation. */
+YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
+{
+    plant("a", (yk_training_state){
+                   .arch = "mlp",
+                   .step = 10,
+                   .epoch_batch = 10,
+                   .batch_size = 120,
+                   .world_size = 1,
+                   .threads = 1,
+                   .val_accuracy = -1,
+                   .options = "--data=synthetic\n--arch=mlp\n--batch-size=120\n--epochs=2\n"});
+    assert_int_equal(go_on("a", "--max-steps 10"), 0);
+    assert_contains(job.output, "Done after step 10: validation accuracy");
+    assert_contains(metrics_of("a"), "\"val_accuracy\"");
+    assert_int_equal(go_on("a", "--max-steps 10"), 0);
+    assert_null(strstr(job.output, "train loss")); /* but once */
+}
+
 /* Nobody's checkpoint says where files go. */
 YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
 {
