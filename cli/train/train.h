@@ -84,8 +84,8 @@ typedef struct yki_trainer {
 /* The ranks of the run, or the virtual ones: what does not depend on where it runs. */
 int yki_trainer_ranks(const yki_trainer *trainer);
 
-/* Whether the last epoch, or the steps asked for, have ended but their evaluation is still to come: a
- * stop came between. */
+/* Whether the last epoch, or the steps asked for, have ended but their evaluation is still to come:
+ * a stop came between. */
 bool yki_trainer_owes_evaluation(const yki_trainer *trainer);
 
 /* Joins the job and builds everything; false: it has said why. Destroy in either case. */
