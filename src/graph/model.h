@@ -66,6 +66,7 @@ struct yk_model {
     uint64_t step;   /* forwards in training mode */
     uint64_t stream; /* of random draws: 0, or what distributed training has set */
     double loss_scale;
+    bool has_scaler; /* whose loss_scale is */
     union {
         float f32;
         double f64;

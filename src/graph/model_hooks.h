@@ -97,6 +97,9 @@ bool yki_model_is_synced(const yk_model *model);
 /* Dropout then draws from this stream, 0 <= stream < 65536, so that ranks draw unlike each other.
  */
 void yki_model_set_stream(yk_model *model, int stream);
+/* Takes the scale of the loss, which is one grad scaler's alone, and gives it back as 1. */
+yk_status yki_model_take_loss_scale(yk_model *model);
+void yki_model_release_loss_scale(yk_model *model);
 /* Multiplies the gradient of the loss from the next backward on; 1 at first. */
 void yki_model_set_loss_scale(yk_model *model, double scale);
 /* Makes *value the largest that any rank has given; without other ranks it stays. */

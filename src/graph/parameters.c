@@ -359,6 +359,20 @@ bool yki_model_is_synced(const yk_model *model)
     return model->sync != NULL;
 }
 
+yk_status yki_model_take_loss_scale(yk_model *model)
+{
+    if (model->has_scaler)
+        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: the model has one already");
+    model->has_scaler = true;
+    return YK_OK;
+}
+
+void yki_model_release_loss_scale(yk_model *model)
+{
+    model->has_scaler = false;
+    model->loss_scale = 1;
+}
+
 void yki_model_set_loss_scale(yk_model *model, double scale)
 {
     model->loss_scale = scale;

@@ -250,7 +250,7 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     yki_manifest_fini(&manifest);
     YK_TRY(status);
     if ((size_t)snprintf(path, path_size, "%s", found) >= path_size)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is longer than %zu bytes", found,
-                         path_size - 1);
+        return yki_error(YK_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found, path_size,
+                         strlen(found) + 1);
     return YK_OK;
 }

@@ -114,6 +114,9 @@ static yk_status convert_name(conversion *all, size_t index, char **name)
     YK_TRY(yk_tensor_file_entry(all->from, index, &entry));
     const char *bare = entry.name + yki_tensor_file_wrapper(all->from);
     size_t size = strlen(all->prefix) + strlen(bare) + 1;
+    if (size > YK_FILE_NAME)
+        return yki_error(YK_INVALID_ARGUMENT, "prefix: makes a name of %zu bytes, longer than %d",
+                         size - 1, YK_FILE_NAME - 1);
     *name = malloc(size);
     if (!*name)
         return yki_error_memory(size, "a tensor's name");

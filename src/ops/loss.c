@@ -4,6 +4,14 @@
  */
 #include "ops/ops.h"
 
+static yk_status expect_reduction(const yki_node *node)
+{
+    yk_reduction reduction = node->attrs.reduction;
+    if (reduction != YK_MEAN && reduction != YK_SUM_LOSS)
+        return yki_error(YK_INVALID_ARGUMENT, "there is no reduction %d", (int)reduction);
+    return YK_OK;
+}
+
 static yk_status infer_cross_entropy(const yki_node *node, yki_shape *out)
 {
     const yk_value *logits = node->in[0], *labels = node->in[1];
@@ -16,6 +24,7 @@ static yk_status infer_cross_entropy(const yki_node *node, yki_shape *out)
                          yk_dtype_name(labels->dtype));
     if (!(smoothing >= 0 && smoothing <= 1))
         return yki_error(YK_INVALID_ARGUMENT, "label_smoothing is %g, expected 0 to 1", smoothing);
+    YK_TRY(expect_reduction(node));
     yk_dtype dtype = yki_accumulate_dtype(logits->dtype);
     out[0] = (yki_shape){.dtype = dtype, .ndim = 0};
     out[1] = yki_shape_of(logits);
@@ -62,6 +71,7 @@ static yk_status infer_mse_loss(const yki_node *node, yki_shape *out)
     bool same = x->ndim == target->ndim && x->dtype == target->dtype;
     char here[96], there[96];
     YK_TRY(yki_expect_float(node, 1));
+    YK_TRY(expect_reduction(node));
     for (int i = 0; same && i < x->ndim; i++)
         same = x->dims[i] == target->dims[i];
     if (!same)

@@ -96,7 +96,10 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     made->model = model;
     made->disabled = o.disabled;
     yk_status status = make_chunks(&made->chunks, model);
+    if (status == YK_OK && !made->disabled)
+        status = yki_model_take_loss_scale(model);
     if (status != YK_OK) {
+        yki_chunks_destroy(&made->chunks);
         free(made);
         return status;
     }
@@ -111,7 +114,7 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
     if (!scaler)
         return;
     if (!scaler->disabled)
-        yki_model_set_loss_scale(scaler->model, 1);
+        yki_model_release_loss_scale(scaler->model);
     yki_chunks_destroy(&scaler->chunks);
     free(scaler);
 }

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -30,6 +31,8 @@
 enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, STEPS = 50, DEPTH = 16 };
 
 static const double FLUSH_S = 1, FLUSH_FILL = 0.5;
+
+static atomic_bool is_open; /* the process has one recorder, and so one timeline */
 
 struct yk_trace {
     int fd, rank;
@@ -277,11 +280,14 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     *trace = NULL;
     if (options)
         YK_TRY(check_options(options));
+    if (atomic_exchange(&is_open, true))
+        return yki_error(YK_INVALID_ARGUMENT, "%s: another timeline is open", path);
     yk_trace *made = yki_calloc(1, sizeof *made);
     char *copy = yki_strdup(path);
     if (!made || !copy) {
         free(made);
         free(copy);
+        atomic_store(&is_open, false);
         return yki_error_memory(sizeof *made, "a timeline");
     }
     made->fd = -1;
@@ -324,6 +330,7 @@ yk_status yk_trace_close(yk_trace *trace)
         status = fail(trace, "cannot close");
     free(trace->path);
     free(trace);
+    atomic_store(&is_open, false);
     return status;
 }
 

@@ -173,9 +173,13 @@ static int run_case(struct CMUnitTest *unit)
 
 int main(int argc, char **argv)
 {
-    int failed = 0;
+    int run = 0, failed = 0;
     for (size_t i = 0; i < case_count; i++)
-        if (argc < 2 || strcmp(argv[1], cases[i].name) == 0)
+        if (argc < 2 || strcmp(argv[1], cases[i].name) == 0) {
+            run++;
             failed += run_case(&cases[i]) != 0;
-    return failed ? 1 : 0;
+        }
+    if (run == 0)
+        fprintf(stderr, "no case%s%s\n", argc < 2 ? "s" : " ", argc < 2 ? "" : argv[1]);
+    return run == 0 || failed ? 1 : 0;
 }

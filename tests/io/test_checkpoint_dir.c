@@ -102,6 +102,18 @@ static void hush(void)
     setenv("YOKE_LOG", "error", 1);
 }
 
+YK_TEST(a_path_without_room_is_an_error)
+{
+    yk_model *model = make_model();
+    char path[512] = "kept";
+    assert_ok(save(folder("run"), model, 1, 3));
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 0));
+    assert_string_equal(path, "kept");
+    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 8));
+    assert_contains(yk_last_error(), "room for 8 bytes, of ");
+    yk_model_destroy(model);
+}
+
 YK_TEST(an_empty_folder_holds_none)
 {
     char path[512];

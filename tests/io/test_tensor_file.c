@@ -124,6 +124,14 @@ YK_TEST(converted_there_and_back)
     assert_int_equal(yki_tensor_file_wrapper(file), 0);
     yk_tensor_file_close(file);
 
+    char prefix[YK_FILE_NAME]; /* with which no name could be read again */
+    memset(prefix, 'a', sizeof prefix - 1);
+    prefix[sizeof prefix - 1] = '\0';
+    wrapped.prefix = prefix;
+    assert_status(YK_INVALID_ARGUMENT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("e.pth"), &wrapped));
+    assert_contains(yk_last_error(), "longer than 255");
+
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
     yk_model_destroy(other);

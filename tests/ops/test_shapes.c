@@ -219,6 +219,15 @@ YK_TEST(dtypes_are_checked)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(reductions_are_checked)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 1, (int64_t[]){YK_BATCH});
+    yk_mse_loss(x, x, (yk_reduction)2);
+    assert_contains(graph->error, "mse_loss: there is no reduction 2");
+    yk_graph_destroy(graph);
+}
+
 /* Operands of two dtypes in one operator would be read wrongly: they are refused. */
 YK_TEST(parameters_have_the_dtype_of_their_input)
 {

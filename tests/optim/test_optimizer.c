@@ -235,6 +235,10 @@ YK_TEST(wrong_options_are_named)
     assert_status(YK_INVALID_ARGUMENT,
                   yk_adam_create(&optimizer, model, &(yk_adam_options){.beta2 = 1}));
     assert_contains(yk_last_error(), "beta2 must be at least 0 and below 1, not 1");
+    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "nesterov", 0.5));
+    assert_contains(yk_last_error(), "nesterov must be 0 or 1, not 0.5");
+    yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(NULL);
     yk_model_destroy(model);
 }

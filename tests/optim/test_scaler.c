@@ -205,6 +205,20 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
     yk_model_destroy(model);
 }
 
+YK_TEST(a_second_scaler_of_a_model_is_refused)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler, *second;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_create(&second, model, NULL));
+    assert_null(second);
+    assert_contains(yk_last_error(), "the model has one already");
+    yk_grad_scaler_destroy(scaler);
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
 YK_TEST(impossible_factors_are_refused)
 {
     static const yk_grad_scaler_options wrong[] = {

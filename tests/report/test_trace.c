@@ -325,6 +325,18 @@ YK_TEST(trace_may_be_none)
         yk_trace_end();
 }
 
+YK_TEST(trace_is_one_at_a_time)
+{
+    yk_trace *trace, *second;
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    assert_status(YK_INVALID_ARGUMENT, yk_trace_open(&second, trace_path(), NULL, NULL));
+    assert_contains(yk_last_error(), "another timeline is open");
+    assert_ok(yk_trace_close(trace));
+    assert_status(YK_IO, yk_trace_open(&trace, "/no/trace.json", NULL, NULL));
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    assert_ok(yk_trace_close(trace));
+}
+
 YK_TEST(trace_counts_what_does_not_fit)
 {
     yki_trace_start();
