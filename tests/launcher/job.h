@@ -99,20 +99,6 @@ static inline int test_job_number(test_job *job, const char *text)
     return atoi(strstr(job->output, text) + strlen(text));
 }
 
-/* Waits for the end; returns the exit code, 128 + n for a signal, -1 when it took longer. */
-static inline int test_job_wait(test_job *job, double seconds)
-{
-    double deadline = test_now() + seconds;
-    int status;
-    while (waitpid(job->pid, &status, WNOHANG) == 0) {
-        if (test_now() > deadline)
-            return -1;
-        usleep(1000);
-    }
-    test_job_output(job);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static inline bool test_has_mark(const char *pid, const char *mark)
 {
     char path[300];
@@ -127,6 +113,42 @@ static inline bool test_has_mark(const char *pid, const char *mark)
         size += (size_t)got;
     close(fd);
     return memmem(environment, size, mark, strlen(mark)) != NULL;
+}
+
+/* Where each process of a job that does not end stands, for whoever has to find out why. */
+static inline void test_job_show(test_job *job)
+{
+    print_message("it does not end; its output: \"%s\"\n", test_job_output(job));
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes));) {
+        char lines[4096];
+        if (!isdigit((unsigned char)entry->d_name[0]) || !test_has_mark(entry->d_name, job->mark))
+            continue;
+        yk_test_command(lines, sizeof lines,
+                        "cd /proc/%s && tr '\\0' ' ' <cmdline && echo && grep -E "
+                        "'^(State|PPid|Cpus_allowed_list|SigPnd|ShdPnd|SigBlk)' status && "
+                        "for t in task/*; do echo $t $(cat $t/wchan $t/syscall); done",
+                        entry->d_name);
+        print_message("pid %s: %s", entry->d_name, lines);
+    }
+    closedir(processes);
+}
+
+/* Waits for the end; returns the exit code, 128 + n for a signal, -1 when it took longer. */
+static inline int test_job_wait(test_job *job, double seconds)
+{
+    double deadline = test_now() + seconds;
+    int status;
+    while (waitpid(job->pid, &status, WNOHANG) == 0) {
+        if (test_now() > deadline) {
+            test_job_show(job);
+            return -1;
+        }
+        usleep(1000);
+    }
+    test_job_output(job);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* How many processes of the job are alive; a zombie has no environment and is not counted. */
