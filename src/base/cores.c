@@ -31,10 +31,16 @@ static double quota_cores(const char *path)
     return fields == 2 && quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* cgroup v2: this process's group and all its ancestors; the tightest quota counts. */
+/*
+ * cgroup v2: this process's group and all its ancestors; the tightest quota counts. Where v2 is not
+ * what manages the system there is nothing to read, and reading which group we are in would wait
+ * for the kernel's one lock of all groups.
+ */
 static double cgroup_cores(void)
 {
     char line[512], path[1024], group[512] = "";
+    if (access("/sys/fs/cgroup/cgroup.controllers", R_OK))
+        return 0;
     FILE *file = fopen("/proc/self/cgroup", "re");
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, "0::", 3) == 0)

@@ -119,6 +119,7 @@ void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *sta
     if (rank) {
         body(atoi(rank), world);
         fflush(NULL);
+        remove_directory();
         _exit(0);
     }
     assert_true(world <= MAX_RANKS);
