@@ -49,12 +49,6 @@ static sigset_t watched_signals(void)
     return signals;
 }
 
-int yki_launch_signal_fd(void)
-{
-    sigset_t signals = watched_signals(); /* not all that are blocked: some may have been before */
-    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* Waits for the launcher, forwarding signals; then makes sure that nothing is left. */
 static int guard(const yki_launch *launch, pid_t launcher, const sigset_t *signals)
 {
@@ -101,7 +95,8 @@ int yki_launch_run(const yki_launch *launch)
         setsid();
         prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
         prctl(PR_SET_PDEATHSIG, SIGCONT); /* were it stopped, it could not see the guard's end */
-        int code = yki_job_run(launch, lifeline[0]);
+        int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+        int code = yki_job_run(launch, lifeline[0], signal_fd);
         fflush(NULL);
         _exit(code);
     }

@@ -146,13 +146,13 @@ static void finish(yki_job *job)
     free(job->polled);
 }
 
-int yki_job_run(const yki_launch *launch, int lifeline)
+int yki_job_run(const yki_launch *launch, int lifeline, int signal_fd)
 {
     size_t ranks = (size_t)launch->ranks;
     yki_job job = {.launch = launch,
                    .members = calloc(ranks, sizeof(yki_member)),
                    .polled = calloc(yki_job_slots(launch->ranks), sizeof(struct pollfd)),
-                   .signal_fd = yki_launch_signal_fd(),
+                   .signal_fd = signal_fd,
                    .lifeline = lifeline,
                    .start_s = yki_launch_now(),
                    .term_at = YKI_NEVER,

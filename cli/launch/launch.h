@@ -30,12 +30,11 @@ int yki_launch_run(const yki_launch *launch);
 
 /* ---- between the files of the launcher ------------------------------------------------------- */
 
-/* A descriptor that reads the signals which the guard has blocked: deaths, what asks for an end,
- * and what is passed on. */
-int yki_launch_signal_fd(void);
-
-/* The launcher proper. lifeline: reads end-of-file when the guard is gone. */
-int yki_job_run(const yki_launch *launch, int lifeline);
+/*
+ * The launcher proper. lifeline reads end-of-file when the guard is gone; signal_fd, a signalfd,
+ * the signals that the guard has blocked: deaths, what asks for an end, and what is passed on.
+ */
+int yki_job_run(const yki_launch *launch, int lifeline, int signal_fd);
 
 /* What the ranks of a job share. */
 typedef struct yki_rank_setting {

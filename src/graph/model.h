@@ -1,6 +1,6 @@
 /*
- * The model's inside, shared by model.c (making and running), parameters.c (what is trained) and
- * accumulate.c (backwards that add).
+ * The model's inside, shared by model.c (making), model_run.c (running), parameters.c (what is
+ * trained) and accumulate.c (backwards that add).
  *
  * Invariants: values, gradients and buffers keep their addresses except for gradients and values
  * that distributed training moves; packed copies are stale exactly while pack.version <
