@@ -20,6 +20,15 @@ static yk_status check_options(const yk_model_options *options)
     return yk_autocast_check(options->autocast);
 }
 
+/* Who reads an output reads it row-major, and that no device's layout of (N, C, H, W) need be. */
+static yk_status flatten_output(yk_graph *graph, yk_value **logits)
+{
+    if (!*logits || (*logits)->ndim != 4)
+        return YK_OK;
+    *logits = yk_flatten(*logits);
+    return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
+}
+
 /* Autocast, fusion, gradient, fusion. */
 static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradients)
 {
@@ -30,6 +39,7 @@ static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradien
         YK_TRY(yki_graph_autocast(graph, model->options.amp == YK_AMP_FP16 ? YK_F16 : YK_BF16,
                                   model->options.autocast, &logits));
     YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
+    YK_TRY(flatten_output(graph, &logits));
     YK_TRY(yki_graph_differentiate(graph, loss, gradients));
     YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
     model->source = (yki_plan_source){.graph = graph,

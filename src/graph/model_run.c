@@ -274,14 +274,14 @@ double yki_model_loss(const yk_model *model)
 
 yk_status yki_model_output(yk_model *model, yk_tensor *output)
 {
-    const yk_value *logits = model->source.logits;
+    const yk_value *logits = model->options.logits; /* by its shape, and as the plan keeps it */
     const yki_plan *plan = model->last;
     if (!logits)
         return yki_error(YK_INVALID_ARGUMENT, "the model was created without options.logits");
     if (!plan)
         return yki_error(YK_INVALID_ARGUMENT, "output without a forward before it");
     *output = (yk_tensor){.data = address_of(model, plan, &plan->logits),
-                          .dtype = logits->dtype,
+                          .dtype = model->source.logits->dtype,
                           .ndim = logits->ndim};
     memcpy(output->dims, logits->dims, sizeof output->dims);
     if (output->ndim && output->dims[0] == YK_BATCH)

@@ -178,6 +178,40 @@ YK_TEST(dropout_draws_anew_at_every_step)
     yk_model_destroy(model);
 }
 
+/* A model whose output is a feature map, of so many channels that cpu keeps it in blocks. */
+static yk_model *map_model(const char *device)
+{
+    const int64_t dims[] = {YK_BATCH, NET_CHANNELS, NET_ROWS, NET_COLUMNS};
+    yk_graph *graph = yk_graph_create();
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, dims);
+    yk_value *map = yk_nn_conv2d(yk_input(graph, "images", YK_F32, 4, dims), "conv", 24, 3, NULL);
+    yk_value *loss = yk_cross_entropy(yk_nn_linear(yk_flatten(map), "fc", 4), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = device, .logits = map}));
+    return model;
+}
+
+YK_TEST(an_output_of_four_dimensions_is_row_major_on_every_device)
+{
+    yk_model *models[] = {map_model("cpu"), map_model("ref")};
+    yk_tensor outputs[2];
+    net_batch b;
+    net_batch_init(&b, YK_F32, 3, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yk_model_forward(models[i], &b.batch));
+        assert_ok(yk_model_output(models[i], &outputs[i]));
+        assert_int_equal(outputs[i].ndim, 4);
+        assert_int_equal(outputs[i].dims[1], 24);
+        assert_int_equal(yk_tensor_count(&outputs[i]), 3 * 24 * 4 * 3);
+    }
+    const float *got = outputs[0].data, *expected = outputs[1].data;
+    for (int64_t i = 0; i < yk_tensor_count(&outputs[0]); i++)
+        assert_true(fabsf(got[i] - expected[i]) < 1e-5F);
+    for (int i = 0; i < 2; i++)
+        yk_model_destroy(models[i]);
+    net_batch_fini(&b);
+}
+
 YK_TEST(misuse_is_an_error)
 {
     yk_model *model = model_of("ref");
