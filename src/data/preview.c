@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "data/font.h"
+#include "io/atomic_file.h"
 
 enum {
     ZOOM = 2,
@@ -89,6 +90,7 @@ static yk_status draw_sheet(sheet *paper, const yk_dataset *dataset, int columns
 static yk_status write_png(const sheet *paper, const char *path)
 {
     char temporary[4096];
+    YK_TRY(yki_check_replaceable(path));
     if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >=
         (int)sizeof temporary)
         return yki_error(YK_INVALID_ARGUMENT, "%.64s...: a path too long", path);

@@ -58,9 +58,18 @@ static void forget(yki_atomic_file *file)
     *file = (yki_atomic_file){.fd = -1};
 }
 
+yk_status yki_check_replaceable(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return yki_error(YK_IO, "%s: is not a file", path);
+    return YK_OK;
+}
+
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
 {
     *file = (yki_atomic_file){.fd = -1};
+    YK_TRY(yki_check_replaceable(path));
     size_t size = strlen(path) + sizeof YKI_TEMPORARY_SUFFIX;
     file->path = strdup(path);
     file->temporary = malloc(size);

@@ -17,6 +17,9 @@ typedef struct yki_atomic_file {
     char *path, *temporary;
 } yki_atomic_file;
 
+/* Whether a file may take the place of what is at path: of nothing or a file, not of a device, a
+ * pipe or a folder, which would be gone. */
+yk_status yki_check_replaceable(const char *path);
 /* Creates and locks PATH.tmp. Call commit or abandon afterwards; both leave nothing open. */
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path);
 /* On failure the temporary file is gone and the old one still there, unless it was the folder that

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { BYTES = 3072 };
 
@@ -130,5 +131,9 @@ YK_TEST(preview_is_a_png)
     assert_status(YK_INVALID_ARGUMENT, yk_dataset_preview(dataset, path, -1));
     assert_status(YK_IO, yk_dataset_preview(dataset, "/nowhere/at/all.png", 4));
     assert_contains(yk_last_error(), "/nowhere/at/all.png");
+    snprintf(path, sizeof path, "%s/pipe.png", yk_test_directory());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_status(YK_IO, yk_dataset_preview(dataset, path, 4)); /* as with /dev/null */
+    assert_contains(yk_last_error(), "pipe.png: is not a file");
     yk_dataset_destroy(dataset);
 }

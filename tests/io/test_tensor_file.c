@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/pth.h"
@@ -312,6 +313,20 @@ YK_TEST(other_formats_are_named)
     assert_refused(YK_FORMAT, scratch("a.pth"), "expected a zip archive");
     assert_refused(YK_NOT_FOUND, scratch("absent.pth"), "No such file");
     assert_refused(YK_IO, yk_test_directory(), "is not a file");
+    yk_model_destroy(model);
+}
+
+/* A rename would put a file in the place of /dev/null as well: here of a pipe. */
+YK_TEST(what_is_no_file_is_not_replaced)
+{
+    struct stat info;
+    const char *pipe = scratch("pipe.pth");
+    yk_model *model = make_model(1);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_status(YK_IO, yk_model_save(model, pipe));
+    assert_contains(yk_last_error(), "pipe.pth: is not a file");
+    assert_int_equal(stat(pipe, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
     yk_model_destroy(model);
 }
 
