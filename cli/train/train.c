@@ -209,6 +209,7 @@ int yk_cmd_train(int argc, char **argv)
         return code;
     if (!yki_stop_prepare())
         return YKI_EXIT_FAILED;
+    signal(SIGPIPE, SIG_IGN); /* who reads along may leave: the run is in its files */
     yki_trainer trainer;
     code = yki_trainer_create(&trainer, &options) ? run(&trainer) : YKI_EXIT_FAILED;
     yki_trainer_destroy(&trainer);

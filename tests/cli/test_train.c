@@ -144,6 +144,17 @@ YK_TEST(metrics_that_cannot_be_written_end_the_run)
     assert_null(strstr(said, "train loss")); /* within the first epoch */
 }
 
+/* What is read along ends where the reader likes: a run lives by its files. */
+YK_TEST(a_reader_that_leaves_does_not_stop_the_run)
+{
+    static char said[8192];
+    yk_test_command(said, sizeof said,
+                    "%s train --data synthetic --arch mlp --max-steps 3 --lr 0.02 --threads 1 "
+                    "--output %s/a 2>&1 | true",
+                    test_program(), yk_test_directory());
+    assert_int_equal(access(path_of("a", "checkpoint-step-3.pth"), R_OK), 0);
+}
+
 /* ---- ends before the end -------------------------------------------------------------------- */
 
 YK_TEST(a_termination_saves_a_checkpoint_to_go_on_from)
