@@ -41,11 +41,13 @@ static void print_commands(void)
 
 /*
  * Puts right what a careless parent may have left us: with SIGCHLD ignored our children would end
- * unseen, and with a standard file closed the next one that we open would be taken for it.
+ * unseen, and with a standard file closed the next one that we open would be taken for it. A file
+ * that grows beyond `ulimit -f` shall be an error with its name, not a sudden death.
  */
 static void settle(void)
 {
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN);
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             _exit(YKI_EXIT_FAILED);

@@ -160,7 +160,8 @@ static _Noreturn void become_rank(const yki_launch *launch, const channels *pipe
     dup2(pipes->out[1], STDOUT_FILENO);
     dup2(pipes->err[1], STDERR_FILENO);
 
-    signal(SIGPIPE, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL); /* what we ignore, a program need not expect */
+    signal(SIGXFSZ, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -144,6 +144,18 @@ YK_TEST(metrics_that_cannot_be_written_end_the_run)
     assert_null(strstr(said, "train loss")); /* within the first epoch */
 }
 
+/* The signal that comes with such a limit does not end us before we can say so. */
+YK_TEST(a_checkpoint_that_cannot_be_written_is_an_error)
+{
+    static char said[8192];
+    int code = yk_test_command(said, sizeof said,
+                               "ulimit -f 4000; exec %s train --data synthetic --arch mlp "
+                               "--max-steps 1 --lr 0.02 --threads 1 --output %s/a",
+                               test_program(), yk_test_directory());
+    assert_int_equal(code, 1);
+    assert_contains(said, "checkpoint-step-1.pth: cannot write the archive: File too large");
+}
+
 /* What is read along ends where the reader likes: a run lives by its files. */
 YK_TEST(a_reader_that_leaves_does_not_stop_the_run)
 {
