@@ -262,7 +262,7 @@ static bool create_loaders(yki_trainer *t)
     return seek(t, batches_per_step);
 }
 
-/* Epochs that the run will begin: for the time that is left. */
+/* Epochs that the run will begin. */
 static int64_t epochs_begun(const yki_trainer *t)
 {
     int64_t epochs = (t->options.max_steps + t->steps_per_epoch - 1) / t->steps_per_epoch;
@@ -280,7 +280,8 @@ static bool create_reports(yki_trainer *t)
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     return yki_ok(yk_metrics_open(&t->metrics, path)) &&
            yki_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
-           yki_ok(yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch));
+           yki_ok(
+               yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch, o->max_steps));
 }
 
 bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)

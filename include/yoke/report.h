@@ -53,7 +53,9 @@ void yk_metrics_close(yk_metrics *metrics);
 /* A line that is redrawn in place on a terminal, and printed now and then elsewhere. */
 typedef struct yk_progress yk_progress;
 
-yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch);
+/* max_steps: the run ends after so many steps in all, if not with its last epoch before; 0: no. */
+yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch,
+                             int64_t max_steps);
 /* After step `step_in_epoch`, from 1, of the epoch: to stderr. */
 void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
 /* Takes the line away and prints the epoch's own: to stdout. */

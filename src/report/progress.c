@@ -20,7 +20,7 @@ enum { BAR = 20, LINE = 512 };
 static const double REDRAW_S = 0.1, PLAIN_S = 10;
 
 struct yk_progress {
-    int64_t epochs, steps_per_epoch;
+    int64_t epochs, steps_per_epoch, max_steps;
     bool terminal;
     int columns;         /* given by YOKE_TERMINAL; 0: ask the terminal */
     double start_s;      /* of the steps counted below */
@@ -30,7 +30,8 @@ struct yk_progress {
     double images_per_s; /* smoothed */
 };
 
-yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch)
+yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch,
+                             int64_t max_steps)
 {
     *progress = NULL;
     long columns = 0;
@@ -41,6 +42,7 @@ yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t ste
         return yki_error_memory(sizeof *made, "the progress line");
     *made = (yk_progress){.epochs = epochs,
                           .steps_per_epoch = steps_per_epoch,
+                          .max_steps = max_steps,
                           .terminal = given || isatty(STDERR_FILENO),
                           .columns = (int)columns,
                           .start_s = yki_now(),
@@ -83,8 +85,11 @@ static double time_left(const yk_progress *progress, const yk_step_record *recor
         return 0;
     double pace = (yki_now() - progress->start_s) / (double)progress->steps_done;
     int64_t epochs_left = progress->epochs - record->epoch;
-    int64_t steps_left = progress->steps_per_epoch - step_in_epoch;
-    return pace * (double)(epochs_left * progress->steps_per_epoch + steps_left);
+    int64_t steps_left =
+        epochs_left * progress->steps_per_epoch + progress->steps_per_epoch - step_in_epoch;
+    if (progress->max_steps && steps_left > progress->max_steps - record->step)
+        steps_left = progress->max_steps - record->step;
+    return pace * (double)steps_left;
 }
 
 static void format_bar(char *bar, int64_t done, int64_t all)

@@ -126,7 +126,7 @@ YK_TEST(report_metrics_say_where_they_cannot_write)
 }
 
 /* Runs a few steps of progress with stderr in a file, and returns what it printed. */
-static char *progress_output(const char *columns)
+static char *progress_output(const char *columns, int64_t max_steps)
 {
     static char text[8192];
     char path[128];
@@ -138,7 +138,8 @@ static char *progress_output(const char *columns)
     if (columns)
         setenv("YOKE_TERMINAL", columns, 1);
     yk_progress *progress;
-    yk_status status = yk_progress_create(&progress, 2, 10);
+    yk_status status = yk_progress_create(&progress, 2, 10, max_steps);
+    usleep(50000);
     for (int i = 1; status == YK_OK && i <= 3; i++)
         yk_progress_step(progress, &(yk_step_record){.epoch = 1, .step = i, .images_per_s = 100},
                          i);
@@ -154,14 +155,20 @@ static char *progress_output(const char *columns)
 
 YK_TEST(report_progress_is_plain_lines_without_a_terminal)
 {
-    const char *text = progress_output(NULL);
+    const char *text = progress_output(NULL, 0);
     assert_contains(text, "epoch 1/2");
     assert_null(strchr(text, '\r'));
 }
 
+YK_TEST(report_progress_knows_when_the_run_ends)
+{
+    assert_null(strstr(progress_output(NULL, 0), "  0 s left"));
+    assert_contains(progress_output(NULL, 1), "  0 s left");
+}
+
 YK_TEST(report_progress_fits_the_terminal)
 {
-    char *text = progress_output("40");
+    char *text = progress_output("40", 0);
     assert_non_null(strchr(text, '\r'));
     assert_null(strchr(text, '\n'));
     for (char *part = strtok(text, "\r"); part; part = strtok(NULL, "\r"))
@@ -171,11 +178,11 @@ YK_TEST(report_progress_fits_the_terminal)
 /* What matters less goes first, and nothing is cut in the middle. */
 YK_TEST(report_progress_drops_pieces_that_do_not_fit)
 {
-    char *text = progress_output("60");
+    char *text = progress_output("60", 0);
     assert_contains(text, "epoch 1/2  1/10  loss 0.0000  ");
     assert_contains(text, " left");
     assert_null(strstr(text, "compute"));
-    text = progress_output("200");
+    text = progress_output("200", 0);
     assert_contains(text, "epoch 1/2  [==>");
     assert_contains(text, "exposed comm 0.0)");
 }
