@@ -1,4 +1,5 @@
 /* `yoke info`: what this machine and this build offer; for what is missing, why and what helps. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -64,24 +65,30 @@ static void print_device(void)
     yk_model_destroy(model);
 }
 
-static void print_space(const char *path, const char *purpose)
+/* Of gradients and messages between ranks. */
+static void print_shared_memory(void)
 {
     struct statvfs space;
-    if (statvfs(path, &space))
-        printf("  %-13s missing: %s\n", path, purpose);
+    const char *folder = getenv("YOKE_SHM_DIR");
+    if (!folder || !*folder)
+        printf("  shared memory free memory, whatever the size of /dev/shm\n");
+    else if (statvfs(folder, &space))
+        printf("  shared memory %s (YOKE_SHM_DIR): %s\n", folder, strerror(errno));
     else
-        printf("  %-13s %.1f of %.1f GiB free: %s\n", path,
+        printf("  shared memory %s (YOKE_SHM_DIR): %.1f of %.1f GiB free\n", folder,
                (double)space.f_bavail * (double)space.f_frsize / (1 << 30),
-               (double)space.f_blocks * (double)space.f_frsize / (1 << 30), purpose);
+               (double)space.f_blocks * (double)space.f_frsize / (1 << 30));
 }
 
 static void print_cache(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && *cache)
+    if (cache && cache[0] == '/')
         printf("  data cache    %s/yoke\n", cache);
+    else if (home && *home)
+        printf("  data cache    %s/.cache/yoke\n", home);
     else
-        printf("  data cache    %s/.cache/yoke\n", home ? home : "");
+        printf("  data cache    none: neither XDG_CACHE_HOME nor HOME is set\n");
 }
 
 static void print_networks(void)
@@ -129,7 +136,7 @@ int yk_cmd_info(int argc, char **argv)
     print_processor();
     print_features();
     print_cores();
-    print_space("/dev/shm", "gradients and messages between ranks");
+    print_shared_memory();
     print_cache();
     printf("\nDevices\n");
     print_device();

@@ -219,3 +219,18 @@ YK_TEST(info_says_what_is_here_and_why_something_is_not)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_contains(output, words[i]);
 }
+
+YK_TEST(info_says_which_folders_count)
+{
+    unsetenv("YOKE_SHM_DIR");
+    unsetenv("HOME");
+    setenv("XDG_CACHE_HOME", "relative", 1); /* which its specification has ignored */
+    assert_int_equal(yoke("info"), 0);
+    assert_contains(output, "shared memory free memory, whatever the size of /dev/shm\n");
+    assert_contains(output, "data cache    none: neither XDG_CACHE_HOME nor HOME is set\n");
+    setenv("YOKE_SHM_DIR", "/no/such", 1);
+    setenv("HOME", "/home/a", 1);
+    assert_int_equal(yoke("info"), 0);
+    assert_contains(output, "shared memory /no/such (YOKE_SHM_DIR): No such file or directory\n");
+    assert_contains(output, "data cache    /home/a/.cache/yoke\n");
+}
