@@ -160,7 +160,9 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;
     if (!backward->adds)
         ddp->kept = 0;
-    if (!ddp->shares_work && ddp->exchanging) /* after a forward in evaluation mode */
+    if (!backward->training) /* what is under way is of a training forward without a backward */
+        YK_TRY(yki_shares_finish(ddp));
+    if (!ddp->shares_work && ddp->exchanging)
         YK_TRY(yki_shares_start(ddp, backward->samples));
     YK_TRY(yki_shares_finish(ddp));
     if (ddp->exchanging && joint_samples(ddp, true) == 0)

@@ -12,6 +12,7 @@
 /* How a backward weighs what it adds up; a model by itself fills it in before backward_begin. */
 typedef struct yki_backward {
     int64_t samples;      /* of the batch */
+    bool training;        /* the mode its forward ran in */
     bool adds;            /* to the gradients that are there; else it sets them */
     int64_t kept_samples; /* of the backwards that it adds to */
     bool mean;            /* YK_ACCUMULATE_MEAN */

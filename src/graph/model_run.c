@@ -238,6 +238,7 @@ yk_status yki_model_backward(yk_model *model)
         YK_TRY(run_forward(model, model->batch, false));
     }
     yki_backward backward = yki_gradients_weigh(model, model->current->batch);
+    backward.training = model->current->training;
     if (model->hooks.backward_begin)
         YK_TRY(model->hooks.backward_begin(model->hooks.context, &backward));
     yk_status status = run_backward(model, &backward);

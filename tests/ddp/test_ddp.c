@@ -145,6 +145,18 @@ YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
     side_end(&s);
 }
 
+/* A training forward that no backward follows has told other shares. */
+YK_TEST_RANKS(the_shares_are_those_of_the_last_forward, 2)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    assert_ok(yk_model_forward(s.model, take_samples(&s.own, YK_F64, 20, rank ? 1 : 6)));
+    yk_model_eval(s.model);
+    both_step_uneven(&s, 0, (int64_t[]){2, 5});
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
 YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
