@@ -196,7 +196,8 @@ void yk_model_zero_grad(yk_model *model);
 /*
  * How the backwards between two optimizer steps combine: their gradients add up, as PyTorch's do,
  * or to the mean over all their samples, so that micro-batches of any sizes give the gradient of
- * the one large batch, and nobody divides the loss.
+ * the one large batch, and nobody divides the loss. (A loss that is a sum over samples needs no
+ * such mean: its gradients add up to the large batch's either way.)
  */
 typedef enum yk_accumulation { YK_ACCUMULATE_SUM, YK_ACCUMULATE_MEAN } yk_accumulation;
 /* Takes effect with the next backward; a new model adds up. */

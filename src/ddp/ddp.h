@@ -145,6 +145,8 @@ yk_status yki_join_create(yk_ddp *ddp);
 yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state);
 /* What the mean over the ranks that have data is multiplied by. */
 double yki_join_factor(const yk_ddp *ddp);
+/* Ranks that have data; without Join all of them. */
+int yki_join_active(const yk_ddp *ddp);
 
 /* ---- inputs.c -------------------------------------------------------------------------------- */
 

@@ -18,11 +18,16 @@ yk_status yki_join_create(yk_ddp *ddp)
     return ddp->join.states ? YK_OK : yki_error_memory(ranks * sizeof(int32_t), "ddp");
 }
 
+int yki_join_active(const yk_ddp *ddp)
+{
+    return ddp->join.on ? ddp->join.active : yk_group_size(ddp->group);
+}
+
 double yki_join_factor(const yk_ddp *ddp)
 {
-    if (!ddp->join.on || ddp->join.options.divide_by_effective_world_size)
+    if (ddp->join.options.divide_by_effective_world_size)
         return 1;
-    return (double)ddp->join.active / yk_group_size(ddp->group);
+    return (double)yki_join_active(ddp) / yk_group_size(ddp->group);
 }
 
 /* The first rank in this state, or -1. */

@@ -5,7 +5,8 @@
  *
  * Averaging costs no pass over memory: the gradient of the loss starts from this rank's share of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
- * also when the ranks' batches differ.
+ * also when the ranks' batches differ. (Of a loss that is a sum each rank's counts alike, as in
+ * PyTorch: the mean of the ranks' sums.)
  *
  * The order of buckets follows from the graph, so they are right from the first step on, unlike
  * in PyTorch (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
@@ -118,6 +119,13 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
     return all;
 }
 
+/* This rank's part of the joint batch's gradient: of means by its samples, of sums as any rank's. */
+static double joint_weight(const yk_ddp *ddp, const yki_backward *backward)
+{
+    return backward->sum ? 1.0 / yki_join_active(ddp)
+                         : ddp->share.samples / joint_samples(ddp, false);
+}
+
 /*
  * The mean over the joint batch: this rank's n / sum(n). A gradient that an earlier synced backward
  * left is the same on all ranks already, so the sum over the ranks is to leave it.
@@ -125,11 +133,8 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
 static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
 {
     double equal = 1.0 / yk_group_size(ddp->group);
-    if (ddp->exchanging)
-        backward->loss_weight =
-            yki_join_factor(ddp) * ddp->share.samples / joint_samples(ddp, false);
-    else
-        backward->loss_weight = equal;
+    backward->loss_weight =
+        ddp->exchanging ? yki_join_factor(ddp) * joint_weight(ddp, backward) : equal;
     backward->kept_weight = ddp->reduced ? equal : 1;
 }
 

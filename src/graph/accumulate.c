@@ -23,10 +23,12 @@ void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation)
 
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples)
 {
+    bool sum = yki_model_loss_is_sum(model);
     yki_backward backward = {.samples = samples,
                              .adds = !model->gradients_spent,
                              .kept_samples = model->gradients_spent ? 0 : model->kept_samples,
-                             .mean = model->accumulation == YK_ACCUMULATE_MEAN,
+                             .sum = sum,
+                             .mean = model->accumulation == YK_ACCUMULATE_MEAN && !sum,
                              .loss_weight = 1,
                              .kept_weight = 1};
     if (backward.mean && backward.adds) {

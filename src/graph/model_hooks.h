@@ -15,7 +15,8 @@ typedef struct yki_backward {
     bool training;        /* the mode its forward ran in */
     bool adds;            /* to the gradients that are there; else it sets them */
     int64_t kept_samples; /* of the backwards that it adds to */
-    bool mean;            /* YK_ACCUMULATE_MEAN */
+    bool sum;             /* the loss is a sum over samples, not a mean */
+    bool mean;            /* YK_ACCUMULATE_MEAN, of a mean: sums of parts are the whole's already */
     double loss_weight;   /* multiplies the gradient of the loss */
     double kept_weight;   /* multiplies the gradients that are there */
 } yki_backward;

@@ -21,6 +21,7 @@ typedef struct network {
     yk_amp amp;
     int threads;  /* 0: one */
     int channels; /* 0: four */
+    bool sum;     /* a loss that is a sum over samples */
 } network;
 
 static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name,
@@ -41,7 +42,9 @@ static inline yk_model *make_model(const network *net)
     yk_value *first = yk_relu(convolve(images, "conv1", "bn1", net));
     yk_value *second = convolve(first, "conv2", "bn2", net);
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
-    yk_value *loss = yk_cross_entropy(yk_nn_linear(pooled, "fc", CLASSES), labels, NULL);
+    yk_value *loss = yk_cross_entropy(
+        yk_nn_linear(pooled, "fc", CLASSES), labels,
+        &(yk_cross_entropy_options){.reduction = net->sum ? YK_SUM_LOSS : YK_MEAN});
     yk_model *model;
     assert_ok(yk_model_create(&model, loss,
                               &(yk_model_options){.device = net->device,

@@ -145,6 +145,36 @@ YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
     side_end(&s);
 }
 
+/* Of sums, the mean over the ranks: whoever has more samples, each sample counts alike. */
+static void check_sums(yk_accumulation accumulation)
+{
+    static const network ref_sum = {.device = "ref", .dtype = YK_F64, .seed = 7, .sum = true};
+    side s;
+    begin(&s, &ref_sum, NULL);
+    yk_model_set_accumulation(s.model, accumulation);
+    for (int synced = 0; synced < 2; synced++) {
+        yk_ddp_set_no_sync(s.ddp, !synced);
+        both_step_uneven(&s, 20 * synced, synced ? (int64_t[]){5, 0, 1} : (int64_t[]){1, 4, 2});
+    }
+    for (size_t i = 0; i < yk_model_parameter_count(s.alone); i++) {
+        yk_tensor grad = yk_model_parameter(s.alone, i).grad;
+        for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
+            ((double *)grad.data)[e] /= s.world;
+    }
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+YK_TEST_RANKS(sums_over_uneven_batches_count_each_sample_alike, 3)
+{
+    check_sums(YK_ACCUMULATE_SUM);
+}
+
+YK_TEST_RANKS(sums_have_no_mean_to_accumulate, 3)
+{
+    check_sums(YK_ACCUMULATE_MEAN);
+}
+
 /* A training forward that no backward follows has told other shares. */
 YK_TEST_RANKS(the_shares_are_those_of_the_last_forward, 2)
 {
