@@ -119,7 +119,7 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
     return all;
 }
 
-/* This rank's part of the joint batch's gradient: of means by its samples, of sums as any rank's. */
+/* This rank's part of the joint batch's gradient: of means by samples, of sums as any rank's. */
 static double joint_weight(const yk_ddp *ddp, const yki_backward *backward)
 {
     return backward->sum ? 1.0 / yki_join_active(ddp)
@@ -170,7 +170,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     if (!ddp->shares_work && ddp->exchanging)
         YK_TRY(yki_shares_start(ddp, backward->samples));
     YK_TRY(yki_shares_finish(ddp));
-    if (ddp->exchanging && joint_samples(ddp, true) == 0)
+    if (ddp->exchanging && joint_samples(ddp, backward->adds) == 0)
         return yki_error(YK_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
                          yk_group_size(ddp->group));
     if (backward->mean)

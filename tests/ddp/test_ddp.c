@@ -187,6 +187,23 @@ YK_TEST_RANKS(the_shares_are_those_of_the_last_forward, 2)
     side_end(&s);
 }
 
+/* The samples of gradients that have been spent do not stand in for a batch. */
+YK_TEST_RANKS(batches_that_are_empty_on_all_ranks_are_refused_at_any_step, 2)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    yk_model_set_accumulation(s.model, YK_ACCUMULATE_MEAN);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yk_model_forward(s.model, take_samples(&s.own, YK_F64, 0, 0)));
+        assert_status(YK_INVALID_ARGUMENT, yk_model_backward(s.model));
+        assert_contains(yk_last_error(), "the batches of all 2 ranks are empty");
+        both_step(&s, 0, 2);
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
 YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
