@@ -122,7 +122,7 @@ static int set_real(const yki_command *command, const yki_option *option, const 
     double number = strtod(text, &end);
     if (errno || end == text || *end || isnan(number) || number < option->minimum ||
         number > option->maximum)
-        return yki_usage_error(command->name, "--%s %s: expected a number from %g to %g",
+        return yki_usage_error(command->name, "--%s %s: expected a number from %.7g to %.7g",
                                option->name, text, option->minimum, option->maximum);
     *(double *)option->value = number;
     return -1;

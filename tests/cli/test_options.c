@@ -197,7 +197,7 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --warmup-steps 5", "needs --schedule-unit step");
     refused("train --warmup-factor 0.5", "--warmup-factor is of --warmup-epochs");
     refused("train --no-cycle-momentum", "of --schedule onecycle");
-    refused("train --ema 1", "--ema 1: expected a number from 0");
+    refused("train --ema 1", "--ema 1: expected a number from 0 to 0.9999999 (");
     refused("train --label-smoothing 2", "--label-smoothing 2: expected a number from 0 to 1");
     refused("train --lr-scale cubic", "none|linear|sqrt");
 }
