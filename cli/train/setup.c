@@ -29,6 +29,17 @@ static bool make_folder(const char *path)
     return true;
 }
 
+/* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
+ * all damaged is not begun anew on top of them. */
+static bool find_newest(const yki_trainer *t, char newest[YKI_PATH])
+{
+    newest[0] = '\0';
+    if (access(t->output, F_OK))
+        return true;
+    yk_status status = yk_checkpoint_dir_latest(t->output, newest, YKI_PATH);
+    return status == YK_NOT_FOUND || yki_ok(status);
+}
+
 /* Rank 0 names the output folder and finds the checkpoint; "" where there is none to go on from. */
 static bool choose_paths(yki_trainer *t)
 {
@@ -43,14 +54,12 @@ static bool choose_paths(yki_trainer *t)
         snprintf(t->output, sizeof t->output, "runs/%s-%s", o->arch, stamp);
 
     char newest[YKI_PATH];
-    bool has_run = access(t->output, F_OK) == 0 &&
-                   yk_checkpoint_dir_latest(t->output, newest, sizeof newest) == YK_OK;
+    bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
+    if (!from_file && !find_newest(t, newest))
+        return false;
     if (o->resume)
-        snprintf(t->resumed, sizeof t->resumed, "%s",
-                 strcmp(o->resume, "auto") ? o->resume
-                 : has_run                 ? newest
-                                           : "");
-    else if (has_run)
+        snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : newest);
+    else if (newest[0])
         return yki_complain("%s holds the run of %s: go on with --resume auto, or choose another "
                             "--output",
                             t->output, newest);

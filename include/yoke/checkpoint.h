@@ -89,8 +89,9 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
  * DIR/checkpoint-EPOCH.pth (checkpoint-step-STEP.pth within an epoch), updates DIR/manifest.json
  * and keeps the newest `keep` (0: all); DIR/model.pth holds the newest weights alone, as
  * yk_model_save writes them. latest writes the path of the newest complete one, verified
- * against its hash, skipping damaged ones with a warning; YK_NOT_FOUND when there is none. One
- * process saves at a time; it may be killed at any moment.
+ * against its hash, skipping damaged ones with a warning; YK_NOT_FOUND when there is none at all,
+ * YK_FORMAT when none of those there is complete. One process saves at a time; it may be killed at
+ * any moment.
  */
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,

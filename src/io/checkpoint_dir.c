@@ -233,7 +233,7 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
     }
     if (count == 0)
         return yki_error(YK_NOT_FOUND, "%s: holds no checkpoint", dir);
-    return yki_error(YK_NOT_FOUND, "%s: no complete checkpoint among %zu", dir, count);
+    return yki_error(YK_FORMAT, "%s: no complete checkpoint among %zu", dir, count);
 }
 
 yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size)

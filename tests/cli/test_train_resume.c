@@ -272,6 +272,18 @@ YK_TEST(a_checkpoint_that_no_run_has_left_is_refused)
     }
 }
 
+/* What a bad disk has taken is not overwritten: the rest of the run may be worth something. */
+YK_TEST(a_run_without_a_complete_checkpoint_is_not_begun_anew)
+{
+    assert_int_equal(train("a", "--max-steps 2"), 0);
+    assert_int_equal(truncate(path_of("a", "checkpoint-step-2.pth"), 100), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(train("a", i ? "--resume auto" : ""), 1);
+        assert_contains(job.output, "/a: no complete checkpoint among 1\n");
+        assert_int_equal(count(metrics_of("a"), "\"loss\":"), 2);
+    }
+}
+
 /* ---- another number of ranks ----------------------------------------------------------------- */
 
 /* The position is one of the epoch's order, not of a rank's: steps and their losses line up. */

@@ -181,7 +181,7 @@ YK_TEST(damaged_ones_are_skipped)
     unlink(in(dir, "checkpoint-2.pth"));
     assert_latest(dir, model, 1);
     overwrite(in(dir, "checkpoint-1.pth"), 0, "no zip");
-    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    assert_status(YK_FORMAT, yk_checkpoint_dir_latest(dir, path, sizeof path));
     assert_contains(yk_last_error(), "no complete checkpoint among 3");
     yk_model_destroy(model);
 }
