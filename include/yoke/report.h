@@ -37,7 +37,8 @@ typedef struct yk_epoch_record {
 
 typedef struct yk_metrics yk_metrics;
 
-/* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off. */
+/* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off. YK_IO
+ * while somebody else has it open. */
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
 /*
  * Going on from a checkpoint: drops what an earlier run wrote after this step, and of the step

@@ -1,6 +1,7 @@
 /*
  * metrics.jsonl: one JSON object a line, one write a record, so that a reader that follows the file
  * never sees half of one. Numbers that JSON does not have (NaN, infinities) are written as null.
+ * A lock, flock(2), keeps two writers apart: it ends with its process.
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +58,14 @@ static yk_status cut(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : fail(metrics, "cannot truncate");
 }
 
+/* A file system without locks is taken at its word. */
+static yk_status lock(const yk_metrics *metrics)
+{
+    if (flock(metrics->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return YK_OK;
+    return yki_error(YK_IO, "%s: another process is writing it", metrics->path);
+}
+
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
 {
     *metrics = NULL;
@@ -69,7 +79,9 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
     *made = (yk_metrics){.path = copy};
     made->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     off_t end;
-    yk_status status = made->fd < 0 ? fail(made, "cannot open") : find_end(made, &end);
+    yk_status status = made->fd < 0 ? fail(made, "cannot open") : lock(made);
+    if (status == YK_OK)
+        status = find_end(made, &end);
     if (status == YK_OK)
         status = cut(made, end);
     if (status != YK_OK) {

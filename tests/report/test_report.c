@@ -125,6 +125,18 @@ YK_TEST(report_metrics_say_where_they_cannot_write)
     assert_contains(yk_last_error(), "/nonexistent/metrics.jsonl");
 }
 
+/* Two jobs that were given one output folder would mix their lines, and rewind each other's. */
+YK_TEST(report_metrics_have_one_writer)
+{
+    yk_metrics *metrics, *second;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_status(YK_IO, yk_metrics_open(&second, metrics_path()));
+    assert_contains(yk_last_error(), "metrics.jsonl: another process is writing it");
+    yk_metrics_close(metrics);
+    assert_ok(yk_metrics_open(&second, metrics_path()));
+    yk_metrics_close(second);
+}
+
 /* Runs a few steps of progress with stderr in a file, and returns what it printed. */
 static char *progress_output(const char *columns, int64_t max_steps)
 {
