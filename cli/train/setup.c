@@ -29,14 +29,31 @@ static bool make_folder(const char *path)
     return true;
 }
 
+/* Where none was named, a folder of this run alone: another may begin in the same second. */
+static bool make_own_folder(yki_trainer *t)
+{
+    time_t clock = time(NULL);
+    struct tm date;
+    char stamp[32];
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
+    int length = snprintf(t->output, sizeof t->output, "runs/%s-%s", t->options.arch, stamp);
+    if (!make_folder("runs"))
+        return false;
+    for (int number = 2; mkdir(t->output, 0777); number++) {
+        if (errno != EEXIST)
+            return yki_complain("cannot create the folder %s: %s", t->output, strerror(errno));
+        snprintf(t->output + length, sizeof t->output - (size_t)length, "-%d", number);
+    }
+    return true;
+}
+
 /* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
  * all damaged is not begun anew on top of them. */
-static bool find_newest(const yki_trainer *t, char newest[YKI_PATH])
+static bool find_newest(yki_trainer *t)
 {
-    newest[0] = '\0';
     if (access(t->output, F_OK))
         return true;
-    yk_status status = yk_checkpoint_dir_latest(t->output, newest, YKI_PATH);
+    yk_status status = yk_checkpoint_dir_latest(t->output, t->resumed, sizeof t->resumed);
     return status == YK_NOT_FOUND || yki_ok(status);
 }
 
@@ -44,25 +61,17 @@ static bool find_newest(const yki_trainer *t, char newest[YKI_PATH])
 static bool choose_paths(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
-    time_t clock = time(NULL);
-    struct tm date;
-    char stamp[32];
-    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
-    if (o->output)
-        snprintf(t->output, sizeof t->output, "%s", o->output);
-    else
-        snprintf(t->output, sizeof t->output, "runs/%s-%s", o->arch, stamp);
-
-    char newest[YKI_PATH];
     bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
-    if (!from_file && !find_newest(t, newest))
+    snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : "");
+    if (!o->output)
+        return make_own_folder(t);
+    snprintf(t->output, sizeof t->output, "%s", o->output);
+    if (!from_file && !find_newest(t))
         return false;
-    if (o->resume)
-        snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : newest);
-    else if (newest[0])
+    if (!o->resume && t->resumed[0])
         return yki_complain("%s holds the run of %s: go on with --resume auto, or choose another "
                             "--output",
-                            t->output, newest);
+                            t->output, t->resumed);
     return make_folder(t->output);
 }
 

@@ -110,6 +110,18 @@ YK_TEST(a_run_is_not_overwritten_by_another)
     assert_contains(job.output, "holds the run of");
 }
 
+/* Where none was named. A script may start several in the same second. */
+YK_TEST(every_run_has_a_folder_of_its_own)
+{
+    char said[8192];
+    int code = yk_test_command(said, sizeof said,
+                               "cd %s && for run in 1 2 3; do %s train --data synthetic --arch mlp "
+                               "--max-steps 1 --threads 1 & done; wait; ls runs | wc -l",
+                               yk_test_directory(), test_program());
+    assert_int_equal(code, 0);
+    assert_contains(said, "\n3\n");
+}
+
 YK_TEST(a_checkpoint_of_another_network_is_refused)
 {
     assert_int_equal(train("a", "--max-steps 1"), 0);
