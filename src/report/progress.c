@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <yoke/report.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -92,6 +93,12 @@ static double time_left(const yk_progress *progress, const yk_step_record *recor
     return pace * (double)steps_left;
 }
 
+/* A NaN has a sign, which printf shows. */
+static double without_sign_if_nan(double loss)
+{
+    return isnan(loss) ? (double)NAN : loss;
+}
+
 static void format_bar(char *bar, int64_t done, int64_t all)
 {
     int64_t full = all > 0 ? done * BAR / all : 0;
@@ -122,7 +129,7 @@ static void format_pieces(const yk_progress *progress, piece pieces[PIECES],
     snprintf(pieces[1].text, SIZE, "[%s]", bar);
     snprintf(pieces[2].text, SIZE, "%lld/%lld", (long long)step_in_epoch,
              (long long)progress->steps_per_epoch);
-    snprintf(pieces[3].text, SIZE, "loss %.4f", r->loss);
+    snprintf(pieces[3].text, SIZE, "loss %.4f", without_sign_if_nan(r->loss));
     snprintf(pieces[4].text, SIZE, "%.0f images/s", progress->images_per_s);
     snprintf(pieces[5].text, SIZE, "%s left", left);
     snprintf(pieces[6].text, SIZE, "(ms: data %.1f, compute %.0f, exposed comm %.1f)",
@@ -194,9 +201,9 @@ void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *r)
         snprintf(average, sizeof average, "  averaged %.2f %%", 100 * r->ema_val_accuracy);
     printf("epoch %lld/%lld  train loss %.4f  validation loss %.4f  accuracy %.2f %%%s  %s  "
            "(data %.1f %%, compute %.1f %%, exposed comm %.1f %%)\n",
-           (long long)r->epoch, (long long)progress->epochs, r->train_loss, r->val_loss,
-           100 * r->val_accuracy, average, took, share * r->data_s, share * r->compute_s,
-           share * r->exposed_comm_s);
+           (long long)r->epoch, (long long)progress->epochs, without_sign_if_nan(r->train_loss),
+           without_sign_if_nan(r->val_loss), 100 * r->val_accuracy, average, took,
+           share * r->data_s, share * r->compute_s, share * r->exposed_comm_s);
     fflush(stdout);
 }
 

@@ -178,6 +178,28 @@ YK_TEST(report_progress_knows_when_the_run_ends)
     assert_contains(progress_output(NULL, 1), "  0 s left");
 }
 
+/* As of an epoch in which a grad scaler has skipped a step. */
+YK_TEST(report_progress_says_nan_without_a_sign)
+{
+    char path[128], text[512] = "";
+    snprintf(path, sizeof path, "%s/stdout", yk_test_directory());
+    yk_progress *progress;
+    assert_ok(yk_progress_create(&progress, 2, 10, 0));
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    FILE *file = fopen(path, "w+");
+    assert_non_null(file);
+    dup2(fileno(file), STDOUT_FILENO);
+    yk_progress_epoch(progress, &(yk_epoch_record){.train_loss = -NAN, .val_loss = -NAN});
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    rewind(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_contains(text, "  train loss nan  validation loss nan  ");
+    yk_progress_destroy(progress);
+}
+
 YK_TEST(report_progress_fits_the_terminal)
 {
     char *text = progress_output("40", 0);
