@@ -101,9 +101,11 @@ static bool check_adopted(const yki_trainer *t)
                             "run has",
                             t->resumed, (long long)state->batch_size, (long long)state->threads);
     if (o->batch_size % (shares * o->accumulate))
-        return yki_complain("the run's batch of %lld cannot be shared equally by %lld ranks x %lld "
-                            "micro-batches",
-                            (long long)o->batch_size, (long long)shares, (long long)o->accumulate);
+        return yki_complain(
+            "the run's batch of %lld cannot be shared equally by %lld rank%s x %lld "
+            "micro-batch%s",
+            (long long)o->batch_size, (long long)shares, shares == 1 ? "" : "s",
+            (long long)o->accumulate, o->accumulate == 1 ? "" : "es");
     if (state->epoch_batch && o->batch_size != state->batch_size)
         return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",

@@ -309,7 +309,8 @@ YK_TEST(promise_17_what_cannot_go_on_is_refused)
     static const struct {
         const char *options, *words;
     } wrong[] = {
-        {"--nproc 7", "batch of 120 cannot be shared equally by 7 ranks"},
+        {"--nproc 7", "batch of 120 cannot be shared equally by 7 ranks x 1 micro-batch\n"},
+        {"--accumulate 7", "batch of 120 cannot be shared equally by 1 rank x 7 micro-batches\n"},
         {"--batch-size 60", "--batch-size cannot change before the next one"},
         {"--seed 3", "--seed cannot change before the next one"},
     };
