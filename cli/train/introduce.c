@@ -65,9 +65,9 @@ static void print_resumed(const yki_trainer *t)
 {
     printf("  going on    from %s, after step %lld\n", t->resumed, (long long)t->state.step);
     if (t->resumed_threads && t->resumed_threads != t->threads)
-        printf("              with %d kernel threads a rank instead of %lld: sums will be rounded "
+        printf("              with %d kernel thread%s a rank instead of %lld: sums will be rounded "
                "differently\n",
-               t->threads, (long long)t->resumed_threads);
+               t->threads, t->threads == 1 ? "" : "s", (long long)t->resumed_threads);
 }
 
 void yki_trainer_introduce(const yki_trainer *t)

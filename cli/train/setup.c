@@ -112,9 +112,9 @@ static bool check_adopted(const yki_trainer *t)
                             t->resumed, (long long)state->batch_size);
     if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
         return yki_complain(
-            "%s was made with %lld threads a rank, and --virtual-ranks promises the "
+            "%s was made with %lld thread%s a rank, and --virtual-ranks promises the "
             "same bits: --threads cannot change",
-            t->resumed, (long long)state->threads);
+            t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
     if (state->epoch_batch && o->seed != (int64_t)state->seed)
         return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
                             "change before the next one",

@@ -114,6 +114,7 @@ YK_TEST(promise_20_virtual_ranks_go_on_on_other_ranks)
     assert_same_file("whole", "parts", "model.pth");
     assert_same_metrics("whole", "parts");
     assert_int_equal(go_on("parts", "--epochs 2 --threads 2"), 1);
+    assert_contains(job.output, "was made with 1 thread a rank, ");
     assert_contains(job.output, "--threads cannot change");
 }
 
