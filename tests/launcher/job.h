@@ -128,8 +128,9 @@ static inline void test_job_show(test_job *job)
         yk_test_command(lines, sizeof lines,
                         "cd /proc/%s && tr '\\0' ' ' <cmdline && echo && grep -E "
                         "'^(State|PPid|Cpus_allowed_list|SigPnd|ShdPnd|SigBlk)' status && "
-                        "for t in task/*; do echo $t $(cat $t/wchan $t/syscall); done",
-                        entry->d_name);
+                        "for t in task/*; do echo $t $(cat $t/wchan $t/syscall); done && "
+                        "ps -o pid,stat,wchan:24,psr,args --ppid %s", /* the dying have no mark */
+                        entry->d_name, entry->d_name);
         print_message("pid %s: %s", entry->d_name, lines);
     }
     closedir(processes);
