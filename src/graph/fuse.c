@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "graph/rewrite.h"
 
-enum { RESIDUAL = 6, DY = 1, DY2 = 7 };
+enum { RUNNING_MEAN = 3, RUNNING_VAR = 4, RESIDUAL = 6, DY = 1, DY2 = 7 };
 
 /* How often each value is read, by id; loss and logits count as read from outside. */
 static int *count_uses(const yk_graph *graph, const yk_value *loss, const yk_value *logits)
@@ -63,6 +63,19 @@ static yki_node *fusible_norm(const yk_value *value, const int *uses)
     return fits ? node : NULL;
 }
 
+/* Whether a norm may run as late as node `to`: nothing between reads or moves its statistics. */
+static bool may_move(const yk_graph *graph, size_t from, size_t to)
+{
+    yk_value *const *moved = graph->nodes[from]->in;
+    for (size_t n = from + 1; n < to; n++)
+        for (int i = 0; i < graph->nodes[n]->in_count; i++) {
+            const yk_value *in = graph->nodes[n]->in[i];
+            if (in && (in == moved[RUNNING_MEAN] || in == moved[RUNNING_VAR]))
+                return false;
+        }
+    return true;
+}
+
 /* add(batch_norm, other): the norm moves to the add's place, where `other` is known too. */
 static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
 {
@@ -74,7 +87,7 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
         if (!norm || norm->in[RESIDUAL])
             continue;
         size_t where = position(graph, norm);
-        if (!best || where > best_position) {
+        if (may_move(graph, where, at) && (!best || where > best_position)) {
             best = norm;
             best_position = where;
             side = i;

@@ -178,6 +178,44 @@ YK_TEST(dropout_draws_anew_at_every_step)
     yk_model_destroy(model);
 }
 
+/* One norm over two halves of a network, the first of which is then added to; read as the output
+ * too, it is not fused with the add. */
+static yk_model *twice_normed(bool fused)
+{
+    const int64_t dims[] = {YK_BATCH, NET_CHANNELS, NET_ROWS, NET_COLUMNS};
+    const int64_t channels[] = {NET_CHANNELS};
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F64, 4, dims);
+    yk_value *weight = yk_parameter(graph, "weight", YK_F64, 1, channels, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", YK_F64, 1, channels, YK_INIT_ZEROS, 0);
+    yk_value *mean = yk_buffer(graph, "running_mean", YK_F64, 1, channels, YK_INIT_ZEROS);
+    yk_value *var = yk_buffer(graph, "running_var", YK_F64, 1, channels, YK_INIT_ONES);
+    yk_value *first = yk_batch_norm(images, weight, bias, mean, var, NULL);
+    yk_value *second = yk_batch_norm(yk_gelu(images), weight, bias, mean, var, NULL);
+    yk_value *loss = yk_mse_loss(yk_add(first, images), second, YK_MEAN);
+    yk_model *model;
+    yk_model_options options = {.device = "ref", .logits = fused ? NULL : first};
+    assert_ok(yk_model_create(&model, loss, &options));
+    return model;
+}
+
+YK_TEST(a_norm_used_twice_moves_its_statistics_in_order)
+{
+    yk_model *models[] = {twice_normed(true), twice_normed(false)};
+    net_batch b;
+    net_batch_init(&b, YK_F64, 4, 1);
+    for (int i = 0; i < 2; i++)
+        assert_ok(yk_model_forward(models[i], &b.batch));
+    for (size_t i = 0; i < 2; i++) {
+        yk_tensor fused = yk_model_buffer(models[0], i).value;
+        yk_tensor plain = yk_model_buffer(models[1], i).value;
+        assert_memory_equal(fused.data, plain.data, yk_tensor_bytes(&plain));
+    }
+    for (int i = 0; i < 2; i++)
+        yk_model_destroy(models[i]);
+    net_batch_fini(&b);
+}
+
 /* A model whose output is a feature map, of so many channels that cpu keeps it in blocks. */
 static yk_model *map_model(const char *device)
 {
