@@ -91,6 +91,10 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path);
 }
 
+/* What ends a measurement; the last when its terminal is closed. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
 static volatile sig_atomic_t interrupted; /* the signal */
 static volatile sig_atomic_t running_job; /* its pid, or 0 */
 
@@ -102,12 +106,14 @@ static void pass_on(int number)
         kill((pid_t)running_job, number);
 }
 
-static void watch_signals(void)
+/* But for what we were started to ignore, as nohup does with the hangup. */
+static void handle_signals(void (*handler)(int))
 {
-    struct sigaction action = {.sa_handler = pass_on}; /* no SA_RESTART: waitpid returns */
+    struct sigaction before, action = {.sa_handler = handler}; /* no SA_RESTART: waitpid returns */
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; i < SIGNALS; i++)
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
 }
 
 /* Keeps these signals back around a fork, in between which they would find nobody in charge. */
@@ -115,17 +121,16 @@ static sigset_t hold_signals(void)
 {
     sigset_t held, before;
     sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(&held, signals[i]);
     sigprocmask(SIG_BLOCK, &held, &before);
     return before;
 }
 
-static void become_job(const command_line *line, const char *log, const sigset_t *signals)
+static void become_job(const command_line *line, const char *log, const sigset_t *mask)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    sigprocmask(SIG_SETMASK, signals, NULL);
+    handle_signals(SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* should we be killed, it ends in order */
     int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
@@ -137,16 +142,16 @@ static void become_job(const command_line *line, const char *log, const sigset_t
 /* Runs it to its end with its output in a file; waitpid's status, or -1. */
 static int run_job(const command_line *line, const char *log)
 {
-    watch_signals();
-    sigset_t signals = hold_signals();
+    handle_signals(pass_on);
+    sigset_t mask = hold_signals();
     pid_t pid = fork();
     if (pid == 0)
-        become_job(line, log, &signals);
+        become_job(line, log, &mask);
     int status = -1;
     running_job = pid > 0 ? pid : 0;
     if (interrupted && pid > 0) /* before */
         kill(pid, interrupted);
-    sigprocmask(SIG_SETMASK, &signals, NULL);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     running_job = 0;

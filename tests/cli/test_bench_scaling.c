@@ -140,7 +140,7 @@ YK_TEST(scaling_checks_its_options)
     }
 }
 
-YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
+static void interrupt_scaling(int number)
 {
     static test_job job;
     char command[512];
@@ -149,12 +149,23 @@ YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
              "bench scaling --data synthetic --arch mlp --epochs 100000 --ranks 2");
     test_job_start(&job, command);
     usleep(500000);
-    kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 60), 143);
+    kill(job.pid, number);
+    assert_int_equal(test_job_wait(&job, 60), 128 + number);
     test_job_gone(&job, 2);
     assert_int_equal(
         yk_test_command(output, sizeof output, "ls -d %s/yoke-scaling-*", yk_test_directory()),
         2); /* no such file */
+}
+
+YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
+{
+    interrupt_scaling(SIGTERM);
+}
+
+YK_TEST(scaling_leaves_nothing_behind_when_its_terminal_is_closed)
+{
+    signal(SIGHUP, SIG_DFL); /* the tests themselves may run under nohup */
+    interrupt_scaling(SIGHUP);
 }
 
 YK_TEST(scaling_shows_why_a_training_failed)
