@@ -25,14 +25,16 @@
 #include "dist/queue.h"
 #include "dist/submit.h"
 
+#define LONGEST_LOOK_S 0.5
+
 struct yk_group {
     yki_job job;
     yki_backend *backend;
     yki_queue queue;
     atomic_uint_fast64_t sequence;
-    const yki_call *running; /* NULL while the group is being made */
-    double waiting_since;    /* 0 until the running call has waited for long enough to be asked */
-    bool *late;              /* [world], scratch of look() */
+    const yki_call *running;    /* NULL while the group is being made */
+    double looked, waited;      /* of the running call: its last look, and how long it has waited */
+    bool *late;                 /* [world], scratch of look() */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
     yk_group *channel;          /* see dist/channel.h; NULL until somebody wants it */
     bool borrows_job;           /* this is a channel: job is a copy of its group's */
@@ -109,6 +111,17 @@ static yk_status fail_late(yk_group *group, const bool *late)
     return fail(group, YK_TIMEOUT, text);
 }
 
+/*
+ * Backends look every 20 ms or so. Where much more lies between two looks this rank stood still, as
+ * it does when a whole job is stopped for a while: that is no time in which a peer was late.
+ */
+static void count_wait(yk_group *group)
+{
+    double now = yki_now(), since = group->looked > 0 ? now - group->looked : 0;
+    group->looked = now;
+    group->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
+}
+
 /* yki_watch's look. A signal may have come between two looks, so missing is asked again last. */
 static yk_status look(void *context, bool (*missing)(const void *wait, int rank), const void *wait)
 {
@@ -127,10 +140,8 @@ static yk_status look(void *context, bool (*missing)(const void *wait, int rank)
             return fail_left(group, r);
         any = any || late[r];
     }
-    double now = yki_now();
-    if (group->waiting_since == 0)
-        group->waiting_since = now;
-    return any && now - group->waiting_since >= job->timeout_s ? fail_late(group, late) : YK_OK;
+    count_wait(group);
+    return any && group->waited >= job->timeout_s ? fail_late(group, late) : YK_OK;
 }
 
 /* ---- running a call -------------------------------------------------------------------------- */
@@ -160,7 +171,7 @@ static yk_status dispatch(yk_group *group, yki_call *call)
 static yk_status run_now(yk_group *group, yki_call *call, const char *refusal)
 {
     group->running = call;
-    group->waiting_since = 0;
+    group->looked = group->waited = 0;
     yki_failure *failure = failure_of(group);
     if (atomic_load_explicit(&failure->state, memory_order_relaxed) != YKI_FAILURE_NONE)
         return known_failure(group);

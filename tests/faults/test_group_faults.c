@@ -187,6 +187,44 @@ YK_TEST(promise_02_sigstop_and_timeout)
     }
 }
 
+/* Nobody is late while all are stopped, however long; rank 1, the last to go on, is then waited for
+ * as if nothing had been. */
+static void paused_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(3);
+    float x = 1;
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    leave_text("running", rank, "yes");
+    if (rank == 1)
+        raise(SIGSTOP);
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    assert_true(x == 4);
+    yk_group_destroy(group);
+}
+
+static void pause_all(const pid_t *pids, int world)
+{
+    siginfo_t info;
+    await_texts("running", world);
+    waitid(P_PID, (id_t)pids[1], &info, WSTOPPED | WNOWAIT);
+    usleep(200000);
+    kill(pids[0], SIGSTOP);
+    usleep(3200000);
+    kill(pids[0], SIGCONT);
+    usleep(200000);
+    kill(pids[1], SIGCONT);
+}
+
+YK_TEST(a_job_that_was_stopped_for_longer_than_the_timeout_goes_on)
+{
+    int statuses[2];
+    open_lines();
+    yk_test_ranks_status(2, paused_body, statuses, pause_all);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
 typedef yk_status (*call_fn)(yk_group *group, void *data);
