@@ -5,6 +5,39 @@
 #include "setup.h"
 #include "train/train.h"
 
+/* ---- the same options everywhere ------------------------------------------------------------- */
+
+/* The first of these lines that the others lack, or NULL. */
+static const char *lacking(const char *others, const char *lines)
+{
+    for (const char *line = lines; *line; line = strchr(line, '\n') + 1) {
+        size_t length = (size_t)(strchr(line, '\n') + 1 - line);
+        const char *other = others;
+        while (*other && strncmp(other, line, length) != 0)
+            other = strchr(other, '\n') + 1;
+        if (!*other)
+            return line;
+    }
+    return NULL;
+}
+
+bool yki_trainer_check_same_options(const yki_trainer *t)
+{
+    const char *mine = t->options.kept, *line;
+    char first[sizeof t->options.kept];
+    memcpy(first, mine, sizeof first);
+    if (!yki_share_text(t->world, first, sizeof first))
+        return false;
+    bool more = (line = lacking(first, mine)) != NULL;
+    if (!more && !(line = lacking(mine, first)))
+        return true;
+    int rank = yk_group_rank(t->world);
+    return yki_complain("rank %d was given %.*s, rank %d was not: all ranks need the same options",
+                        more ? rank : 0, (int)strcspn(line, "\n"), line, more ? 0 : rank);
+}
+
+/* ---- DDP ------------------------------------------------------------------------------------- */
+
 static bool register_hook(yki_trainer *t)
 {
     const yki_train_options *o = &t->options;

@@ -311,7 +311,7 @@ bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
     if (!yki_ok(yk_group_init(&t->world, &joining)))
         return false;
     t->leads = yk_group_rank(t->world) == 0;
-    return agree_on_paths(t) && adopt_checkpoint(t) &&
+    return agree_on_paths(t) && adopt_checkpoint(t) && yki_trainer_check_same_options(t) &&
            yki_open_data(&t->train_set, &t->test_set, t->world, t->options.data) &&
            create_model(t) && yki_trainer_create_optimizer(t) && yki_trainer_shard(t) &&
            yki_trainer_create_ema(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&

@@ -112,7 +112,10 @@ bool yki_trainer_update_weights(yki_trainer *trainer, yki_update *update);
 /* The averaged weights in place of the model's. */
 bool yki_trainer_evaluate_ema(yki_trainer *trainer, yki_evaluation *result);
 
-/* The ranks' side (ddp.c): created once the model is there; NULL where there is one rank. */
+/* The ranks' side (ddp.c). Whether all of them were given the same of what a run is, which those
+ * that were started by hand may not have been; the one that was not says so. */
+bool yki_trainer_check_same_options(const yki_trainer *trainer);
+/* Created once the model is there; NULL where there is one rank. */
 bool yki_trainer_create_ddp(yki_trainer *trainer);
 /* What the comm hook carried, where the run goes on. */
 bool yki_trainer_load_hook(yki_trainer *trainer);

@@ -4,6 +4,29 @@
 
 #include <math.h>
 
+/* ---- ranks that somebody else has started --------------------------------------------------- */
+
+static int train_with(const char *of_rank0, const char *of_rank1)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "run -n 2 sh -c 'test $RANK = 0 && set -- %s || set -- %s; exec %s train --data "
+             "synthetic --arch mlp --lr 0.02 --threads 1 --max-steps 1 --output %s/a \"$@\"'",
+             of_rank0, of_rank1, test_program(), yk_test_directory());
+    test_job_start(&job, command);
+    return test_job_wait(&job, 60);
+}
+
+/* Each would train something else, and their mean would be neither. */
+YK_TEST(ranks_that_were_given_different_options_are_refused)
+{
+    assert_int_equal(train_with("--seed 1", "--seed 2"), 1);
+    assert_contains(job.output, "rank 1 was given --seed=2, rank 0 was not: all ranks need");
+    assert_int_equal(train_with("--batch-size 64", ""), 1);
+    assert_contains(job.output, "rank 0 was given --batch-size=64, rank 1 was not: all ranks need");
+    assert_int_equal(train_with("--seed 1 --ema 0.9", "--ema 0.9 --seed 1"), 0);
+}
+
 /* ---- accumulation --------------------------------------------------------------------------- */
 
 /* 5,000 images in steps of 240: the last step has 200 of them, in short micro-batches. */
