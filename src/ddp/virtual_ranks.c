@@ -34,6 +34,7 @@ struct yki_virtual_ranks {
     int count, own, first; /* shares in all, of this rank, its first */
     int share;             /* of own: whose forward and backward are next */
     int64_t samples;       /* of this step's shares */
+    bool kept;             /* the flat block has the buffers as share 0 has left them */
     void ***grads;         /* (own, parameters): where a share's gradients are; NULL on one rank */
     char **blocks;         /* (own): the memory they are in */
     run *runs;
@@ -147,25 +148,33 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
+static yk_status take_share(struct yki_virtual_ranks *v, int64_t samples)
 {
-    yk_ddp *ddp = context;
-    struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    YK_TRY(yki_inputs_check(ddp));
     if (v->share > 0 && samples != v->samples)
         return yki_error(
             YK_INVALID_SHAPE,
             "virtual ranks need equal shares: share %d has %lld samples, share %d %lld",
             v->first + v->share, (long long)samples, v->first, (long long)v->samples);
     v->samples = samples;
+    return YK_OK;
+}
+
+yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
+{
+    yk_ddp *ddp = context;
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    YK_TRY(yki_inputs_check(ddp));
+    YK_TRY(take_share(v, samples));
     if (v->share == 0) {
         YK_TRY(yki_buffers_follow(ddp));
         ddp->buffers_moved = true;
     } else {
         yk_model_set_forwards(ddp->model, yk_model_forwards(ddp->model) - 1); /* the same step */
     }
-    if (v->share == 1)
+    if (v->share > 0 && !v->kept) {
         yki_buffers_copy(ddp, true);
+        v->kept = true;
+    }
     yki_model_set_stream(ddp->model, v->first + v->share);
     return YK_OK;
 }
@@ -180,6 +189,8 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     if (v->share == 0 && backward->adds)
         return yki_error(YK_INVALID_ARGUMENT, "virtual ranks accumulate the shares of one step, "
                                               "not of several: step the optimizer first");
+    if (!backward->training) /* forward_begin has not seen it */
+        YK_TRY(take_share(v, backward->samples));
     backward->loss_weight = 1.0 / v->count;
     backward->kept_weight = 1;
     if (v->grads) {
@@ -240,6 +251,8 @@ yk_status yki_virtual_ranks_backward_end(void *context)
     if (++v->share < v->own)
         return YK_OK;
     v->share = 0;
-    yki_buffers_copy(ddp, false);
+    if (v->kept) /* in evaluation mode they have not moved */
+        yki_buffers_copy(ddp, false);
+    v->kept = false;
     return v->grads ? reduce(ddp) : YK_OK;
 }

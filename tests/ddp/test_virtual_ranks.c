@@ -150,6 +150,37 @@ YK_TEST_RANKS(promise_20_many_shares_take_few_files, 2)
     compare(rank, 128, "cpu", YK_F32);
 }
 
+/* Norms held in evaluation mode, as in fine-tuning: their statistics stay what they are. */
+YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
+{
+    static const network net = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
+    yk_group *group;
+    yk_ddp *ddp;
+    samples batch;
+    yk_model *model = make_model(&net), *alone = make_model(&net);
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 2}));
+    yk_model_eval(model);
+    yk_model_eval(alone);
+    for (int i = 0; i < 2; i++) {
+        for (int share = 0; share < 2; share++)
+            step(model, take_samples(&batch, YK_F64, 3 * share, 3));
+        step(alone, take_samples(&batch, YK_F64, 0, 6));
+        assert_same_buffers(model, alone, 0);
+        assert_same_gradients(model, alone, 1e-12);
+        yk_model_zero_grad(model);
+        yk_model_zero_grad(alone);
+    }
+    step(model, take_samples(&batch, YK_F64, 0, 3));
+    assert_ok(yk_model_forward(model, take_samples(&batch, YK_F64, 3, 2)));
+    assert_status(YK_INVALID_SHAPE, yk_model_backward(model));
+    assert_contains(yk_last_error(), "share 1 has 2 samples, share 0 3");
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    yk_model_destroy(alone);
+    yk_group_destroy(group);
+}
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 YK_TEST(shares_that_are_not_equal_are_refused)
