@@ -74,10 +74,10 @@ void yki_trainer_introduce(const yki_trainer *t)
 {
     const yki_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
-    printf("Training %s on %s: %lld images, %lld for validation, %lld epochs of %lld steps",
+    printf("Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
            o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
-           (long long)yk_dataset_size(t->test_set), (long long)o->epochs,
-           (long long)t->steps_per_epoch);
+           (long long)yk_dataset_size(t->test_set), (long long)o->epochs, o->epochs == 1 ? "" : "s",
+           (long long)t->steps_per_epoch, t->steps_per_epoch == 1 ? "" : "s");
     if (o->max_steps)
         printf(", ended after %lld", (long long)o->max_steps);
     putchar('\n');

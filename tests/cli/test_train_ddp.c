@@ -39,7 +39,7 @@ YK_TEST(accumulation_trains_as_the_whole_batch_does)
         char options[128], name[] = {(char)('a' + i), '\0'};
         snprintf(options, sizeof options, "--epochs 1 --batch-size 240 %s", others[i]);
         assert_int_equal(train(name, options), 0);
-        assert_contains(job.output, "1 epochs of 21 steps");
+        assert_contains(job.output, "1 epoch of 21 steps\n");
         assert_contains(job.output, "Done after step 21: ");
         assert_int_equal((int)last_value(name, "step"), 21);
         assert_true(fabs(last_value(name, "train_loss") - loss) < 2e-3);
