@@ -1,4 +1,4 @@
-/* See atomic_file.h. The lock is flock(2), held by the open file: it ends with its process. */
+/* See atomic_file.h. */
 #define _GNU_SOURCE
 #include "io/atomic_file.h"
 
@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/lock.h"
 
 static yk_status system_error(const char *path, const char *doing)
 {
@@ -28,19 +29,13 @@ static bool names_same_file(const char *path, int fd)
            by_path.st_dev == by_fd.st_dev;
 }
 
-/* True unless another process holds it; a file system without locks is taken at its word. */
-static bool lock(int fd)
-{
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-}
-
 static yk_status open_locked(const char *path, int *fd)
 {
     for (;;) {
         *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (*fd < 0)
             return system_error(path, "create it");
-        bool locked = lock(*fd);
+        bool locked = yki_lock(*fd);
         if (locked && names_same_file(path, *fd))
             return YK_OK;
         close(*fd);
@@ -164,7 +159,7 @@ void yki_atomic_clean(const char *folder, const char *prefix)
         int fd = openat(dirfd(entries), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0)
             continue;
-        if (lock(fd))
+        if (yki_lock(fd))
             unlinkat(dirfd(entries), entry->d_name, 0);
         close(fd);
     }

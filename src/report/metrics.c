@@ -1,7 +1,7 @@
 /*
  * metrics.jsonl: one JSON object a line, one write a record, so that a reader that follows the file
  * never sees half of one. Numbers that JSON does not have (NaN, infinities) are written as null.
- * A lock, flock(2), keeps two writers apart: it ends with its process.
+ * A lock keeps two writers apart.
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
@@ -11,13 +11,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/point.h"
 
@@ -58,10 +58,9 @@ static yk_status cut(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : fail(metrics, "cannot truncate");
 }
 
-/* A file system without locks is taken at its word. */
 static yk_status lock(const yk_metrics *metrics)
 {
-    if (flock(metrics->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    if (yki_lock(metrics->fd))
         return YK_OK;
     return yki_error(YK_IO, "%s: another process is writing it", metrics->path);
 }
