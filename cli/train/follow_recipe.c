@@ -73,18 +73,22 @@ bool yki_trainer_override_hyperparameters(yki_trainer *t)
     return yki_ok(exempt_norms(t));
 }
 
+/* Gives the optimizer the rate of a step or epoch, as the schedule counts. */
+static bool set_rate(yki_trainer *t, int64_t at)
+{
+    if (!yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, at)))
+        return false;
+    t->state.lr = yk_optimizer_lr(t->optimizer);
+    return true;
+}
+
 /* What is saved before the next step has the last one's rate, as in a run that never stopped. */
 static bool catch_up(yki_trainer *t)
 {
     const yk_training_state *state = &t->state;
     int64_t last =
         t->schedule.per_step ? state->step - 1 : state->epoch - (state->epoch_batch == 0);
-    if (state->step == 0 || last < 0)
-        return true;
-    if (!yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, last)))
-        return false;
-    t->state.lr = yk_optimizer_lr(t->optimizer);
-    return true;
+    return state->step == 0 || last < 0 || set_rate(t, last);
 }
 
 bool yki_trainer_create_schedule(yki_trainer *t)
@@ -121,10 +125,8 @@ bool yki_trainer_update_weights(yki_trainer *t, yki_update *update)
 {
     int64_t now = t->schedule.per_step ? t->state.step : t->state.epoch;
     *update = (yki_update){.scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0};
-    if (!clip(t, update) || !yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, now)) || !step(t))
-        return false;
-    t->state.lr = yk_optimizer_lr(t->optimizer);
-    return !t->ema || yki_ok(yk_ema_update(t->ema));
+    return clip(t, update) && set_rate(t, now) && step(t) &&
+           (!t->ema || yki_ok(yk_ema_update(t->ema)));
 }
 
 bool yki_trainer_evaluate_ema(yki_trainer *t, yki_evaluation *result)
