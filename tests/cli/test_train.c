@@ -5,6 +5,8 @@
 #include <math.h>
 #include <pty.h>
 
+static char said[8192]; /* by what a shell has run */
+
 YK_TEST(a_run_leaves_metrics_and_a_checkpoint_an_epoch)
 {
     assert_int_equal(train("a", "--epochs 2 --batch-size 250"), 0);
@@ -113,7 +115,6 @@ YK_TEST(a_run_is_not_overwritten_by_another)
 /* Where none was named. A script may start several in the same second. */
 YK_TEST(every_run_has_a_folder_of_its_own)
 {
-    char said[8192];
     int code = yk_test_command(said, sizeof said,
                                "cd %s && for run in 1 2 3; do %s train --data synthetic --arch mlp "
                                "--max-steps 1 --threads 1 & done; wait; ls runs | wc -l",
@@ -143,15 +144,19 @@ YK_TEST(missing_data_is_one_line)
     assert_int_not_equal(rmdir("/tmp/no-output-is-made"), 0);
 }
 
+/* Trains into FOLDER/a by a shell, with this before and behind the command. */
+static int train_by_shell(const char *before, const char *behind)
+{
+    return yk_test_command(said, sizeof said,
+                           "%s %s train --data synthetic --arch mlp --lr 0.02 --threads 1 "
+                           "--output %s/a %s",
+                           before, test_program(), yk_test_directory(), behind);
+}
+
 /* A full disk, here a limit on a file's size: what is not written is not lost in silence. */
 YK_TEST(metrics_that_cannot_be_written_end_the_run)
 {
-    static char said[8192];
-    int code = yk_test_command(said, sizeof said,
-                               "trap '' XFSZ; ulimit -f 8; exec %s train --data synthetic --arch "
-                               "mlp --lr 0.02 --threads 1 --output %s/a",
-                               test_program(), yk_test_directory());
-    assert_int_equal(code, 1);
+    assert_int_equal(train_by_shell("trap '' XFSZ; ulimit -f 8; exec", ""), 1);
     assert_contains(said, "metrics.jsonl: cannot write");
     assert_null(strstr(said, "train loss")); /* within the first epoch */
 }
@@ -159,23 +164,14 @@ YK_TEST(metrics_that_cannot_be_written_end_the_run)
 /* The signal that comes with such a limit does not end us before we can say so. */
 YK_TEST(a_checkpoint_that_cannot_be_written_is_an_error)
 {
-    static char said[8192];
-    int code = yk_test_command(said, sizeof said,
-                               "ulimit -f 4000; exec %s train --data synthetic --arch mlp "
-                               "--max-steps 1 --lr 0.02 --threads 1 --output %s/a",
-                               test_program(), yk_test_directory());
-    assert_int_equal(code, 1);
+    assert_int_equal(train_by_shell("ulimit -f 4000; exec", "--max-steps 1"), 1);
     assert_contains(said, "checkpoint-step-1.pth: cannot write the archive: File too large");
 }
 
 /* What is read along ends where the reader likes: a run lives by its files. */
 YK_TEST(a_reader_that_leaves_does_not_stop_the_run)
 {
-    static char said[8192];
-    yk_test_command(said, sizeof said,
-                    "%s train --data synthetic --arch mlp --max-steps 3 --lr 0.02 --threads 1 "
-                    "--output %s/a 2>&1 | true",
-                    test_program(), yk_test_directory());
+    train_by_shell("", "--max-steps 3 2>&1 | true");
     assert_int_equal(access(path_of("a", "checkpoint-step-3.pth"), R_OK), 0);
 }
 

@@ -1,5 +1,6 @@
 /* The recipe's options in a run: what is said, what the rate does, going on, averaged weights. */
 #define _GNU_SOURCE
+#include "mlp.h"
 #include "train_job.h"
 
 #include <math.h>
@@ -62,12 +63,7 @@ typedef struct loaded {
 
 static loaded load(const char *path)
 {
-    loaded l;
-    yk_graph *graph = yk_graph_create();
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(yk_mlp(images, 10), labels, NULL);
-    assert_ok(yk_model_create(&l.model, loss, NULL));
+    loaded l = {.model = test_mlp()};
     assert_ok(yk_sgd_create(&l.optimizer, l.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
     assert_ok(yk_ema_create(&l.ema, l.optimizer, NULL));
     assert_ok(yk_checkpoint_load(path, l.model, l.optimizer, NULL));

@@ -1,6 +1,7 @@
 /* A training that is stopped and gone on with is, to the bit, the one that was never stopped. */
 #define _GNU_SOURCE
 #include "going_on.h"
+#include "mlp.h"
 
 #include <math.h>
 
@@ -185,12 +186,8 @@ YK_TEST(a_run_keeps_its_options_unless_others_are_given)
 /* A checkpoint of an mlp that says this of itself, in the output folder `name`. */
 static void plant(const char *name, yk_training_state made)
 {
-    yk_graph *graph = yk_graph_create();
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_model *model;
+    yk_model *model = test_mlp();
     yk_optimizer *sgd;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_mlp(images, 10), labels, NULL), NULL));
     assert_ok(yk_sgd_create(&sgd, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
     assert_ok(yk_checkpoint_dir_save(path_of(name, ""), model, sgd, &made, 0));
     yk_optimizer_destroy(sgd);
