@@ -64,7 +64,7 @@ static bool measure(widths *columns, const yk_tensor_file *file)
     char shape[128];
     yk_tensor_entry entry;
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
-        if (!yki_ok(yk_tensor_file_entry(file, i, &entry)))
+        if (!cli_ok(yk_tensor_file_entry(file, i, &entry)))
             return false;
         shape_text(shape, sizeof shape, &entry);
         columns->name = longer(columns->name, entry.name);
@@ -77,15 +77,15 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
 {
     widths columns = {.name = 4, .shape = 5};
     yk_tensor_entry entry;
-    char size[YKI_SIZE_TEXT];
+    char size[CLI_SIZE_TEXT];
     size_t count = yk_tensor_file_count(file);
     double norm = 0, elements = 0, bytes = 0;
     if (!measure(&columns, file))
         return false;
     for (size_t i = 0; i < count; i++) {
         char shape[128];
-        if (!yki_ok(yk_tensor_file_entry(file, i, &entry)) ||
-            (!o->no_norms && !yki_ok(yk_tensor_file_norm(file, i, &norm))))
+        if (!cli_ok(yk_tensor_file_entry(file, i, &entry)) ||
+            (!o->no_norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
             return false;
         shape_text(shape, sizeof shape, &entry);
         printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
@@ -97,7 +97,7 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
         bytes += (double)entry.bytes;
     }
     printf("%s%zu tensors, %.0f elements, %s\n", count ? "\n" : "", count, elements,
-           yki_size_text(size, bytes));
+           cli_size_text(size, bytes));
     return true;
 }
 
@@ -139,20 +139,20 @@ static void print_json_item(void *context, const char *name, const char *value)
 {
     int *count = context;
     printf("%s\n    ", (*count)++ ? "," : "");
-    yki_json_string(stdout, name);
+    cli_json_string(stdout, name);
     printf(": ");
-    yki_json_string(stdout, value);
+    cli_json_string(stdout, value);
 }
 
 static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_options *o)
 {
     yk_tensor_entry entry;
     double norm = 0;
-    if (!yki_ok(yk_tensor_file_entry(file, index, &entry)) ||
-        (!o->no_norms && !yki_ok(yk_tensor_file_norm(file, index, &norm))))
+    if (!cli_ok(yk_tensor_file_entry(file, index, &entry)) ||
+        (!o->no_norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
         return false;
     printf("%s\n    {\"name\": ", index ? "," : "");
-    yki_json_string(stdout, entry.name);
+    cli_json_string(stdout, entry.name);
     printf(", \"dtype\": \"%s\", \"shape\": [", entry.dtype);
     for (int i = 0; i < entry.ndim; i++)
         printf("%s%lld", i ? ", " : "", (long long)entry.dims[i]);
@@ -169,7 +169,7 @@ static bool print_json(yk_tensor_file *file, const char *path, const show_option
 {
     int count = 0;
     printf("{\n  \"file\": ");
-    yki_json_string(stdout, path);
+    cli_json_string(stdout, path);
     printf(",\n  \"format\": \"%s\",\n  \"tensors\": [", yk_tensor_file_format(file));
     for (size_t i = 0; i < yk_tensor_file_count(file); i++)
         if (!print_json_tensor(file, i, o))
@@ -189,24 +189,24 @@ static bool show(const char *operand, const show_options *o)
     yk_tensor_file *file;
     snprintf(path, sizeof path, "%s", operand);
     if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode) &&
-        !yki_ok(yk_checkpoint_dir_latest(operand, path, sizeof path)))
+        !cli_ok(yk_checkpoint_dir_latest(operand, path, sizeof path)))
         return false;
-    if (!yki_ok(yk_tensor_file_open(&file, path)))
+    if (!cli_ok(yk_tensor_file_open(&file, path)))
         return false;
     bool fine = o->json ? print_json(file, path, o) : print_table(file, path, o);
     yk_tensor_file_close(file);
     return fine;
 }
 
-int yk_cmd_checkpoint(int argc, char **argv)
+int cli_cmd_checkpoint(int argc, char **argv)
 {
     show_options o = {.json = false};
-    const yki_option options[] = {
-        YKI_GROUP("Options"),
-        YKI_SWITCH(0, "json", "one JSON object instead of a table", &o.json),
-        YKI_SWITCH(0, "no-norms", "leave the norms out, and the tensors unread", &o.no_norms),
+    const cli_option options[] = {
+        CLI_GROUP("Options"),
+        CLI_SWITCH(0, "json", "one JSON object instead of a table", &o.json),
+        CLI_SWITCH(0, "no-norms", "leave the norms out, and the tensors unread", &o.no_norms),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "show FILE",
                                  .summary = summary,
                                  .examples = examples,
@@ -214,15 +214,15 @@ int yk_cmd_checkpoint(int argc, char **argv)
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 2};
     char *operands[2] = {NULL};
-    int count = 0, code = yki_options_parse(&command, argc, argv, operands, &count);
+    int count = 0, code = cli_options_parse(&command, argc, argv, operands, &count);
     if (code >= 0)
         return code;
     if (count == 0 || strcmp(operands[0], "show") != 0)
-        return yki_usage_error(argv[0], "expected show FILE, found %s",
+        return cli_usage_error(argv[0], "expected show FILE, found %s",
                                count ? operands[0] : "nothing");
     if (count < 2)
-        return yki_usage_error(argv[0], "show which file?");
-    if (!yki_check_readable(argv[0], "", operands[1]))
-        return YKI_EXIT_USAGE;
-    return show(operands[1], &o) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+        return cli_usage_error(argv[0], "show which file?");
+    if (!cli_check_readable(argv[0], "", operands[1]))
+        return CLI_EXIT_USAGE;
+    return show(operands[1], &o) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -5,15 +5,15 @@
 #ifndef YOKE_CLI_H
 #define YOKE_CLI_H
 
-enum { YKI_EXIT_OK = 0, YKI_EXIT_FAILED = 1, YKI_EXIT_USAGE = 2 };
+enum { CLI_EXIT_OK = 0, CLI_EXIT_FAILED = 1, CLI_EXIT_USAGE = 2 };
 
-int yk_cmd_train(int argc, char **argv);
-int yk_cmd_evaluate(int argc, char **argv);
-int yk_cmd_run(int argc, char **argv);
-int yk_cmd_checkpoint(int argc, char **argv);
-int yk_cmd_convert(int argc, char **argv);
-int yk_cmd_data(int argc, char **argv);
-int yk_cmd_bench(int argc, char **argv);
-int yk_cmd_info(int argc, char **argv);
+int cli_cmd_train(int argc, char **argv);
+int cli_cmd_evaluate(int argc, char **argv);
+int cli_cmd_run(int argc, char **argv);
+int cli_cmd_checkpoint(int argc, char **argv);
+int cli_cmd_convert(int argc, char **argv);
+int cli_cmd_data(int argc, char **argv);
+int cli_cmd_bench(int argc, char **argv);
+int cli_cmd_info(int argc, char **argv);
 
 #endif

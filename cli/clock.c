@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-double yki_clock_s(void)
+double cli_clock_s(void)
 {
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);

@@ -3,6 +3,6 @@
 #define YOKE_CLI_CLOCK_H
 
 /* Seconds since some moment: never set back. */
-double yki_clock_s(void);
+double cli_clock_s(void);
 
 #endif

@@ -25,23 +25,23 @@ typedef struct convert_options {
 
 static int parse(convert_options *o, int argc, char **argv, char **operands, int *count)
 {
-    const yki_option options[] = {
-        YKI_GROUP("Options"),
-        YKI_CHOICE(0, "to", "pth|safetensors", "format of OUT [what its name ends in]", &o->format,
+    const cli_option options[] = {
+        CLI_GROUP("Options"),
+        CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [what its name ends in]", &o->format,
                    NULL),
-        YKI_CHOICE(0, "dtype", "f32|f16|bf16",
+        CLI_CHOICE(0, "dtype", "f32|f16|bf16",
                    "of all floating tensors; integers stay as\nthey are [as in IN]", &o->dtype,
                    NULL),
-        YKI_TEXT(0, "prefix", "TEXT", "put before every name [nothing]", &o->prefix, NULL),
+        CLI_TEXT(0, "prefix", "TEXT", "put before every name [nothing]", &o->prefix, NULL),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "IN OUT",
                                  .summary = summary,
                                  .examples = examples,
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 2};
-    return yki_options_parse(&command, argc, argv, operands, count);
+    return cli_options_parse(&command, argc, argv, operands, count);
 }
 
 static bool ends_in(const char *path, const char *ending)
@@ -61,15 +61,15 @@ static const char *format_by_name(const char *path)
 static int check(const char *name, const convert_options *o, char **operands, int count)
 {
     if (count < 2)
-        return yki_usage_error(name, "expected two files, IN and OUT, found %d", count);
+        return cli_usage_error(name, "expected two files, IN and OUT, found %d", count);
     const char *out = operands[1], *ending = format_by_name(out);
     if (!o->format && !ending)
-        return yki_usage_error(
+        return cli_usage_error(
             name, "%s: expected a name in .pth, .pt or .safetensors, or --to FORMAT", out);
     if (o->format && ending && strcmp(o->format, ending) != 0)
-        return yki_usage_error(name, "--to %s, but %s ends as %s does", o->format, out, ending);
-    bool fine = yki_check_readable(name, "", operands[0]) && yki_check_writable(name, "", out);
-    return fine ? -1 : YKI_EXIT_USAGE;
+        return cli_usage_error(name, "--to %s, but %s ends as %s does", o->format, out, ending);
+    bool fine = cli_check_readable(name, "", operands[0]) && cli_check_writable(name, "", out);
+    return fine ? -1 : CLI_EXIT_USAGE;
 }
 
 /* Reads the new file again: what is said of it is what is in it. */
@@ -77,20 +77,20 @@ static bool print_written(const char *path)
 {
     yk_tensor_file *file;
     yk_tensor_entry entry;
-    char size[YKI_SIZE_TEXT];
+    char size[CLI_SIZE_TEXT];
     double bytes = 0;
-    if (!yki_ok(yk_tensor_file_open(&file, path)))
+    if (!cli_ok(yk_tensor_file_open(&file, path)))
         return false;
     size_t count = yk_tensor_file_count(file);
     for (size_t i = 0; i < count; i++)
         if (yk_tensor_file_entry(file, i, &entry) == YK_OK)
             bytes += (double)entry.bytes;
-    printf("%s: %zu tensors, %s\n", path, count, yki_size_text(size, bytes));
+    printf("%s: %zu tensors, %s\n", path, count, cli_size_text(size, bytes));
     yk_tensor_file_close(file);
     return true;
 }
 
-int yk_cmd_convert(int argc, char **argv)
+int cli_cmd_convert(int argc, char **argv)
 {
     convert_options o = {.prefix = NULL};
     char *operands[2] = {NULL};
@@ -100,7 +100,7 @@ int yk_cmd_convert(int argc, char **argv)
     if (code >= 0)
         return code;
     const yk_convert_options options = {.format = o.format, .dtype = o.dtype, .prefix = o.prefix};
-    if (!yki_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
-        return YKI_EXIT_FAILED;
-    return print_written(operands[1]) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+    if (!cli_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
+        return CLI_EXIT_FAILED;
+    return print_written(operands[1]) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -34,7 +34,7 @@ typedef struct data_options {
 static int failed(void)
 {
     fprintf(stderr, "%s\n", yk_last_error());
-    return YKI_EXIT_FAILED;
+    return CLI_EXIT_FAILED;
 }
 
 /* ---- info ------------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ static int print_info(const yk_dataset *dataset, const char *split)
     for (int c = 0; c < CHANNELS; c++)
         printf("  %.4f", sqrt(fmax(all.squares[c] / values - mean[c] * mean[c], 0)) / 255);
     printf("\n");
-    return YKI_EXIT_OK;
+    return CLI_EXIT_OK;
 }
 
 /* ---- preview --------------------------------------------------------------------------------- */
@@ -98,14 +98,14 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
     if (yk_dataset_preview(dataset, options->output, (int)options->columns) != YK_OK)
         return failed();
     printf("%s\n", options->output);
-    return YKI_EXIT_OK;
+    return CLI_EXIT_OK;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
 {
-    yk_split split = strcmp(split_name, "test") == 0 ? YK_TEST : YK_TRAIN;
+    yk_split split = strcmp(split_name, "test") == 0 ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
     char path[PATH_SIZE];
     if (strcmp(data, "synthetic") == 0)
         return yk_synthetic_create(dataset, split, NULL);
@@ -124,7 +124,7 @@ static int fetch(void)
     if (yk_cifar10_download(path, sizeof path) != YK_OK)
         return failed();
     printf("%s\n", path);
-    return YKI_EXIT_OK;
+    return CLI_EXIT_OK;
 }
 
 static int look(const char *action, const char *data, const data_options *options)
@@ -140,45 +140,45 @@ static int look(const char *action, const char *data, const data_options *option
 
 static int parse(int argc, char **argv, data_options *o, char **operands, int *count)
 {
-    const yki_option options[] = {
-        YKI_GROUP("Options"),
-        YKI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, &o->split_given),
-        YKI_GROUP("Options of preview"),
-        YKI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
+    const cli_option options[] = {
+        CLI_GROUP("Options"),
+        CLI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, &o->split_given),
+        CLI_GROUP("Options of preview"),
+        CLI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
                 256),
-        YKI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
+        CLI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "info|preview|fetch [DATA]",
                                  .summary = summary,
                                  .examples = examples,
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 2};
-    return yki_options_parse(&command, argc, argv, operands, count);
+    return cli_options_parse(&command, argc, argv, operands, count);
 }
 
 static int check(const char *name, const data_options *o, char **operands)
 {
     const char *action = operands[0], *data = operands[1];
-    if (!action || !yki_is_choice("info|preview|fetch", action))
-        return yki_usage_error(name, "expected info, preview or fetch, found %s",
+    if (!action || !cli_is_choice("info|preview|fetch", action))
+        return cli_usage_error(name, "expected info, preview or fetch, found %s",
                                action ? action : "nothing");
     bool previews = strcmp(action, "preview") == 0, fetches = strcmp(action, "fetch") == 0;
     if (!previews && (o->output_given || o->columns_given))
-        return yki_usage_error(name, "--%s is for preview alone",
+        return cli_usage_error(name, "--%s is for preview alone",
                                o->output_given ? "output" : "columns");
     if (fetches && o->split_given)
-        return yki_usage_error(name, "--split is for info and preview: fetch takes all images");
+        return cli_usage_error(name, "--split is for info and preview: fetch takes all images");
     if (fetches && data && strcmp(data, "cifar10") != 0)
-        return yki_usage_error(name, "only cifar10 can be fetched, not %s", data);
-    if ((data && !yki_check_data(name, "", data)) ||
-        (previews && !yki_check_writable(name, "--output", o->output)))
-        return YKI_EXIT_USAGE;
+        return cli_usage_error(name, "only cifar10 can be fetched, not %s", data);
+    if ((data && !cli_check_data(name, "", data)) ||
+        (previews && !cli_check_writable(name, "--output", o->output)))
+        return CLI_EXIT_USAGE;
     return -1;
 }
 
-int yk_cmd_data(int argc, char **argv)
+int cli_cmd_data(int argc, char **argv)
 {
     data_options options = {.split = "train", .output = "preview.png", .columns = 12};
     char *operands[2] = {NULL};

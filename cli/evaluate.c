@@ -17,30 +17,30 @@ typedef struct evaluate_options {
 
 static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, int *operands)
 {
-    const yki_option options[] = {
-        YKI_GROUP("What"),
-        YKI_TEXT(0, "data", "DATA",
+    const cli_option options[] = {
+        CLI_GROUP("What"),
+        CLI_TEXT(0, "data", "DATA",
                  "cifar10, synthetic, or a folder of CIFAR-10; its\ntest images count [cifar10]",
                  &o->data, NULL),
-        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [what the checkpoint says]",
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [what the checkpoint says]",
                    &o->arch, &o->arch_given),
-        YKI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
-        YKI_GROUP("How"),
-        YKI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
+        CLI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
+        CLI_GROUP("How"),
+        CLI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
                 &o->batch_size, NULL, 1, 1e7),
-        YKI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, NULL),
-        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+        CLI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, NULL),
+        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
-        YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
+        CLI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
-        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
                 NULL, 1, 4096),
-        YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
+        CLI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
-        YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
+        CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
     };
-    const yki_command command = {
+    const cli_command command = {
         .name = argv[0],
         .operands = "CHECKPOINT",
         .summary =
@@ -52,7 +52,7 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .max_operands = 1};
-    return yki_options_parse(&command, argc, argv, checkpoint, operands);
+    return cli_options_parse(&command, argc, argv, checkpoint, operands);
 }
 
 /* The file that is meant, and the network in it. */
@@ -62,16 +62,16 @@ static bool find_checkpoint(char path[PATH_SIZE], yk_training_state *state, eval
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         char folder[PATH_SIZE];
         memcpy(folder, path, PATH_SIZE);
-        if (!yki_ok(yk_checkpoint_dir_latest(folder, path, PATH_SIZE)))
+        if (!cli_ok(yk_checkpoint_dir_latest(folder, path, PATH_SIZE)))
             return false;
     }
     if (o->arch_given)
         return true;
     yk_status status = yk_checkpoint_read_state(path, state);
-    if (status != YK_OK && status != YK_NOT_FOUND)
-        return yki_ok(status);
-    if (status == YK_NOT_FOUND || !state->arch[0])
-        return yki_complain("%s does not say which network it is of: name it with --arch", path);
+    if (status != YK_OK && status != YK_ERROR_NOT_FOUND)
+        return cli_ok(status);
+    if (status == YK_ERROR_NOT_FOUND || !state->arch[0])
+        return cli_complain("%s does not say which network it is of: name it with --arch", path);
     o->arch = state->arch;
     return true;
 }
@@ -84,26 +84,26 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_dataset *train = NULL, *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;
-    yki_evaluation result;
+    cli_evaluation result;
     const char *source;
     snprintf(path, sizeof path, "%s", checkpoint);
-    bool fine = find_checkpoint(path, &state, &o) && yki_open_data(&train, &test, world, o.data);
+    bool fine = find_checkpoint(path, &state, &o) && cli_open_data(&train, &test, world, o.data);
     if (fine) {
-        yki_model_setup setup = {.arch = o.arch,
+        cli_model_setup setup = {.arch = o.arch,
                                  .device = o.device,
                                  .amp = o.amp,
                                  .threads =
-                                     yki_threads(o.threads, yk_group_local_size(world), &source),
+                                     cli_threads(o.threads, yk_group_local_size(world), &source),
                                  .classes = yk_dataset_classes(test)};
         yk_loader_options loading = {.group = world,
                                      .batch_size = o.batch_size / yk_group_size(world),
                                      .exact = true,
                                      .transform = yk_cifar10_normalize,
                                      .workers = (int)o.workers};
-        fine = yki_build_model(&model, &setup) &&
-               yki_ok((o.ema ? yk_model_load_ema : yk_model_load)(model, path)) &&
-               yki_ok(yk_loader_create(&loader, test, &loading)) &&
-               yki_evaluate(&result, model, loader, world, NULL);
+        fine = cli_build_model(&model, &setup) &&
+               cli_ok((o.ema ? yk_model_load_ema : yk_model_load)(model, path)) &&
+               cli_ok(yk_loader_create(&loader, test, &loading)) &&
+               cli_evaluate(&result, model, loader, world, NULL);
     }
     if (fine && yk_group_rank(world) == 0)
         printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o.arch,
@@ -118,21 +118,21 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
 
 static int check(const char *name, const evaluate_options *o, const char *checkpoint, int operands)
 {
-    int64_t ranks = yki_ranks_expected(o->nproc);
+    int64_t ranks = cli_ranks_expected(o->nproc);
     if (operands == 0)
-        return yki_usage_error(name, "which checkpoint?");
-    if (!yki_check_readable(name, "", checkpoint) || !yki_check_data(name, "--data", o->data))
-        return YKI_EXIT_USAGE;
+        return cli_usage_error(name, "which checkpoint?");
+    if (!cli_check_readable(name, "", checkpoint) || !cli_check_data(name, "--data", o->data))
+        return CLI_EXIT_USAGE;
     if (o->batch_size < ranks)
-        return yki_usage_error(name,
+        return cli_usage_error(name,
                                "--batch-size %lld is less than one image for each of %lld "
                                "ranks",
                                (long long)o->batch_size, (long long)ranks);
-    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
-    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+    cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    return cli_check_model(name, &setup) ? -1 : CLI_EXIT_USAGE;
 }
 
-int yk_cmd_evaluate(int argc, char **argv)
+int cli_cmd_evaluate(int argc, char **argv)
 {
     evaluate_options o = {.data = "cifar10",
                           .arch = "resnet18",
@@ -145,13 +145,13 @@ int yk_cmd_evaluate(int argc, char **argv)
     if (code < 0)
         code = check(argv[0], &o, checkpoint, operands);
     if (code < 0)
-        code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
+        code = cli_launch_self(argv[0], o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
     yk_group *world;
-    if (!yki_ok(yk_group_init(&world, &(yk_group_options){.timeout_s = o.timeout_s})))
-        return YKI_EXIT_FAILED;
+    if (!cli_ok(yk_group_init(&world, &(yk_group_options){.timeout_s = o.timeout_s})))
+        return CLI_EXIT_FAILED;
     bool fine = evaluate(checkpoint, &o, world);
     yk_group_destroy(world);
-    return fine ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+    return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

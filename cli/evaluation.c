@@ -35,7 +35,7 @@ static bool share_buffers(yk_model *model, yk_group *world)
 {
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
         yk_tensor value = yk_model_buffer(model, i).value;
-        if (!yki_ok(yk_broadcast(world, value.data, (size_t)yk_tensor_count(&value), value.dtype, 0,
+        if (!cli_ok(yk_broadcast(world, value.data, (size_t)yk_tensor_count(&value), value.dtype, 0,
                                  NULL)))
             return false;
     }
@@ -48,7 +48,7 @@ enum { SUMS = 3 }; /* loss, correct answers, samples */
 static bool evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *batch)
 {
     yk_tensor logits;
-    if (!yki_ok(yk_model_forward(model, batch)) || !yki_ok(yk_model_output(model, &logits)))
+    if (!cli_ok(yk_model_forward(model, batch)) || !cli_ok(yk_model_output(model, &logits)))
         return false;
     sums[0] += yk_model_loss(model) * (double)batch->size;
     sums[1] += (double)count_correct(&logits, find_tensor(batch, "labels")->data);
@@ -57,21 +57,21 @@ static bool evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *b
 }
 
 /* sums: (shares, SUMS) of this rank's, and behind them room for those of all ranks. */
-static bool evaluate_rounds(yki_evaluation *result, double *sums, yk_model *model,
+static bool evaluate_rounds(cli_evaluation *result, double *sums, yk_model *model,
                             yk_loader *loader, yk_group *world, int (*stop)(void))
 {
     int shares = yk_loader_shares(loader);
     int64_t rounds = yk_loader_batches(loader), mine = rounds;
-    if (!yki_ok(yk_all_reduce(world, &rounds, 1, YK_I64, YK_MAX, NULL)))
+    if (!cli_ok(yk_all_reduce(world, &rounds, 1, YK_I64, YK_REDUCE_MAX, NULL)))
         return false;
     for (int64_t round = 0; round < rounds; round++) {
         const yk_batch *batch = round < mine ? yk_loader_next(loader) : NULL;
         if (round < mine && !batch)
-            return yki_ok(yk_loader_status(loader)) && yki_complain("the data ended early");
+            return cli_ok(yk_loader_status(loader)) && cli_complain("the data ended early");
         if (batch && !evaluate_batch(sums + round % shares * SUMS, model, batch))
             return false;
         int32_t stopping = stop ? stop() : 0;
-        if (!yki_ok(yk_all_reduce(world, &stopping, 1, YK_I32, YK_MAX, NULL)))
+        if (!cli_ok(yk_all_reduce(world, &stopping, 1, YK_I32, YK_REDUCE_MAX, NULL)))
             return false;
         if (stopping) {
             result->stopped = true;
@@ -79,7 +79,7 @@ static bool evaluate_rounds(yki_evaluation *result, double *sums, yk_model *mode
         }
     }
     yk_loader_next(loader); /* NULL: takes the end of the epoch, for the next evaluation */
-    if (!yki_sum_shares(world, sums, shares, SUMS, sums + shares * SUMS))
+    if (!cli_sum_shares(world, sums, shares, SUMS, sums + shares * SUMS))
         return false;
     result->count = (int64_t)sums[2];
     result->correct = (int64_t)sums[1];
@@ -88,16 +88,16 @@ static bool evaluate_rounds(yki_evaluation *result, double *sums, yk_model *mode
     return true;
 }
 
-bool yki_evaluate(yki_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
+bool cli_evaluate(cli_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
                   int (*stop)(void))
 {
-    *result = (yki_evaluation){0};
+    *result = (cli_evaluation){0};
     if (!share_buffers(model, world))
         return false;
     size_t shares = (size_t)yk_loader_shares(loader), ranks = (size_t)yk_group_size(world);
     double *sums = calloc(shares * (ranks + 1) * SUMS, sizeof *sums);
     if (!sums)
-        return yki_complain("out of memory");
+        return cli_complain("out of memory");
     yk_model_eval(model);
     bool fine = evaluate_rounds(result, sums, model, loader, world, stop);
     yk_model_train(model);

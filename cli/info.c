@@ -54,12 +54,12 @@ static void print_cores(void)
 static void print_device(void)
 {
     yk_model *model;
-    yki_model_setup setup = {.arch = "mlp",
+    cli_model_setup setup = {.arch = "mlp",
                              .device = "cpu",
                              .amp = "off",
                              .threads = yk_threads_default(1),
                              .classes = 10};
-    if (!yki_build_model(&model, &setup))
+    if (!cli_build_model(&model, &setup))
         return;
     printf("  %s\n  ref: plain C, the oracle of every test\n", yk_model_device_description(model));
     yk_model_destroy(model);
@@ -109,22 +109,22 @@ static int print_autocast(void)
     printf("\nWith --amp bf16|fp16: low runs in 16 bit, full in f32, follow in 16 bit where all\n"
            "its inputs are; weights, their gradients and norms' statistics stay in f32.\n"
            "Exceptions: --autocast OP=low|full|follow,...\n");
-    return YKI_EXIT_OK;
+    return CLI_EXIT_OK;
 }
 
-int yk_cmd_info(int argc, char **argv)
+int cli_cmd_info(int argc, char **argv)
 {
     bool autocast = false;
-    const yki_option options[] = {
-        YKI_GROUP("Options"),
-        YKI_SWITCH(0, "autocast", "list how mixed precision treats each operator", &autocast),
+    const cli_option options[] = {
+        CLI_GROUP("Options"),
+        CLI_SWITCH(0, "autocast", "list how mixed precision treats each operator", &autocast),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "",
                                  .summary = "What this machine and this build of yoke offer.",
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options};
-    int code = yki_options_parse(&command, argc, argv, NULL, NULL);
+    int code = cli_options_parse(&command, argc, argv, NULL, NULL);
     if (code >= 0)
         return code;
     if (autocast)
@@ -146,5 +146,5 @@ int yk_cmd_info(int argc, char **argv)
            "  shm: ranks of one machine, through shared memory\n"
            "  mpi, gloo, nccl: not in this build, whose ranks share one machine\n");
     print_networks();
-    return YKI_EXIT_OK;
+    return CLI_EXIT_OK;
 }

@@ -1,7 +1,7 @@
 /* See json.h. */
 #include "json.h"
 
-void yki_json_string(FILE *file, const char *text)
+void cli_json_string(FILE *file, const char *text)
 {
     fputc('"', file);
     for (; *text; text++)

@@ -5,6 +5,6 @@
 #include <stdio.h>
 
 /* A text in UTF-8 as a string, with its quotes. */
-void yki_json_string(FILE *file, const char *text);
+void cli_json_string(FILE *file, const char *text);
 
 #endif

@@ -17,14 +17,14 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"train", "yoke train", "train a network, on one process or on several", yk_cmd_train},
-    {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", yk_cmd_evaluate},
-    {"run", "yoke run", "start any program once per rank, as torchrun does", yk_cmd_run},
-    {"checkpoint", "yoke checkpoint", "show what a checkpoint holds", yk_cmd_checkpoint},
-    {"convert", "yoke convert", "turn .pth into safetensors, and back", yk_cmd_convert},
-    {"data", "yoke data", "fetch, describe or draw a data set", yk_cmd_data},
-    {"bench", "yoke bench", "measure all-reduce, a training step or scaling here", yk_cmd_bench},
-    {"info", "yoke info", "what this machine and this build offer, and why not", yk_cmd_info},
+    {"train", "yoke train", "train a network, on one process or on several", cli_cmd_train},
+    {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", cli_cmd_evaluate},
+    {"run", "yoke run", "start any program once per rank, as torchrun does", cli_cmd_run},
+    {"checkpoint", "yoke checkpoint", "show what a checkpoint holds", cli_cmd_checkpoint},
+    {"convert", "yoke convert", "turn .pth into safetensors, and back", cli_cmd_convert},
+    {"data", "yoke data", "fetch, describe or draw a data set", cli_cmd_data},
+    {"bench", "yoke bench", "measure all-reduce, a training step or scaling here", cli_cmd_bench},
+    {"info", "yoke info", "what this machine and this build offer, and why not", cli_cmd_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -50,7 +50,7 @@ static void settle(void)
     signal(SIGXFSZ, SIG_IGN);
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-            _exit(YKI_EXIT_FAILED);
+            _exit(CLI_EXIT_FAILED);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
 }
 
@@ -61,11 +61,11 @@ static void settle(void)
 static int check_output(const command *ended, int code)
 {
     bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (written || code != YKI_EXIT_OK || ended->run == yk_cmd_train)
+    if (written || code != CLI_EXIT_OK || ended->run == cli_cmd_train)
         return code;
     fprintf(stderr, "%s: standard output cannot be written: the output is not whole\n",
             ended->full_name);
-    return YKI_EXIT_FAILED;
+    return CLI_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -74,11 +74,11 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "--help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_commands();
-        return YKI_EXIT_OK;
+        return CLI_EXIT_OK;
     }
     if (strcmp(name, "--version") == 0) {
         printf("yoke %s\n", yk_version());
-        return YKI_EXIT_OK;
+        return CLI_EXIT_OK;
     }
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0) {
@@ -87,5 +87,5 @@ int main(int argc, char **argv)
         }
     fprintf(stderr, "yoke: unknown %s '%s'; `yoke --help` lists the commands\n",
             name[0] == '-' ? "option" : "command", name);
-    return YKI_EXIT_USAGE;
+    return CLI_EXIT_USAGE;
 }

@@ -12,7 +12,7 @@
 
 enum { HELP_COLUMN = 30 };
 
-int yki_usage_error(const char *command_name, const char *format, ...)
+int cli_usage_error(const char *command_name, const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -23,14 +23,14 @@ int yki_usage_error(const char *command_name, const char *format, ...)
         if ((unsigned char)*at < ' ')
             *at = '?';
     fprintf(stderr, "%s: %s (see %s --help)\n", command_name, line, command_name);
-    return YKI_EXIT_USAGE;
+    return CLI_EXIT_USAGE;
 }
 
 /* ---- the help page -------------------------------------------------------------------------- */
 
-static void print_option(const yki_option *option)
+static void print_option(const cli_option *option)
 {
-    if (option->type == YKI_OPTION_GROUP) {
+    if (option->type == CLI_OPTION_GROUP) {
         printf("\n%s:\n", option->name);
         return;
     }
@@ -50,7 +50,7 @@ static void print_option(const yki_option *option)
     putchar('\n');
 }
 
-static void print_help(const yki_command *command)
+static void print_help(const cli_command *command)
 {
     printf("Usage: %s [OPTION...]%s%s\n\n%s\n", command->name, *command->operands ? " " : "",
            command->operands, command->summary);
@@ -74,16 +74,16 @@ static bool same_name(const char *name, const char *text, size_t length)
     return true;
 }
 
-static const yki_option *find_long(const yki_command *command, const char *text, size_t length)
+static const cli_option *find_long(const cli_command *command, const char *text, size_t length)
 {
     for (size_t i = 0; i < command->option_count; i++)
-        if (command->options[i].type != YKI_OPTION_GROUP &&
+        if (command->options[i].type != CLI_OPTION_GROUP &&
             same_name(command->options[i].name, text, length))
             return &command->options[i];
     return NULL;
 }
 
-static const yki_option *find_letter(const yki_command *command, char letter)
+static const cli_option *find_letter(const cli_command *command, char letter)
 {
     for (size_t i = 0; i < command->option_count; i++)
         if (command->options[i].letter == letter)
@@ -91,7 +91,7 @@ static const yki_option *find_letter(const yki_command *command, char letter)
     return NULL;
 }
 
-bool yki_is_choice(const char *choices, const char *text)
+bool cli_is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
     for (const char *at = choices; at; at = strchr(at, '|')) {
@@ -102,56 +102,56 @@ bool yki_is_choice(const char *choices, const char *text)
     return false;
 }
 
-static int set_int(const yki_command *command, const yki_option *option, const char *text)
+static int set_int(const cli_command *command, const cli_option *option, const char *text)
 {
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (errno || end == text || *end || (double)number < option->minimum ||
         (double)number > option->maximum)
-        return yki_usage_error(command->name, "--%s %s: expected a whole number from %.0f to %.0f",
+        return cli_usage_error(command->name, "--%s %s: expected a whole number from %.0f to %.0f",
                                option->name, text, option->minimum, option->maximum);
     *(int64_t *)option->value = number;
     return -1;
 }
 
-static int set_real(const yki_command *command, const yki_option *option, const char *text)
+static int set_real(const cli_command *command, const cli_option *option, const char *text)
 {
     char *end;
     errno = 0;
     double number = strtod(text, &end);
     if (errno || end == text || *end || isnan(number) || number < option->minimum ||
         number > option->maximum)
-        return yki_usage_error(command->name, "--%s %s: expected a number from %.7g to %.7g",
+        return cli_usage_error(command->name, "--%s %s: expected a number from %.7g to %.7g",
                                option->name, text, option->minimum, option->maximum);
     *(double *)option->value = number;
     return -1;
 }
 
-static int set_value(const yki_command *command, const yki_option *option, const char *text)
+static int set_value(const cli_command *command, const cli_option *option, const char *text)
 {
     if (option->given)
         *option->given = true;
     switch (option->type) {
-    case YKI_OPTION_INT:
+    case CLI_OPTION_INT:
         return set_int(command, option, text);
-    case YKI_OPTION_REAL:
+    case CLI_OPTION_REAL:
         return set_real(command, option, text);
-    case YKI_OPTION_CHOICE:
-        if (!yki_is_choice(option->choices, text))
-            return yki_usage_error(command->name, "--%s %s: expected one of %s", option->name, text,
+    case CLI_OPTION_CHOICE:
+        if (!cli_is_choice(option->choices, text))
+            return cli_usage_error(command->name, "--%s %s: expected one of %s", option->name, text,
                                    option->choices);
         *(const char **)option->value = text;
         return -1;
-    case YKI_OPTION_TEXT:
+    case CLI_OPTION_TEXT:
         if (!*text)
-            return yki_usage_error(command->name, "--%s: its value is empty", option->name);
+            return cli_usage_error(command->name, "--%s: its value is empty", option->name);
         *(const char **)option->value = text;
         return -1;
-    case YKI_OPTION_SWITCH:
+    case CLI_OPTION_SWITCH:
         *(bool *)option->value = true;
         return -1;
-    case YKI_OPTION_GROUP:
+    case CLI_OPTION_GROUP:
         break;
     }
     return -1;
@@ -159,15 +159,15 @@ static int set_value(const yki_command *command, const yki_option *option, const
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-static bool is_kept(const yki_command *command, const yki_option *option)
+static bool is_kept(const cli_command *command, const cli_option *option)
 {
-    while (option > command->options && option->type != YKI_OPTION_GROUP)
+    while (option > command->options && option->type != CLI_OPTION_GROUP)
         option--;
     return command->kept && option->kept;
 }
 
 /* Cuts the option's line out of the text. */
-static void forget(char *text, const yki_option *option)
+static void forget(char *text, const cli_option *option)
 {
     for (char *line = text; *line;) {
         char *next = strchr(line, '\n') + 1;
@@ -178,23 +178,23 @@ static void forget(char *text, const yki_option *option)
     }
 }
 
-static int keep(const yki_command *command, const yki_option *option, const char *value)
+static int keep(const cli_command *command, const cli_option *option, const char *value)
 {
     forget(command->kept, option);
     size_t used = strlen(command->kept), left = command->kept_size - used;
-    bool bare = option->type == YKI_OPTION_SWITCH;
+    bool bare = option->type == CLI_OPTION_SWITCH;
     int length = snprintf(command->kept + used, left, "--%s%s%s\n", option->name, bare ? "" : "=",
                           bare ? "" : value);
     if (!strchr(value, '\n') && (size_t)length < left)
         return -1;
     command->kept[used] = '\0';
-    return yki_usage_error(command->name, "--%s: too long, or of several lines", option->name);
+    return cli_usage_error(command->name, "--%s: too long, or of several lines", option->name);
 }
 
-static int set_and_keep(const yki_command *command, const yki_option *option, const char *value)
+static int set_and_keep(const cli_command *command, const cli_option *option, const char *value)
 {
     if (command->only_kept && !is_kept(command, option))
-        return yki_usage_error(command->name, "--%s is not for a checkpoint to say", option->name);
+        return cli_usage_error(command->name, "--%s is not for a checkpoint to say", option->name);
     int code = set_value(command, option, value);
     return code < 0 && is_kept(command, option) ? keep(command, option, value) : code;
 }
@@ -202,31 +202,31 @@ static int set_and_keep(const yki_command *command, const yki_option *option, co
 /* ---- parsing: the whole --------------------------------------------------------------------- */
 
 /* One option at argv[*at]; moves *at to the last element it used. */
-static int parse_option(const yki_command *command, int argc, char **argv, int *at)
+static int parse_option(const cli_command *command, int argc, char **argv, int *at)
 {
     const char *text = argv[*at];
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
         print_help(command);
-        return YKI_EXIT_OK;
+        return CLI_EXIT_OK;
     }
     bool is_long = text[1] == '-';
     const char *name = text + 1 + is_long;
     size_t length = is_long ? strcspn(name, "=") : 1;
-    const yki_option *option =
+    const cli_option *option =
         is_long ? find_long(command, name, length) : find_letter(command, *name);
     if (!option)
-        return yki_usage_error(command->name, "unknown option '%.*s'", (int)(length + 1 + is_long),
+        return cli_usage_error(command->name, "unknown option '%.*s'", (int)(length + 1 + is_long),
                                text);
     const char *value = name[length] ? name + length + is_long : NULL;
-    if (option->type == YKI_OPTION_SWITCH)
-        return value ? yki_usage_error(command->name, "--%s takes no value", option->name)
+    if (option->type == CLI_OPTION_SWITCH)
+        return value ? cli_usage_error(command->name, "--%s takes no value", option->name)
                      : set_and_keep(command, option, "");
     if (!value && *at + 1 == argc)
-        return yki_usage_error(command->name, "--%s needs a value", option->name);
+        return cli_usage_error(command->name, "--%s needs a value", option->name);
     return set_and_keep(command, option, value ? value : argv[++*at]);
 }
 
-int yki_options_parse(const yki_command *command, int argc, char **argv, char **operands,
+int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
                       int *operand_count)
 {
     int count = 0;
@@ -241,7 +241,7 @@ int yki_options_parse(const yki_command *command, int argc, char **argv, char **
                 return code;
         } else {
             if (count == command->max_operands)
-                return yki_usage_error(command->name, "unexpected argument '%s'", argv[i]);
+                return cli_usage_error(command->name, "unexpected argument '%s'", argv[i]);
             operands[count++] = argv[i];
             options_over |= command->stop_at_operand;
         }

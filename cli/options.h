@@ -10,17 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum yki_option_type {
-    YKI_OPTION_GROUP, /* a heading on the help page: name alone */
-    YKI_OPTION_SWITCH,
-    YKI_OPTION_INT,
-    YKI_OPTION_REAL,
-    YKI_OPTION_TEXT,
-    YKI_OPTION_CHOICE
-} yki_option_type;
+typedef enum cli_option_type {
+    CLI_OPTION_GROUP, /* a heading on the help page: name alone */
+    CLI_OPTION_SWITCH,
+    CLI_OPTION_INT,
+    CLI_OPTION_REAL,
+    CLI_OPTION_TEXT,
+    CLI_OPTION_CHOICE
+} cli_option_type;
 
-typedef struct yki_option {
-    yki_option_type type;
+typedef struct cli_option {
+    cli_option_type type;
     char letter; /* short form, or 0 */
     const char *name;
     const char *argument; /* what the help page calls the value */
@@ -29,57 +29,57 @@ typedef struct yki_option {
     bool *given;          /* set when the option was on the command line; may be NULL */
     double minimum, maximum;
     const char *choices; /* "sgd|adam|adamw" */
-    bool kept;           /* of a group: see yki_command.kept */
-} yki_option;
+    bool kept;           /* of a group: see cli_command.kept */
+} cli_option;
 
 /* Rows of the table. given may be NULL. */
-#define YKI_GROUP(heading)                                                                         \
+#define CLI_GROUP(heading)                                                                         \
     {                                                                                              \
-        .type = YKI_OPTION_GROUP, .name = (heading)                                                \
+        .type = CLI_OPTION_GROUP, .name = (heading)                                                \
     }
 /* Its options say what a run is: they are kept for the runs that go on with it. */
-#define YKI_GROUP_KEPT(heading)                                                                    \
+#define CLI_GROUP_KEPT(heading)                                                                    \
     {                                                                                              \
-        .type = YKI_OPTION_GROUP, .name = (heading), .kept = true                                  \
+        .type = CLI_OPTION_GROUP, .name = (heading), .kept = true                                  \
     }
-#define YKI_SWITCH(letter_, name_, help_, variable)                                                \
+#define CLI_SWITCH(letter_, name_, help_, variable)                                                \
     {                                                                                              \
-        .type = YKI_OPTION_SWITCH, .letter = (letter_), .name = (name_), .help = (help_),          \
+        .type = CLI_OPTION_SWITCH, .letter = (letter_), .name = (name_), .help = (help_),          \
         .value = (bool *)                                                                          \
         {                                                                                          \
             variable                                                                               \
         }                                                                                          \
     }
-#define YKI_INT(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)            \
+#define CLI_INT(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)            \
     {                                                                                              \
-        .type = YKI_OPTION_INT, .letter = (letter_), .name = (name_), .argument = (argument_),     \
+        .type = CLI_OPTION_INT, .letter = (letter_), .name = (name_), .argument = (argument_),     \
         .help = (help_), .value = (int64_t *){variable}, .given = (given_), .minimum = (minimum_), \
         .maximum = (maximum_)                                                                      \
     }
-#define YKI_REAL(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)           \
+#define CLI_REAL(letter_, name_, argument_, help_, variable, given_, minimum_, maximum_)           \
     {                                                                                              \
-        .type = YKI_OPTION_REAL, .letter = (letter_), .name = (name_), .argument = (argument_),    \
+        .type = CLI_OPTION_REAL, .letter = (letter_), .name = (name_), .argument = (argument_),    \
         .help = (help_), .value = (double *){variable}, .given = (given_), .minimum = (minimum_),  \
         .maximum = (maximum_)                                                                      \
     }
-#define YKI_TEXT(letter_, name_, argument_, help_, variable, given_)                               \
+#define CLI_TEXT(letter_, name_, argument_, help_, variable, given_)                               \
     {                                                                                              \
-        .type = YKI_OPTION_TEXT, .letter = (letter_), .name = (name_), .argument = (argument_),    \
+        .type = CLI_OPTION_TEXT, .letter = (letter_), .name = (name_), .argument = (argument_),    \
         .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
     }
-#define YKI_CHOICE(letter_, name_, choices_, help_, variable, given_)                              \
+#define CLI_CHOICE(letter_, name_, choices_, help_, variable, given_)                              \
     {                                                                                              \
-        .type = YKI_OPTION_CHOICE, .letter = (letter_), .name = (name_), .argument = (choices_),   \
+        .type = CLI_OPTION_CHOICE, .letter = (letter_), .name = (name_), .argument = (choices_),   \
         .help = (help_), .value = (const char **){variable}, .given = (given_),                    \
         .choices = (choices_)                                                                      \
     }
 
-typedef struct yki_command {
+typedef struct cli_command {
     const char *name;     /* "yoke train" */
     const char *operands; /* "CHECKPOINT", or "" when none is taken */
     const char *summary;  /* what it does, one paragraph */
     const char *examples; /* the end of the help page */
-    const yki_option *options;
+    const cli_option *options;
     size_t option_count;
     int max_operands;
     bool stop_at_operand; /* options end at the first operand: the rest is another program's */
@@ -88,21 +88,21 @@ typedef struct yki_command {
     char *kept;
     size_t kept_size;
     bool only_kept; /* refuses all other options: these words come from a file */
-} yki_command;
+} cli_command;
 
 /*
  * Parses argv, which it leaves as it is. Operands go to operands[0 .. *operand_count), which has
  * room for max_operands; both may be NULL when none is taken. Returns -1 when the command should go
  * on, else the exit code: 0 after --help, 2 after an error.
  */
-int yki_options_parse(const yki_command *command, int argc, char **argv, char **operands,
+int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
                       int *operand_count);
 
 /* Prints "NAME: ..." and where help is to be had, in one line; returns 2. */
-int yki_usage_error(const char *command_name, const char *format, ...)
+int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Whether text is one of "a|b|c". */
-bool yki_is_choice(const char *choices, const char *text);
+bool cli_is_choice(const char *choices, const char *text);
 
 #endif

@@ -8,9 +8,9 @@
 #include <yoke/yoke.h>
 
 /* True for YK_OK; else prints the library's line. */
-bool yki_ok(yk_status status);
+bool cli_ok(yk_status status);
 /* Prints "yoke: ..." and returns false. */
-bool yki_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- ranks (setup_ranks.c) ------------------------------------------------------------------- */
 
@@ -18,49 +18,49 @@ bool yki_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * For commands with --nproc: starts this command again as that many ranks and returns the job's
  * exit code; -1 when this process is to do the work, alone or as a rank that someone has started.
  */
-int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
+int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
 
 /* Ranks that the command will run on: WORLD_SIZE when a launcher has set it, else nproc. */
-int64_t yki_ranks_expected(int64_t nproc);
+int64_t cli_ranks_expected(int64_t nproc);
 
 /* Kernel threads of a rank: wanted, else OMP_NUM_THREADS, else this rank's share of the cores.
  * *source says which. */
-int yki_threads(int64_t wanted, int local_ranks, const char **source);
+int cli_threads(int64_t wanted, int local_ranks, const char **source);
 
 /* Gives every rank rank 0's text. */
-bool yki_share_text(yk_group *world, char *text, size_t size);
+bool cli_share_text(yk_group *world, char *text, size_t size);
 
 /*
  * sums: (shares, count), of each of this rank's shares of the work. Adds up all ranks' shares, in
  * order, whatever the number of ranks that they are spread over: into the first count. all has room
  * for (ranks, shares, count). Collective.
  */
-bool yki_sum_shares(yk_group *world, double *sums, int shares, int count, double *all);
+bool cli_sum_shares(yk_group *world, double *sums, int shares, int count, double *all);
 
 /* ---- data (setup_data.c) --------------------------------------------------------------------- */
 
 /* Opens "cifar10" (rank 0 fetches it when it is not there), "synthetic" or a folder. Collective. */
-bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
 
 /* ---- files (setup_files.c) ------------------------------------------------------------------- */
 
 /* Whether a file or folder can be read; NULL can. option is what named it, or "". False: a usage
  * error of name was printed. */
-bool yki_check_readable(const char *name, const char *option, const char *path);
+bool cli_check_readable(const char *name, const char *option, const char *path);
 /* Whether a file can be written there: it, or the folder that it will be in; NULL can. */
-bool yki_check_writable(const char *name, const char *option, const char *path);
+bool cli_check_writable(const char *name, const char *option, const char *path);
 /* Whether a folder that is there is one, for files to be made in; NULL can. */
-bool yki_check_folder(const char *name, const char *option, const char *path);
+bool cli_check_folder(const char *name, const char *option, const char *path);
 /* Whether a data set is one of the words, or an existing folder. */
-bool yki_check_data(const char *name, const char *option, const char *data);
+bool cli_check_data(const char *name, const char *option, const char *data);
 
-enum { YKI_SIZE_TEXT = 32 };
+enum { CLI_SIZE_TEXT = 32 };
 /* "3.2 MB", in powers of ten. */
-const char *yki_size_text(char text[YKI_SIZE_TEXT], double bytes);
+const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes);
 
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 
-typedef struct yki_model_setup {
+typedef struct cli_model_setup {
     const char *arch, *device, *amp;
     const char *autocast; /* NULL: the usual policy */
     uint64_t seed;
@@ -68,26 +68,26 @@ typedef struct yki_model_setup {
     bool no_winograd;
     double label_smoothing;
     int64_t classes;
-} yki_model_setup;
+} cli_model_setup;
 
 /* "resnet18|resnet50|...", of all networks. */
-const char *yki_arch_choices(void);
+const char *cli_arch_choices(void);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
-bool yki_check_model(const char *name, const yki_model_setup *setup);
+bool cli_check_model(const char *name, const cli_model_setup *setup);
 /* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */
-bool yki_build_model(yk_model **model, const yki_model_setup *setup);
+bool cli_build_model(yk_model **model, const cli_model_setup *setup);
 
 /* ---- evaluation (evaluation.c) --------------------------------------------------------------- */
 
-typedef struct yki_evaluation {
+typedef struct cli_evaluation {
     double loss, accuracy;
     int64_t correct, count;
     bool stopped; /* by a signal: the rest is meaningless */
-} yki_evaluation;
+} cli_evaluation;
 
 /* Counts every sample of an exact loader once, spread over the ranks; leaves the model in training
  * mode. stop is asked between batches; it may be NULL. Collective. */
-bool yki_evaluate(yki_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
+bool cli_evaluate(cli_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
                   int (*stop)(void));
 
 #endif

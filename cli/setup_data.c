@@ -33,7 +33,7 @@ static bool meet(search *found, yk_group *world, int32_t *done)
     for (int i = 0; yk_group_rank(world) == 0 && i < 200 && !atomic_load(&found->done); i++)
         nanosleep(&(struct timespec){.tv_nsec = i < 20 ? 200000 : 5000000}, NULL);
     *done = atomic_load(&found->done);
-    return yki_ok(yk_broadcast(world, done, 1, YK_I32, 0, NULL));
+    return cli_ok(yk_broadcast(world, done, 1, YK_I32, 0, NULL));
 }
 
 /* Writes the folder of CIFAR-10 to path, on all ranks. */
@@ -43,7 +43,7 @@ static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
     pthread_t thread;
     bool here = yk_group_rank(world) == 0, fine = true;
     if (here && pthread_create(&thread, NULL, look_for_cifar10, &found))
-        return yki_complain("cannot start a thread");
+        return cli_complain("cannot start a thread");
     for (int32_t done = 0; fine && !done;)
         fine = meet(&found, world, &done);
     if (here) {
@@ -53,25 +53,25 @@ static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
             found.path[0] = '\0';
         }
     }
-    fine = fine && yki_share_text(world, found.path, sizeof found.path);
+    fine = fine && cli_share_text(world, found.path, sizeof found.path);
     memcpy(path, found.path, PATH_SIZE);
     if (fine && !path[0] && !here) /* rank 0 has said why and leaves: that is what we wait for */
-        return yki_ok(yk_barrier(world)) && false;
+        return cli_ok(yk_barrier(world)) && false;
     return fine && path[0];
 }
 
-bool yki_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data)
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data)
 {
     *train = *test = NULL;
     if (strcmp(data, "synthetic") == 0)
-        return yki_ok(yk_synthetic_create(train, YK_TRAIN, NULL)) &&
-               yki_ok(yk_synthetic_create(test, YK_TEST, NULL));
+        return cli_ok(yk_synthetic_create(train, YK_SPLIT_TRAIN, NULL)) &&
+               cli_ok(yk_synthetic_create(test, YK_SPLIT_TEST, NULL));
     char path[PATH_SIZE];
     if (strcmp(data, "cifar10") == 0) {
         if (!find_cifar10(path, world))
             return false;
         data = path;
     }
-    return yki_ok(yk_cifar10_open(train, data, YK_TRAIN)) &&
-           yki_ok(yk_cifar10_open(test, data, YK_TEST));
+    return cli_ok(yk_cifar10_open(train, data, YK_SPLIT_TRAIN)) &&
+           cli_ok(yk_cifar10_open(test, data, YK_SPLIT_TEST));
 }

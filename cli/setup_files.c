@@ -11,11 +11,11 @@
 
 #include "options.h"
 
-bool yki_check_readable(const char *name, const char *option, const char *path)
+bool cli_check_readable(const char *name, const char *option, const char *path)
 {
     if (!path || access(path, R_OK) == 0)
         return true;
-    yki_usage_error(name, "%s%s%s: %s", option, *option ? " " : "", path, strerror(errno));
+    cli_usage_error(name, "%s%s%s: %s", option, *option ? " " : "", path, strerror(errno));
     return false;
 }
 
@@ -29,7 +29,7 @@ static int access_folder_of(const char *path)
     return access(folder, W_OK | X_OK);
 }
 
-bool yki_check_writable(const char *name, const char *option, const char *path)
+bool cli_check_writable(const char *name, const char *option, const char *path)
 {
     struct stat info;
     if (!path)
@@ -40,12 +40,12 @@ bool yki_check_writable(const char *name, const char *option, const char *path)
         errno = S_ISDIR(info.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
     if (errno == 0)
         return true;
-    yki_usage_error(name, "%s%s%s: cannot be written: %s", option, *option ? " " : "", path,
+    cli_usage_error(name, "%s%s%s: cannot be written: %s", option, *option ? " " : "", path,
                     strerror(errno));
     return false;
 }
 
-bool yki_check_folder(const char *name, const char *option, const char *path)
+bool cli_check_folder(const char *name, const char *option, const char *path)
 {
     struct stat info;
     if (!path || stat(path, &info))
@@ -53,28 +53,28 @@ bool yki_check_folder(const char *name, const char *option, const char *path)
     errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
     if (errno == 0)
         return true;
-    yki_usage_error(name, "%s %s: no files can be made there: %s", option, path, strerror(errno));
+    cli_usage_error(name, "%s %s: no files can be made there: %s", option, path, strerror(errno));
     return false;
 }
 
-bool yki_check_data(const char *name, const char *option, const char *data)
+bool cli_check_data(const char *name, const char *option, const char *data)
 {
     struct stat info;
     if (strcmp(data, "cifar10") == 0 || strcmp(data, "synthetic") == 0)
         return true;
     if (stat(data, &info) == 0 && S_ISDIR(info.st_mode))
         return true;
-    yki_usage_error(name, "%s%s%s: no such folder; expected cifar10, synthetic or a folder", option,
+    cli_usage_error(name, "%s%s%s: no such folder; expected cifar10, synthetic or a folder", option,
                     *option ? " " : "", data);
     return false;
 }
 
-const char *yki_size_text(char text[YKI_SIZE_TEXT], double bytes)
+const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     size_t unit = 0;
     for (; bytes >= 999.5 && unit < 4; unit++)
         bytes /= 1000;
-    snprintf(text, YKI_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, bytes, units[unit]);
+    snprintf(text, CLI_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, bytes, units[unit]);
     return text;
 }

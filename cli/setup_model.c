@@ -5,7 +5,7 @@
 
 #include "options.h"
 
-const char *yki_arch_choices(void)
+const char *cli_arch_choices(void)
 {
     static char choices[512];
     size_t at = 0;
@@ -15,14 +15,14 @@ const char *yki_arch_choices(void)
     return choices;
 }
 
-bool yki_check_model(const char *name, const yki_model_setup *setup)
+bool cli_check_model(const char *name, const cli_model_setup *setup)
 {
     if (!yk_arch_find(setup->arch))
-        yki_usage_error(name, "--arch %s: expected one of %s", setup->arch, yki_arch_choices());
+        cli_usage_error(name, "--arch %s: expected one of %s", setup->arch, cli_arch_choices());
     else if (setup->autocast && strcmp(setup->amp, "off") == 0)
-        yki_usage_error(name, "--autocast says how mixed precision runs: it needs --amp bf16|fp16");
+        cli_usage_error(name, "--autocast says how mixed precision runs: it needs --amp bf16|fp16");
     else if (yk_autocast_check(setup->autocast) != YK_OK)
-        yki_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
+        cli_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
     else
         return true;
     return false;
@@ -35,13 +35,13 @@ static yk_amp amp_of(const char *word)
                                        : YK_AMP_OFF;
 }
 
-bool yki_build_model(yk_model **model, const yki_model_setup *setup)
+bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
     yk_arch_fn arch = yk_arch_find(setup->arch);
     yk_graph *graph = arch ? yk_graph_create() : NULL;
     if (!graph)
-        return yki_complain("cannot build a %s", setup->arch);
+        return cli_complain("cannot build a %s", setup->arch);
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = arch(images, setup->classes);
@@ -54,7 +54,7 @@ bool yki_build_model(yk_model **model, const yki_model_setup *setup)
                                 .threads = setup->threads,
                                 .logits = logits,
                                 .no_winograd = setup->no_winograd};
-    if (yki_ok(yk_model_create(model, loss, &options)))
+    if (cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);
     return false;

@@ -10,14 +10,14 @@
 #include "launch/launch.h"
 #include "options.h"
 
-bool yki_ok(yk_status status)
+bool cli_ok(yk_status status)
 {
     if (status != YK_OK)
         fprintf(stderr, "%s\n", yk_last_error());
     return status == YK_OK;
 }
 
-bool yki_complain(const char *format, ...)
+bool cli_complain(const char *format, ...)
 {
     char line[1024];
     va_list arguments;
@@ -34,17 +34,17 @@ static int64_t environment_number(const char *name)
     return text ? atoll(text) : 0;
 }
 
-int64_t yki_ranks_expected(int64_t nproc)
+int64_t cli_ranks_expected(int64_t nproc)
 {
     int64_t world = environment_number("WORLD_SIZE");
     return world > 0 ? world : nproc > 0 ? nproc : 1;
 }
 
-int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)
+int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)
 {
     int64_t world = environment_number("WORLD_SIZE");
     if (world > 0 && nproc > 0 && nproc != world)
-        return yki_usage_error(name, "--nproc %d, but the launcher has set WORLD_SIZE=%d",
+        return cli_usage_error(name, "--nproc %d, but the launcher has set WORLD_SIZE=%d",
                                (int)nproc, (int)world);
     if (world > 0 || nproc <= 1)
         return -1;
@@ -53,7 +53,7 @@ int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     char **program = calloc((size_t)argc + 2, sizeof *program);
     if (length < 0 || !program) {
-        yki_complain("cannot start this program again: /proc/self/exe cannot be read");
+        cli_complain("cannot start this program again: /proc/self/exe cannot be read");
         free(program);
         return 1;
     }
@@ -61,7 +61,7 @@ int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     program[0] = self;
     program[1] = strchr(argv[0], ' ') + 1; /* "yoke train": the command's own name */
     memcpy(program + 2, argv + 1, ((size_t)argc - 1) * sizeof *program);
-    int code = yki_launch_run(&(yki_launch){.name = name,
+    int code = cli_launch_run(&(cli_launch){.name = name,
                                             .ranks = (int)nproc,
                                             .program = program,
                                             .master_address = "127.0.0.1",
@@ -73,7 +73,7 @@ int yki_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     return code;
 }
 
-int yki_threads(int64_t wanted, int local_ranks, const char **source)
+int cli_threads(int64_t wanted, int local_ranks, const char **source)
 {
     int64_t from_environment = environment_number("OMP_NUM_THREADS");
     if (wanted > 0) {
@@ -88,16 +88,16 @@ int yki_threads(int64_t wanted, int local_ranks, const char **source)
     return yk_threads_default(local_ranks);
 }
 
-bool yki_share_text(yk_group *world, char *text, size_t size)
+bool cli_share_text(yk_group *world, char *text, size_t size)
 {
-    return yki_ok(yk_broadcast(world, text, size, YK_U8, 0, NULL));
+    return cli_ok(yk_broadcast(world, text, size, YK_U8, 0, NULL));
 }
 
-bool yki_sum_shares(yk_group *world, double *sums, int shares, int count, double *all)
+bool cli_sum_shares(yk_group *world, double *sums, int shares, int count, double *all)
 {
     if (shares == 1) /* ranks' sums are added in order too */
-        return yki_ok(yk_all_reduce(world, sums, (size_t)count, YK_F64, YK_SUM, NULL));
-    if (!yki_ok(yk_all_gather(world, all, sums, (size_t)(shares * count), YK_F64, NULL)))
+        return cli_ok(yk_all_reduce(world, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL));
+    if (!cli_ok(yk_all_gather(world, all, sums, (size_t)(shares * count), YK_F64, NULL)))
         return false;
     int every = shares * yk_group_size(world);
     for (int i = 0; i < count; i++) {

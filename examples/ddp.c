@@ -120,7 +120,8 @@ static double accuracy(yk_model *model, yk_loader *loader, yk_group *world)
     }
     YK_CHECK(yk_loader_status(loader));
     yk_model_train(model);
-    YK_CHECK(yk_all_reduce(world, counts, 2, YK_I64, YK_SUM, NULL)); /* (DDP) over all ranks */
+    YK_CHECK(
+        yk_all_reduce(world, counts, 2, YK_I64, YK_REDUCE_SUM, NULL)); /* (DDP) over all ranks */
     return (double)counts[0] / (double)counts[1];
 }
 
@@ -187,8 +188,8 @@ static void train(const arguments *args, yk_group *world)
     YK_CHECK(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1e-4}));
 
     int64_t batch_size_per_rank = args->batch_size / size; /* (DDP) */
-    yk_dataset *train_dataset = open_data(args->data, YK_TRAIN);
-    yk_dataset *test_dataset = open_data(args->data, YK_TEST);
+    yk_dataset *train_dataset = open_data(args->data, YK_SPLIT_TRAIN);
+    yk_dataset *test_dataset = open_data(args->data, YK_SPLIT_TEST);
     yk_loader *train_loader = open_loader(train_dataset, world, batch_size_per_rank, true);
     yk_loader *test_loader = open_loader(test_dataset, world, batch_size_per_rank, false);
 

@@ -154,7 +154,8 @@ static void test(yk_model *net, const char *path, yk_loader *testloader, yk_grou
         counts[1] += batch->size;
     }
     YK_CHECK(yk_loader_status(testloader));
-    YK_CHECK(yk_all_reduce(world, counts, 2, YK_I64, YK_SUM, NULL)); /* (DDP) over all ranks */
+    YK_CHECK(
+        yk_all_reduce(world, counts, 2, YK_I64, YK_REDUCE_SUM, NULL)); /* (DDP) over all ranks */
     if (is_main_process(world))
         printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)counts[1],
                100.0 * (double)counts[0] / (double)counts[1]);
@@ -201,7 +202,8 @@ int main(int argc, char **argv)
     YK_CHECK(yk_barrier(world));
 
     yk_loader *trainloader, *testloader;
-    yk_dataset *trainset = open_data(set.data, YK_TRAIN), *testset = open_data(set.data, YK_TEST);
+    yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
+               *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, world);
     yk_model *net = create_net(set.arch);
     YK_CHECK(yk_sync_batch_norm_convert(net, world)); /* (SyncBN) */

@@ -93,8 +93,8 @@ static tensor_dataset random_dataset(int64_t count, uint64_t seed)
 static tensor_dataset get_data(const arguments *args, yk_split split)
 {
     if (args->custom_data)
-        return split == YK_TRAIN ? random_dataset(args->samples, 2021)
-                                 : random_dataset(args->samples / 5, 2022);
+        return split == YK_SPLIT_TRAIN ? random_dataset(args->samples, 2021)
+                                       : random_dataset(args->samples / 5, 2022);
     tensor_dataset set = {.count = 0};
     YK_CHECK(yk_cifar10_open(&set.cifar, args->data_url, split));
     set.count = yk_dataset_size(set.cifar);
@@ -322,7 +322,7 @@ static void validate(yk_model *model, data_loader *loader, yk_group *world, int6
         sums[2] += (double)batch->size;
     }
     yk_model_train(model);
-    YK_CHECK(yk_all_reduce(world, sums, 3, YK_F64, YK_SUM, NULL));
+    YK_CHECK(yk_all_reduce(world, sums, 3, YK_F64, YK_REDUCE_SUM, NULL));
     if (yk_group_rank(world) == 0)
         printf("val | epoch: %lld | loss: %.4f | accuracy: %.4f\n\n", (long long)epoch,
                sums[0] / sums[2], sums[1] / sums[2]);
@@ -466,7 +466,8 @@ int main(int argc, char **argv)
                                                        .rank = (int)args.rank,
                                                        .world_size = (int)args.world_size}));
 
-    tensor_dataset tr_set = get_data(&args, YK_TRAIN), val_set = get_data(&args, YK_TEST);
+    tensor_dataset tr_set = get_data(&args, YK_SPLIT_TRAIN),
+                   val_set = get_data(&args, YK_SPLIT_TEST);
     data_loader tr_loader, val_loader; /* with the sampler for data distribution */
     create_loader(&tr_loader, &tr_set, &args, true);
     create_loader(&val_loader, &val_set, &args, false);

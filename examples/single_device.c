@@ -170,7 +170,8 @@ int main(int argc, char **argv)
     settings set = parse_args(argc, argv);
     double start = now();
     yk_loader *trainloader, *testloader;
-    yk_dataset *trainset = open_data(set.data, YK_TRAIN), *testset = open_data(set.data, YK_TEST);
+    yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
+               *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset);
     yk_model *net = create_net(set.arch);
 

@@ -11,7 +11,7 @@ static yk_group *group;
 
 static void all_reduce(float *data, size_t count)
 {
-    YK_CHECK(yk_all_reduce(group, data, count, YK_F32, YK_SUM, NULL));
+    YK_CHECK(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
 }
 
 int main(void)

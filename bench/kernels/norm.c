@@ -128,7 +128,7 @@ static void ours_forward(const ours *k, const side *m)
     void *in[] = {m->tensors[X], v[WEIGHT],           v[BIAS], v[RUNNING_MEAN], v[RUNNING_VAR],
                   NULL,          m->tensors[RESIDUAL]};
     void *out[] = {m->tensors[OUT], v[MEAN], v[SPREAD]};
-    yki_run run = {.in = in, .out = out, .scratch = m->scratch};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = m->scratch};
     YK_CHECK(k->forward->impl->run(k->forward, &run));
 }
 
@@ -138,7 +138,7 @@ static void ours_backward(const ours *k, const side *m)
     void *in[] = {m->tensors[X], m->tensors[DY], v[WEIGHT],       v[BIAS],
                   v[MEAN],       v[SPREAD],      m->tensors[OUT], NULL};
     void *out[] = {m->tensors[DX], v[DWEIGHT], v[DBIAS], m->tensors[DRESIDUAL]};
-    yki_run run = {.in = in, .out = out, .scratch = m->scratch};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = m->scratch};
     YK_CHECK(k->backward->impl->run(k->backward, &run));
 }
 

@@ -43,13 +43,13 @@ static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_
     const int repeats = sizeof times / sizeof *times;
     int calls = count < 1 << 14 ? 200 : count < 1 << 20 ? 10 : 1;
     for (int i = 0; i < repeats; i++) {
-        if (!yki_ok(yk_barrier(world)))
+        if (!cli_ok(yk_barrier(world)))
             return false;
-        double start = yki_clock_s();
+        double start = cli_clock_s();
         for (int call = 0; call < calls; call++)
-            if (!yki_ok(yk_all_reduce(world, data, count, YK_F32, YK_AVG, NULL)))
+            if (!cli_ok(yk_all_reduce(world, data, count, YK_F32, YK_REDUCE_AVG, NULL)))
                 return false;
-        times[i] = (yki_clock_s() - start) / calls;
+        times[i] = (cli_clock_s() - start) / calls;
     }
     *seconds = median(times, repeats);
     return true;
@@ -62,7 +62,7 @@ static bool bench_all_reduce(yk_group *world)
     size_t count = sizeof sizes / sizeof *sizes;
     bool prints = yk_group_rank(world) == 0;
     void *data;
-    if (!yki_ok(yk_group_alloc(world, sizes[count - 1], &data)))
+    if (!cli_ok(yk_group_alloc(world, sizes[count - 1], &data)))
         return false;
     if (prints)
         printf("all-reduce, f32, average, %d ranks, backend %s, buffers in shared memory\n\n"
@@ -90,7 +90,7 @@ static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
     if (!images || !labels) {
         free(images);
         free(labels);
-        return yki_complain("no memory for a batch of %lld images", (long long)size);
+        return cli_complain("no memory for a batch of %lld images", (long long)size);
     }
     uint32_t noise = 1;
     for (int64_t i = 0; i < size * IMAGE; i++) {
@@ -110,12 +110,12 @@ static bool time_steps(double *times, double *exposed, int steps, yk_model *mode
 {
     enum { WARM_UP = 2 };
     for (int i = -WARM_UP; i < steps; i++) {
-        double start = yki_clock_s();
-        if (!yki_ok(yk_model_forward(model, batch)) || !yki_ok(yk_model_backward(model)) ||
-            !yki_ok(yk_optimizer_step(optimizer)))
+        double start = cli_clock_s();
+        if (!cli_ok(yk_model_forward(model, batch)) || !cli_ok(yk_model_backward(model)) ||
+            !cli_ok(yk_optimizer_step(optimizer)))
             return false;
         if (i >= 0) {
-            times[i] = yki_clock_s() - start;
+            times[i] = cli_clock_s() - start;
             exposed[i] = ddp ? yk_ddp_last_stats(ddp).exposed_s : 0;
         }
     }
@@ -127,11 +127,11 @@ static bool bench_step(const bench_options *o, yk_group *world)
     static double times[MAX_REPEATS], exposed[MAX_REPEATS];
     int ranks = yk_group_size(world), steps = (int)o->steps;
     const char *source;
-    yki_model_setup setup = {.arch = o->arch,
+    cli_model_setup setup = {.arch = o->arch,
                              .device = o->device,
                              .amp = o->amp,
                              .threads =
-                                 yki_threads(o->threads, yk_group_local_size(world), &source),
+                                 cli_threads(o->threads, yk_group_local_size(world), &source),
                              .no_winograd = o->no_winograd,
                              .classes = CLASSES};
     yk_model *model = NULL;
@@ -140,9 +140,9 @@ static bool bench_step(const bench_options *o, yk_group *world)
     yk_tensor tensors[2] = {{.data = NULL}};
     yk_batch batch = {.size = 0};
     bool fine =
-        make_batch(&batch, tensors, o->batch_size / ranks) && yki_build_model(&model, &setup) &&
-        (ranks == 1 || yki_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
-        yki_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9})) &&
+        make_batch(&batch, tensors, o->batch_size / ranks) && cli_build_model(&model, &setup) &&
+        (ranks == 1 || cli_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
+        cli_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9})) &&
         time_steps(times, exposed, steps, model, ddp, optimizer, &batch);
     if (fine && yk_group_rank(world) == 0) {
         double step_s = median(times, steps);
@@ -166,24 +166,24 @@ static bool bench_step(const bench_options *o, yk_group *world)
 
 static int parse(bench_options *o, int argc, char **argv, char **what, int *operands)
 {
-    const yki_option options[] = {
-        YKI_GROUP("Both"),
-        YKI_INT('n', "nproc", "N", "local ranks to start [all-reduce 2, step 1]", &o->nproc, NULL,
+    const cli_option options[] = {
+        CLI_GROUP("Both"),
+        CLI_INT('n', "nproc", "N", "local ranks to start [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
-        YKI_GROUP("step"),
-        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch,
+        CLI_GROUP("step"),
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [resnet18]", &o->arch,
                    &o->step_given),
-        YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
+        CLI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
                 &o->step_given, 1, 1e7),
-        YKI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, &o->step_given),
-        YKI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, &o->step_given),
-        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
-        YKI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+        CLI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, &o->step_given),
+        CLI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, &o->step_given),
+        CLI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
                 &o->step_given, 1, 4096),
-        YKI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, &o->step_given,
+        CLI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, &o->step_given,
                 1, MAX_REPEATS),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "all-reduce|step|scaling",
                                  .summary = "Measures here: the all-reduce from 4 B to 64 MiB, a "
                                             "whole training step, or how\ntraining scales, which "
@@ -194,32 +194,32 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 1};
-    return yki_options_parse(&command, argc, argv, what, operands);
+    return cli_options_parse(&command, argc, argv, what, operands);
 }
 
 static int check_step(const char *name, const bench_options *o)
 {
-    int64_t ranks = yki_ranks_expected(o->nproc);
-    yki_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    int64_t ranks = cli_ranks_expected(o->nproc);
+    cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
     if (o->batch_size % ranks)
-        return yki_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
+        return cli_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
                                (long long)o->batch_size, (long long)ranks);
-    return yki_check_model(name, &setup) ? -1 : YKI_EXIT_USAGE;
+    return cli_check_model(name, &setup) ? -1 : CLI_EXIT_USAGE;
 }
 
 static int check_all_reduce(const char *name, const bench_options *o)
 {
     if (o->step_given || o->no_winograd)
-        return yki_usage_error(name, "all-reduce takes --nproc alone: the others are of step");
+        return cli_usage_error(name, "all-reduce takes --nproc alone: the others are of step");
     return -1;
 }
 
-int yk_cmd_bench(int argc, char **argv)
+int cli_cmd_bench(int argc, char **argv)
 {
     static char scaling[] = "yoke bench scaling";
     if (argc > 1 && strcmp(argv[1], "scaling") == 0) {
         argv[1] = scaling;
-        return yki_bench_scaling(argc - 1, argv + 1);
+        return cli_bench_scaling(argc - 1, argv + 1);
     }
     bench_options o = {
         .arch = "resnet18", .amp = "off", .device = "cpu", .batch_size = 128, .steps = 10};
@@ -227,21 +227,21 @@ int yk_cmd_bench(int argc, char **argv)
     int operands, code = parse(&o, argc, argv, &what, &operands);
     if (code >= 0)
         return code;
-    if (operands == 0 || !yki_is_choice("all-reduce|all_reduce|step", what))
-        return yki_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
+    if (operands == 0 || !cli_is_choice("all-reduce|all_reduce|step", what))
+        return cli_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
     bool step = strcmp(what, "step") == 0;
     code = step ? check_step(argv[0], &o) : check_all_reduce(argv[0], &o);
     if (code >= 0)
         return code;
     if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))
         o.nproc = 2;
-    code = yki_launch_self(argv[0], o.nproc, 5, argc, argv);
+    code = cli_launch_self(argv[0], o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
     yk_group *world;
-    if (!yki_ok(yk_group_init(&world, NULL)))
-        return YKI_EXIT_FAILED;
+    if (!cli_ok(yk_group_init(&world, NULL)))
+        return CLI_EXIT_FAILED;
     bool fine = step ? bench_step(&o, world) : bench_all_reduce(world);
     yk_group_destroy(world);
-    return fine ? YKI_EXIT_OK : YKI_EXIT_FAILED;
+    return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -55,10 +55,10 @@ static void add_real(command_line *line, const char *option, double value)
 }
 
 static void compose(command_line *line, const char *self, const char *folder,
-                    const yki_scaling_options *o, const yki_scaling_row *row)
+                    const cli_scaling_options *o, const cli_scaling_row *row)
 {
     *line = (command_line){.count = 0};
-    if (row->kind == YKI_DDP && row->ranks == 1) { /* one rank that a launcher has started */
+    if (row->kind == CLI_DDP && row->ranks == 1) { /* one rank that a launcher has started */
         add_word(line, self);
         add_text(line, "run", "--nproc-per-node");
         add_text(line, "1", "--");
@@ -75,9 +75,9 @@ static void compose(command_line *line, const char *self, const char *folder,
     add_count(line, "--max-steps", o->max_steps);
     if (o->given.lr)
         add_real(line, "--lr", o->lr);
-    if (row->kind == YKI_DDP && row->ranks > 1)
+    if (row->kind == CLI_DDP && row->ranks > 1)
         add_count(line, "--nproc", row->ranks);
-    if (row->kind == YKI_DATA_PARALLEL) {
+    if (row->kind == CLI_DATA_PARALLEL) {
         add_text(line, "--parallel", "dp");
         add_text(line, "--devices", "cpu:0,cpu:1");
     }
@@ -186,7 +186,7 @@ typedef struct sums {
     double images, all_images, seconds, data_s, exposed_s;
 } sums;
 
-static void add_step(yki_scaling_result *result, sums *all, const char *line)
+static void add_step(cli_scaling_result *result, sums *all, const char *line)
 {
     double data_s = value_of(line, "data_s"), exposed_s = value_of(line, "exposed_comm_s");
     double step_s = data_s + value_of(line, "compute_s") + exposed_s;
@@ -200,17 +200,17 @@ static void add_step(yki_scaling_result *result, sums *all, const char *line)
     all->exposed_s += exposed_s;
 }
 
-static bool read_metrics(yki_scaling_result *result, const char *folder)
+static bool read_metrics(cli_scaling_result *result, const char *folder)
 {
     char path[FOLDER + 32];
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "re");
     if (!file)
-        return yki_complain("%s: %s", path, strerror(errno));
+        return cli_complain("%s: %s", path, strerror(errno));
     sums all = {0};
     char *line = NULL;
     size_t size = 0;
-    *result = (yki_scaling_result){.accuracy = -1};
+    *result = (cli_scaling_result){.accuracy = -1};
     while (getline(&line, &size, file) > 0) {
         if (strstr(line, "\"val_accuracy\":"))
             result->accuracy = value_of(line, "val_accuracy");
@@ -220,7 +220,7 @@ static bool read_metrics(yki_scaling_result *result, const char *folder)
     free(line);
     fclose(file);
     if (all.seconds <= 0)
-        return yki_complain("%s has no steps", path);
+        return cli_complain("%s has no steps", path);
     result->images_per_s = all.images / all.seconds;
     result->seconds = all.all_images / result->images_per_s;
     result->data_share = all.data_s / all.seconds;
@@ -230,14 +230,14 @@ static bool read_metrics(yki_scaling_result *result, const char *folder)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-static int train_in(yki_scaling_result *result, const yki_scaling_options *options,
-                    const yki_scaling_row *row, const char *folder)
+static int train_in(cli_scaling_result *result, const cli_scaling_options *options,
+                    const cli_scaling_row *row, const char *folder)
 {
     char self[4096], log[FOLDER + 16], output[FOLDER + 16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0)
-        return yki_complain("cannot start this program again: /proc/self/exe cannot be read"),
-               YKI_EXIT_FAILED;
+        return cli_complain("cannot start this program again: /proc/self/exe cannot be read"),
+               CLI_EXIT_FAILED;
     self[length] = '\0';
     snprintf(log, sizeof log, "%s/log", folder);
     snprintf(output, sizeof output, "%s/run", folder);
@@ -247,21 +247,21 @@ static int train_in(yki_scaling_result *result, const yki_scaling_options *optio
     if (interrupted)
         return 128 + interrupted;
     if (status == 0)
-        return read_metrics(result, output) ? YKI_EXIT_OK : YKI_EXIT_FAILED;
-    yki_complain("%s failed; its last lines:", row->name);
+        return read_metrics(result, output) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    cli_complain("%s failed; its last lines:", row->name);
     show_end_of_log(log);
-    return YKI_EXIT_FAILED;
+    return CLI_EXIT_FAILED;
 }
 
-int yki_scaling_train(yki_scaling_result *result, const yki_scaling_options *options,
-                      const yki_scaling_row *row)
+int cli_scaling_train(cli_scaling_result *result, const cli_scaling_options *options,
+                      const cli_scaling_row *row)
 {
     char folder[FOLDER];
     const char *base = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.200s/yoke-scaling-XXXXXX", base ? base : "/tmp");
     if (!mkdtemp(folder)) {
-        yki_complain("cannot create a folder like %s: %s", folder, strerror(errno));
-        return YKI_EXIT_FAILED;
+        cli_complain("cannot create a folder like %s: %s", folder, strerror(errno));
+        return CLI_EXIT_FAILED;
     }
     int code = train_in(result, options, row, folder);
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -8,9 +8,9 @@
 #include "json.h"
 #include "setup.h"
 
-void yki_scaling_describe(const yki_scaling *s, char *text, int size)
+void cli_scaling_describe(const cli_scaling *s, char *text, int size)
 {
-    const yki_scaling_options *o = &s->options;
+    const cli_scaling_options *o = &s->options;
     bool weak = o->given.per_rank_batch;
     const char *slash = strrchr(o->data, '/'), *data = slash && slash[1] ? slash + 1 : o->data;
     snprintf(text, (size_t)size,
@@ -22,10 +22,10 @@ void yki_scaling_describe(const yki_scaling *s, char *text, int size)
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
-static void print_row(const yki_scaling_row *row)
+static void print_row(const cli_scaling_row *row)
 {
     char exposed[16] = "-", accuracy[16] = "-";
-    if (row->kind != YKI_SINGLE)
+    if (row->kind != CLI_SINGLE)
         snprintf(exposed, sizeof exposed, "%.1f %%", 100 * row->result.exposed_share);
     if (row->result.accuracy >= 0)
         snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * row->result.accuracy);
@@ -34,11 +34,11 @@ static void print_row(const yki_scaling_row *row)
            100 * row->efficiency, exposed, accuracy, row->oversubscribed ? "  *" : "");
 }
 
-void yki_scaling_print(const yki_scaling *s)
+void cli_scaling_print(const cli_scaling *s)
 {
     char description[256];
     bool oversubscribed = false;
-    yki_scaling_describe(s, description, sizeof description);
+    cli_scaling_describe(s, description, sizeof description);
     printf("%s\n\n%-20s %5s %6s %9s %9s %9s %10s %9s %10s\n", description, "", "ranks", "batch",
            "seconds", "images/s", "speed-up", "efficiency", "exposed", "accuracy");
     for (int i = 0; i < s->count; i++) {
@@ -53,12 +53,12 @@ void yki_scaling_print(const yki_scaling *s)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_row(FILE *file, const yki_scaling_row *row, int64_t threads)
+static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
 {
     static const char *const kinds[] = {"single", "dp", "ddp"};
-    const yki_scaling_result *r = &row->result;
+    const cli_scaling_result *r = &row->result;
     fprintf(file, "    {\"name\": ");
-    yki_json_string(file, row->name);
+    cli_json_string(file, row->name);
     fprintf(file,
             ", \"parallel\": \"%s\", \"ranks\": %d, \"threads\": %lld, \"amp\": \"%s\", "
             "\"batch_size\": %lld, \"oversubscribed\": %s,\n     \"steps\": %lld, "
@@ -74,16 +74,16 @@ static void write_row(FILE *file, const yki_scaling_row *row, int64_t threads)
         fprintf(file, "\"accuracy\": null}");
 }
 
-bool yki_scaling_write_json(const yki_scaling *s, const char *path)
+bool cli_scaling_write_json(const cli_scaling *s, const char *path)
 {
-    const yki_scaling_options *o = &s->options;
+    const cli_scaling_options *o = &s->options;
     FILE *file = fopen(path, "we");
     if (!file)
-        return yki_complain("%s: cannot create: %s", path, strerror(errno));
+        return cli_complain("%s: cannot create: %s", path, strerror(errno));
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
-    yki_json_string(file, o->arch);
+    cli_json_string(file, o->arch);
     fprintf(file, ",\n  \"data\": ");
-    yki_json_string(file, o->data);
+    cli_json_string(file, o->data);
     fprintf(file,
             ",\n  \"scaling\": \"%s\",\n  \"cores\": %d,\n  \"threads_per_device\": %lld,\n"
             "  \"repeats\": %lld,\n  \"rows\": [\n",
@@ -96,5 +96,5 @@ bool yki_scaling_write_json(const yki_scaling *s, const char *path)
     fputs("  ]\n}\n", file);
     bool written = !ferror(file);
     return (fclose(file) == 0 && written) ||
-           yki_complain("%s: cannot write: %s", path, strerror(errno));
+           cli_complain("%s: cannot write: %s", path, strerror(errno));
 }

@@ -117,7 +117,7 @@ static double row_top(double top, int row)
     return top + ROW * row + (ROW - BAR) / 2.0;
 }
 
-static void put_label(FILE *file, const yki_scaling_row *row, double top)
+static void put_label(FILE *file, const cli_scaling_row *row, double top)
 {
     put_text(file, LABELS, top + 13, "label", "end", "%s%s", row->name,
              row->oversubscribed ? " *" : "");
@@ -126,13 +126,13 @@ static void put_label(FILE *file, const yki_scaling_row *row, double top)
 /* ---- the panels ------------------------------------------------------------------------------ */
 
 /* What the row's cores can give: its ranks, or fewer where they share cores. */
-static double ideal(const yki_scaling *s, const yki_scaling_row *row)
+static double ideal(const cli_scaling *s, const cli_scaling_row *row)
 {
     double devices = fmax(1, (double)s->cores / (double)s->options.threads);
     return row->oversubscribed ? fmin(row->ranks, devices) : row->ranks;
 }
 
-static void put_speed_up(FILE *file, const yki_scaling *s, double top)
+static void put_speed_up(FILE *file, const cli_scaling *s, double top)
 {
     double limit = 1;
     for (int i = 0; i < s->count; i++)
@@ -146,7 +146,7 @@ static void put_speed_up(FILE *file, const yki_scaling *s, double top)
     top += PANEL_TITLE;
     put_axis(file, top, (double)ROW * s->count, limit, step, "\u00d7");
     for (int i = 0; i < s->count; i++) {
-        const yki_scaling_row *row = &s->rows[i];
+        const cli_scaling_row *row = &s->rows[i];
         double y = row_top(top, i), scale = PLOT_WIDTH / limit, most = ideal(s, row);
         put_label(file, row, y);
         put_bar(file, "ideal", PLOT, y - 3, scale * most, BAR + 6);
@@ -159,7 +159,7 @@ static void put_speed_up(FILE *file, const yki_scaling *s, double top)
     }
 }
 
-static void put_seconds(FILE *file, const yki_scaling *s, double top)
+static void put_seconds(FILE *file, const cli_scaling *s, double top)
 {
     double limit = 0;
     for (int i = 0; i < s->count; i++)
@@ -173,8 +173,8 @@ static void put_seconds(FILE *file, const yki_scaling *s, double top)
     top += PANEL_TITLE;
     put_axis(file, top, (double)ROW * s->count, limit, step, " s");
     for (int i = 0; i < s->count; i++) {
-        const yki_scaling_row *row = &s->rows[i];
-        const yki_scaling_result *r = &row->result;
+        const cli_scaling_row *row = &s->rows[i];
+        const cli_scaling_result *r = &row->result;
         double y = row_top(top, i), all = PLOT_WIDTH * r->seconds / limit;
         double data = all * r->data_share, exposed = all * r->exposed_share;
         put_label(file, row, y);
@@ -191,7 +191,7 @@ static void put_seconds(FILE *file, const yki_scaling *s, double top)
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
-static void put_picture(FILE *file, const yki_scaling *s)
+static void put_picture(FILE *file, const cli_scaling *s)
 {
     double panel = PANEL_TITLE + (double)ROW * s->count + AXIS;
     double height = HEADER + 2 * panel + GAP + FOOTER;
@@ -199,7 +199,7 @@ static void put_picture(FILE *file, const yki_scaling *s)
     bool oversubscribed = false;
     for (int i = 0; i < s->count; i++)
         oversubscribed |= s->rows[i].oversubscribed;
-    yki_scaling_describe(s, description, sizeof description);
+    cli_scaling_describe(s, description, sizeof description);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
             "viewBox=\"0 0 %d %.0f\" role=\"img\">\n<title>Data-parallel scaling</title>\n%s",
@@ -215,13 +215,13 @@ static void put_picture(FILE *file, const yki_scaling *s)
     fputs("</svg>\n", file);
 }
 
-bool yki_scaling_write_svg(const yki_scaling *s, const char *path)
+bool cli_scaling_write_svg(const cli_scaling *s, const char *path)
 {
     FILE *file = fopen(path, "we");
     if (!file)
-        return yki_complain("%s: cannot create: %s", path, strerror(errno));
+        return cli_complain("%s: cannot create: %s", path, strerror(errno));
     put_picture(file, s);
     bool written = !ferror(file);
     return (fclose(file) == 0 && written) ||
-           yki_complain("%s: cannot write: %s", path, strerror(errno));
+           cli_complain("%s: cannot write: %s", path, strerror(errno));
 }

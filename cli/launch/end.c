@@ -17,7 +17,7 @@
 /* Survivors of a failure are gone within 2 s of it. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;
 
-static void signal_ranks(const yki_job *job, int number)
+static void signal_ranks(const cli_job *job, int number)
 {
     for (int rank = 0; rank < job->started; rank++)
         if (job->members[rank].pid)
@@ -25,13 +25,13 @@ static void signal_ranks(const yki_job *job, int number)
 }
 
 /* Leaves a note for the survivors, in the words that the group's error lines use. */
-static void tell_survivors(const yki_job *job, int rank)
+static void tell_survivors(const cli_job *job, int rank)
 {
-    const yki_member *dead = &job->members[rank];
+    const cli_member *dead = &job->members[rank];
     char key[32], words[64], note[128];
     snprintf(key, sizeof key, "dead/%d", rank);
     snprintf(note, sizeof note, "pid %d %s", (int)dead->was,
-             yki_describe_status(dead->status, words, sizeof words));
+             cli_describe_status(dead->status, words, sizeof words));
     if (job->store)
         yk_store_set(job->store, key, note, strlen(note));
 }
@@ -47,18 +47,18 @@ static int obeyed_signal(int status)
 }
 
 /* Somebody asked a rank alone, which has told the others: they are about to end too. */
-static void rank_stopped(yki_job *job, int number)
+static void rank_stopped(cli_job *job, int number)
 {
-    double now = yki_launch_now();
+    double now = cli_launch_now();
     job->stop_signal = number;
     job->term_at = now + survivors_term_s;
     job->kill_at = now + job->launch->grace_s;
 }
 
-static void rank_failed(yki_job *job, int rank)
+static void rank_failed(cli_job *job, int rank)
 {
     tell_survivors(job, rank);
-    double now = yki_launch_now();
+    double now = cli_launch_now();
     if (job->stop_signal)
         return;
     int obeyed = obeyed_signal(job->members[rank].status);
@@ -75,7 +75,7 @@ static void rank_failed(yki_job *job, int rank)
 }
 
 /* Waits for every child that has ended: ranks, and orphans of ranks that became ours. */
-static void reap(yki_job *job)
+static void reap(cli_job *job)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
@@ -89,23 +89,23 @@ static void reap(yki_job *job)
             }
 }
 
-static void ask_to_stop(yki_job *job, int number)
+static void ask_to_stop(cli_job *job, int number)
 {
-    double now = yki_launch_now();
+    double now = cli_launch_now();
     if (job->stop_signal) { /* asked again: no more patience */
         job->kill_at = now;
         return;
     }
     job->stop_signal = number;
     if (job->first_failed < 0) {
-        yki_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; again to kill", job->launch->name,
+        cli_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; again to kill", job->launch->name,
                      sigabbrev_np(number), job->running, job->running == 1 ? "" : "s");
         signal_ranks(job, SIGTERM);
         job->kill_at = now + job->launch->grace_s;
     }
 }
 
-void yki_job_handle_signals(yki_job *job)
+void cli_job_handle_signals(cli_job *job)
 {
     struct signalfd_siginfo info;
     while (read(job->signal_fd, &info, sizeof info) == sizeof info) {
@@ -119,30 +119,30 @@ void yki_job_handle_signals(yki_job *job)
     }
 }
 
-void yki_job_keep_deadlines(yki_job *job)
+void cli_job_keep_deadlines(cli_job *job)
 {
-    double now = yki_launch_now();
+    double now = cli_launch_now();
     if (now >= job->kill_at) {
-        job->kill_at = YKI_NEVER;
+        job->kill_at = CLI_NEVER;
         signal_ranks(job, SIGKILL);
     } else if (now >= job->term_at) {
-        job->term_at = YKI_NEVER;
+        job->term_at = CLI_NEVER;
         signal_ranks(job, SIGTERM);
     }
 }
 
 /* Whether a survivor's last words say that it ended because of that rank's end. */
-static bool blames(const yki_job *job, int survivor, int rank)
+static bool blames(const cli_job *job, int survivor, int rank)
 {
-    const yki_stream *words = &job->members[survivor].err;
+    const cli_stream *words = &job->members[survivor].err;
     char dead[64], left[64];
     snprintf(dead, sizeof dead, "rank %d is dead: ", rank);
     snprintf(left, sizeof left, "rank %d (pid %d) has left", rank, (int)job->members[rank].was);
-    return yki_stream_tail_has(words, dead) || yki_stream_tail_has(words, left);
+    return cli_stream_tail_has(words, dead) || cli_stream_tail_has(words, left);
 }
 
 /* Deaths that come close together may be seen in any order: the first one seen may be a victim. */
-int yki_job_cause(const yki_job *job)
+int cli_job_cause(const cli_job *job)
 {
     int cause = job->first_failed;
     for (int i = 0; i < job->started; i++)

@@ -50,7 +50,7 @@ static sigset_t watched_signals(void)
 }
 
 /* Waits for the launcher, forwarding signals; then makes sure that nothing is left. */
-static int guard(const yki_launch *launch, pid_t launcher, const sigset_t *signals)
+static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signals)
 {
     int status, requests = 0;
     for (;;) {
@@ -65,20 +65,20 @@ static int guard(const yki_launch *launch, pid_t launcher, const sigset_t *signa
     }
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
-    bool clean = yki_tree_kill(5);
+    bool clean = cli_tree_kill(5);
     char words[64];
     fprintf(stderr, "%s: the launcher, pid %d, %s; %s\n", launch->name, (int)launcher,
-            yki_describe_status(status, words, sizeof words),
+            cli_describe_status(status, words, sizeof words),
             clean ? "its job was ended" : "some of its processes do not die");
-    return yki_exit_code(status);
+    return cli_exit_code(status);
 }
 
-int yki_launch_run(const yki_launch *launch)
+int cli_launch_run(const cli_launch *launch)
 {
     int lifeline[2];
     if (pipe2(lifeline, O_CLOEXEC)) {
         fprintf(stderr, "%s: cannot create a pipe: %s\n", launch->name, strerror(errno));
-        return YKI_EXIT_FAILED;
+        return CLI_EXIT_FAILED;
     }
     sigset_t signals = watched_signals();
     sigprocmask(SIG_BLOCK, &signals, NULL);
@@ -88,7 +88,7 @@ int yki_launch_run(const yki_launch *launch)
     pid_t launcher = fork();
     if (launcher < 0) {
         fprintf(stderr, "%s: cannot start a process: %s\n", launch->name, strerror(errno));
-        return YKI_EXIT_FAILED;
+        return CLI_EXIT_FAILED;
     }
     if (launcher == 0) {
         close(lifeline[1]);
@@ -96,7 +96,7 @@ int yki_launch_run(const yki_launch *launch)
         prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
         prctl(PR_SET_PDEATHSIG, SIGCONT); /* were it stopped, it could not see the guard's end */
         int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-        int code = yki_job_run(launch, lifeline[0], signal_fd);
+        int code = cli_job_run(launch, lifeline[0], signal_fd);
         fflush(NULL);
         _exit(code);
     }

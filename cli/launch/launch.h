@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-typedef struct yki_launch {
+typedef struct cli_launch {
     const char *name; /* of the command, for messages: "yoke run" */
     int ranks;
     char *const *program; /* its argv, ended by NULL; program[0] is looked up in PATH */
@@ -23,10 +23,10 @@ typedef struct yki_launch {
     double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
     bool rank0_speaks; /* rank 0's lines are the job's: no prefix, its progress line is redrawn */
     bool no_pin;       /* leave every rank on all cores */
-} yki_launch;
+} cli_launch;
 
 /* Runs the job to its end; returns its exit code. Single-threaded callers only: it forks. */
-int yki_launch_run(const yki_launch *launch);
+int cli_launch_run(const cli_launch *launch);
 
 /* ---- between the files of the launcher ------------------------------------------------------- */
 
@@ -34,34 +34,34 @@ int yki_launch_run(const yki_launch *launch);
  * The launcher proper. lifeline reads end-of-file when the guard is gone; signal_fd, a signalfd,
  * the signals that the guard has blocked: deaths, what asks for an end, and what is passed on.
  */
-int yki_job_run(const yki_launch *launch, int lifeline, int signal_fd);
+int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd);
 
 /* What the ranks of a job share. */
-typedef struct yki_rank_setting {
-    const yki_launch *launch;
+typedef struct cli_rank_setting {
+    const cli_launch *launch;
     int port;
     const char *secret;
     int terminal_columns; /* of the terminal that shows the job, or 0 */
-} yki_rank_setting;
+} cli_rank_setting;
 
 /*
  * Starts a rank: its pid, and the read ends of its stdout and stderr. When the program cannot be
  * started it returns -1 and errno.
  */
-pid_t yki_rank_start(const yki_rank_setting *setting, int rank, int *out, int *err);
+pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *err);
 
 /*
  * Kills all descendants of this process and waits for them, at most seconds; false when some were
  * left. This process must be a subreaper.
  */
-bool yki_tree_kill(double seconds);
+bool cli_tree_kill(double seconds);
 
 /* "exited with code 3", "killed by signal 9 (SIGKILL)". */
-const char *yki_describe_status(int status, char *text, int size);
+const char *cli_describe_status(int status, char *text, int size);
 /* A shell's exit code for waitpid's status: 128 + n when signal n ended it. */
-int yki_exit_code(int status);
+int cli_exit_code(int status);
 
 /* Monotonic seconds. */
-double yki_launch_now(void);
+double cli_launch_now(void);
 
 #endif

@@ -24,7 +24,7 @@ enum { TAIL_WIDTH = 1000 }; /* of a line that is remembered */
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* Out of memory loses output, never the job. */
-static void append(yki_bytes *bytes, const char *data, size_t size)
+static void append(cli_bytes *bytes, const char *data, size_t size)
 {
     if (bytes->size + size > bytes->capacity) {
         size_t capacity = 2 * (bytes->size + size) + 256;
@@ -39,12 +39,12 @@ static void append(yki_bytes *bytes, const char *data, size_t size)
     bytes->size += size;
 }
 
-static void append_text(yki_bytes *bytes, const char *text)
+static void append_text(cli_bytes *bytes, const char *text)
 {
     append(bytes, text, strlen(text));
 }
 
-static void drop_front(yki_bytes *bytes, size_t size)
+static void drop_front(cli_bytes *bytes, size_t size)
 {
     if (size == 0)
         return;
@@ -54,20 +54,20 @@ static void drop_front(yki_bytes *bytes, size_t size)
 
 /* ---- sinks ---------------------------------------------------------------------------------- */
 
-void yki_sink_init(yki_sink *sink, int fd, const yki_bytes *status)
+void cli_sink_init(cli_sink *sink, int fd, const cli_bytes *status)
 {
     bool terminal = isatty(fd);
     const char *plain = getenv("NO_COLOR");
-    *sink = (yki_sink){
+    *sink = (cli_sink){
         .fd = fd, .terminal = terminal, .colour = terminal && !(plain && *plain), .status = status};
 }
 
-void yki_sink_free(yki_sink *sink)
+void cli_sink_free(cli_sink *sink)
 {
     free(sink->pending.data);
 }
 
-void yki_sink_flush(yki_sink *sink)
+void cli_sink_flush(cli_sink *sink)
 {
     size_t size = sink->pending.size < PIPE_BUF ? sink->pending.size : PIPE_BUF;
     ssize_t written = write(sink->fd, sink->pending.data, size);
@@ -79,13 +79,13 @@ void yki_sink_flush(yki_sink *sink)
     }
 }
 
-static void begin_line(yki_sink *sink)
+static void begin_line(cli_sink *sink)
 {
     if (sink->terminal && sink->status->size)
         append_text(&sink->pending, "\r\033[K");
 }
 
-static void end_line(yki_sink *sink)
+static void end_line(cli_sink *sink)
 {
     append_text(&sink->pending, "\n");
     if (sink->terminal)
@@ -94,7 +94,7 @@ static void end_line(yki_sink *sink)
         sink->pending.size = 0;
 }
 
-static void put_prefix(yki_sink *sink, int rank)
+static void put_prefix(cli_sink *sink, int rank)
 {
     char prefix[48];
     if (sink->colour)
@@ -105,7 +105,7 @@ static void put_prefix(yki_sink *sink, int rank)
 }
 
 /* A whole line; rank -1: the job's own. */
-static void put_line(yki_sink *sink, int rank, const char *text, size_t size)
+static void put_line(cli_sink *sink, int rank, const char *text, size_t size)
 {
     begin_line(sink);
     if (rank >= 0)
@@ -114,7 +114,7 @@ static void put_line(yki_sink *sink, int rank, const char *text, size_t size)
     end_line(sink);
 }
 
-void yki_sink_say(yki_sink *sink, const char *format, ...)
+void cli_sink_say(cli_sink *sink, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
@@ -126,11 +126,11 @@ void yki_sink_say(yki_sink *sink, const char *format, ...)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static void remember(yki_stream *stream, const char *text, size_t size)
+static void remember(cli_stream *stream, const char *text, size_t size)
 {
     if (size == 0)
         return;
-    char **slot = &stream->tail[stream->tail_next++ % YKI_TAIL_LINES];
+    char **slot = &stream->tail[stream->tail_next++ % CLI_TAIL_LINES];
     size_t kept = size < TAIL_WIDTH ? size : TAIL_WIDTH;
     free(*slot);
     *slot = calloc(kept + 1, 1);
@@ -160,7 +160,7 @@ static const char *visible_part(const char *text, size_t *size)
     return text;
 }
 
-static void finish_line(yki_stream *stream, const char *text, size_t size)
+static void finish_line(cli_stream *stream, const char *text, size_t size)
 {
     text = visible_part(text, &size);
     remember(stream, text, size);
@@ -172,7 +172,7 @@ static void finish_line(yki_stream *stream, const char *text, size_t size)
 }
 
 /* Draws the unfinished line of a stream that may have one. */
-static void show_status(yki_stream *stream)
+static void show_status(cli_stream *stream)
 {
     size_t size = stream->line.size;
     const char *text = size ? visible_part(stream->line.data, &size) : "";
@@ -183,9 +183,9 @@ static void show_status(yki_stream *stream)
 }
 
 /* Hands on all whole lines; of the rest, keeps only what has not been overwritten. */
-static void cut_lines(yki_stream *stream)
+static void cut_lines(cli_stream *stream)
 {
-    yki_bytes *line = &stream->line;
+    cli_bytes *line = &stream->line;
     size_t start = 0;
     for (char *newline; (newline = memchr(line->data + start, '\n', line->size - start));) {
         size_t end = (size_t)(newline - line->data);
@@ -197,14 +197,14 @@ static void cut_lines(yki_stream *stream)
         start = back ? (size_t)(back + 1 - line->data) : start;
     }
     drop_front(line, start);
-    if (line->size >= YKI_LINE_MAX) {
+    if (line->size >= CLI_LINE_MAX) {
         finish_line(stream, line->data, line->size);
         line->size = 0;
     }
 }
 
 /* What had no newline when the stream ended, unless it had been cleared. */
-static void finish_last_line(yki_stream *stream)
+static void finish_last_line(cli_stream *stream)
 {
     size_t size = stream->line.size;
     if (size)
@@ -214,7 +214,7 @@ static void finish_last_line(yki_stream *stream)
     stream->line.size = 0;
 }
 
-void yki_stream_read(yki_stream *stream)
+void cli_stream_read(cli_stream *stream)
 {
     char chunk[8192];
     ssize_t got = read(stream->fd, chunk, sizeof chunk);
@@ -233,20 +233,20 @@ void yki_stream_read(yki_stream *stream)
     finish_last_line(stream);
 }
 
-void yki_stream_free(yki_stream *stream)
+void cli_stream_free(cli_stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
     free(stream->line.data);
-    for (int i = 0; i < YKI_TAIL_LINES; i++)
+    for (int i = 0; i < CLI_TAIL_LINES; i++)
         free(stream->tail[i]);
 }
 
-int yki_stream_repeat(const yki_stream *stream, yki_sink *sink)
+int cli_stream_repeat(const cli_stream *stream, cli_sink *sink)
 {
     int lines = 0;
-    for (size_t i = 0; i < YKI_TAIL_LINES; i++) {
-        const char *line = stream->tail[(stream->tail_next + i) % YKI_TAIL_LINES];
+    for (size_t i = 0; i < CLI_TAIL_LINES; i++) {
+        const char *line = stream->tail[(stream->tail_next + i) % CLI_TAIL_LINES];
         if (line) {
             put_line(sink, stream->rank, line, strlen(line));
             lines++;
@@ -255,9 +255,9 @@ int yki_stream_repeat(const yki_stream *stream, yki_sink *sink)
     return lines;
 }
 
-bool yki_stream_tail_has(const yki_stream *stream, const char *text)
+bool cli_stream_tail_has(const cli_stream *stream, const char *text)
 {
-    for (size_t i = 0; i < YKI_TAIL_LINES; i++)
+    for (size_t i = 0; i < CLI_TAIL_LINES; i++)
         if (stream->tail[i] && strstr(stream->tail[i], text))
             return true;
     return false;

@@ -58,10 +58,10 @@ __attribute__((format(printf, 2, 3))) static void set(environment *env, const ch
     env->entries[at] = entry;
 }
 
-static environment rank_environment(const yki_rank_setting *setting, int rank)
+static environment rank_environment(const cli_rank_setting *setting, int rank)
 {
     enum { ADDED = 32 };
-    const yki_launch *launch = setting->launch;
+    const cli_launch *launch = setting->launch;
     size_t inherited = 0;
     while (environ[inherited])
         inherited++;
@@ -105,7 +105,7 @@ static environment rank_environment(const yki_rank_setting *setting, int rank)
  * Rank r of n gets the r-th of n equal runs of the cores that the launcher may use itself. With
  * more ranks than cores all share all: pinning would only keep the scheduler from balancing them.
  */
-static bool rank_cores(const yki_launch *launch, int rank, cpu_set_t *cores)
+static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 {
     cpu_set_t all;
     if (launch->no_pin || sched_getaffinity(0, sizeof all, &all))
@@ -145,7 +145,7 @@ static bool open_channels(channels *pipes)
            pipe2(pipes->error, O_CLOEXEC) == 0;
 }
 
-static _Noreturn void become_rank(const yki_launch *launch, const channels *pipes, char **env,
+static _Noreturn void become_rank(const cli_launch *launch, const channels *pipes, char **env,
                                   const cpu_set_t *cores, pid_t launcher)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -172,7 +172,7 @@ static _Noreturn void become_rank(const yki_launch *launch, const channels *pipe
     _exit(127);
 }
 
-pid_t yki_rank_start(const yki_rank_setting *setting, int rank, int *out, int *err)
+pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *err)
 {
     channels pipes;
     cpu_set_t cores;

@@ -30,35 +30,35 @@ static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its
 
 static int parse(int argc, char **argv, run_options *o, char **program, int *words)
 {
-    const yki_option options[] = {
-        YKI_GROUP("Ranks"),
-        YKI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one a core [1]", &o->nproc,
+    const cli_option options[] = {
+        CLI_GROUP("Ranks"),
+        CLI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one a core [1]", &o->nproc,
                  NULL),
-        YKI_TEXT(0, "nnodes", "1", "machines; only 1 is possible so far [1]", &o->nnodes, NULL),
-        YKI_INT(0, "node-rank", "0", "this machine's number [0]", &o->node_rank, NULL, 0, 1e6),
-        YKI_SWITCH(0, "no-pin",
+        CLI_TEXT(0, "nnodes", "1", "machines; only 1 is possible so far [1]", &o->nnodes, NULL),
+        CLI_INT(0, "node-rank", "0", "this machine's number [0]", &o->node_rank, NULL, 0, 1e6),
+        CLI_SWITCH(0, "no-pin",
                    "leave all ranks on all cores; otherwise each rank\n"
                    "gets its share of them for itself",
                    &o->no_pin),
-        YKI_GROUP("Meeting point"),
-        YKI_TEXT(0, "master-addr", "ADDRESS", "address of the job's store [127.0.0.1]",
+        CLI_GROUP("Meeting point"),
+        CLI_TEXT(0, "master-addr", "ADDRESS", "address of the job's store [127.0.0.1]",
                  &o->master_address, NULL),
-        YKI_INT(0, "master-port", "PORT", "its port [a free one]", &o->master_port, NULL, 0, 65535),
-        YKI_SWITCH(0, "standalone", "take a free port; this is the default", &o->standalone),
-        YKI_TEXT(0, "rdzv-id", "NAME", "name of the job, TORCHELASTIC_RUN_ID [none]", &o->run_id,
+        CLI_INT(0, "master-port", "PORT", "its port [a free one]", &o->master_port, NULL, 0, 65535),
+        CLI_SWITCH(0, "standalone", "take a free port; this is the default", &o->standalone),
+        CLI_TEXT(0, "rdzv-id", "NAME", "name of the job, TORCHELASTIC_RUN_ID [none]", &o->run_id,
                  NULL),
-        YKI_TEXT(0, "role", "NAME", "role of the ranks, ROLE_NAME [default]", &o->role, NULL),
-        YKI_GROUP("Ending"),
-        YKI_REAL(0, "grace", "SECONDS",
+        CLI_TEXT(0, "role", "NAME", "role of the ranks, ROLE_NAME [default]", &o->role, NULL),
+        CLI_GROUP("Ending"),
+        CLI_REAL(0, "grace", "SECONDS",
                  "what ranks get to stop by themselves after ^C or\n"
                  "SIGTERM, before SIGKILL [30]",
                  &o->grace_s, NULL, 0, 86400),
-        YKI_INT(0, "max-restarts", "0", "only 0 is possible so far [0]", &o->max_restarts, NULL, 0,
+        CLI_INT(0, "max-restarts", "0", "only 0 is possible so far [0]", &o->max_restarts, NULL, 0,
                 1e6),
-        YKI_GROUP("Other"),
-        YKI_SWITCH(0, "no-python", "accepted: PROGRAM is always run as it is", &o->no_python),
+        CLI_GROUP("Other"),
+        CLI_SWITCH(0, "no-python", "accepted: PROGRAM is always run as it is", &o->no_python),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
                                  .summary = summary,
                                  .examples = examples,
@@ -66,7 +66,7 @@ static int parse(int argc, char **argv, run_options *o, char **program, int *wor
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = argc,
                                  .stop_at_operand = true};
-    return yki_options_parse(&command, argc, argv, program, words);
+    return cli_options_parse(&command, argc, argv, program, words);
 }
 
 /* The number of ranks, or 0 when the text means none. */
@@ -83,30 +83,30 @@ static int rank_count(const char *text)
 static int check(const char *name, const run_options *o, int words)
 {
     if (!rank_count(o->nproc))
-        return yki_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
+        return cli_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
                                o->nproc, MAX_RANKS);
     if (strcmp(o->nnodes, "1") != 0 && strcmp(o->nnodes, "1:1") != 0)
-        return yki_usage_error(name, "--nnodes %s: this launcher starts ranks on one machine only",
+        return cli_usage_error(name, "--nnodes %s: this launcher starts ranks on one machine only",
                                o->nnodes);
     if (o->node_rank != 0)
-        return yki_usage_error(name, "--node-rank %d: there is one machine, number 0",
+        return cli_usage_error(name, "--node-rank %d: there is one machine, number 0",
                                (int)o->node_rank);
     if (o->max_restarts != 0)
-        return yki_usage_error(name, "--max-restarts %d: restarting is not possible yet, only 0 is",
+        return cli_usage_error(name, "--max-restarts %d: restarting is not possible yet, only 0 is",
                                (int)o->max_restarts);
     if (o->standalone && o->master_port)
-        return yki_usage_error(name, "--standalone takes a free port, --master-port names one");
+        return cli_usage_error(name, "--standalone takes a free port, --master-port names one");
     if (words == 0)
-        return yki_usage_error(name, "which program? It comes behind the options");
+        return cli_usage_error(name, "which program? It comes behind the options");
     return -1;
 }
 
-int yk_cmd_run(int argc, char **argv)
+int cli_cmd_run(int argc, char **argv)
 {
     int words;
     char **program = calloc((size_t)argc + 1, sizeof *program);
     if (!program)
-        return YKI_EXIT_FAILED;
+        return CLI_EXIT_FAILED;
     run_options o = {.nproc = "1",
                      .nnodes = "1",
                      .master_address = "127.0.0.1",
@@ -117,7 +117,7 @@ int yk_cmd_run(int argc, char **argv)
     if (code < 0)
         code = check(argv[0], &o, words);
     if (code < 0)
-        code = yki_launch_run(&(yki_launch){.name = argv[0],
+        code = cli_launch_run(&(cli_launch){.name = argv[0],
                                             .ranks = rank_count(o.nproc),
                                             .program = program,
                                             .master_address = o.master_address,

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-double yki_launch_now(void)
+double cli_launch_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -54,9 +54,9 @@ static void kill_children(void)
     closedir(processes);
 }
 
-bool yki_tree_kill(double seconds)
+bool cli_tree_kill(double seconds)
 {
-    double deadline = yki_launch_now() + seconds;
+    double deadline = cli_launch_now() + seconds;
     for (;;) {
         pid_t pid;
         do
@@ -64,19 +64,19 @@ bool yki_tree_kill(double seconds)
         while (pid > 0);
         if (pid < 0 && errno == ECHILD)
             return true;
-        if (yki_launch_now() > deadline)
+        if (cli_launch_now() > deadline)
             return false;
         kill_children();
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
 
-int yki_exit_code(int status)
+int cli_exit_code(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-const char *yki_describe_status(int status, char *text, int size)
+const char *cli_describe_status(int status, char *text, int size)
 {
     if (!WIFSIGNALED(status)) {
         snprintf(text, (size_t)size, "exited with code %d", WEXITSTATUS(status));

@@ -4,9 +4,9 @@
  */
 #include "launch/job.h"
 
-static bool sink_is_full(const yki_sink *sink)
+static bool sink_is_full(const cli_sink *sink)
 {
-    return sink->pending.size > YKI_SINK_MAX;
+    return sink->pending.size > CLI_SINK_MAX;
 }
 
 /*
@@ -15,19 +15,19 @@ static bool sink_is_full(const yki_sink *sink)
  */
 enum { LIFELINE, SIGNALS, SINK_OUT, SINK_ERR, STREAMS };
 
-size_t yki_job_slots(int ranks)
+size_t cli_job_slots(int ranks)
 {
     return STREAMS + 2 * (size_t)ranks;
 }
 
-static yki_stream *stream_at(const yki_job *job, int slot)
+static cli_stream *stream_at(const cli_job *job, int slot)
 {
-    yki_member *owner = &job->members[(slot - STREAMS) / 2];
+    cli_member *owner = &job->members[(slot - STREAMS) / 2];
     return (slot - STREAMS) % 2 ? &owner->out : &owner->err;
 }
 
 /* Fills the slots; returns how many of them are streams that are still open. */
-static int fill_slots(yki_job *job)
+static int fill_slots(cli_job *job)
 {
     int open = 0;
     job->polled[LIFELINE] = (struct pollfd){.fd = job->lifeline, .events = POLLIN};
@@ -37,7 +37,7 @@ static int fill_slots(yki_job *job)
     job->polled[SINK_ERR] =
         (struct pollfd){.fd = job->err.pending.size ? job->err.fd : -1, .events = POLLOUT};
     for (int slot = STREAMS; slot < STREAMS + 2 * job->started; slot++) {
-        const yki_stream *stream = stream_at(job, slot);
+        const cli_stream *stream = stream_at(job, slot);
         open += stream->fd >= 0;
         job->polled[slot] =
             (struct pollfd){.fd = sink_is_full(stream->sink) ? -1 : stream->fd, .events = POLLIN};
@@ -45,17 +45,17 @@ static int fill_slots(yki_job *job)
     return open;
 }
 
-static int milliseconds_left(const yki_job *job)
+static int milliseconds_left(const cli_job *job)
 {
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
-    if (next >= YKI_NEVER)
+    if (next >= CLI_NEVER)
         return -1;
-    double left = next - yki_launch_now(), most = 3600; /* an int has room for; then again */
+    double left = next - cli_launch_now(), most = 3600; /* an int has room for; then again */
     return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
 /* Waits once and serves what has come. False when the guard is gone. */
-static bool serve(yki_job *job)
+static bool serve(cli_job *job)
 {
     int slots = STREAMS + 2 * job->started;
     if (poll(job->polled, (nfds_t)slots, milliseconds_left(job)) < 0)
@@ -63,29 +63,29 @@ static bool serve(yki_job *job)
     if (job->polled[LIFELINE].revents)
         return false;
     if (job->polled[SIGNALS].revents)
-        yki_job_handle_signals(job);
+        cli_job_handle_signals(job);
     if (job->polled[SINK_OUT].revents)
-        yki_sink_flush(&job->out);
+        cli_sink_flush(&job->out);
     if (job->polled[SINK_ERR].revents)
-        yki_sink_flush(&job->err);
+        cli_sink_flush(&job->err);
     for (int slot = STREAMS; slot < slots; slot++)
         if (job->polled[slot].revents)
-            yki_stream_read(stream_at(job, slot));
-    yki_job_keep_deadlines(job);
+            cli_stream_read(stream_at(job, slot));
+    cli_job_keep_deadlines(job);
     return true;
 }
 
-bool yki_job_serve(yki_job *job)
+bool cli_job_serve(cli_job *job)
 {
     while (job->running > 0) {
         fill_slots(job);
         if (!serve(job))
             return false;
     }
-    job->term_at = job->kill_at = YKI_NEVER;
-    if (!yki_tree_kill(YKI_TREE_KILL_S))
-        yki_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
-    while (fill_slots(job) > 0 && job->kill_at == YKI_NEVER)
+    job->term_at = job->kill_at = CLI_NEVER;
+    if (!cli_tree_kill(CLI_TREE_KILL_S))
+        cli_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
+    while (fill_slots(job) > 0 && job->kill_at == CLI_NEVER)
         if (!serve(job))
             return false;
     return true;

@@ -11,15 +11,15 @@
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-int64_t yki_shares_of_batch(const yki_train_options *o, int64_t ranks)
+int64_t cli_shares_of_batch(const cli_train_options *o, int64_t ranks)
 {
     return o->virtual_ranks ? o->virtual_ranks : ranks;
 }
 
-bool yki_train_options_check_batch(const yki_train_options *o)
+bool cli_train_options_check_batch(const cli_train_options *o)
 {
     const char *name = o->argv[0];
-    int64_t ranks = yki_ranks_expected(o->nproc), shares = yki_shares_of_batch(o, ranks);
+    int64_t ranks = cli_ranks_expected(o->nproc), shares = cli_shares_of_batch(o, ranks);
     int64_t parts = shares * o->accumulate;
     char words[96];
     int length = snprintf(words, sizeof words, "%lld%s rank%s", (long long)shares,
@@ -28,10 +28,10 @@ bool yki_train_options_check_batch(const yki_train_options *o)
         snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
                  (long long)o->accumulate);
     if (o->batch_size < parts)
-        yki_usage_error(name, "--batch-size %lld is less than one image for each of %s",
+        cli_usage_error(name, "--batch-size %lld is less than one image for each of %s",
                         (long long)o->batch_size, words);
     else if (o->batch_size % parts)
-        yki_usage_error(name, "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
+        cli_usage_error(name, "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
                         (long long)o->batch_size, words, (long long)(o->batch_size / parts * parts),
                         (long long)((o->batch_size / parts + 1) * parts));
     else
@@ -54,21 +54,21 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
 }
 
 /* Where the timeline goes may be the output folder, which is made later. */
-static bool check_trace_file(const char *name, const yki_train_options *o)
+static bool check_trace_file(const char *name, const cli_train_options *o)
 {
     bool in_output = o->trace && o->output && strncmp(o->trace, o->output, strlen(o->output)) == 0;
-    return in_output || yki_check_writable(name, "--trace", o->trace);
+    return in_output || cli_check_writable(name, "--trace", o->trace);
 }
 
-static bool check_trace(const char *name, yki_train_options *o)
+static bool check_trace(const char *name, cli_train_options *o)
 {
     if (!check_trace_file(name, o))
         return false;
     if (o->trace_steps && !o->trace)
-        yki_usage_error(name, "--trace-steps chooses the steps of a timeline: say where it goes "
+        cli_usage_error(name, "--trace-steps chooses the steps of a timeline: say where it goes "
                               "with --trace");
     else if (o->trace_steps && !parse_trace_steps(&o->trace_window, o->trace_steps))
-        yki_usage_error(name,
+        cli_usage_error(name,
                         "--trace-steps %s: expected A:B, the first and the last step, e.g. 10:19",
                         o->trace_steps);
     else
@@ -78,30 +78,30 @@ static bool check_trace(const char *name, yki_train_options *o)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-static bool check_virtual_ranks(const char *name, const yki_train_options *o)
+static bool check_virtual_ranks(const char *name, const cli_train_options *o)
 {
-    int64_t ranks = yki_ranks_expected(o->nproc);
+    int64_t ranks = cli_ranks_expected(o->nproc);
     if (o->virtual_ranks % ranks)
-        yki_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
+        cli_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
                         (long long)o->virtual_ranks, (long long)ranks);
     else if (o->virtual_ranks && o->accumulate > 1)
-        yki_usage_error(name, "--virtual-ranks accumulates already: give more of them instead of "
+        cli_usage_error(name, "--virtual-ranks accumulates already: give more of them instead of "
                               "--accumulate");
     else if (o->virtual_ranks && o->sync_bn)
-        yki_usage_error(name, "--sync-bn needs all shares of a batch at once, --virtual-ranks "
+        cli_usage_error(name, "--sync-bn needs all shares of a batch at once, --virtual-ranks "
                               "works them off in order: choose one");
     else if (o->virtual_ranks && strcmp(o->comm_hook, "none") != 0)
-        yki_usage_error(name, "--virtual-ranks adds gradients in an order of its own: no "
+        cli_usage_error(name, "--virtual-ranks adds gradients in an order of its own: no "
                               "--comm-hook goes with it");
     else if (o->virtual_ranks && strcmp(o->parallel, "dp") == 0)
-        yki_usage_error(name, "--virtual-ranks is DDP's: not with --parallel dp");
+        cli_usage_error(name, "--virtual-ranks is DDP's: not with --parallel dp");
     else
         return true;
     return false;
 }
 
 /* An option given that one process has no use for, or NULL. */
-static const char *between_ranks(const yki_train_options *o)
+static const char *between_ranks(const cli_train_options *o)
 {
     return o->sync_bn                          ? "--sync-bn"
            : strcmp(o->comm_hook, "none") != 0 ? "--comm-hook"
@@ -111,20 +111,20 @@ static const char *between_ranks(const yki_train_options *o)
 }
 
 /* DataParallel is one process's; its devices are checked before anything starts. */
-static bool check_parallel(const char *name, const yki_train_options *o)
+static bool check_parallel(const char *name, const cli_train_options *o)
 {
     int count;
-    int64_t ranks = yki_ranks_expected(o->nproc);
+    int64_t ranks = cli_ranks_expected(o->nproc);
     bool dp = strcmp(o->parallel, "dp") == 0;
     if (o->devices && !dp)
-        yki_usage_error(name, "--devices are DataParallel's: add --parallel dp");
+        cli_usage_error(name, "--devices are DataParallel's: add --parallel dp");
     else if (dp && ranks > 1)
-        yki_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
+        cli_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
                         (long long)ranks);
     else if (dp && between_ranks(o))
-        yki_usage_error(name, "%s works between ranks: not with --parallel dp", between_ranks(o));
+        cli_usage_error(name, "%s works between ranks: not with --parallel dp", between_ranks(o));
     else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
-        yki_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
+        cli_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
     else
         return true;
     return false;
@@ -132,27 +132,27 @@ static bool check_parallel(const char *name, const yki_train_options *o)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static bool check_beginning(const char *name, const yki_train_options *o)
+static bool check_beginning(const char *name, const cli_train_options *o)
 {
     if (o->resume && o->checkpoint)
-        yki_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one from its "
+        cli_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one from its "
                               "weights: give one of them");
     else if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
-        yki_usage_error(name, "--resume auto looks in the output folder: name it with --output");
+        cli_usage_error(name, "--resume auto looks in the output folder: name it with --output");
     else
         return true;
     return false;
 }
 
 /* Options of others that are off. */
-static bool check_owners(const char *name, const yki_train_options *o)
+static bool check_owners(const char *name, const cli_train_options *o)
 {
     if (o->given.powersgd && strcmp(o->comm_hook, "powersgd") != 0)
-        yki_usage_error(name,
+        cli_usage_error(name,
                         "--powersgd-rank and --powersgd-start are --comm-hook powersgd's, not %s's",
                         o->comm_hook);
     else if (o->given.scaler && strcmp(o->amp, "fp16") != 0)
-        yki_usage_error(name, "--init-scale and --growth-interval are --amp fp16's; it is %s",
+        cli_usage_error(name, "--init-scale and --growth-interval are --amp fp16's; it is %s",
                         o->amp);
     else
         return true;
@@ -162,32 +162,32 @@ static bool check_owners(const char *name, const yki_train_options *o)
 static bool check_resume(const char *name, const char *path)
 {
     struct stat found;
-    if (!yki_check_readable(name, "--resume", path))
+    if (!cli_check_readable(name, "--resume", path))
         return false;
     if (!path || stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return true;
-    yki_usage_error(name, "--resume %s is a folder: --resume auto --output %s goes on with it",
+    cli_usage_error(name, "--resume %s is a folder: --resume auto --output %s goes on with it",
                     path, path);
     return false;
 }
 
-static bool check_files(const char *name, const yki_train_options *o)
+static bool check_files(const char *name, const cli_train_options *o)
 {
     const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    return yki_check_data(name, "--data", o->data) && check_resume(name, resume) &&
-           yki_check_readable(name, "--checkpoint", o->checkpoint) &&
-           yki_check_folder(name, "--output", o->output);
+    return cli_check_data(name, "--data", o->data) && check_resume(name, resume) &&
+           cli_check_readable(name, "--checkpoint", o->checkpoint) &&
+           cli_check_folder(name, "--output", o->output);
 }
 
-bool yki_train_options_check(yki_train_options *o, bool checkpoint_known)
+bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
     const char *name = o->argv[0];
-    yki_model_setup model = {
+    cli_model_setup model = {
         .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
     return check_trace(name, o) && check_virtual_ranks(name, o) && check_beginning(name, o) &&
            (!known || check_owners(name, o)) && check_parallel(name, o) &&
-           (!batch_known || yki_train_options_check_batch(o)) &&
-           (!known || yki_recipe_check(name, &o->recipe, o->epochs)) && check_files(name, o) &&
-           yki_check_model(name, &model);
+           (!batch_known || cli_train_options_check_batch(o)) &&
+           (!known || cli_recipe_check(name, &o->recipe, o->epochs)) && check_files(name, o) &&
+           cli_check_model(name, &model);
 }

@@ -21,32 +21,32 @@ static const char *lacking(const char *others, const char *lines)
     return NULL;
 }
 
-bool yki_trainer_check_same_options(const yki_trainer *t)
+bool cli_trainer_check_same_options(const cli_trainer *t)
 {
     const char *mine = t->options.kept, *line;
     char first[sizeof t->options.kept];
     memcpy(first, mine, sizeof first);
-    if (!yki_share_text(t->world, first, sizeof first))
+    if (!cli_share_text(t->world, first, sizeof first))
         return false;
     bool more = (line = lacking(first, mine)) != NULL;
     if (!more && !(line = lacking(mine, first)))
         return true;
     int rank = yk_group_rank(t->world);
-    return yki_complain("rank %d was given %.*s, rank %d was not: all ranks need the same options",
+    return cli_complain("rank %d was given %.*s, rank %d was not: all ranks need the same options",
                         more ? rank : 0, (int)strcspn(line, "\n"), line, more ? 0 : rank);
 }
 
 /* ---- DDP ------------------------------------------------------------------------------------- */
 
-static bool register_hook(yki_trainer *t)
+static bool register_hook(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     if (strcmp(o->comm_hook, "bf16") == 0)
-        return yki_ok(yk_ddp_register_bf16_compress_hook(t->ddp));
+        return cli_ok(yk_ddp_register_bf16_compress_hook(t->ddp));
     if (strcmp(o->comm_hook, "fp16") == 0)
-        return yki_ok(yk_ddp_register_fp16_compress_hook(t->ddp));
+        return cli_ok(yk_ddp_register_fp16_compress_hook(t->ddp));
     if (strcmp(o->comm_hook, "powersgd") == 0)
-        return yki_ok(yk_ddp_register_powersgd_hook(
+        return cli_ok(yk_ddp_register_powersgd_hook(
             t->ddp, &(yk_powersgd_options){.matrix_approximation_rank = o->powersgd_rank,
                                            .start_iter = o->powersgd_start,
                                            .random_seed = (uint64_t)o->seed,
@@ -55,21 +55,21 @@ static bool register_hook(yki_trainer *t)
 }
 
 /* Without its state in the file, or with that of other options, the hook begins anew. */
-bool yki_trainer_load_hook(yki_trainer *t)
+bool cli_trainer_load_hook(cli_trainer *t)
 {
     if (!t->ddp || !t->resumed[0] || strcmp(t->options.comm_hook, "powersgd") != 0)
         return true;
     yk_status status = yk_checkpoint_load_comm_hook(t->resumed, t->ddp);
-    t->hook_begins_anew = status == YK_NOT_FOUND || status == YK_MISMATCH;
-    return t->hook_begins_anew || yki_ok(status);
+    t->hook_begins_anew = status == YK_ERROR_NOT_FOUND || status == YK_ERROR_MISMATCH;
+    return t->hook_begins_anew || cli_ok(status);
 }
 
-int yki_trainer_ranks(const yki_trainer *t)
+int cli_trainer_ranks(const cli_trainer *t)
 {
-    return (int)yki_shares_of_batch(&t->options, yk_group_size(t->world));
+    return (int)cli_shares_of_batch(&t->options, yk_group_size(t->world));
 }
 
-bool yki_trainer_create_ddp(yki_trainer *t)
+bool cli_trainer_create_ddp(cli_trainer *t)
 {
     int ranks = yk_group_size(t->world), virtual_ranks = (int)t->options.virtual_ranks;
     if (virtual_ranks)
@@ -78,18 +78,18 @@ bool yki_trainer_create_ddp(yki_trainer *t)
     if (ranks == 1 && t->shares == 1 && !getenv("WORLD_SIZE"))
         return true;
     yk_ddp_options options = {.virtual_ranks = virtual_ranks};
-    return yki_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && register_hook(t);
+    return cli_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && register_hook(t);
 }
 
-bool yki_trainer_shard(yki_trainer *t)
+bool cli_trainer_shard(cli_trainer *t)
 {
     return !t->ddp || !t->options.zero ||
-           yki_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
+           cli_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
 }
 
-void yki_trainer_introduce_ddp(const yki_trainer *t)
+void cli_trainer_introduce_ddp(const cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     if (t->dp)
         return;
     if (!t->ddp) {
@@ -122,11 +122,11 @@ void yki_trainer_introduce_ddp(const yki_trainer *t)
                o->check_divergence == 1 ? "" : "s");
 }
 
-bool yki_trainer_check_divergence(const yki_trainer *t)
+bool cli_trainer_check_divergence(const cli_trainer *t)
 {
     int64_t every = t->options.check_divergence;
     if (!t->ddp || every == 0 || t->state.step % every != 0 ||
         yk_ddp_check_divergence(t->ddp) == YK_OK)
         return true;
-    return yki_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
+    return cli_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
 }

@@ -6,9 +6,9 @@
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-static yk_status create_rule(yki_trainer *t, double lr)
+static yk_status create_rule(cli_trainer *t, double lr)
 {
-    const yki_recipe *r = &t->options.recipe;
+    const cli_recipe *r = &t->options.recipe;
     if (strcmp(r->optimizer, "sgd") == 0)
         return yk_sgd_create(&t->optimizer, t->model,
                              &(yk_sgd_options){.lr = lr,
@@ -26,7 +26,7 @@ static yk_status create_rule(yki_trainer *t, double lr)
 }
 
 /* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
-static yk_status exempt_norms(yki_trainer *t)
+static yk_status exempt_norms(cli_trainer *t)
 {
     if (!t->options.recipe.no_decay_norms)
         return YK_OK;
@@ -39,22 +39,22 @@ static yk_status exempt_norms(yki_trainer *t)
     return yk_optimizer_set_group_hyperparameter(t->optimizer, 1, "weight_decay", 0);
 }
 
-bool yki_trainer_create_optimizer(yki_trainer *t)
+bool cli_trainer_create_optimizer(cli_trainer *t)
 {
-    const yki_recipe *r = &t->options.recipe;
-    t->lr = r->lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
-    return yki_ok(create_rule(t, t->lr)) && yki_ok(exempt_norms(t));
+    const cli_recipe *r = &t->options.recipe;
+    t->lr = r->lr * cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    return cli_ok(create_rule(t, t->lr)) && cli_ok(exempt_norms(t));
 }
 
-bool yki_trainer_create_ema(yki_trainer *t)
+bool cli_trainer_create_ema(cli_trainer *t)
 {
     yk_ema_options options = {.decay = t->options.recipe.ema, .use_buffers = true};
-    return options.decay == 0 || yki_ok(yk_ema_create(&t->ema, t->optimizer, &options));
+    return options.decay == 0 || cli_ok(yk_ema_create(&t->ema, t->optimizer, &options));
 }
 
-bool yki_trainer_override_hyperparameters(yki_trainer *t)
+bool cli_trainer_override_hyperparameters(cli_trainer *t)
 {
-    const yki_recipe *r = &t->options.recipe;
+    const cli_recipe *r = &t->options.recipe;
     const struct {
         const char *name;
         bool given;
@@ -68,22 +68,22 @@ bool yki_trainer_override_hyperparameters(yki_trainer *t)
                {"weight_decay", r->given.weight_decay, r->weight_decay}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].given &&
-            !yki_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
+            !cli_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
             return false;
-    return yki_ok(exempt_norms(t));
+    return cli_ok(exempt_norms(t));
 }
 
 /* Gives the optimizer the rate of a step or epoch, as the schedule counts. */
-static bool set_rate(yki_trainer *t, int64_t at)
+static bool set_rate(cli_trainer *t, int64_t at)
 {
-    if (!yki_ok(yk_schedule_apply(&t->schedule, t->optimizer, at)))
+    if (!cli_ok(yk_schedule_apply(&t->schedule, t->optimizer, at)))
         return false;
     t->state.lr = yk_optimizer_lr(t->optimizer);
     return true;
 }
 
 /* What is saved before the next step has the last one's rate, as in a run that never stopped. */
-static bool catch_up(yki_trainer *t)
+static bool catch_up(cli_trainer *t)
 {
     const yk_training_state *state = &t->state;
     int64_t last =
@@ -91,55 +91,55 @@ static bool catch_up(yki_trainer *t)
     return state->step == 0 || last < 0 || set_rate(t, last);
 }
 
-bool yki_trainer_create_schedule(yki_trainer *t)
+bool cli_trainer_create_schedule(cli_trainer *t)
 {
-    const yki_recipe *r = &t->options.recipe;
-    double peak = r->max_lr * yki_recipe_lr_factor(r, yki_trainer_ranks(t));
-    return yki_ok(
-               yki_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch)) &&
+    const cli_recipe *r = &t->options.recipe;
+    double peak = r->max_lr * cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    return cli_ok(
+               cli_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch)) &&
            catch_up(t);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Gradients must be unscaled before their norm is a norm. */
-static bool clip(yki_trainer *t, yki_update *update)
+static bool clip(cli_trainer *t, cli_update *update)
 {
     double max_norm = t->options.recipe.clip_grad_norm;
     if (max_norm == 0)
         return true;
-    return (!t->scaler || yki_ok(yk_grad_scaler_unscale(t->scaler))) &&
-           yki_ok(yk_clip_grad_norm(t->optimizer, max_norm, &update->grad_norm));
+    return (!t->scaler || cli_ok(yk_grad_scaler_unscale(t->scaler))) &&
+           cli_ok(yk_clip_grad_norm(t->optimizer, max_norm, &update->grad_norm));
 }
 
 /* The optimizer's step; with a grad scaler, unless a gradient on any rank is infinite or NaN. */
-static bool step(yki_trainer *t)
+static bool step(cli_trainer *t)
 {
     if (!t->scaler)
-        return yki_ok(yk_optimizer_step(t->optimizer));
-    return yki_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
-           yki_ok(yk_grad_scaler_update(t->scaler));
+        return cli_ok(yk_optimizer_step(t->optimizer));
+    return cli_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
+           cli_ok(yk_grad_scaler_update(t->scaler));
 }
 
-bool yki_trainer_update_weights(yki_trainer *t, yki_update *update)
+bool cli_trainer_update_weights(cli_trainer *t, cli_update *update)
 {
     int64_t now = t->schedule.per_step ? t->state.step : t->state.epoch;
-    *update = (yki_update){.scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0};
+    *update = (cli_update){.scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0};
     return clip(t, update) && set_rate(t, now) && step(t) &&
-           (!t->ema || yki_ok(yk_ema_update(t->ema)));
+           (!t->ema || cli_ok(yk_ema_update(t->ema)));
 }
 
-bool yki_trainer_evaluate_ema(yki_trainer *t, yki_evaluation *result)
+bool cli_trainer_evaluate_ema(cli_trainer *t, cli_evaluation *result)
 {
-    if (!yki_ok(yk_ema_swap(t->ema)))
+    if (!cli_ok(yk_ema_swap(t->ema)))
         return false;
-    bool fine = yki_evaluate(result, t->model, t->test, t->world, yki_stop_signal);
-    return yki_ok(yk_ema_swap(t->ema)) && fine;
+    bool fine = cli_evaluate(result, t->model, t->test, t->world, cli_stop_signal);
+    return cli_ok(yk_ema_swap(t->ema)) && fine;
 }
 
 /* ---- saying what it is ----------------------------------------------------------------------- */
 
-static double hyperparameter(const yki_trainer *t, const char *wanted)
+static double hyperparameter(const cli_trainer *t, const char *wanted)
 {
     const char *name;
     double value;
@@ -149,10 +149,10 @@ static double hyperparameter(const yki_trainer *t, const char *wanted)
     return 0;
 }
 
-static void print_lr(const yki_trainer *t)
+static void print_lr(const cli_trainer *t)
 {
-    const yki_recipe *r = &t->options.recipe;
-    int ranks = yki_trainer_ranks(t);
+    const cli_recipe *r = &t->options.recipe;
+    int ranks = cli_trainer_ranks(t);
     const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
     printf("learning rate %g", t->lr);
     if (strcmp(r->lr_scale, "none") == 0)
@@ -163,7 +163,7 @@ static void print_lr(const yki_trainer *t)
                r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
 }
 
-static void print_optimizer(const yki_trainer *t)
+static void print_optimizer(const cli_trainer *t)
 {
     printf("  optimizer   %s, ", yk_optimizer_name(t->optimizer));
     print_lr(t);
@@ -184,7 +184,7 @@ static void print_length(const char *before, int64_t length, const yk_schedule *
            length == 1 ? "" : "s");
 }
 
-static void print_schedule(const yki_trainer *t)
+static void print_schedule(const cli_trainer *t)
 {
     const yk_schedule *s = &t->schedule;
     if (s->kind == YK_SCHEDULE_CONSTANT && s->warmup == 0)
@@ -211,9 +211,9 @@ static void print_schedule(const yki_trainer *t)
     putchar('\n');
 }
 
-void yki_trainer_introduce_recipe(const yki_trainer *t)
+void cli_trainer_introduce_recipe(const cli_trainer *t)
 {
-    const yki_recipe *r = &t->options.recipe;
+    const cli_recipe *r = &t->options.recipe;
     print_optimizer(t);
     print_schedule(t);
     if (r->label_smoothing > 0)

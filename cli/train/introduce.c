@@ -4,16 +4,16 @@
 #include "setup.h"
 #include "train/train.h"
 
-static const char *origin(const yki_trainer *t, bool given, const char *option,
+static const char *origin(const cli_trainer *t, bool given, const char *option,
                           const char *fallback)
 {
     return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
 }
 
-static void print_batch(const yki_trainer *t)
+static void print_batch(const cli_trainer *t)
 {
     bool virtual_ranks = t->options.virtual_ranks > 0;
-    int ranks = yki_trainer_ranks(t);
+    int ranks = cli_trainer_ranks(t);
     printf("  batch       effective %lld images a step", (long long)t->options.batch_size);
     if (ranks > 1 || t->options.accumulate > 1)
         printf(" = %d%s rank%s x %lld", ranks, virtual_ranks ? " virtual" : "",
@@ -23,9 +23,9 @@ static void print_batch(const yki_trainer *t)
     printf(" (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
 }
 
-static void print_precision(const yki_trainer *t)
+static void print_precision(const cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     if (strcmp(o->amp, "off") == 0)
         return;
     printf("  precision   mixed: activations in %s, weights and their gradients in f32", o->amp);
@@ -34,20 +34,20 @@ static void print_precision(const yki_trainer *t)
     putchar('\n');
 }
 
-static void print_model(const yki_trainer *t)
+static void print_model(const cli_trainer *t)
 {
     printf("  parameters  %lld in %zu tensors\n", (long long)yk_model_parameter_elements(t->model),
            yk_model_parameter_count(t->model));
-    yki_trainer_introduce_ddp(t);
+    cli_trainer_introduce_ddp(t);
 }
 
-static void print_memory(const yki_trainer *t)
+static void print_memory(const cli_trainer *t)
 {
     int devices = 1;
     yk_memory_plan plan;
-    if (t->dp && !yki_ok(yk_data_parallel_check(t->options.devices, &devices)))
+    if (t->dp && !cli_ok(yk_data_parallel_check(t->options.devices, &devices)))
         return;
-    if (!yki_ok(yk_model_memory_plan(t->model, (t->micro_batch + devices - 1) / devices, &plan)))
+    if (!cli_ok(yk_model_memory_plan(t->model, (t->micro_batch + devices - 1) / devices, &plan)))
         return;
     const double mib = 1 << 20;
     printf("  memory      MiB a %s: parameters %.1f, gradients %.1f, packed weights %.1f, "
@@ -61,7 +61,7 @@ static void print_memory(const yki_trainer *t)
 }
 
 /* Where it goes on, and what keeps it from being, to the bit, the run that never stopped. */
-static void print_resumed(const yki_trainer *t)
+static void print_resumed(const cli_trainer *t)
 {
     printf("  going on    from %s, after step %lld\n", t->resumed, (long long)t->state.step);
     if (t->resumed_threads && t->resumed_threads != t->threads)
@@ -70,9 +70,9 @@ static void print_resumed(const yki_trainer *t)
                t->threads, t->threads == 1 ? "" : "s", (long long)t->resumed_threads);
 }
 
-void yki_trainer_introduce(const yki_trainer *t)
+void cli_trainer_introduce(const cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
     printf("Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
            o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
@@ -82,7 +82,7 @@ void yki_trainer_introduce(const yki_trainer *t)
         printf(", ended after %lld", (long long)o->max_steps);
     putchar('\n');
     print_batch(t);
-    yki_trainer_introduce_recipe(t);
+    cli_trainer_introduce_recipe(t);
     printf("  ranks       %d (%s), %d thread%s each (%s)\n", ranks, yk_group_backend(t->world),
            t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     printf("  device      %s\n", yk_model_device_description(t->model));

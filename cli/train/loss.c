@@ -5,17 +5,17 @@
 #include "setup.h"
 #include "train/train.h"
 
-static bool complain(const yki_trainer *t, double loss)
+static bool complain(const cli_trainer *t, double loss)
 {
     const char *text = isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
-    return yki_complain("rank %d: step %lld: the loss is %s; training stops before the weights "
+    return cli_complain("rank %d: step %lld: the loss is %s; training stops before the weights "
                         "take it: try a lower --lr than %g, --clip-grad-norm or --warmup-steps, "
                         "and go on from the last checkpoint",
                         yk_group_rank(t->world), (long long)t->state.step + 1, text, t->state.lr);
 }
 
 /* Everybody has the same sum, so that all ranks come here together. */
-bool yki_trainer_check_loss(const yki_trainer *t, double sum, double own)
+bool cli_trainer_check_loss(const cli_trainer *t, double sum, double own)
 {
     if (isfinite(sum) || t->scaler)
         return true;
@@ -23,7 +23,7 @@ bool yki_trainer_check_loss(const yki_trainer *t, double sum, double own)
     double *losses = calloc((size_t)ranks, sizeof *losses);
     if (!losses)
         return complain(t, own);
-    if (yki_ok(yk_all_gather(t->world, losses, &own, 1, YK_F64, NULL))) {
+    if (cli_ok(yk_all_gather(t->world, losses, &own, 1, YK_F64, NULL))) {
         while (first < ranks - 1 && isfinite(losses[first]))
             first++;
         if (first == yk_group_rank(t->world))

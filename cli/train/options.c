@@ -20,107 +20,107 @@ static const char examples[] =
     "             --resume auto";
 
 /* only_kept: the words are a checkpoint's. */
-static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
+static int parse(cli_train_options *o, int argc, char **argv, bool only_kept)
 {
-    const yki_option options[] = {
-        YKI_GROUP_KEPT("What to learn"),
-        YKI_TEXT(0, "data", "DATA",
+    const cli_option options[] = {
+        CLI_GROUP_KEPT("What to learn"),
+        CLI_TEXT(0, "data", "DATA",
                  "cifar10 (fetched once), synthetic, or a folder of\nCIFAR-10 [cifar10]", &o->data,
                  NULL),
-        YKI_CHOICE(0, "arch", yki_arch_choices(), "the network [resnet18]", &o->arch,
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [resnet18]", &o->arch,
                    &o->given.arch),
-        YKI_GROUP_KEPT("How"),
-        YKI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
-        YKI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
-                &o->given.batch_size, 1, YKI_MAX_BATCH),
-        YKI_INT(0, "accumulate", "K",
+        CLI_GROUP_KEPT("How"),
+        CLI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
+        CLI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
+                &o->given.batch_size, 1, CLI_MAX_BATCH),
+        CLI_INT(0, "accumulate", "K",
                 "micro-batches that a rank's share of a step is cut into:\nless memory, the same "
                 "gradients [1]",
                 &o->accumulate, NULL, 1, 1e6),
-        YKI_CHOICE(0, "amp", "off|bf16|fp16",
+        CLI_CHOICE(0, "amp", "off|bf16|fp16",
                    "mixed precision, f32 master weights; fp16\nscales the loss against underflow "
                    "[off]",
                    &o->amp, NULL),
-        YKI_REAL(0, "init-scale", "S", "GradScaler's first scale of fp16's loss [65536]",
+        CLI_REAL(0, "init-scale", "S", "GradScaler's first scale of fp16's loss [65536]",
                  &o->init_scale, &o->given.scaler, 1e-30, 1e30),
-        YKI_INT(0, "growth-interval", "N",
+        CLI_INT(0, "growth-interval", "N",
                 "steps in a row without an infinity before that\nscale doubles [2000]",
                 &o->growth_interval, &o->given.scaler, 1, 1e12),
-        YKI_TEXT(0, "autocast", "OP=low|full|follow,...",
+        CLI_TEXT(0, "autocast", "OP=low|full|follow,...",
                  "exceptions to the policy that\n`yoke info --autocast` lists", &o->autocast, NULL),
-        YKI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
+        CLI_INT(0, "seed", "N", "of weights, order and augmentation [0]", &o->seed, &o->given.seed,
                 0, 4294967295.0),
-        YKI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
                    &o->device, NULL),
-        YKI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
-        YKI_RECIPE_OPTIONS(&o->recipe),
-        YKI_GROUP_KEPT("How ranks work together"),
-        YKI_CHOICE(0, "parallel", "ddp|dp",
+        CLI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
+        CLI_RECIPE_OPTIONS(&o->recipe),
+        CLI_GROUP_KEPT("How ranks work together"),
+        CLI_CHOICE(0, "parallel", "ddp|dp",
                    "dp: DataParallel, one process, a thread a device [ddp]", &o->parallel, NULL),
-        YKI_TEXT(0, "devices", "LIST",
+        CLI_TEXT(0, "devices", "LIST",
                  "of --parallel dp: cpu:0,cpu:1 parts of the cores, or\n"
                  "cpu:0-3,cpu:4-7 these cores [cpu:0,cpu:1]",
                  &o->devices, NULL),
-        YKI_INT(
+        CLI_INT(
             0, "virtual-ranks", "V",
             "train what V ranks would, to the bit, on 1, 2 ... V\nranks; a multiple of them; 0: "
             "off [0]",
             &o->virtual_ranks, NULL, 0, 65535),
-        YKI_SWITCH(0, "sync-bn",
+        CLI_SWITCH(0, "sync-bn",
                    "SyncBatchNorm: statistics over the batch of all\nranks, not of each alone",
                    &o->sync_bn),
-        YKI_CHOICE(0, "comm-hook", "none|bf16|fp16|powersgd",
+        CLI_CHOICE(0, "comm-hook", "none|bf16|fp16|powersgd",
                    "how gradients travel: as they are, in 16 bits, or\nas low-rank factors [none]",
                    &o->comm_hook, NULL),
-        YKI_INT(0, "powersgd-rank", "R", "of the factors [1]", &o->powersgd_rank,
+        CLI_INT(0, "powersgd-rank", "R", "of the factors [1]", &o->powersgd_rank,
                 &o->given.powersgd, 1, 1e6),
-        YKI_INT(0, "powersgd-start", "S", "steps before compression begins [1000]",
+        CLI_INT(0, "powersgd-start", "S", "steps before compression begins [1000]",
                 &o->powersgd_start, &o->given.powersgd, 1, 1e12),
-        YKI_INT(0, "check-divergence", "K",
+        CLI_INT(0, "check-divergence", "K",
                 "every K steps compare a hash of all parameters and\nbuffers over the ranks; "
                 "0: never [0]",
                 &o->check_divergence, NULL, 0, 1e12),
-        YKI_GROUP("Where it runs"),
-        YKI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
+        CLI_GROUP("Where it runs"),
+        CLI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
-        YKI_INT(0, "threads", "T",
+        CLI_INT(0, "threads", "T",
                 "kernel threads of a rank [cores / local ranks; 1 with\n--virtual-ranks]",
-                &o->threads, NULL, 1, YKI_MAX_THREADS),
-        YKI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
+                &o->threads, NULL, 1, CLI_MAX_THREADS),
+        CLI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
-        YKI_SWITCH(0, "zero",
+        CLI_SWITCH(0, "zero",
                    "ZeRO-1: each rank keeps its part of the optimizer's\nstate alone; the results "
                    "are the same",
                    &o->zero),
-        YKI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
-        YKI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
+        CLI_SWITCH(0, "memory-plan", "print what a step's memory is for", &o->memory_plan),
+        CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
-        YKI_GROUP_KEPT("Checkpoints"),
-        YKI_INT(0, "save-every", "N",
+        CLI_GROUP_KEPT("Checkpoints"),
+        CLI_INT(0, "save-every", "N",
                 "a checkpoint every N steps too, not only every\nepoch; 0: no [0]", &o->save_every,
                 NULL, 0, 1e12),
-        YKI_INT(0, "keep", "K", "checkpoints to keep, the newest; 0: all [3]", &o->keep, NULL, 0,
+        CLI_INT(0, "keep", "K", "checkpoints to keep, the newest; 0: all [3]", &o->keep, NULL, 0,
                 1e6),
-        YKI_GROUP("Beginning, stopping, going on"),
-        YKI_TEXT('o', "output", "FOLDER",
+        CLI_GROUP("Beginning, stopping, going on"),
+        CLI_TEXT('o', "output", "FOLDER",
                  "for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &o->output, NULL),
-        YKI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, .pth or safetensors",
+        CLI_TEXT(0, "checkpoint", "FILE", "start from the weights in FILE, .pth or safetensors",
                  &o->checkpoint, NULL),
-        YKI_TEXT(0, "resume", "auto|FILE",
+        CLI_TEXT(0, "resume", "auto|FILE",
                  "go on from a checkpoint, with its options where no\nothers are given; auto: the "
                  "newest in the output\nfolder, if any",
                  &o->resume, NULL),
-        YKI_INT(0, "max-steps", "S", "end after S steps in all; 0: at the last epoch [0]",
+        CLI_INT(0, "max-steps", "S", "end after S steps in all; 0: at the last epoch [0]",
                 &o->max_steps, NULL, 0, 1e12),
-        YKI_REAL(0, "grace", "SECONDS",
+        CLI_REAL(0, "grace", "SECONDS",
                  "time to stop in order, with a checkpoint, after ^C,\nSIGTERM or SIGUSR1 [30]",
                  &o->grace_s, NULL, 0, 86400),
-        YKI_TEXT(0, "trace", "FILE",
+        CLI_TEXT(0, "trace", "FILE",
                  "a timeline of steps on all ranks, for\nhttps://ui.perfetto.dev", &o->trace, NULL),
-        YKI_TEXT(0, "trace-steps", "A:B", "the steps it shows [the first 50]", &o->trace_steps,
+        CLI_TEXT(0, "trace-steps", "A:B", "the steps it shows [the first 50]", &o->trace_steps,
                  NULL),
     };
-    const yki_command command = {.name = argv[0],
+    const cli_command command = {.name = argv[0],
                                  .operands = "",
                                  .summary = summary,
                                  .examples = examples,
@@ -129,10 +129,10 @@ static int parse(yki_train_options *o, int argc, char **argv, bool only_kept)
                                  .kept = o->kept,
                                  .kept_size = sizeof o->kept,
                                  .only_kept = only_kept};
-    return yki_options_parse(&command, argc, argv, NULL, NULL);
+    return cli_options_parse(&command, argc, argv, NULL, NULL);
 }
 
-static const yki_train_options defaults = {.data = "cifar10",
+static const cli_train_options defaults = {.data = "cifar10",
                                            .arch = "resnet18",
                                            .device = "cpu",
                                            .amp = "off",
@@ -149,31 +149,31 @@ static const yki_train_options defaults = {.data = "cifar10",
                                            .keep = 3,
                                            .grace_s = 30};
 
-static void set_defaults(yki_train_options *options, int argc, char **argv)
+static void set_defaults(cli_train_options *options, int argc, char **argv)
 {
     *options = defaults;
-    options->recipe = yki_recipe_defaults;
+    options->recipe = cli_recipe_defaults;
     options->argc = argc;
     options->argv = argv;
 }
 
 /* Where nobody has said otherwise; then whether all of it fits together. */
-static bool complete(yki_train_options *options, bool checkpoint_known)
+static bool complete(cli_train_options *options, bool checkpoint_known)
 {
-    yki_recipe_complete(&options->recipe);
-    return yki_train_options_check(options, checkpoint_known);
+    cli_recipe_complete(&options->recipe);
+    return cli_train_options_check(options, checkpoint_known);
 }
 
-int yki_train_options_parse(yki_train_options *options, int argc, char **argv)
+int cli_train_options_parse(cli_train_options *options, int argc, char **argv)
 {
     set_defaults(options, argc, argv);
     int code = parse(options, argc, argv, false);
     if (code >= 0)
         return code;
-    return complete(options, false) ? -1 : YKI_EXIT_USAGE;
+    return complete(options, false) ? -1 : CLI_EXIT_USAGE;
 }
 
-bool yki_train_options_go_on(yki_train_options *options, char *kept)
+bool cli_train_options_go_on(cli_train_options *options, char *kept)
 {
     enum { MOST = 256 };
     char *words[MOST] = {options->argv[0]};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const yki_recipe yki_recipe_defaults = {.optimizer = "sgd",
+const cli_recipe cli_recipe_defaults = {.optimizer = "sgd",
                                         .lr_scale = "none",
                                         .schedule = "constant",
                                         .lr = -1,
@@ -26,7 +26,7 @@ static bool is(const char *text, const char *word)
     return strcmp(text, word) == 0;
 }
 
-void yki_recipe_complete(yki_recipe *r)
+void cli_recipe_complete(cli_recipe *r)
 {
     bool sgd = is(r->optimizer, "sgd");
     if (r->lr < 0)
@@ -39,7 +39,7 @@ void yki_recipe_complete(yki_recipe *r)
         r->schedule_unit = is(r->schedule, "onecycle") ? "step" : "epoch";
 }
 
-double yki_recipe_lr_factor(const yki_recipe *r, int ranks)
+double cli_recipe_lr_factor(const cli_recipe *r, int ranks)
 {
     return is(r->lr_scale, "linear") ? ranks : is(r->lr_scale, "sqrt") ? sqrt(ranks) : 1;
 }
@@ -54,7 +54,7 @@ static yk_status parse_milestones(yk_schedule *schedule, const char *text)
         long long milestone = strtoll(at, &end, 10);
         if (end == at || (*end && (*end != ',' || !end[1])) ||
             schedule->milestone_count == YK_MAX_MILESTONES)
-            return YK_INVALID_ARGUMENT;
+            return YK_ERROR_INVALID_ARGUMENT;
         schedule->milestones[schedule->milestone_count++] = milestone;
         at = end + (*end == ',');
     }
@@ -70,7 +70,7 @@ static yk_schedule_kind kind_of(const char *name)
     return (yk_schedule_kind)kind;
 }
 
-yk_status yki_recipe_schedule(yk_schedule *s, const yki_recipe *r, double max_lr, int64_t epochs,
+yk_status cli_recipe_schedule(yk_schedule *s, const cli_recipe *r, double max_lr, int64_t epochs,
                               int64_t steps_per_epoch)
 {
     bool per_step = is(r->schedule_unit, "step");
@@ -92,7 +92,7 @@ yk_status yki_recipe_schedule(yk_schedule *s, const yki_recipe *r, double max_lr
                        .final_div_factor = r->final_div_factor,
                        .fixed_momentum = r->no_cycle_momentum};
     if (parse_milestones(s, r->milestones) != YK_OK)
-        return YK_INVALID_ARGUMENT;
+        return YK_ERROR_INVALID_ARGUMENT;
     return yk_schedule_check(s);
 }
 
@@ -104,7 +104,7 @@ static const struct owned_option {
     size_t given; /* offset */
     const char *owners;
 } owned_options[] = {
-#define GIVEN(field) offsetof(yki_recipe, given.field)
+#define GIVEN(field) offsetof(cli_recipe, given.field)
     {"momentum", GIVEN(momentum), "sgd"},
     {"dampening", GIVEN(dampening), "sgd"},
     {"beta1", GIVEN(beta1), "adam|adamw"},
@@ -121,17 +121,17 @@ static const struct owned_option {
 #undef GIVEN
 };
 
-static bool check_owners(const char *name, const yki_recipe *r)
+static bool check_owners(const char *name, const cli_recipe *r)
 {
     for (size_t i = 0; i < sizeof owned_options / sizeof *owned_options; i++) {
         const struct owned_option *option = &owned_options[i];
         bool given = *((const bool *)r + option->given);
-        if (!given || yki_is_choice(option->owners, r->optimizer) ||
-            yki_is_choice(option->owners, r->schedule))
+        if (!given || cli_is_choice(option->owners, r->optimizer) ||
+            cli_is_choice(option->owners, r->schedule))
             continue;
         bool optimizers =
-            yki_is_choice("sgd|adam|adamw", option->owners) || is(option->owners, "adam|adamw");
-        yki_usage_error(name, "--%s is of --%s %s, not of %s", option->name,
+            cli_is_choice("sgd|adam|adamw", option->owners) || is(option->owners, "adam|adamw");
+        cli_usage_error(name, "--%s is of --%s %s, not of %s", option->name,
                         optimizers ? "optimizer" : "schedule", option->owners,
                         optimizers ? r->optimizer : r->schedule);
         return false;
@@ -139,7 +139,7 @@ static bool check_owners(const char *name, const yki_recipe *r)
     return true;
 }
 
-static const char *optimizer_trouble(const yki_recipe *r)
+static const char *optimizer_trouble(const cli_recipe *r)
 {
     if (!(r->lr > 0))
         return "--lr must be more than 0";
@@ -152,7 +152,7 @@ static const char *optimizer_trouble(const yki_recipe *r)
     return NULL;
 }
 
-static const char *schedule_trouble(const yki_recipe *r, int64_t epochs)
+static const char *schedule_trouble(const cli_recipe *r, int64_t epochs)
 {
     bool one_cycle = is(r->schedule, "onecycle"), warmup = r->warmup_epochs || r->warmup_steps;
     if (is(r->schedule, "step") && r->step_size == 0)
@@ -180,7 +180,7 @@ static const char *schedule_trouble(const yki_recipe *r, int64_t epochs)
     return NULL;
 }
 
-bool yki_recipe_check(const char *name, const yki_recipe *r, int64_t epochs)
+bool cli_recipe_check(const char *name, const cli_recipe *r, int64_t epochs)
 {
     yk_schedule schedule;
     const char *trouble = optimizer_trouble(r);
@@ -189,11 +189,11 @@ bool yki_recipe_check(const char *name, const yki_recipe *r, int64_t epochs)
     if (!trouble)
         trouble = schedule_trouble(r, epochs);
     /* How many steps an epoch has is not known yet: more than one warm-up needs. */
-    if (!trouble && yki_recipe_schedule(&schedule, r, 0, epochs, r->warmup_steps + 1) != YK_OK)
+    if (!trouble && cli_recipe_schedule(&schedule, r, 0, epochs, r->warmup_steps + 1) != YK_OK)
         trouble = schedule.kind == YK_SCHEDULE_MULTISTEP
                       ? "--milestones: expected up to 32 rising numbers from 1 on, such as 30,60"
                       : yk_last_error();
     if (trouble)
-        yki_usage_error(name, "%s", trouble);
+        cli_usage_error(name, "%s", trouble);
     return trouble == NULL;
 }

@@ -17,20 +17,20 @@
 
 static bool make_folder(const char *path)
 {
-    char part[YKI_PATH];
+    char part[CLI_PATH];
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
         if (mkdir(part, 0777) && errno != EEXIST)
-            return yki_complain("cannot create the folder %s: %s", part, strerror(errno));
+            return cli_complain("cannot create the folder %s: %s", part, strerror(errno));
     }
     if (mkdir(part, 0777) && errno != EEXIST)
-        return yki_complain("cannot create the folder %s: %s", part, strerror(errno));
+        return cli_complain("cannot create the folder %s: %s", part, strerror(errno));
     return true;
 }
 
 /* Where none was named, a folder of this run alone: another may begin in the same second. */
-static bool make_own_folder(yki_trainer *t)
+static bool make_own_folder(cli_trainer *t)
 {
     time_t clock = time(NULL);
     struct tm date;
@@ -41,7 +41,7 @@ static bool make_own_folder(yki_trainer *t)
         return false;
     for (int number = 2; mkdir(t->output, 0777); number++) {
         if (errno != EEXIST)
-            return yki_complain("cannot create the folder %s: %s", t->output, strerror(errno));
+            return cli_complain("cannot create the folder %s: %s", t->output, strerror(errno));
         snprintf(t->output + length, sizeof t->output - (size_t)length, "-%d", number);
     }
     return true;
@@ -49,18 +49,18 @@ static bool make_own_folder(yki_trainer *t)
 
 /* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
  * all damaged is not begun anew on top of them. */
-static bool find_newest(yki_trainer *t)
+static bool find_newest(cli_trainer *t)
 {
     if (access(t->output, F_OK))
         return true;
     yk_status status = yk_checkpoint_dir_latest(t->output, t->resumed, sizeof t->resumed);
-    return status == YK_NOT_FOUND || yki_ok(status);
+    return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
 /* Rank 0 names the output folder and finds the checkpoint; "" where there is none to go on from. */
-static bool choose_paths(yki_trainer *t)
+static bool choose_paths(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
     snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : "");
     if (!o->output)
@@ -69,73 +69,73 @@ static bool choose_paths(yki_trainer *t)
     if (!from_file && !find_newest(t))
         return false;
     if (!o->resume && t->resumed[0])
-        return yki_complain("%s holds the run of %s: go on with --resume auto, or choose another "
+        return cli_complain("%s holds the run of %s: go on with --resume auto, or choose another "
                             "--output",
                             t->output, t->resumed);
     return make_folder(t->output);
 }
 
 /* Rank 0 alone has tried, so that what is wrong is said once; the others learn how it went. */
-static bool rank0_could(const yki_trainer *t, bool it_could)
+static bool rank0_could(const cli_trainer *t, bool it_could)
 {
     uint8_t fine = it_could;
-    return yki_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
+    return cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
 }
 
-static bool agree_on_paths(yki_trainer *t)
+static bool agree_on_paths(cli_trainer *t)
 {
     return rank0_could(t, t->leads && choose_paths(t)) &&
-           yki_share_text(t->world, t->output, sizeof t->output) &&
-           yki_share_text(t->world, t->resumed, sizeof t->resumed);
+           cli_share_text(t->world, t->output, sizeof t->output) &&
+           cli_share_text(t->world, t->resumed, sizeof t->resumed);
 }
 
 /* Whether the checkpoint can be gone on from with what is now asked for. */
-static bool check_adopted(const yki_trainer *t)
+static bool check_adopted(const cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     const yk_training_state *state = &t->state;
-    int64_t shares = yki_trainer_ranks(t);
-    if (state->batch_size < 1 || state->batch_size > YKI_MAX_BATCH ||
-        state->threads > YKI_MAX_THREADS)
-        return yki_complain("%s says that its run had batches of %lld and %lld threads a rank: no "
+    int64_t shares = cli_trainer_ranks(t);
+    if (state->batch_size < 1 || state->batch_size > CLI_MAX_BATCH ||
+        state->threads > CLI_MAX_THREADS)
+        return cli_complain("%s says that its run had batches of %lld and %lld threads a rank: no "
                             "run has",
                             t->resumed, (long long)state->batch_size, (long long)state->threads);
     if (o->batch_size % (shares * o->accumulate))
-        return yki_complain(
+        return cli_complain(
             "the run's batch of %lld cannot be shared equally by %lld rank%s x %lld "
             "micro-batch%s",
             (long long)o->batch_size, (long long)shares, shares == 1 ? "" : "s",
             (long long)o->accumulate, o->accumulate == 1 ? "" : "es");
     if (state->epoch_batch && o->batch_size != state->batch_size)
-        return yki_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
+        return cli_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",
                             t->resumed, (long long)state->batch_size);
     if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
-        return yki_complain(
+        return cli_complain(
             "%s was made with %lld thread%s a rank, and --virtual-ranks promises the "
             "same bits: --threads cannot change",
             t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
     if (state->epoch_batch && o->seed != (int64_t)state->seed)
-        return yki_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
+        return cli_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
                             "change before the next one",
                             t->resumed, (long long)state->seed);
     return true;
 }
 
 /* A resumed run keeps what it was started with, unless the command line says otherwise. */
-static bool adopt(yki_trainer *t)
+static bool adopt(cli_trainer *t)
 {
-    yki_train_options *o = &t->options;
+    cli_train_options *o = &t->options;
     yk_training_state *state = &t->state;
     if (!t->resumed[0])
-        return yki_train_options_check_batch(o) && yki_train_options_check(o, true);
-    if (!yki_ok(yk_checkpoint_read_state(t->resumed, state)))
+        return cli_train_options_check_batch(o) && cli_train_options_check(o, true);
+    if (!cli_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
     memcpy(t->resumed_options, state->options, sizeof t->resumed_options);
-    if (!yki_train_options_go_on(o, t->resumed_options))
-        return yki_complain("%s cannot be gone on from with these options", t->resumed);
+    if (!cli_train_options_go_on(o, t->resumed_options))
+        return cli_complain("%s cannot be gone on from with these options", t->resumed);
     if (o->given.arch && strcmp(o->arch, state->arch) != 0)
-        return yki_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
+        return cli_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
     memcpy(t->arch, state->arch, sizeof t->arch);
     o->arch = t->arch;
     if (!o->given.seed)
@@ -145,7 +145,7 @@ static bool adopt(yki_trainer *t)
     return check_adopted(t);
 }
 
-static bool adopt_checkpoint(yki_trainer *t)
+static bool adopt_checkpoint(cli_trainer *t)
 {
     return rank0_could(t, t->leads && adopt(t)) && (t->leads || adopt(t));
 }
@@ -154,7 +154,7 @@ static bool adopt_checkpoint(yki_trainer *t)
 
 /* Sums are rounded by the number of threads: a run keeps it as long as it keeps its ranks. Virtual
  * ranks' may not depend on how many ranks share the cores. */
-static void choose_threads(yki_trainer *t)
+static void choose_threads(cli_trainer *t)
 {
     int64_t wanted = t->options.threads;
     bool virtual_ranks = t->options.virtual_ranks > 0;
@@ -166,15 +166,15 @@ static void choose_threads(yki_trainer *t)
         t->threads = 1;
         t->threads_source = "virtual ranks' default";
     } else {
-        t->threads = yki_threads(wanted, yk_group_local_size(t->world), &t->threads_source);
+        t->threads = cli_threads(wanted, yk_group_local_size(t->world), &t->threads_source);
     }
 }
 
-static bool create_model(yki_trainer *t)
+static bool create_model(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     choose_threads(t);
-    yki_model_setup setup = {.arch = o->arch,
+    cli_model_setup setup = {.arch = o->arch,
                              .device = o->device,
                              .amp = o->amp,
                              .autocast = o->autocast,
@@ -183,47 +183,47 @@ static bool create_model(yki_trainer *t)
                              .no_winograd = o->no_winograd,
                              .label_smoothing = o->recipe.label_smoothing,
                              .classes = yk_dataset_classes(t->train_set)};
-    if (!yki_build_model(&t->model, &setup))
+    if (!cli_build_model(&t->model, &setup))
         return false;
-    if (o->checkpoint && !yki_ok(yk_model_load(t->model, o->checkpoint)))
+    if (o->checkpoint && !cli_ok(yk_model_load(t->model, o->checkpoint)))
         return false;
-    yk_model_set_accumulation(t->model, YK_ACCUMULATE_MEAN);
+    yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     if (strcmp(o->parallel, "dp") == 0) {
         yk_data_parallel_options options = {.devices = o->devices, .threads = (int)o->threads};
-        return yki_ok(yk_data_parallel_create(&t->dp, t->model, &options));
+        return cli_ok(yk_data_parallel_create(&t->dp, t->model, &options));
     }
-    if (o->sync_bn && !yki_ok(yk_sync_batch_norm_convert(t->model, t->world)))
+    if (o->sync_bn && !cli_ok(yk_sync_batch_norm_convert(t->model, t->world)))
         return false;
-    return yki_trainer_create_ddp(t);
+    return cli_trainer_create_ddp(t);
 }
 
-static bool create_scaler(yki_trainer *t)
+static bool create_scaler(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     yk_grad_scaler_options options = {.init_scale = o->init_scale,
                                       .growth_interval = o->growth_interval};
     return strcmp(o->amp, "fp16") != 0 ||
-           yki_ok(yk_grad_scaler_create(&t->scaler, t->model, &options));
+           cli_ok(yk_grad_scaler_create(&t->scaler, t->model, &options));
 }
 
 /* The scale goes on from the checkpoint; it grows as the options say, which may be new. */
-static bool load_scaler(yki_trainer *t)
+static bool load_scaler(cli_trainer *t)
 {
     if (!t->scaler)
         return true;
     if (t->options.given.scaler && t->state.scaler.scale > 0)
         t->state.scaler.growth_interval = t->options.growth_interval;
-    return yki_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler));
+    return cli_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler));
 }
 
 /* Weights, optimizer and place in training: from the checkpoint, or from the start. */
-static bool create_state(yki_trainer *t)
+static bool create_state(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
+    const cli_train_options *o = &t->options;
     t->state = (yk_training_state){.val_accuracy = -1};
     if (t->resumed[0] &&
-        (!yki_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
-         !yki_trainer_override_hyperparameters(t) || !yki_trainer_load_hook(t)))
+        (!cli_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
+         !cli_trainer_override_hyperparameters(t) || !cli_trainer_load_hook(t)))
         return false;
     if (!load_scaler(t))
         return false;
@@ -240,27 +240,27 @@ static bool create_state(yki_trainer *t)
 }
 
 /* To the checkpoint's place in its epoch. */
-static bool seek(yki_trainer *t, int64_t batches_per_step)
+static bool seek(cli_trainer *t, int64_t batches_per_step)
 {
     const yk_training_state *state = &t->state;
     if (state->epoch == 0 && state->epoch_batch == 0)
         return true;
     if (state->epoch_batch >= t->steps_per_epoch)
-        return yki_complain("%s stands after step %lld of an epoch, which has only %lld here",
+        return cli_complain("%s stands after step %lld of an epoch, which has only %lld here",
                             t->resumed, (long long)state->epoch_batch,
                             (long long)t->steps_per_epoch);
-    return yki_ok(yk_loader_seek(t->train, state->epoch, state->epoch_batch * batches_per_step));
+    return cli_ok(yk_loader_seek(t->train, state->epoch, state->epoch_batch * batches_per_step));
 }
 
-static bool create_loaders(yki_trainer *t)
+static bool create_loaders(cli_trainer *t)
 {
-    const yki_train_options *o = &t->options;
-    int64_t shares = yki_trainer_ranks(t);
+    const cli_train_options *o = &t->options;
+    int64_t shares = cli_trainer_ranks(t);
     int64_t batches_per_step = o->accumulate * t->shares;
     t->micro_batch = o->batch_size / (shares * o->accumulate);
     t->news = calloc((size_t)(t->shares + shares), sizeof *t->news);
     if (!t->news)
-        return yki_complain("out of memory");
+        return cli_complain("out of memory");
     yk_loader_options train = {.group = t->world,
                                .virtual_ranks = (int)o->virtual_ranks,
                                .batch_size = t->micro_batch,
@@ -274,8 +274,8 @@ static bool create_loaders(yki_trainer *t)
                               .exact = true,
                               .transform = yk_cifar10_normalize,
                               .workers = (int)o->workers};
-    if (!yki_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
-        !yki_ok(yk_loader_create(&t->test, t->test_set, &test)))
+    if (!cli_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
+        !cli_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;
     t->batches_per_epoch = yk_loader_batches(t->train);
     t->steps_per_epoch = (t->batches_per_epoch + batches_per_step - 1) / batches_per_step;
@@ -283,44 +283,44 @@ static bool create_loaders(yki_trainer *t)
 }
 
 /* Epochs that the run will begin. */
-static int64_t epochs_begun(const yki_trainer *t)
+static int64_t epochs_begun(const cli_trainer *t)
 {
     int64_t epochs = (t->options.max_steps + t->steps_per_epoch - 1) / t->steps_per_epoch;
     return epochs > 0 && epochs < t->options.epochs ? epochs : t->options.epochs;
 }
 
-static bool create_reports(yki_trainer *t)
+static bool create_reports(cli_trainer *t)
 {
-    char path[YKI_PATH + 16];
-    const yki_train_options *o = &t->options;
-    if (o->trace && !yki_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
+    char path[CLI_PATH + 16];
+    const cli_train_options *o = &t->options;
+    if (o->trace && !cli_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
         return false;
     if (!t->leads)
         return true;
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
-    return yki_ok(yk_metrics_open(&t->metrics, path)) &&
-           yki_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
-           yki_ok(
+    return cli_ok(yk_metrics_open(&t->metrics, path)) &&
+           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
+           cli_ok(
                yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch, o->max_steps));
 }
 
-bool yki_trainer_create(yki_trainer *t, const yki_train_options *options)
+bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)
 {
-    *t = (yki_trainer){.options = *options, .shares = 1};
+    *t = (cli_trainer){.options = *options, .shares = 1};
     yk_group_options joining = {.timeout_s = options->timeout_s};
-    if (!yki_ok(yk_group_init(&t->world, &joining)))
+    if (!cli_ok(yk_group_init(&t->world, &joining)))
         return false;
     t->leads = yk_group_rank(t->world) == 0;
-    return agree_on_paths(t) && adopt_checkpoint(t) && yki_trainer_check_same_options(t) &&
-           yki_open_data(&t->train_set, &t->test_set, t->world, t->options.data) &&
-           create_model(t) && yki_trainer_create_optimizer(t) && yki_trainer_shard(t) &&
-           yki_trainer_create_ema(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&
-           yki_trainer_create_schedule(t) && create_reports(t);
+    return agree_on_paths(t) && adopt_checkpoint(t) && cli_trainer_check_same_options(t) &&
+           cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data) &&
+           create_model(t) && cli_trainer_create_optimizer(t) && cli_trainer_shard(t) &&
+           cli_trainer_create_ema(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&
+           cli_trainer_create_schedule(t) && create_reports(t);
 }
 
-void yki_trainer_destroy(yki_trainer *t)
+void cli_trainer_destroy(cli_trainer *t)
 {
-    yki_ok(yk_trace_close(t->trace));
+    cli_ok(yk_trace_close(t->trace));
     yk_progress_destroy(t->progress);
     yk_metrics_close(t->metrics);
     free(t->news);

@@ -8,10 +8,10 @@
 #include "setup.h"
 #include "train/train.h"
 
-enum { NEWS = sizeof(yki_step_news) / sizeof(double) };
+enum { NEWS = sizeof(cli_step_totals) / sizeof(double) };
 
 /* Of this rank's samples alone. */
-static double own_loss(const yki_trainer *t)
+static double own_loss(const cli_trainer *t)
 {
     double loss = 0, samples = 0;
     for (int i = 0; i < t->shares; i++) {
@@ -22,16 +22,16 @@ static double own_loss(const yki_trainer *t)
 }
 
 /* Adds up the news of all ranks' shares, into the first. */
-static bool share_news(const yki_trainer *t)
+static bool share_news(const cli_trainer *t)
 {
-    t->news->stopping = yki_stop_signal() != 0;
-    return yki_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
+    t->news->stopping = cli_stop_signal() != 0;
+    return cli_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
 }
 
-static bool report_step(yki_trainer *t, yki_epoch_times *times, const yki_step_news *news,
-                        double begin_s, double data_s, double exposed_s, const yki_update *update)
+static bool report_step(cli_trainer *t, cli_epoch_times *times, const cli_step_totals *news,
+                        double begin_s, double data_s, double exposed_s, const cli_update *update)
 {
-    double step_s = yki_clock_s() - begin_s;
+    double step_s = cli_clock_s() - begin_s;
     yk_step_record record = {.epoch = t->state.epoch + 1,
                              .step = t->state.step,
                              .loss = news->loss / news->samples,
@@ -52,11 +52,11 @@ static bool report_step(yki_trainer *t, yki_epoch_times *times, const yki_step_n
     if (!t->leads)
         return true;
     yk_progress_step(t->progress, &record, t->state.epoch_batch);
-    return yki_ok(yk_metrics_step(t->metrics, &record));
+    return cli_ok(yk_metrics_step(t->metrics, &record));
 }
 
 /* Of the last forward and backward: what a device by itself would not have to do. */
-static double data_parallel_s(const yki_trainer *t)
+static double data_parallel_s(const cli_trainer *t)
 {
     if (!t->dp)
         return 0;
@@ -70,16 +70,16 @@ static double data_parallel_s(const yki_trainer *t)
  * Gradients travel with the last. Fills t->news and adds up the seconds waited for data, and
  * those between devices.
  */
-static bool run_batches(yki_trainer *t, const yk_batch *batch, double *data_s, double *exposed_s)
+static bool run_batches(cli_trainer *t, const yk_batch *batch, double *data_s, double *exposed_s)
 {
     int64_t all = t->options.accumulate * t->shares, before = t->state.epoch_batch * all;
     memset(t->news, 0, (size_t)t->shares * sizeof *t->news);
     for (int64_t done = 1;; done++) {
         bool last = done == all || before + done == t->batches_per_epoch;
-        yki_step_news *news = &t->news[(done - 1) % t->shares];
+        cli_step_totals *news = &t->news[(done - 1) % t->shares];
         if (t->ddp && t->shares == 1)
             yk_ddp_set_no_sync(t->ddp, !last);
-        if (!yki_ok(yk_model_forward(t->model, batch)) || !yki_ok(yk_model_backward(t->model)))
+        if (!cli_ok(yk_model_forward(t->model, batch)) || !cli_ok(yk_model_backward(t->model)))
             return false;
         news->loss += yk_model_loss(t->model) * (double)batch->size;
         news->samples += (double)batch->size;
@@ -89,26 +89,26 @@ static bool run_batches(yki_trainer *t, const yk_batch *batch, double *data_s, d
             return true;
         batch = yk_loader_next(t->train);
         if (!batch)
-            return yki_ok(yk_loader_status(t->train)) && yki_complain("the data ended early");
+            return cli_ok(yk_loader_status(t->train)) && cli_complain("the data ended early");
     }
 }
 
-bool yki_trainer_step(yki_trainer *t, const yk_batch *batch, yki_epoch_times *times, double begin_s,
+bool cli_trainer_step(cli_trainer *t, const yk_batch *batch, cli_epoch_times *times, double begin_s,
                       bool *stopping)
 {
-    yki_update update = {0};
+    cli_update update = {0};
     double data_s = 0, exposed_s = 0;
     if (!run_batches(t, batch, &data_s, &exposed_s))
         return false;
-    double exchange_s = yki_clock_s(), loss = own_loss(t);
+    double exchange_s = cli_clock_s(), loss = own_loss(t);
     yk_trace_begin("share the loss");
     if (!share_news(t))
         return false;
     yk_trace_end();
-    exchange_s = yki_clock_s() - exchange_s;
-    if (!yki_trainer_check_loss(t, t->news->loss, loss))
+    exchange_s = cli_clock_s() - exchange_s;
+    if (!cli_trainer_check_loss(t, t->news->loss, loss))
         return false;
-    if (!yki_trainer_update_weights(t, &update))
+    if (!cli_trainer_update_weights(t, &update))
         return false;
     t->state.step++;
     t->state.epoch_batch++;
@@ -116,5 +116,5 @@ bool yki_trainer_step(yki_trainer *t, const yk_batch *batch, yki_epoch_times *ti
         exposed_s = yk_ddp_last_stats(t->ddp).exposed_s + exchange_s;
     *stopping = t->news->stopping > 0;
     return report_step(t, times, t->news, begin_s, data_s, exposed_s, &update) &&
-           yki_trainer_check_divergence(t);
+           cli_trainer_check_divergence(t);
 }

@@ -23,7 +23,7 @@ static void remember(int number)
     atomic_store(&stop_signal, number);
 }
 
-int yki_stop_signal(void)
+int cli_stop_signal(void)
 {
     return atomic_load(&stop_signal);
 }
@@ -35,12 +35,12 @@ static void *take_signals(void *unused)
     return unused;
 }
 
-bool yki_stop_prepare(void)
+bool cli_stop_prepare(void)
 {
     pthread_t thread;
     int error = pthread_create(&thread, NULL, take_signals, NULL);
     if (error)
-        return yki_complain("cannot start the thread that takes signals: %s", strerror(error));
+        return cli_complain("cannot start the thread that takes signals: %s", strerror(error));
     pthread_detach(thread);
     pthread_setname_np(thread, "yoke-signals");
     sigset_t set;
@@ -51,7 +51,7 @@ bool yki_stop_prepare(void)
     return true;
 }
 
-void yki_stop_on_signals(void)
+void cli_stop_on_signals(void)
 {
     struct sigaction action = {.sa_handler = remember, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);

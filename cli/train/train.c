@@ -20,42 +20,42 @@
 
 /* ---- one epoch ------------------------------------------------------------------------------ */
 
-static bool steps_are_over(const yki_trainer *t)
+static bool steps_are_over(const cli_trainer *t)
 {
     return t->options.max_steps > 0 && t->state.step >= t->options.max_steps;
 }
 
 /* Written by rank 0; the others wait, so that none leaves before it is safe. */
-static bool save(yki_trainer *t)
+static bool save(cli_trainer *t)
 {
     t->state.scaler = t->scaler ? yk_grad_scaler_get_state(t->scaler) : (yk_grad_scaler_state){0};
-    if (t->zero && !yki_ok(yk_zero_consolidate(t->zero)))
+    if (t->zero && !cli_ok(yk_zero_consolidate(t->zero)))
         return false;
-    if (t->ddp && !yki_ok(yk_ddp_consolidate_comm_hook(t->ddp, &t->state.comm_hook)))
+    if (t->ddp && !cli_ok(yk_ddp_consolidate_comm_hook(t->ddp, &t->state.comm_hook)))
         return false;
-    if (t->leads && !yki_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
+    if (t->leads && !cli_ok(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
                                                    (int)t->options.keep)))
         return false;
-    return yki_ok(yk_barrier(t->world));
+    return cli_ok(yk_barrier(t->world));
 }
 
 /* After the steps asked for; not where the epoch's own checkpoint, or a last one, comes next. */
-static bool save_is_due(const yki_trainer *t, bool stopping)
+static bool save_is_due(const cli_trainer *t, bool stopping)
 {
     int64_t every = t->options.save_every;
     return every > 0 && t->state.step % every == 0 && t->state.epoch_batch < t->steps_per_epoch &&
            !stopping && !steps_are_over(t);
 }
 
-static void begin_epoch(yki_trainer *t, yki_epoch_times *times)
+static void begin_epoch(cli_trainer *t, cli_epoch_times *times)
 {
-    *times = (yki_epoch_times){.start_s = yki_clock_s()};
+    *times = (cli_epoch_times){.start_s = cli_clock_s()};
     if (t->state.epoch_batch == 0)
         t->state.epoch_loss = t->state.epoch_samples = 0;
 }
 
 /* A loop that has not waited for the loader's NULL leaves that to this. */
-static void end_epoch(yki_trainer *t, bool loader_knows)
+static void end_epoch(cli_trainer *t, bool loader_knows)
 {
     t->state.epoch++;
     t->state.epoch_batch = 0;
@@ -64,23 +64,23 @@ static void end_epoch(yki_trainer *t, bool loader_knows)
 }
 
 /* Trains until the epoch, the steps asked for or the run's time is over. */
-static bool train_epoch(yki_trainer *t, yki_epoch_times *times, bool *stopping)
+static bool train_epoch(cli_trainer *t, cli_epoch_times *times, bool *stopping)
 {
     const yk_batch *batch = NULL;
     begin_epoch(t, times);
-    for (double begin_s = yki_clock_s(); !*stopping && !steps_are_over(t);
-         begin_s = yki_clock_s()) {
+    for (double begin_s = cli_clock_s(); !*stopping && !steps_are_over(t);
+         begin_s = cli_clock_s()) {
         yk_trace_step_begin(t->trace, t->state.step + 1);
         batch = yk_loader_next(t->train);
         if (!batch)
             break;
-        if (!yki_trainer_step(t, batch, times, begin_s, stopping))
+        if (!cli_trainer_step(t, batch, times, begin_s, stopping))
             return false;
         yk_trace_step_end(t->trace);
         if (save_is_due(t, *stopping) && !save(t))
             return false;
     }
-    if (!batch && !yki_ok(yk_loader_status(t->train)))
+    if (!batch && !cli_ok(yk_loader_status(t->train)))
         return false;
     if (t->state.epoch_batch == t->steps_per_epoch)
         end_epoch(t, batch == NULL);
@@ -88,12 +88,12 @@ static bool train_epoch(yki_trainer *t, yki_epoch_times *times, bool *stopping)
     return true;
 }
 
-static bool evaluate(yki_trainer *t, const yki_epoch_times *times, bool *stopping)
+static bool evaluate(cli_trainer *t, const cli_epoch_times *times, bool *stopping)
 {
-    yki_evaluation result, average = {.stopped = false};
+    cli_evaluation result, average = {.stopped = false};
     const yk_training_state *state = &t->state;
-    if (!yki_evaluate(&result, t->model, t->test, t->world, yki_stop_signal) ||
-        (t->ema && !result.stopped && !yki_trainer_evaluate_ema(t, &average)))
+    if (!cli_evaluate(&result, t->model, t->test, t->world, cli_stop_signal) ||
+        (t->ema && !result.stopped && !cli_trainer_evaluate_ema(t, &average)))
         return false;
     *stopping = result.stopped || average.stopped;
     t->state.val_accuracy = *stopping ? -1 : result.accuracy;
@@ -108,23 +108,23 @@ static bool evaluate(yki_trainer *t, const yki_epoch_times *times, bool *stoppin
         .has_ema = t->ema != NULL,
         .ema_val_loss = average.loss,
         .ema_val_accuracy = average.accuracy,
-        .epoch_s = yki_clock_s() - times->start_s,
+        .epoch_s = cli_clock_s() - times->start_s,
         .data_s = times->data_s,
         .compute_s = times->compute_s,
         .exposed_comm_s = times->exposed_comm_s};
     yk_progress_epoch(t->progress, &record);
-    return yki_ok(yk_metrics_epoch(t->metrics, &record));
+    return cli_ok(yk_metrics_epoch(t->metrics, &record));
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-bool yki_trainer_owes_evaluation(const yki_trainer *t)
+bool cli_trainer_owes_evaluation(const cli_trainer *t)
 {
     bool epoch_is_over = t->state.epoch > 0 && t->state.epoch_batch == 0;
     return (epoch_is_over || steps_are_over(t)) && t->state.val_accuracy < 0;
 }
 
-static bool evaluate_and_save(yki_trainer *t, const yki_epoch_times *times, bool *stopping)
+static bool evaluate_and_save(cli_trainer *t, const cli_epoch_times *times, bool *stopping)
 {
     yk_trace_begin("evaluation");
     if (!*stopping && !evaluate(t, times, stopping))
@@ -138,10 +138,10 @@ static bool evaluate_and_save(yki_trainer *t, const yki_epoch_times *times, bool
 }
 
 /* Returns false when it failed; *stopping when it was asked to stop before its end. */
-static bool train(yki_trainer *t, bool *stopping)
+static bool train(cli_trainer *t, bool *stopping)
 {
-    yki_epoch_times times = {.start_s = yki_clock_s()};
-    if (yki_trainer_owes_evaluation(t) && !evaluate_and_save(t, &times, stopping))
+    cli_epoch_times times = {.start_s = cli_clock_s()};
+    if (cli_trainer_owes_evaluation(t) && !evaluate_and_save(t, &times, stopping))
         return false;
     while (t->state.epoch < t->options.epochs && !steps_are_over(t) && !*stopping)
         if (!train_epoch(t, &times, stopping) || !evaluate_and_save(t, &times, stopping))
@@ -150,14 +150,14 @@ static bool train(yki_trainer *t, bool *stopping)
 }
 
 /* The ranks' exit codes agree on the signal, whichever of them it came to. */
-static int agree_on_signal(const yki_trainer *t)
+static int agree_on_signal(const cli_trainer *t)
 {
-    int32_t number = yki_stop_signal();
-    bool fine = yki_ok(yk_all_reduce(t->world, &number, 1, YK_I32, YK_MAX, NULL));
+    int32_t number = cli_stop_signal();
+    bool fine = cli_ok(yk_all_reduce(t->world, &number, 1, YK_I32, YK_REDUCE_MAX, NULL));
     return fine && number ? number : SIGTERM;
 }
 
-static void say_goodbye(const yki_trainer *t, bool stopped)
+static void say_goodbye(const cli_trainer *t, bool stopped)
 {
     const yk_training_state *state = &t->state;
     if (stopped)
@@ -172,46 +172,46 @@ static void say_goodbye(const yki_trainer *t, bool stopped)
 }
 
 /* A timeline that could not be written is said, but a training does not fail of it. */
-static void close_timeline(yki_trainer *t)
+static void close_timeline(cli_trainer *t)
 {
-    bool asked_for = t->trace != NULL, written = yki_ok(yk_trace_close(t->trace));
+    bool asked_for = t->trace != NULL, written = cli_ok(yk_trace_close(t->trace));
     t->trace = NULL;
     if (asked_for && written && t->leads)
         printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
 }
 
-static int run(yki_trainer *t)
+static int run(cli_trainer *t)
 {
-    yki_stop_on_signals();
-    if (!yki_ok(yk_barrier(t->world))) /* who reads the introduction may signal any rank */
-        return YKI_EXIT_FAILED;
+    cli_stop_on_signals();
+    if (!cli_ok(yk_barrier(t->world))) /* who reads the introduction may signal any rank */
+        return CLI_EXIT_FAILED;
     if (t->leads)
-        yki_trainer_introduce(t);
+        cli_trainer_introduce(t);
     bool stopping = false;
     bool fine = train(t, &stopping);
     yk_progress_destroy(t->progress);
     t->progress = NULL;
     if (!fine)
-        return YKI_EXIT_FAILED;
+        return CLI_EXIT_FAILED;
     if (t->leads)
         say_goodbye(t, stopping);
     close_timeline(t);
-    return stopping ? 128 + agree_on_signal(t) : YKI_EXIT_OK;
+    return stopping ? 128 + agree_on_signal(t) : CLI_EXIT_OK;
 }
 
-int yk_cmd_train(int argc, char **argv)
+int cli_cmd_train(int argc, char **argv)
 {
-    yki_train_options options;
-    int code = yki_train_options_parse(&options, argc, argv);
+    cli_train_options options;
+    int code = cli_train_options_parse(&options, argc, argv);
     if (code < 0)
-        code = yki_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
+        code = cli_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
     if (code >= 0)
         return code;
-    if (!yki_stop_prepare())
-        return YKI_EXIT_FAILED;
+    if (!cli_stop_prepare())
+        return CLI_EXIT_FAILED;
     signal(SIGPIPE, SIG_IGN); /* who reads along may leave: the run is in its files */
-    yki_trainer trainer;
-    code = yki_trainer_create(&trainer, &options) ? run(&trainer) : YKI_EXIT_FAILED;
-    yki_trainer_destroy(&trainer);
+    cli_trainer trainer;
+    code = cli_trainer_create(&trainer, &options) ? run(&trainer) : CLI_EXIT_FAILED;
+    cli_trainer_destroy(&trainer);
     return code;
 }

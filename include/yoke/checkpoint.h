@@ -6,7 +6,7 @@
 #define YOKE_CHECKPOINT_H
 
 #include <yoke/comm_hook.h>
-#include <yoke/graph.h>
+#include <yoke/model.h>
 #include <yoke/optim.h>
 #include <yoke/scaler.h>
 
@@ -54,7 +54,8 @@ yk_status yk_model_save(const yk_model *model, const char *path);
  * and how many more. Nothing is changed on failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
-/* The averaged weights of a checkpoint instead (yk_ema_create); YK_NOT_FOUND when it has none. */
+/* The averaged weights of a checkpoint instead (yk_ema_create); YK_ERROR_NOT_FOUND when it has
+ * none. */
 yk_status yk_model_load_ema(yk_model *model, const char *path);
 
 /*
@@ -75,13 +76,13 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
 /*
  * What the comm hook of a ddp carried, on every rank, once the hook is registered; its iter is an
  * option. Where the ranks are as many as they were it goes on bit for bit, else the errors are
- * added up over fewer ranks, or stay with the first ones. YK_NOT_FOUND when the file has none,
- * YK_MISMATCH when it is of other sizes (another model, other options): then, and on any failure,
- * the hook is as it was.
+ * added up over fewer ranks, or stay with the first ones. YK_ERROR_NOT_FOUND when the file has
+ * none, YK_ERROR_MISMATCH when it is of other sizes (another model, other options): then, and on
+ * any failure, the hook is as it was.
  */
 yk_status yk_checkpoint_load_comm_hook(const char *path, yk_ddp *ddp);
-/* The training state alone, e.g. to learn the architecture before a model is built. YK_NOT_FOUND
- * when the file has none. */
+/* The training state alone, e.g. to learn the architecture before a model is built.
+ * YK_ERROR_NOT_FOUND when the file has none. */
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
 
 /*
@@ -89,9 +90,9 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
  * DIR/checkpoint-EPOCH.pth (checkpoint-step-STEP.pth within an epoch), updates DIR/manifest.json
  * and keeps the newest `keep` (0: all); DIR/model.pth holds the newest weights alone, as
  * yk_model_save writes them. latest writes the path of the newest complete one, verified
- * against its hash, skipping damaged ones with a warning; YK_NOT_FOUND when there is none at all,
- * YK_FORMAT when none of those there is complete. One process saves at a time; it may be killed at
- * any moment.
+ * against its hash, skipping damaged ones with a warning; YK_ERROR_NOT_FOUND when there is none at
+ * all, YK_ERROR_FORMAT when none of those there is complete. One process saves at a time; it may be
+ * killed at any moment.
  */
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,

@@ -5,15 +5,15 @@
 #ifndef YOKE_DATA_H
 #define YOKE_DATA_H
 
-#include <yoke/graph.h>
 #include <yoke/group.h>
+#include <yoke/model.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum yk_split { YK_TRAIN, YK_TEST } yk_split;
+typedef enum yk_split { YK_SPLIT_TRAIN, YK_SPLIT_TEST } yk_split;
 
 /* ---- data sets ------------------------------------------------------------------------------ */
 
@@ -22,8 +22,8 @@ typedef struct yk_dataset yk_dataset;
 /*
  * CIFAR-10 from path, recognised by content: the folder of the Python pickles or of the binary
  * version, or the parent of either. Reads every file once, and keeps it open: the images are read
- * when they are asked for. YK_NOT_FOUND, YK_IO, YK_FORMAT; errors name the file, the offset and
- * what was expected.
+ * when they are asked for. YK_ERROR_NOT_FOUND, YK_ERROR_IO, YK_ERROR_FORMAT; errors name the file,
+ * the offset and what was expected.
  */
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split);
 
@@ -43,8 +43,8 @@ int64_t yk_dataset_classes(const yk_dataset *dataset);
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
 const char *yk_dataset_name(const yk_dataset *dataset);
 /*
- * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_IO where
- * the file it lies in cannot be read any more. Any thread.
+ * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_ERROR_IO
+ * where the file it lies in cannot be read any more. Any thread.
  */
 yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label);
 
@@ -119,7 +119,7 @@ typedef struct yk_loader_options {
 /*
  * Starts the worker threads, which begin with epoch 0 at once. The data set stays the caller's and
  * must outlive the loader; the group is only asked for its rank and size. Not collective.
- * YK_INVALID_ARGUMENT for options that make no sense.
+ * YK_ERROR_INVALID_ARGUMENT for options that make no sense.
  */
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options);

@@ -10,7 +10,7 @@
 #ifndef YOKE_DATA_PARALLEL_H
 #define YOKE_DATA_PARALLEL_H
 
-#include <yoke/graph.h>
+#include <yoke/model.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,8 +5,8 @@
 #ifndef YOKE_DDP_H
 #define YOKE_DDP_H
 
-#include <yoke/graph.h>
 #include <yoke/group.h>
+#include <yoke/model.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,8 +72,9 @@ typedef struct yk_join_options {
      * that have data: the mean over the samples that there are.
      */
     bool divide_by_effective_world_size;
-    bool throw_on_early_termination; /* YK_INTERRUPTED on all ranks, in forward or in join_end, once
-                                        one is out of data: that ends Join, without join_end */
+    bool
+        throw_on_early_termination; /* YK_ERROR_INTERRUPTED on all ranks, in forward or in join_end,
+                                       once one is out of data: that ends Join, without join_end */
     /*
      * What the loop does after a synced backward: clip, step, schedule. Called in yk_ddp_join_end
      * for the steps of the others, it keeps the parameters, the optimizer's state and the rates of
@@ -98,10 +99,10 @@ yk_status yk_ddp_join_end(yk_ddp *ddp);
 
 /*
  * Collective, between steps. Compares a hash of every parameter and buffer over the ranks: any
- * difference, be it one bit, is YK_MISMATCH on every rank, with one and the same line that names
- * the first tensor that differs and the rank that stands apart from the others. Buffers become rank
- * 0's first, as before the next forward; with no_broadcast_buffers they are each rank's own and are
- * not compared. Reads all parameters once.
+ * difference, be it one bit, is YK_ERROR_MISMATCH on every rank, with one and the same line that
+ * names the first tensor that differs and the rank that stands apart from the others. Buffers
+ * become rank 0's first, as before the next forward; with no_broadcast_buffers they are each rank's
+ * own and are not compared. Reads all parameters once.
  */
 yk_status yk_ddp_check_divergence(yk_ddp *ddp);
 

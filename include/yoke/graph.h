@@ -26,7 +26,6 @@ extern "C" {
 
 typedef struct yk_graph yk_graph;
 typedef struct yk_value yk_value;
-typedef struct yk_model yk_model;
 
 /* ---- building --------------------------------------------------------------------------- */
 
@@ -109,10 +108,10 @@ yk_value *yk_flatten(yk_value *x);
 /* In training zeroes with probability p and scales the rest by 1 / (1 - p); else the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
-typedef enum yk_reduction { YK_MEAN, YK_SUM_LOSS } yk_reduction;
+typedef enum yk_loss_reduction { YK_LOSS_MEAN, YK_LOSS_SUM } yk_loss_reduction;
 typedef struct yk_cross_entropy_options {
     double label_smoothing;
-    yk_reduction reduction;
+    yk_loss_reduction reduction;
 } yk_cross_entropy_options;
 
 /* logits (N, C), labels (N) i32 in [0, C) -> scalar. A label out of range fails the forward. */
@@ -122,7 +121,7 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
  * x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
  * elements, torch.nn.functional.mse_loss.
  */
-yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_reduction reduction);
+yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction);
 
 /* ---- autocast ----------------------------------------------------------------------------- */
 
@@ -136,110 +135,6 @@ bool yk_autocast_policy(size_t index, const char **op, const char **policy);
  * loss runs in f32 alone. The error line names what is wrong and lists what is possible.
  */
 yk_status yk_autocast_check(const char *overrides);
-
-/* ---- models ------------------------------------------------------------------------------- */
-
-/*
- * Mixed precision, torch.autocast's idea: activations are kept in 16 bit, parameters, gradients of
- * parameters, losses and the statistics of norms in f32. Where the processor has no arithmetic of
- * that type, values are stored in it and computed with in f32. Gradients in fp16 want a
- * yk_grad_scaler (scaler.h): smaller ones than 2^-24 are zero there.
- */
-typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16, YK_AMP_FP16 } yk_amp;
-
-typedef struct yk_model_options {
-    const char *device;   /* "cpu" (default) or "ref", the readable oracle */
-    yk_amp amp;           /* autocast: convolutions and linear in 16 bit, f32 master weights */
-    const char *autocast; /* exceptions to its policy, see yk_autocast_check; NULL: none */
-    uint64_t seed;        /* initial weights and dropout; PyTorch's manual_seed in spirit */
-    int threads;          /* of this model's kernels; 0: yk_threads_default(1) */
-    yk_value *logits;     /* kept readable after forward (yk_model_output); may be NULL */
-    bool no_winograd;     /* use direct convolution only: slower, a little more accurate */
-} yk_model_options;
-
-/* One mini-batch. Tensors are views into whoever made it; see yk_loader_next. */
-typedef struct yk_batch {
-    int64_t size;             /* samples, the first dimension of every tensor */
-    int count;                /* named tensors */
-    const char *const *names; /* count of them */
-    const yk_tensor *tensors; /* count of them */
-    const int64_t *indices;   /* (size): each sample's index in its data set, or NULL */
-} yk_batch;
-
-/*
- * Differentiates the graph once for loss (a scalar), draws the initial weights and takes the graph
- * over: on success it belongs to the model; after a failure it is only good to be destroyed.
- * Kernels are prepared at the first batch of each size and mode, and kept.
- */
-yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
-void yk_model_destroy(yk_model *model);
-
-/* Like PyTorch's train() and eval(); a new model is in training mode. */
-void yk_model_train(yk_model *model);
-void yk_model_eval(yk_model *model);
-
-/*
- * Runs forward on one batch, which must stay as it is until its backward. Blocks until done.
- * Handlers of signals belong on a thread that runs no models, or on a stack of their own
- * (sigaltstack, SA_ONSTACK): oneDNN computes with the stack pointer in its own buffers at times,
- * and a handler's frame would be written there.
- */
-yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
-/*
- * Runs backward for the last forward. The first backward after an optimizer step (or
- * yk_model_zero_grad) sets the gradients, further ones add to them, so no zero_grad is needed in
- * the ordinary loop. Under DDP it returns when every gradient is averaged over the ranks.
- */
-yk_status yk_model_backward(yk_model *model);
-void yk_model_zero_grad(yk_model *model);
-
-/*
- * How the backwards between two optimizer steps combine: their gradients add up, as PyTorch's do,
- * or to the mean over all their samples, so that micro-batches of any sizes give the gradient of
- * the one large batch, and nobody divides the loss. (A loss that is a sum over samples needs no
- * such mean: its gradients add up to the large batch's either way.)
- */
-typedef enum yk_accumulation { YK_ACCUMULATE_SUM, YK_ACCUMULATE_MEAN } yk_accumulation;
-/* Takes effect with the next backward; a new model adds up. */
-void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
-
-/* The last forward's loss. */
-double yk_model_loss(const yk_model *model);
-/* The last forward's logits (yk_model_options.logits): a view until the next one, f32 or f64. */
-yk_status yk_model_output(yk_model *model, yk_tensor *output);
-
-/* Parameters in declaration order (PyTorch's), and buffers likewise. Views of the live memory. */
-typedef struct yk_parameter_view {
-    const char *name;
-    yk_tensor value;
-    yk_tensor grad; /* grad.data is NULL for a buffer */
-} yk_parameter_view;
-
-size_t yk_model_parameter_count(const yk_model *model);
-yk_parameter_view yk_model_parameter(const yk_model *model, size_t index);
-size_t yk_model_buffer_count(const yk_model *model);
-yk_parameter_view yk_model_buffer(const yk_model *model, size_t index);
-/* After writing into a parameter's value by hand: packed copies are made anew. */
-void yk_model_parameters_changed(yk_model *model);
-
-/*
- * Forwards in training mode so far. Dropout draws from (seed, forwards, rank under yk_ddp), so that
- * a model that goes on from a checkpoint, which sets them, draws on as if it had never stopped.
- */
-int64_t yk_model_forwards(const yk_model *model);
-void yk_model_set_forwards(yk_model *model, int64_t forwards);
-
-/* Elements of all parameters. */
-int64_t yk_model_parameter_elements(const yk_model *model);
-
-/* The planner's own account of a batch size (1 or more) in training: bytes by purpose. */
-typedef struct yk_memory_plan {
-    size_t parameters, gradients, packed_weights, activations, scratch;
-} yk_memory_plan;
-yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);
-
-/* The words for a device's kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
-const char *yk_model_device_description(const yk_model *model);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -23,7 +23,13 @@ extern "C" {
 typedef struct yk_group yk_group;
 typedef struct yk_work yk_work;
 
-typedef enum yk_reduce_op { YK_SUM, YK_AVG, YK_MIN, YK_MAX, YK_PRODUCT } yk_reduce_op;
+typedef enum yk_reduce_op {
+    YK_REDUCE_SUM,
+    YK_REDUCE_AVG,
+    YK_REDUCE_MIN,
+    YK_REDUCE_MAX,
+    YK_REDUCE_PRODUCT
+} yk_reduce_op;
 
 typedef struct yk_group_options {
     const char *init_method; /* "env://" (default), "tcp://HOST:PORT", "file:///PATH" */

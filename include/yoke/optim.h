@@ -6,7 +6,7 @@
 #ifndef YOKE_OPTIM_H
 #define YOKE_OPTIM_H
 
-#include <yoke/graph.h>
+#include <yoke/model.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,8 +78,8 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
 /*
  * A new optimizer has one group, number 0, of all parameters. This moves those of group 0 that the
  * filter wants into a new group, which starts with group 0's hyperparameters; *group (may be NULL)
- * is its number, for yk_optimizer_set_group_hyperparameter. YK_INVALID_ARGUMENT when the filter
- * wants none of them, or all.
+ * is its number, for yk_optimizer_set_group_hyperparameter. YK_ERROR_INVALID_ARGUMENT when the
+ * filter wants none of them, or all.
  */
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group);

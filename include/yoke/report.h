@@ -37,15 +37,15 @@ typedef struct yk_epoch_record {
 
 typedef struct yk_metrics yk_metrics;
 
-/* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off. YK_IO
- * while somebody else has it open. */
+/* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off.
+ * YK_ERROR_IO while somebody else has it open. */
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
 /*
  * Going on from a checkpoint: drops what an earlier run wrote after this step, and of the step
  * itself the evaluation, unless it lies behind the checkpoint.
  */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
-/* Each writes one line; YK_IO names the file. */
+/* Each writes one line; YK_ERROR_IO names the file. */
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
 /* Accepts NULL. */
@@ -97,8 +97,8 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
  */
 void yk_trace_step_begin(yk_trace *trace, int64_t step);
 void yk_trace_step_end(yk_trace *trace);
-/* Writes what is left. YK_IO when anything could not be written, now or earlier; training itself
- * never fails of that. Accepts NULL. Not collective. */
+/* Writes what is left. YK_ERROR_IO when anything could not be written, now or earlier; training
+ * itself never fails of that. Accepts NULL. Not collective. */
 yk_status yk_trace_close(yk_trace *trace);
 
 /* Marks what the calling thread does between the two, nested up to 16 deep. name is copied. */

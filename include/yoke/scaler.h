@@ -40,8 +40,8 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler);
 
 /*
  * Divides the gradients by the scale and looks for one that is not finite, in one pass; over all
- * ranks with yk_ddp: then it is collective. YK_INVALID_ARGUMENT when that is done already since the
- * last update.
+ * ranks with yk_ddp: then it is collective. YK_ERROR_INVALID_ARGUMENT when that is done already
+ * since the last update.
  */
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler);
 /*

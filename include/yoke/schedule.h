@@ -52,8 +52,8 @@ typedef struct yk_schedule {
     double base_momentum, max_momentum; /* 0 means 0.85 and 0.95 */
 } yk_schedule;
 
-/* YK_INVALID_ARGUMENT, with what is wrong, for values that PyTorch refuses or that make no sense.
- * The functions below take schedules that have passed. */
+/* YK_ERROR_INVALID_ARGUMENT, with what is wrong, for values that PyTorch refuses or that make no
+ * sense. The functions below take schedules that have passed. */
 yk_status yk_schedule_check(const yk_schedule *schedule);
 
 /* The rate at t for a group that started with initial_lr. */

@@ -17,20 +17,20 @@ extern "C" {
 /* The one list of statuses: X(name, words). Values are stable from release to release. */
 #define YK_STATUS_LIST(X)                                                                          \
     X(OK, "success")                                                                               \
-    X(INVALID_ARGUMENT, "invalid argument")                                                        \
-    X(INVALID_SHAPE, "invalid shape")                                                              \
-    X(OUT_OF_MEMORY, "out of memory")                                                              \
-    X(NOT_FOUND, "not found")                                                                      \
-    X(IO, "input/output error")                                                                    \
-    X(FORMAT, "malformed file or message")                                                         \
-    X(UNSUPPORTED, "not supported here")                                                           \
-    X(TIMEOUT, "timed out")                                                                        \
-    X(PEER_FAILED, "another rank failed")                                                          \
-    X(MISMATCH, "ranks disagree")                                                                  \
-    X(NETWORK, "network error")                                                                    \
-    X(DENIED, "permission denied")                                                                 \
-    X(INTERRUPTED, "interrupted")                                                                  \
-    X(INTERNAL, "internal error")
+    X(ERROR_INVALID_ARGUMENT, "invalid argument")                                                  \
+    X(ERROR_INVALID_SHAPE, "invalid shape")                                                        \
+    X(ERROR_OUT_OF_MEMORY, "out of memory")                                                        \
+    X(ERROR_NOT_FOUND, "not found")                                                                \
+    X(ERROR_IO, "input/output error")                                                              \
+    X(ERROR_FORMAT, "malformed file or message")                                                   \
+    X(ERROR_UNSUPPORTED, "not supported here")                                                     \
+    X(ERROR_TIMEOUT, "timed out")                                                                  \
+    X(ERROR_PEER_FAILED, "another rank failed")                                                    \
+    X(ERROR_MISMATCH, "ranks disagree")                                                            \
+    X(ERROR_NETWORK, "network error")                                                              \
+    X(ERROR_DENIED, "permission denied")                                                           \
+    X(ERROR_INTERRUPTED, "interrupted")                                                            \
+    X(ERROR_INTERNAL, "internal error")
 
 typedef enum yk_status {
 #define YK_STATUS_ENUM(name, words) YK_##name,

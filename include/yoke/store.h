@@ -30,7 +30,7 @@ typedef struct yk_store_server yk_store_server;
  * Serves a new, empty store on a thread of its own until it is destroyed. host is the address to
  * listen on, and where no interface here carries it (containers, NAT) all of them are listened on;
  * *port 0 picks a free one, and *port holds the one in use afterwards. secret may be NULL or "" for
- * none; it is copied. YK_NETWORK when the address is in use.
+ * none; it is copied. YK_ERROR_NETWORK when the address is in use.
  */
 yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
 /* Stops the thread and closes all connections. Accepts NULL. */
@@ -42,8 +42,9 @@ void yk_store_server_destroy(yk_store_server *server);
 typedef struct yk_store yk_store;
 
 /*
- * Connects, trying again until timeout_s while nobody listens (YK_TIMEOUT then). YK_DENIED when the
- * secret is wrong, YK_FORMAT when what listens there is no yoke store.
+ * Connects, trying again until timeout_s while nobody listens (YK_ERROR_TIMEOUT then).
+ * YK_ERROR_DENIED when the secret is wrong, YK_ERROR_FORMAT when what listens there is no yoke
+ * store.
  */
 yk_status yk_store_connect(yk_store **store, const char *host, int port, const char *secret,
                            double timeout_s);
@@ -52,7 +53,7 @@ void yk_store_destroy(yk_store *store);
 yk_status yk_store_set(yk_store *store, const char *key, const void *value, size_t size);
 /*
  * Waits up to timeout_s (0: not at all) until the key is there and copies its value, of at most
- * `size` bytes, to value; *used is its length. YK_TIMEOUT when it did not come in time.
+ * `size` bytes, to value; *used is its length. YK_ERROR_TIMEOUT when it did not come in time.
  */
 yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t size, size_t *used,
                        double timeout_s);
@@ -60,7 +61,7 @@ yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t siz
 yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t *result);
 /* Whether the key is there. */
 yk_status yk_store_check(yk_store *store, const char *key, bool *found);
-/* Waits until the key is there; YK_TIMEOUT when it did not come in time. */
+/* Waits until the key is there; YK_ERROR_TIMEOUT when it did not come in time. */
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s);
 
 #pragma GCC visibility pop

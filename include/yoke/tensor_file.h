@@ -30,8 +30,8 @@ typedef struct yk_tensor_entry {
 
 /*
  * Opens a file and reads its table of contents; tensors are read when they are asked for.
- * YK_NOT_FOUND, YK_IO, YK_FORMAT (with the offset, and what was expected there), YK_UNSUPPORTED
- * (PyTorch's format from before 1.6, TorchScript).
+ * YK_ERROR_NOT_FOUND, YK_ERROR_IO, YK_ERROR_FORMAT (with the offset, and what was expected there),
+ * YK_ERROR_UNSUPPORTED (PyTorch's format from before 1.6, TorchScript).
  */
 yk_status yk_tensor_file_open(yk_tensor_file **file, const char *path);
 /* Accepts NULL. */

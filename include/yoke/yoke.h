@@ -9,6 +9,7 @@
 #include <yoke/ddp.h>
 #include <yoke/graph.h>
 #include <yoke/group.h>
+#include <yoke/model.h>
 #include <yoke/nn.h>
 #include <yoke/optim.h>
 #include <yoke/report.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/point.h"
+#include "base/c_locale.h"
 
 bool yki_parse_int(const char *text, long minimum, long maximum, long *value)
 {
@@ -22,9 +22,9 @@ static bool parse_double(const char *text, double minimum, double maximum, doubl
 {
     char *end;
     errno = 0;
-    void *before = yki_point_begin();
+    void *before = yki_c_locale_begin();
     double parsed = strtod(text, &end);
-    yki_point_end(before);
+    yki_c_locale_end(before);
     if (errno || end == text || *end || isnan(parsed) || parsed < minimum || parsed > maximum)
         return false;
     *value = parsed;
@@ -42,8 +42,9 @@ yk_status yki_env_int(const char *name, long minimum, long maximum, long *value,
 {
     const char *text = lookup(name, found);
     if (text && !yki_parse_int(text, minimum, maximum, value))
-        return yki_error(YK_INVALID_ARGUMENT, "%s=%s: expected a whole number from %ld to %ld",
-                         name, text, minimum, maximum);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s=%s: expected a whole number from %ld to %ld", name, text, minimum,
+                         maximum);
     return YK_OK;
 }
 
@@ -52,7 +53,7 @@ yk_status yki_env_double(const char *name, double minimum, double maximum, doubl
 {
     const char *text = lookup(name, found);
     if (text && !parse_double(text, minimum, maximum, value))
-        return yki_error(YK_INVALID_ARGUMENT, "%s=%s: expected a number from %g to %g", name, text,
-                         minimum, maximum);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s=%s: expected a number from %g to %g", name,
+                         text, minimum, maximum);
     return YK_OK;
 }

@@ -72,7 +72,7 @@ yk_status yki_error(yk_status status, const char *format, ...)
 
 yk_status yki_error_memory(size_t bytes, const char *what)
 {
-    return yki_error(YK_OUT_OF_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+    return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
 }
 
 void yki_error_copy(char *line, size_t size)

@@ -30,8 +30,9 @@ yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINT
 
 #if defined __clang_analyzer__ && !defined YKI_ERROR_C
 /* What static analysis cannot see from here: the status given comes back. */
-#define yki_error(status, ...)           ((void)(yki_error)(status, __VA_ARGS__), (status))
-#define yki_error_memory(bytes, what)    ((void)(yki_error_memory)(bytes, what), YK_OUT_OF_MEMORY)
+#define yki_error(status, ...) ((void)(yki_error)(status, __VA_ARGS__), (status))
+#define yki_error_memory(bytes, what)                                                              \
+    ((void)(yki_error_memory)(bytes, what), YK_ERROR_OUT_OF_MEMORY)
 #define yki_error_set_line(status, line) ((void)(yki_error_set_line)(status, line), (status))
 #define yki_error_context(status, ...)   ((void)(yki_error_context)(status, __VA_ARGS__), (status))
 #endif

@@ -28,14 +28,16 @@ static yk_status add_binary(yk_dataset *dataset, int number, const uint8_t *data
     const yki_input_file *file = &dataset->files[number];
     size_t rows = file->size / RECORD_BYTES, torn = file->size % RECORD_BYTES;
     if (torn)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected records of %d bytes, found %zu bytes",
+        return yki_error(YK_ERROR_FORMAT,
+                         "%s: offset %zu: expected records of %d bytes, found %zu bytes",
                          file->path, file->size - torn, RECORD_BYTES, torn);
     YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
         const uint8_t *record = data + i * RECORD_BYTES;
         if (record[0] >= YKI_CLASSES)
-            return yki_error(YK_FORMAT, "%s: offset %zu: expected a label from 0 to 9, found %d",
-                             file->path, i * RECORD_BYTES, record[0]);
+            return yki_error(YK_ERROR_FORMAT,
+                             "%s: offset %zu: expected a label from 0 to 9, found %d", file->path,
+                             i * RECORD_BYTES, record[0]);
         yki_dataset_add(dataset, number, i * RECORD_BYTES + 1, record[0]);
     }
     return YK_OK;
@@ -147,7 +149,7 @@ static yk_status join(char *path, const char *format_folder, const char *sub, co
     int length = snprintf(path, PATH_BYTES, "%s%s%s/%s%s", format_folder, *sub ? "/" : "", sub,
                           name, suffix);
     if (length >= PATH_BYTES)
-        return yki_error(YK_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", format_folder,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", format_folder,
                          PATH_BYTES);
     return YK_OK;
 }
@@ -164,7 +166,7 @@ static yk_status recognise(const char *path, const struct version **version, con
             if (access(file, F_OK) == 0)
                 return YK_OK;
         }
-    return yki_error(YK_NOT_FOUND,
+    return yki_error(YK_ERROR_NOT_FOUND,
                      "%s: no CIFAR-10 here: expected the folder cifar-10-batches-py (with "
                      "data_batch_1 to 5 and test_batch) or cifar-10-batches-bin (with "
                      "data_batch_1.bin...), or a folder that holds one of them",
@@ -180,8 +182,8 @@ static yk_status add_batch(yk_dataset *dataset, const struct version *version, c
     YK_TRY(yki_input_file_open(opened, file));
     int number = dataset->file_count++;
     if (opened->size == 0)
-        return yki_error(YK_FORMAT, "%s: offset 0: expected a batch of images, found it empty",
-                         file);
+        return yki_error(YK_ERROR_FORMAT,
+                         "%s: offset 0: expected a batch of images, found it empty", file);
     uint8_t *data = malloc(opened->size);
     if (!data)
         return yki_error_memory(opened->size, file);
@@ -199,12 +201,12 @@ yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split
     YK_TRY(recognise(path, &version, &sub));
     yk_dataset *self = yki_dataset_new("CIFAR-10", class_names);
     if (!self)
-        return YK_OUT_OF_MEMORY;
+        return YK_ERROR_OUT_OF_MEMORY;
 
     yk_status status = YK_OK;
-    if (split == YK_TEST)
+    if (split == YK_SPLIT_TEST)
         status = add_batch(self, version, path, sub, "test_batch");
-    for (int i = 1; i <= 5 && split == YK_TRAIN && status == YK_OK; i++) {
+    for (int i = 1; i <= 5 && split == YK_SPLIT_TRAIN && status == YK_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "data_batch_%d", i);
         status = add_batch(self, version, path, sub, name);

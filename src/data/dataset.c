@@ -85,7 +85,7 @@ yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pi
     const uint8_t *found = NULL;
     int found_label = -1;
     if (index < 0 || index >= dataset->count)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: there is no image %lld", dataset->name,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: there is no image %lld", dataset->name,
                          (long long)index);
     YK_TRY(yki_dataset_read(dataset, index, pixels, &found, &found_label));
     if (found != pixels)

@@ -38,7 +38,7 @@ static yk_status make_folder(const char *path)
 {
     if (mkdir(path, 0755) == 0 || errno == EEXIST)
         return YK_OK;
-    return yki_error(YK_IO, "%s: cannot be created: %s", path, strerror(errno));
+    return yki_error(YK_ERROR_IO, "%s: cannot be created: %s", path, strerror(errno));
 }
 
 /* $XDG_CACHE_HOME/yoke or ~/.cache/yoke, created where it is missing. */
@@ -47,10 +47,11 @@ static yk_status cache_folder(char cache[CACHE_BYTES])
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool xdg = base && base[0] == '/';
     if (!xdg && (!home || !*home))
-        return yki_error(YK_NOT_FOUND, "no cache folder: neither XDG_CACHE_HOME nor HOME is set");
+        return yki_error(YK_ERROR_NOT_FOUND,
+                         "no cache folder: neither XDG_CACHE_HOME nor HOME is set");
     int length = snprintf(cache, CACHE_BYTES, "%s%s", xdg ? base : home, xdg ? "" : "/.cache");
     if (length >= CACHE_BYTES - 8)
-        return yki_error(YK_INVALID_ARGUMENT, "the cache folder's path is too long");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the cache folder's path is too long");
     YK_TRY(make_folder(cache));
     snprintf(cache + length, (size_t)(CACHE_BYTES - length), "/yoke");
     return make_folder(cache);
@@ -58,7 +59,7 @@ static yk_status cache_folder(char cache[CACHE_BYTES])
 
 static yk_status complete(const char *folder)
 {
-    for (int split = YK_TRAIN; split <= YK_TEST; split++) {
+    for (int split = YK_SPLIT_TRAIN; split <= YK_SPLIT_TEST; split++) {
         yk_dataset *dataset;
         YK_TRY(yk_cifar10_open(&dataset, folder, (yk_split)split));
         yk_dataset_destroy(dataset);
@@ -90,8 +91,9 @@ static yk_status check_archive(const char *part)
     if (fine)
         return YK_OK;
     unlink(part); /* no use going on from it */
-    return yki_error(YK_FORMAT, "the archive's MD5 is %s, expected %s: it was removed, try again",
-                     md5, wanted && *wanted ? wanted : PYTHON_MD5);
+    return yki_error(YK_ERROR_FORMAT,
+                     "the archive's MD5 is %s, expected %s: it was removed, try again", md5,
+                     wanted && *wanted ? wanted : PYTHON_MD5);
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk)
@@ -119,7 +121,7 @@ static yk_status unpack(const char *cache, const char *part, char path[PATH_BYTE
     if (status == YK_OK) {
         remove_folder(path); /* find_cached found it damaged */
         if (rename(aside, path) != 0)
-            status = yki_error(YK_IO, "%s: %s", path, strerror(errno));
+            status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     }
     if (status == YK_OK)
         unlink(part);
@@ -154,7 +156,7 @@ static yk_status lock_cache(const char *cache, int *fd)
     snprintf(path, sizeof path, "%s/lock", cache);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (*fd < 0)
-        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
         return YK_OK;
     if (errno == EWOULDBLOCK) {
@@ -177,6 +179,7 @@ yk_status yk_cifar10_download(char *path, size_t path_size)
         close(fd);
     }
     if (status == YK_OK && (size_t)snprintf(path, path_size, "%s", found) >= path_size)
-        status = yki_error(YK_INVALID_ARGUMENT, "%s: longer than %zu bytes", found, path_size);
+        status =
+            yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: longer than %zu bytes", found, path_size);
     return status;
 }

@@ -143,7 +143,7 @@ yk_status yki_fetch(const char *url, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0)
-        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     char reason[CURL_ERROR_SIZE] = "";
     struct stat info = {0};
     fstat(fd, &info);
@@ -155,11 +155,11 @@ yk_status yki_fetch(const char *url, const char *path)
     }
     yk_status status = YK_OK;
     if (code == CURLE_WRITE_ERROR)
-        status = yki_error(YK_IO, "%s: %s", path, reason);
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, reason);
     else if (code != CURLE_OK)
-        status = yki_error(YK_NETWORK, "%s: %s", url, reason);
+        status = yki_error(YK_ERROR_NETWORK, "%s: %s", url, reason);
     else if (fsync(fd) != 0)
-        status = yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     close(fd);
     return status;
 }

@@ -169,7 +169,7 @@ static yk_status start_workers(yk_loader *loader)
         int error =
             yki_thread_create(&loader->threads[loader->started], "yoke-loader", NULL, work, loader);
         if (error)
-            return yki_error(YK_INTERNAL, "loader: cannot start worker %d of %d: %s",
+            return yki_error(YK_ERROR_INTERNAL, "loader: cannot start worker %d of %d: %s",
                              loader->started + 1, loader->options.workers, strerror(error));
     }
     return YK_OK;
@@ -181,21 +181,21 @@ static yk_status start_workers(yk_loader *loader)
 static yk_status check_options(const yk_loader_options *options)
 {
     if (options->batch_size < 1 || options->batch_size > INT32_MAX)
-        return yki_error(YK_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
                          (long long)options->batch_size);
     int ranks = options->group ? yk_group_size(options->group) : 1;
     if (options->virtual_ranks < 0 || options->virtual_ranks % ranks)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "loader: %d virtual ranks cannot be shared equally by %d ranks",
                          options->virtual_ranks, ranks);
     if (options->workers < 0 || options->workers > MAX_WORKERS)
-        return yki_error(YK_INVALID_ARGUMENT, "loader: %d workers: expected 0 to %d",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: %d workers: expected 0 to %d",
                          options->workers, MAX_WORKERS);
     if (options->prefetch < 0 || options->prefetch > MAX_SLOTS / MAX_WORKERS)
-        return yki_error(YK_INVALID_ARGUMENT, "loader: prefetch %d: expected 0 to %d",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: prefetch %d: expected 0 to %d",
                          options->prefetch, MAX_SLOTS / MAX_WORKERS);
     if (options->dtype != YK_F32 && options->dtype != YK_F64)
-        return yki_error(YK_INVALID_ARGUMENT, "loader: images are float32 or float64, not %s",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: images are float32 or float64, not %s",
                          yk_dtype_name(options->dtype));
     return YK_OK;
 }
@@ -390,7 +390,7 @@ const yk_batch *yk_loader_next(yk_loader *loader)
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
 {
     if (epoch < 0 || batch < 0 || batch > loader->batches)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "loader: cannot go to batch %lld of epoch %lld: an epoch has %lld",
                          (long long)batch, (long long)epoch, (long long)loader->batches);
     pthread_mutex_lock(&loader->mutex);

@@ -93,7 +93,7 @@ static yk_status write_png(const sheet *paper, const char *path)
     YK_TRY(yki_check_replaceable(path));
     if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >=
         (int)sizeof temporary)
-        return yki_error(YK_INVALID_ARGUMENT, "%.64s...: a path too long", path);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: a path too long", path);
     png_image image = {.version = PNG_IMAGE_VERSION,
                        .width = (png_uint_32)paper->width,
                        .height = (png_uint_32)paper->height,
@@ -102,12 +102,12 @@ static yk_status write_png(const sheet *paper, const char *path)
     if (!png_image_write_to_file(&image, temporary, 0, paper->rgb, 0, NULL)) {
         int error = errno;
         unlink(temporary);
-        return yki_error(YK_IO, "%s: %s", path, error ? strerror(error) : image.message);
+        return yki_error(YK_ERROR_IO, "%s: %s", path, error ? strerror(error) : image.message);
     }
     if (rename(temporary, path) != 0) {
-        yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
         unlink(temporary);
-        return YK_IO;
+        return YK_ERROR_IO;
     }
     return YK_OK;
 }
@@ -115,8 +115,8 @@ static yk_status write_png(const sheet *paper, const char *path)
 yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, int columns)
 {
     if (columns < 0 || columns > MAX_COLUMNS)
-        return yki_error(YK_INVALID_ARGUMENT, "preview: %d columns: expected 0 to %d", columns,
-                         MAX_COLUMNS);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "preview: %d columns: expected 0 to %d",
+                         columns, MAX_COLUMNS);
     if (!columns)
         columns = COLUMNS;
     int first_x = MARGIN + name_width(dataset) + GAP;

@@ -16,13 +16,13 @@
 yk_status yki_sampler_validate(const yk_sampler_options *options)
 {
     if (options->size < 0 || (options->shuffle && options->size >= RANDPERM_LIMIT))
-        return yki_error(YK_INVALID_ARGUMENT, "sampler: size %lld: expected 0 to %u",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sampler: size %lld: expected 0 to %u",
                          (long long)options->size, RANDPERM_LIMIT - 1);
     if (options->world_size < 1 || options->rank < 0 || options->rank >= options->world_size)
-        return yki_error(YK_INVALID_ARGUMENT, "sampler: rank %d of %d: no such rank", options->rank,
-                         options->world_size);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sampler: rank %d of %d: no such rank",
+                         options->rank, options->world_size);
     if (options->exact && options->drop_last)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "sampler: exact counts every sample, drop_last drops some: choose one");
     return YK_OK;
 }

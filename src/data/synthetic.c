@@ -189,13 +189,13 @@ yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
 {
     int64_t count = options ? options->count : 0;
     if (count < 0 || count > MAX_COUNT)
-        return yki_error(YK_INVALID_ARGUMENT, "synthetic: %lld images: expected 0 to %d",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "synthetic: %lld images: expected 0 to %d",
                          (long long)count, MAX_COUNT);
     if (!count)
-        count = split == YK_TRAIN ? DEFAULT_TRAIN : DEFAULT_TEST;
+        count = split == YK_SPLIT_TRAIN ? DEFAULT_TRAIN : DEFAULT_TEST;
     yk_dataset *self = yki_dataset_new("synthetic", yki_shape_names);
     if (!self)
-        return YK_OUT_OF_MEMORY;
+        return YK_ERROR_OUT_OF_MEMORY;
     self->block_bytes = (size_t)count * YKI_IMAGE_BYTES;
     self->block = yki_map(self->block_bytes);
     yk_status status = self->block ? yki_dataset_reserve(self, count)

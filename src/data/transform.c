@@ -20,7 +20,7 @@ const yk_transform yk_cifar10_normalize = {.mean = {0.4914f, 0.4822f, 0.4465f},
 yk_status yki_transform_prepare(yki_transform_plan *plan, const yk_transform *transform)
 {
     if (transform->crop_padding < 0 || transform->crop_padding > YKI_IMAGE_SIDE)
-        return yki_error(YK_INVALID_ARGUMENT, "crop padding %d: expected 0 to %d",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "crop padding %d: expected 0 to %d",
                          transform->crop_padding, YKI_IMAGE_SIDE);
     plan->padding = transform->crop_padding;
     plan->flip = transform->flip;

@@ -53,13 +53,13 @@ static yk_status copy_blocks(struct archive *source, const char *archive, const 
             break;
         total += (size_t)got;
         if (total > MEMBER_BYTES)
-            status = yki_error(YK_FORMAT, "%s: %s unpacks to more than %d bytes", archive, path,
-                               MEMBER_BYTES);
+            status = yki_error(YK_ERROR_FORMAT, "%s: %s unpacks to more than %d bytes", archive,
+                               path, MEMBER_BYTES);
         else
             status = yki_write_all(fd, path, block, (size_t)got);
     }
     if (got < 0)
-        status = yki_error(YK_FORMAT, "%s: %s", archive, archive_error_string(source));
+        status = yki_error(YK_ERROR_FORMAT, "%s: %s", archive, archive_error_string(source));
     free(block);
     return status;
 }
@@ -69,13 +69,13 @@ static yk_status unpack_member(struct archive *source, const char *archive, cons
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return yki_error(YK_INVALID_ARGUMENT, "%.64s...: a path too long", folder);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: a path too long", folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
-        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     yk_status status = copy_blocks(source, archive, path, fd);
     if (status == YK_OK && fsync(fd) != 0)
-        status = yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     close(fd);
     return status;
 }
@@ -91,12 +91,13 @@ static yk_status unpack_all(struct archive *source, const char *archive, const c
             continue;
         const char *name = path ? known_member(path, binary) : NULL;
         if (!name || archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry))
-            return yki_error(YK_FORMAT, "%s: holds \"%.80s\", which CIFAR-10's archive does not",
-                             archive, path ? path : "?");
+            return yki_error(YK_ERROR_FORMAT,
+                             "%s: holds \"%.80s\", which CIFAR-10's archive does not", archive,
+                             path ? path : "?");
         YK_TRY(unpack_member(source, archive, folder, name));
     }
     if (code != ARCHIVE_EOF)
-        return yki_error(YK_FORMAT, "%s: %s", archive, archive_error_string(source));
+        return yki_error(YK_ERROR_FORMAT, "%s: %s", archive, archive_error_string(source));
     return YK_OK;
 }
 

@@ -13,7 +13,7 @@ yk_status yki_device_create(yki_device **device, const char *name, int threads, 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i]->name, name) == 0)
             return types[i]->create(device, threads, winograd);
-    return yki_error(YK_UNSUPPORTED, "device %s: this build has cpu and ref", name);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device %s: this build has cpu and ref", name);
 }
 
 void yki_device_destroy(yki_device *device)
@@ -39,8 +39,8 @@ yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki
     if (!impl)
         impl = find(&yki_device_ref, device, desc);
     if (!impl)
-        return yki_error(YK_UNSUPPORTED, "device %s has no kernel for %s in %s", device->type->name,
-                         desc->op->name, yk_dtype_name(desc->in[0].dtype));
+        return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",
+                         device->type->name, desc->op->name, yk_dtype_name(desc->in[0].dtype));
     YK_TRY(impl->prepare(device, desc, kernel));
     (*kernel)->impl = impl;
     return YK_OK;

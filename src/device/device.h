@@ -10,7 +10,7 @@
 #define YKI_DEVICE_H
 
 #include "device/sync.h"
-#include "ops/ops.h"
+#include "graph/ops.h"
 
 typedef enum yki_layout {
     YKI_PLAIN,  /* row-major */
@@ -39,21 +39,21 @@ typedef struct yki_device yki_device;
 typedef struct yki_kernel yki_kernel;
 
 /* One run's pointers; absent operands are NULL. in[] of running statistics is written to. */
-typedef struct yki_run {
+typedef struct yki_kernel_args {
     void *const *in;
     void *const *out;
     void *scratch;       /* kernel->scratch bytes, 64-byte aligned, contents undefined */
     uint64_t seed, step; /* of dropout */
     /* batch_norm in training takes its statistics over all ranks; NULL: over this run's batch. */
     const yki_sync *sync;
-} yki_run;
+} yki_kernel_args;
 
 typedef struct yki_kernel_impl {
     const yki_op *op;
     int inplace; /* 1 + the input whose memory output 0 may take; 0: none */
     bool (*supports)(const yki_device *device, const yki_kernel_desc *desc);
     yk_status (*prepare)(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
-    yk_status (*run)(const yki_kernel *kernel, const yki_run *run);
+    yk_status (*run)(const yki_kernel *kernel, const yki_kernel_args *run);
     void (*destroy)(yki_kernel *kernel); /* NULL: free() */
     /* A parameter packed once a step (kernel->pack_bytes > 0) into the kernel's own layout. */
     yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed);

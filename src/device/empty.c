@@ -42,7 +42,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return YK_OK;
 }
 
-static yk_status write_zeros(const yki_kernel *kernel, const yki_run *run)
+static yk_status write_zeros(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const empty *k = (const empty *)kernel;
     for (int i = 0; i < YKI_MAX_OUT; i++)

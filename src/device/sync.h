@@ -1,7 +1,7 @@
 /*
  * How a synchronised batch_norm meets its peers: a kernel puts two numbers for each channel and a
  * count into a small vector, exchanges it, and reads the vectors of all ranks. Who carries them is
- * not a device's business: the model hands the kernel a yki_sync (see yki_run).
+ * not a device's business: the model hands the kernel a yki_sync (see yki_kernel_args).
  *
  * Every rank merges in rank order, so that all come to the same bits. Ranks without samples take
  * part with a count of 0.

@@ -17,8 +17,8 @@
 static yk_status system_error(const char *path, const char *doing)
 {
     int error = errno;
-    return yki_error(error == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot %s: %s", path, doing,
-                     strerror(error));
+    return yki_error(error == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO, "%s: cannot %s: %s", path,
+                     doing, strerror(error));
 }
 
 /* Whether path still names the file that fd has open: its last writer may have renamed it. */
@@ -40,7 +40,7 @@ static yk_status open_locked(const char *path, int *fd)
             return YK_OK;
         close(*fd);
         if (!locked)
-            return yki_error(YK_IO, "%s: another process is writing it", path);
+            return yki_error(YK_ERROR_IO, "%s: another process is writing it", path);
     }
 }
 
@@ -57,7 +57,7 @@ yk_status yki_check_replaceable(const char *path)
 {
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return yki_error(YK_IO, "%s: is not a file", path);
+        return yki_error(YK_ERROR_IO, "%s: is not a file", path);
     return YK_OK;
 }
 
@@ -88,7 +88,7 @@ static yk_status sync_folder_of(const char *path)
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
     if (length >= sizeof folder)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", path);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", path);
     memcpy(folder, path, length);
     folder[length] = '\0';
     const char *name = length ? folder : slash ? "/" : ".";

@@ -22,7 +22,7 @@
 static yk_status check_optimizer(const yk_model *model, const yk_optimizer *optimizer)
 {
     if (optimizer && optimizer->model != model)
-        return yki_error(YK_INVALID_ARGUMENT, "checkpoint: the optimizer is another model's");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "checkpoint: the optimizer is another model's");
     return YK_OK;
 }
 
@@ -118,7 +118,7 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
     const yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
     if (!value)
-        return yki_error(YK_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
                          yki_tensor_file_path(file));
     yk_grad_scaler_state scaler;
     if (forwards)
@@ -139,7 +139,8 @@ static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file
     if (!value)
         value = yki_pickle_get(root, "optimizer_state_dict");
     if (!value)
-        return yki_error(YK_NOT_FOUND, "%s: has no optimizer state", yki_tensor_file_path(file));
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no optimizer state",
+                         yki_tensor_file_path(file));
     YK_TRY(yki_training_state_steps(pth, yki_pickle_get(root, "yoke"), optimizer, &steps));
     YK_TRY(yki_optimizer_state_read(state, pth, value, optimizer, parameters));
     if (steps >= 0)
@@ -167,7 +168,7 @@ static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model
     if (!optimizer || !yk_optimizer_ema(optimizer))
         return YK_OK;
     yk_status status = yki_ema_state_read(&c->ema, file, model);
-    return status == YK_NOT_FOUND ? YK_OK : status;
+    return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
 }
 
 /* The optimizer goes first: its hyperparameters are the only thing that may still be refused. */
@@ -238,7 +239,8 @@ static yk_status load_comm_hook(yk_tensor_file *file, yk_ddp *ddp)
     yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "comm_hook") : NULL;
     if (!value)
-        return yki_error(YK_NOT_FOUND, "%s: has no comm hook's state", yki_tensor_file_path(file));
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no comm hook's state",
+                         yki_tensor_file_path(file));
     return yki_comm_hook_state_read(pth, value, ddp);
 }
 

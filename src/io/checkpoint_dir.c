@@ -32,7 +32,7 @@
 static yk_status join(char path[PATH_MAX], const char *dir, const char *file)
 {
     if (snprintf(path, PATH_MAX, "%s/%s", dir, file) >= PATH_MAX)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", dir);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", dir);
     return YK_OK;
 }
 
@@ -60,7 +60,8 @@ static yk_status make_folder(const char *dir)
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return yki_error(YK_IO, "%s: cannot create the folder: %s", path, strerror(errno));
+            return yki_error(YK_ERROR_IO, "%s: cannot create the folder: %s", path,
+                             strerror(errno));
         *slash = '/';
     }
     return YK_OK;
@@ -126,8 +127,8 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
     yki_manifest_entry entry;
     yki_atomic_file file;
     if (!state)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: a checkpoint in a folder needs a training state",
-                         dir);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: a checkpoint in a folder needs a training state", dir);
     name_checkpoint(&entry, state);
     YK_TRY(make_folder(dir));
     YK_TRY(join(path, dir, entry.file));
@@ -181,8 +182,8 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
     *count = 0;
     DIR *folder = opendir(dir);
     if (!folder)
-        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open the folder: %s",
-                         dir, strerror(errno));
+        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
+                         "%s: cannot open the folder: %s", dir, strerror(errno));
     yk_status status = YK_OK;
     for (const struct dirent *entry; status == YK_OK && (entry = readdir(folder));) {
         if (!yki_is_checkpoint_name(entry->d_name))
@@ -213,10 +214,10 @@ static yk_status verify(const char *path, const yki_manifest_entry *entry)
         return yki_checkpoint_verify(path, &state);
     YK_TRY(yki_sha256_file(path, hash, &bytes));
     if (bytes != entry->bytes)
-        return yki_error(YK_FORMAT, "%s: expected %lld bytes, found %lld", path,
+        return yki_error(YK_ERROR_FORMAT, "%s: expected %lld bytes, found %lld", path,
                          (long long)entry->bytes, (long long)bytes);
     if (strcmp(hash, entry->sha256) != 0)
-        return yki_error(YK_FORMAT, "%s: expected SHA-256 %.16s..., found %.16s...", path,
+        return yki_error(YK_ERROR_FORMAT, "%s: expected SHA-256 %.16s..., found %.16s...", path,
                          entry->sha256, hash);
     return YK_OK;
 }
@@ -227,13 +228,13 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
     for (size_t i = 0; i < count; i++) {
         YK_TRY(join(found, dir, candidates[i].file));
         yk_status status = verify(found, yki_manifest_find(manifest, candidates[i].file));
-        if (status == YK_OK || status == YK_OUT_OF_MEMORY)
+        if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
             return status;
         YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
     if (count == 0)
-        return yki_error(YK_NOT_FOUND, "%s: holds no checkpoint", dir);
-    return yki_error(YK_FORMAT, "%s: no complete checkpoint among %zu", dir, count);
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: holds no checkpoint", dir);
+    return yki_error(YK_ERROR_FORMAT, "%s: no complete checkpoint among %zu", dir, count);
 }
 
 yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size)
@@ -250,7 +251,7 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     yki_manifest_fini(&manifest);
     YK_TRY(status);
     if ((size_t)snprintf(path, path_size, "%s", found) >= path_size)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found, path_size,
-                         strlen(found) + 1);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found,
+                         path_size, strlen(found) + 1);
     return YK_OK;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "ddp/ddp.h"
+#include "parallel/ddp.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -53,19 +53,19 @@ yk_status yki_comm_hook_state_write(yki_pth_writer *writer, const yk_comm_hook_s
 static yk_status read_vector(yki_pth *pth, const yki_pickle_value *value, const char *name,
                              yk_dtype dtype, size_t count, void *data)
 {
-    yki_stored stored;
+    yki_file_tensor stored;
     yk_tensor tensor = vector(data, dtype, count);
     YK_TRY(yki_pth_stored(pth, value, &stored));
     if (stored.ndim != 1 || stored.dims[0] != tensor.dims[0])
-        return yki_error(YK_MISMATCH,
+        return yki_error(YK_ERROR_MISMATCH,
                          "%s: \"%s\" of the comm hook is another model's or of other options",
                          yki_pth_path(pth), name);
     double culprit;
     YK_TRY(yki_pth_fetch(pth, &stored));
-    if (!yki_stored_fits(&stored, yki_pth_storage(pth, &stored), dtype, &culprit))
-        return yki_error(YK_FORMAT, "%s: \"%s\" of the comm hook (%s) holds %g, which %s does not",
-                         yki_pth_path(pth), name, stored.dtype->name, culprit,
-                         yk_dtype_name(dtype));
+    if (!yki_file_tensor_fits(&stored, yki_pth_storage(pth, &stored), dtype, &culprit))
+        return yki_error(
+            YK_ERROR_FORMAT, "%s: \"%s\" of the comm hook (%s) holds %g, which %s does not",
+            yki_pth_path(pth), name, stored.dtype->name, culprit, yk_dtype_name(dtype));
     yki_pth_copy(pth, &stored, &tensor);
     return YK_OK;
 }
@@ -110,7 +110,7 @@ yk_status yki_comm_hook_state_read(yki_pth *pth, const yki_pickle_value *value, 
     const yki_hook_memory *memory = &ddp->hook.memory;
     const yki_pickle_value *name = yki_pickle_get(value, "name");
     if (!memory->name || !yki_pickle_is_text(name, memory->name))
-        return yki_error(YK_MISMATCH, "%s: its comm hook is another one", yki_pth_path(pth));
+        return yki_error(YK_ERROR_MISMATCH, "%s: its comm hook is another one", yki_pth_path(pth));
     size_t bytes =
         (2 * memory->error_elements + memory->factor_elements) * sizeof(float) + memory->buckets;
     float *room = yki_map(bytes);

@@ -10,7 +10,7 @@ yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     yk_tensor updates = yki_ema_n_averaged(ema);
     if (yki_ema_is_swapped(ema))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "a checkpoint while averaged weights are swapped in: yk_ema_swap them "
                          "back");
     yki_pickle_text(pickle, ema_key);
@@ -27,24 +27,24 @@ static yk_status read_updates(yki_ema_state *state, yk_tensor_file *file)
 {
     int64_t count, index = -1;
     size_t bytes, length;
-    yki_stored stored;
+    yki_file_tensor stored;
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
         const char *name = yki_tensor_file_name(file, i, &length);
         if (name && yki_is_n_averaged(name, length))
             index = (int64_t)i;
     }
     if (index < 0)
-        return yki_error(YK_FORMAT, "%s: expected the number \"%s\" in \"%s\"",
+        return yki_error(YK_ERROR_FORMAT, "%s: expected the number \"%s\" in \"%s\"",
                          yki_tensor_file_path(file), n_averaged, ema_key);
     YK_TRY(yki_tensor_file_stored(file, (size_t)index, &stored));
-    if (!yki_stored_size(&stored, &count, &bytes) || count != 1)
-        return yki_error(YK_FORMAT, "%s: expected one number for \"%s\" in \"%s\"",
+    if (!yki_file_tensor_size(&stored, &count, &bytes) || count != 1)
+        return yki_error(YK_ERROR_FORMAT, "%s: expected one number for \"%s\" in \"%s\"",
                          yki_tensor_file_path(file), n_averaged, ema_key);
     YK_TRY(yki_tensor_file_fetch(file, &stored));
     double updates;
-    yki_stored_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F64, &updates);
+    yki_file_tensor_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F64, &updates);
     if (!(updates >= 0 && updates < 9e15))
-        return yki_error(YK_FORMAT, "%s: \"%s\" in \"%s\" is %g", yki_tensor_file_path(file),
+        return yki_error(YK_ERROR_FORMAT, "%s: \"%s\" in \"%s\" is %g", yki_tensor_file_path(file),
                          n_averaged, ema_key, updates);
     state->updates = (int64_t)updates;
     return YK_OK;
@@ -54,7 +54,7 @@ yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const y
 {
     *state = (yki_ema_state){.updates = 0};
     if (!yki_tensor_file_choose(file, ema_key))
-        return yki_error(YK_NOT_FOUND, "%s: has no averaged weights, \"%s\"",
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no averaged weights, \"%s\"",
                          yki_tensor_file_path(file), ema_key);
     YK_TRY(read_updates(state, file));
     return yki_state_dict_read(&state->weights, file, model);
@@ -65,13 +65,13 @@ void yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_e
     size_t parameters = yk_model_parameter_count(model);
     yk_ema_set_updates(ema, state->updates);
     for (size_t i = 0; i < state->weights.count; i++) {
-        const yki_stored *stored = &state->weights.tensors[i];
+        const yki_file_tensor *stored = &state->weights.tensors[i];
         yk_tensor average = yk_ema_value(ema, i);
         bool shared =
             i >= parameters && average.data == yk_model_buffer(model, i - parameters).value.data;
         if (!shared) /* a buffer that is not averaged is the model's, which has been loaded */
-            yki_stored_copy(stored, yki_tensor_file_storage(state->weights.file, stored),
-                            average.dtype, average.data);
+            yki_file_tensor_copy(stored, yki_tensor_file_storage(state->weights.file, stored),
+                                 average.dtype, average.data);
     }
 }
 

@@ -26,7 +26,7 @@ static yk_status digest_file(EVP_MD_CTX *digest, int fd, const char *path, int64
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            status = yki_error(YK_IO, "%s: cannot read it: %s", path, strerror(errno));
+            status = yki_error(YK_ERROR_IO, "%s: cannot read it: %s", path, strerror(errno));
             break;
         }
         EVP_DigestUpdate(digest, block, (size_t)got);
@@ -43,7 +43,7 @@ static yk_status hash_fd(const EVP_MD *algorithm, int fd, const char *path, char
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
     if (!digest || !EVP_DigestInit_ex(digest, algorithm, NULL)) {
         EVP_MD_CTX_free(digest);
-        return yki_error(YK_INTERNAL, "%s: its hash is not available", path);
+        return yki_error(YK_ERROR_INTERNAL, "%s: its hash is not available", path);
     }
     yk_status status = digest_file(digest, fd, path, bytes);
     unsigned char value[EVP_MAX_MD_SIZE];

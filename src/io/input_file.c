@@ -15,9 +15,9 @@ static yk_status look_at(yki_input_file *file, const char *path)
 {
     struct stat info;
     if (fstat(file->fd, &info) != 0)
-        return yki_error(YK_IO, "%s: %s", path, strerror(errno));
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return yki_error(YK_IO, "%s: is not a file", path);
+        return yki_error(YK_ERROR_IO, "%s: is not a file", path);
     file->size = (size_t)info.st_size;
     file->path = yki_strdup(path);
     return file->path ? YK_OK : yki_error_memory(strlen(path) + 1, "a path");
@@ -28,8 +28,8 @@ yk_status yki_input_file_open(yki_input_file *file, const char *path)
     *file = (yki_input_file){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
     if (fd < 0)
-        return yki_error(errno == ENOENT ? YK_NOT_FOUND : YK_IO, "%s: cannot open it: %s", path,
-                         strerror(errno));
+        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
+                         "%s: cannot open it: %s", path, strerror(errno));
     file->fd = fd;
     yk_status status = look_at(file, path);
     if (status != YK_OK) {
@@ -50,10 +50,10 @@ void yki_input_file_close(yki_input_file *file)
 static yk_status report_end(const yki_input_file *file, size_t at, size_t missing)
 {
     if (at < file->size)
-        return yki_error(YK_IO,
+        return yki_error(YK_ERROR_IO,
                          "%s: offset %zu: the file ends here; it had %zu bytes when it was opened",
                          file->path, at, file->size);
-    return yki_error(YK_FORMAT, "%s: offset %zu: expected %zu more bytes, the file ends",
+    return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected %zu more bytes, the file ends",
                      file->path, at, missing);
 }
 
@@ -64,8 +64,8 @@ yk_status yki_input_file_read(const yki_input_file *file, size_t offset, void *b
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return yki_error(YK_IO, "%s: offset %zu: cannot read: %s", file->path, offset + done,
-                             strerror(errno));
+            return yki_error(YK_ERROR_IO, "%s: offset %zu: cannot read: %s", file->path,
+                             offset + done, strerror(errno));
         if (got == 0)
             return report_end(file, offset + done, size - done);
         done += (size_t)got;

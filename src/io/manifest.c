@@ -29,7 +29,7 @@ bool yki_is_checkpoint_name(const char *name)
 static yk_status manifest_path(char path[PATH_MAX], const char *dir)
 {
     if (snprintf(path, PATH_MAX, "%s/manifest.json", dir) >= PATH_MAX)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: the path is too long", dir);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", dir);
     return YK_OK;
 }
 
@@ -39,7 +39,7 @@ static yk_status manifest_path(char path[PATH_MAX], const char *dir)
 static yk_status read_text(const yki_input_file *file, char **text)
 {
     if (file->size > MANIFEST_LIMIT)
-        return yki_error(YK_FORMAT, "%s: expected a file of at most %d bytes, found %zu",
+        return yki_error(YK_ERROR_FORMAT, "%s: expected a file of at most %d bytes, found %zu",
                          file->path, MANIFEST_LIMIT, file->size);
     char *data = yki_calloc(file->size + 1, 1);
     if (!data)
@@ -84,17 +84,18 @@ static yk_status parse(yki_manifest *manifest, const char *path, const char *tex
     const char *end = text;
     cJSON *root = cJSON_ParseWithOpts(text, &end, false);
     if (!root)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", path, (size_t)(end - text));
+        return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected JSON", path,
+                         (size_t)(end - text));
     int64_t version = 0;
     yk_status status = YK_OK;
     if (!to_count(root, "version", &version) || version != VERSION)
-        status = yki_error(YK_FORMAT, "%s: expected a manifest of version %d", path, VERSION);
+        status = yki_error(YK_ERROR_FORMAT, "%s: expected a manifest of version %d", path, VERSION);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "checkpoints"), *item;
     cJSON_ArrayForEach(item, list)
     {
         yki_manifest_entry entry;
         if (status == YK_OK && !to_entry(item, &entry))
-            status = yki_error(YK_FORMAT,
+            status = yki_error(YK_ERROR_FORMAT,
                                "%s: entry %zu: expected file, epoch, step, bytes,"
                                " sha256 and saved_at",
                                path, manifest->count);
@@ -113,7 +114,7 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
     YK_TRY(manifest_path(path, dir));
     yk_status status = yki_input_file_open(&file, path);
     if (status != YK_OK)
-        return status == YK_NOT_FOUND ? YK_OK : status;
+        return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
     status = read_text(&file, &text);
     if (status == YK_OK)
         status = parse(manifest, path, text);

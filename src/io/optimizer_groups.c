@@ -131,8 +131,9 @@ static yk_status check_variants(const yki_pth *pth, const yki_pickle_value *dict
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const yki_pickle_value *value = yki_pickle_get(dict, names[i]);
         if (yki_pickle_is(value, YKI_PICKLE_BOOL) && value->integer)
-            return yki_error(YK_UNSUPPORTED, "%s: its optimizer has %s, which yoke's have not",
-                             yki_pth_path(pth), names[i]);
+            return yki_error(YK_ERROR_UNSUPPORTED,
+                             "%s: its optimizer has %s, which yoke's have not", yki_pth_path(pth),
+                             names[i]);
     }
     return YK_OK;
 }
@@ -223,7 +224,7 @@ static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
         return yki_pickle_unexpected(pickle, value, "a list of groups, \"param_groups\"");
     bool named = yki_pickle_get(yki_pickle_item(value, 0), "param_names") != NULL;
     if (!named && value->count != here)
-        return yki_error(YK_MISMATCH, "%s: has %zu parameter groups, the optimizer has %zu",
+        return yki_error(YK_ERROR_MISMATCH, "%s: has %zu parameter groups, the optimizer has %zu",
                          yki_pth_path(pth), (size_t)value->count, here);
     groups->count = value->count;
     YK_TRY(make_room(groups, parameters));
@@ -235,7 +236,7 @@ static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
     }
     for (size_t i = 0; i < parameters; i++)
         if (groups->number[i] < 0)
-            return yki_error(YK_MISMATCH,
+            return yki_error(YK_ERROR_MISMATCH,
                              "%s: no parameter group has %s: expected the %zu parameters of the "
                              "model in \"params\"",
                              yki_pth_path(pth), optimizer->views[i].name, parameters);

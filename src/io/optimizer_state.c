@@ -98,11 +98,11 @@ static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_p
 {
     if (!value || yki_pickle_is(value, YKI_PICKLE_NONE))
         return YK_OK; /* a parameter that had no gradient yet */
-    yki_stored *view = &state->views[index];
+    yki_file_tensor *view = &state->views[index];
     YK_TRY(yki_pth_stored(pth, value, view));
     if (view->ndim != tensor->ndim ||
         memcmp(view->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) != 0)
-        return yki_error(YK_MISMATCH,
+        return yki_error(YK_ERROR_MISMATCH,
                          "%s: the optimizer's %s of parameter %zu has another shape"
                          " than the parameter",
                          yki_pth_path(pth), name, index / state->slots);
@@ -115,7 +115,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
 {
     double step;
     if (yki_pth_is_tensor(value)) {
-        yki_stored view;
+        yki_file_tensor view;
         YK_TRY(yki_pth_stored(pth, value, &view));
         if (view.ndim > 1 || (view.ndim == 1 && view.dims[0] != 1))
             return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a single step");
@@ -125,7 +125,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
     } else if (!yki_pickle_to_number(value, &step))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a step");
     if (!(step >= 0 && step < 9e15))
-        return yki_error(YK_FORMAT, "%s: expected the optimizer's step, found %g",
+        return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's step, found %g",
                          yki_pth_path(pth), step);
     if ((int64_t)step > state->steps)
         state->steps = (int64_t)step;

@@ -11,8 +11,8 @@ yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *
 
 /* What a file holds for an optimizer, checked and read, not yet applied. */
 typedef struct yki_optimizer_state {
-    yki_stored *views; /* (parameters, slots) */
-    bool *present;     /* (parameters, slots); the others start at zero */
+    yki_file_tensor *views; /* (parameters, slots) */
+    bool *present;          /* (parameters, slots); the others start at zero */
     size_t parameters, slots;
     yki_optimizer_groups groups;
     int64_t steps; /* as far as the file knows */

@@ -370,7 +370,7 @@ yk_status yki_pickle_parse(yki_pickle **pickle, const char *name, const void *da
                            const char *const *globals)
 {
     if (size > INT32_MAX) /* counts have 32 bits, and are doubled */
-        return yki_error(YK_FORMAT, "%s: a pickle of %zu bytes; at most 2 GiB are read", name,
+        return yki_error(YK_ERROR_FORMAT, "%s: a pickle of %zu bytes; at most 2 GiB are read", name,
                          size);
     yki_pickle *self = yki_calloc(1, sizeof *self);
     if (!self)

@@ -59,8 +59,8 @@ struct yki_pickle_value {
 };
 
 /*
- * Reads the whole pickle; STOP must be its last byte. Errors (YK_FORMAT) begin with "NAME: offset
- * N: ". globals, if not NULL, ends with NULL and lists the only globals accepted, as
+ * Reads the whole pickle; STOP must be its last byte. Errors (YK_ERROR_FORMAT) begin with "NAME:
+ * offset N: ". globals, if not NULL, ends with NULL and lists the only globals accepted, as
  * "MODULE\nNAME".
  */
 yk_status yki_pickle_parse(yki_pickle **pickle, const char *name, const void *data, size_t size,

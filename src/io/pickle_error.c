@@ -12,7 +12,7 @@ yk_status yki_pickle_refuse(const yki_pickle *pickle, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return yki_error(YK_FORMAT, "%s: offset %zu: %s", pickle->name, pickle->opcode, what);
+    return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: %s", pickle->name, pickle->opcode, what);
 }
 
 const char *yki_pickle_printable(char *out, size_t size, const char *text, size_t length)
@@ -33,12 +33,12 @@ yk_status yki_pickle_unexpected(const yki_pickle *pickle, const yki_pickle_value
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     if (!value)
-        return yki_error(YK_FORMAT, "%s: expected %s", pickle->name, what);
+        return yki_error(YK_ERROR_FORMAT, "%s: expected %s", pickle->name, what);
     char callee[96] = "";
     const yki_pickle_value *callable = yki_pickle_callable(value);
     if (callable)
         yki_pickle_printable(callee, sizeof callee, callable->text, callable->count);
-    return yki_error(YK_FORMAT, "%s: offset %u: expected %s, found a %s%s%s", pickle->name,
+    return yki_error(YK_ERROR_FORMAT, "%s: offset %u: expected %s, found a %s%s%s", pickle->name,
                      value->offset, what, yki_pickle_type_name(value->type), callable ? " of " : "",
                      callee);
 }

@@ -31,10 +31,10 @@ struct yki_pickle {
     yki_pickle_value *root;
 };
 
-/* YK_FORMAT: "NAME: offset N: WHAT", N where the running opcode began. */
+/* YK_ERROR_FORMAT: "NAME: offset N: WHAT", N where the running opcode began. */
 yk_status yki_pickle_refuse(const yki_pickle *pickle, const char *format, ...) YKI_PRINTF(2, 3);
 #if defined __clang_analyzer__ && !defined YKI_PICKLE_ERROR_C /* as in base/error.h */
-#define yki_pickle_refuse(...) ((void)(yki_pickle_refuse)(__VA_ARGS__), YK_FORMAT)
+#define yki_pickle_refuse(...) ((void)(yki_pickle_refuse)(__VA_ARGS__), YK_ERROR_FORMAT)
 #endif
 /* Bytes of a file made fit for a terminal: "os.system" of "os\nsystem", '?' for what is odd. */
 const char *yki_pickle_printable(char *out, size_t size, const char *text, size_t length);

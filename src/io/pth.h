@@ -9,9 +9,9 @@
 #include <yoke/tensor.h>
 
 #include "base/error.h"
+#include "io/file_tensor.h"
 #include "io/pickle.h"
 #include "io/pickle_write.h"
-#include "io/stored.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -24,7 +24,8 @@ yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer);
 /* A tensor, in a storage of its own. Its data is not copied: it must stay until finish. */
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor);
 /* The same of a dtype that yoke may not compute with but torch has a class for; dense data. */
-yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_stored *stored, const void *data);
+yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
+                                const void *data);
 /* A float32 tensor without dimensions. */
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
 /* Writes the archive and frees the writer, also on failure. */
@@ -46,12 +47,13 @@ const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
 const yki_pickle_value *yki_pth_root(const yki_pth *pth);
 bool yki_pth_is_tensor(const yki_pickle_value *value);
 /* The tensor of a value, checked to lie within its storage, whose bytes are not read yet. */
-yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored);
+yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value,
+                         yki_file_tensor *stored);
 /* Reads the bytes of the tensor's storage, once; afterwards copying from it cannot fail. */
-yk_status yki_pth_fetch(yki_pth *pth, const yki_stored *stored);
+yk_status yki_pth_fetch(yki_pth *pth, const yki_file_tensor *stored);
 /* The bytes, once fetched. */
-const void *yki_pth_storage(const yki_pth *pth, const yki_stored *stored);
+const void *yki_pth_storage(const yki_pth *pth, const yki_file_tensor *stored);
 /* Copies a fetched tensor, made dense, into one of the same shape, converting as needed. */
-void yki_pth_copy(const yki_pth *pth, const yki_stored *stored, yk_tensor *tensor);
+void yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, yk_tensor *tensor);
 
 #endif

@@ -42,7 +42,7 @@ static yk_status find_pickle(yki_pth *pth, size_t *index)
         *index = i;
         return YK_OK;
     }
-    return yki_error(YK_FORMAT,
+    return yki_error(YK_ERROR_FORMAT,
                      "%s: expected a file of torch.save, found a zip archive without"
                      " FOLDER/data.pkl",
                      pth->path);
@@ -54,8 +54,8 @@ static yk_status check_no_program(const yki_pth *pth)
     char name[MEMBER_NAME + 16];
     snprintf(name, sizeof name, "%sconstants.pkl", pth->folder);
     if (yki_zip_find(pth->zip, name) >= 0)
-        return yki_error(YK_UNSUPPORTED, "%s: is a TorchScript program: save its state_dict()",
-                         pth->path);
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: is a TorchScript program: save its state_dict()", pth->path);
     return YK_OK;
 }
 
@@ -72,7 +72,8 @@ static yk_status check_byte_order(yki_pth *pth)
     bool little = size == 6 && memcmp(data, "little", 6) == 0;
     free(data);
     return little ? YK_OK
-                  : yki_zip_refuse(pth->zip, YK_UNSUPPORTED, (size_t)index, "expected \"little\"");
+                  : yki_zip_refuse(pth->zip, YK_ERROR_UNSUPPORTED, (size_t)index,
+                                   "expected \"little\"");
 }
 
 static yk_status read_pickle(yki_pth *pth)
@@ -183,10 +184,10 @@ static int64_t find_storage(const yki_pth *pth, const yki_pickle_value *key)
 }
 
 /* For a pickled class, torch.FloatStorage; NULL for one that is not known. */
-static const yki_stored_dtype *find_dtype(const yki_pickle_value *storage_class)
+static const yki_file_tensor_dtype *find_dtype(const yki_pickle_value *storage_class)
 {
-    const yki_stored_dtype *dtype;
-    for (size_t i = 0; (dtype = yki_stored_dtype_at(i)); i++)
+    const yki_file_tensor_dtype *dtype;
+    for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
         if (dtype->storage && yki_pickle_is_global(storage_class, "torch", dtype->storage))
             return dtype;
     return NULL;
@@ -199,14 +200,14 @@ static yk_status unknown_dtype(const yki_pth *pth, const yki_pickle_value *stora
     const char *name = memchr(storage_class->text, '\n', storage_class->count);
     int length = (int)(storage_class->count - (size_t)(name + 1 - storage_class->text));
     return yki_error(
-        YK_UNSUPPORTED,
+        YK_ERROR_UNSUPPORTED,
         "%s: data.pkl: offset %u: expected a storage of floats, integers or bools, found a %.*s",
         pth->path, storage_class->offset, length < 64 ? length : 64, name + 1);
 }
 
 /* ('storage', torch.FloatStorage, '0', 'cpu', count) */
-static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored,
-                              int64_t *count)
+static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
+                              yki_file_tensor *stored, int64_t *count)
 {
     const yki_pickle_value *id =
         yki_pickle_is(value, YKI_PICKLE_PERSISTENT) ? value->items[0] : NULL;
@@ -227,7 +228,7 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
     *count = numel->integer;
     if (bytes % stored->dtype->size != 0 || (uint64_t)*count != bytes / stored->dtype->size)
         return yki_error(
-            YK_FORMAT,
+            YK_ERROR_FORMAT,
             "%s: data.pkl: offset %u: expected a storage of %lld elements of %zu bytes,"
             " member %.100s has %zu bytes",
             pth->path, numel->offset, (long long)*count, stored->dtype->size,
@@ -238,13 +239,14 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
 
 /* (storage, offset, shape, strides, ...), the arguments of _rebuild_tensor_v2 */
 static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *arguments,
-                            yki_stored *stored)
+                            yki_file_tensor *stored)
 {
     const yki_pickle_value *offset = yki_pickle_item(arguments, 1);
     const yki_pickle_value *shape = yki_pickle_item(arguments, 2);
-    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE) || shape->count > YKI_STORED_DIMS)
-        return yki_pickle_unexpected(
-            pth->pickle, shape, "the shape of a tensor, at most %d dimensions", YKI_STORED_DIMS);
+    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE) || shape->count > YKI_FILE_TENSOR_DIMS)
+        return yki_pickle_unexpected(pth->pickle, shape,
+                                     "the shape of a tensor, at most %d dimensions",
+                                     YKI_FILE_TENSOR_DIMS);
     stored->ndim = (int)shape->count;
     if (!read_numbers(shape, stored->ndim, stored->dims) ||
         !read_numbers(yki_pickle_item(arguments, 3), stored->ndim, stored->strides) ||
@@ -258,9 +260,9 @@ static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *argument
     return YK_OK;
 }
 
-yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_stored *stored)
+yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_file_tensor *stored)
 {
-    *stored = (yki_stored){0};
+    *stored = (yki_file_tensor){0};
     if (!yki_pth_is_tensor(value))
         return yki_pickle_unexpected(pth->pickle, value, "a tensor");
     const yki_pickle_value *arguments = yki_pickle_arguments(unwrap(value));
@@ -268,14 +270,14 @@ yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_
     size_t bytes;
     YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), stored, &elements));
     YK_TRY(read_shape(pth, arguments, stored));
-    if (!yki_stored_size(stored, &count, &bytes) || !yki_stored_within(stored, elements))
+    if (!yki_file_tensor_size(stored, &count, &bytes) || !yki_file_tensor_within(stored, elements))
         return yki_pickle_unexpected(pth->pickle, value,
                                      "a tensor within the %lld elements of its storage",
                                      (long long)elements);
     return YK_OK;
 }
 
-yk_status yki_pth_fetch(yki_pth *pth, const yki_stored *stored)
+yk_status yki_pth_fetch(yki_pth *pth, const yki_file_tensor *stored)
 {
     size_t size;
     if (pth->storages[stored->storage])
@@ -283,12 +285,12 @@ yk_status yki_pth_fetch(yki_pth *pth, const yki_stored *stored)
     return yki_zip_read(pth->zip, stored->storage, &pth->storages[stored->storage], &size);
 }
 
-const void *yki_pth_storage(const yki_pth *pth, const yki_stored *stored)
+const void *yki_pth_storage(const yki_pth *pth, const yki_file_tensor *stored)
 {
     return pth->storages[stored->storage];
 }
 
-void yki_pth_copy(const yki_pth *pth, const yki_stored *stored, yk_tensor *tensor)
+void yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, yk_tensor *tensor)
 {
-    yki_stored_copy(stored, yki_pth_storage(pth, stored), tensor->dtype, tensor->data);
+    yki_file_tensor_copy(stored, yki_pth_storage(pth, stored), tensor->dtype, tensor->data);
 }

@@ -69,8 +69,8 @@ static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t b
 }
 
 /* ('storage', torch.FloatStorage, '0', 'cpu', count) as a persistent id */
-static void pickle_storage(yki_pickle_writer *pickle, const yki_stored_dtype *dtype, int64_t count,
-                           size_t key)
+static void pickle_storage(yki_pickle_writer *pickle, const yki_file_tensor_dtype *dtype,
+                           int64_t count, size_t key)
 {
     char text[24];
     snprintf(text, sizeof text, "%zu", key);
@@ -92,14 +92,16 @@ static void pickle_shape(yki_pickle_writer *pickle, int ndim, const int64_t *num
     yki_pickle_tuple(pickle);
 }
 
-yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_stored *stored, const void *data)
+yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
+                                const void *data)
 {
-    int64_t count, strides[YKI_STORED_DIMS], stride = 1;
+    int64_t count, strides[YKI_FILE_TENSOR_DIMS], stride = 1;
     size_t bytes;
     if (!stored->dtype->storage)
-        return yki_error(YK_UNSUPPORTED, "a .pth file has no %s tensors", stored->dtype->name);
-    if (!yki_stored_size(stored, &count, &bytes))
-        return yki_error(YK_INVALID_SHAPE, "a tensor of more elements than 64 bits count");
+        return yki_error(YK_ERROR_UNSUPPORTED, "a .pth file has no %s tensors",
+                         stored->dtype->name);
+    if (!yki_file_tensor_size(stored, &count, &bytes))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "a tensor of more elements than 64 bits count");
     for (int i = stored->ndim - 1; i >= 0; i--) {
         strides[i] = stride;
         stride *= stored->dims[i];
@@ -120,7 +122,7 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_stored *stored
 
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor)
 {
-    yki_stored stored = yki_stored_from(tensor);
+    yki_file_tensor stored = yki_file_tensor_from(tensor);
     return yki_pth_tensor_stored(writer, &stored, tensor->data);
 }
 

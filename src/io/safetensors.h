@@ -19,10 +19,10 @@ void yki_safetensors_close(yki_safetensors *file);
 
 size_t yki_safetensors_count(const yki_safetensors *file);
 const char *yki_safetensors_name(const yki_safetensors *file, size_t index);
-const yki_stored *yki_safetensors_stored(const yki_safetensors *file, size_t index);
+const yki_file_tensor *yki_safetensors_stored(const yki_safetensors *file, size_t index);
 /* Reads the tensor's bytes, once. */
-yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored);
-const void *yki_safetensors_storage(const yki_safetensors *file, const yki_stored *stored);
+yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *stored);
+const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_tensor *stored);
 /* Calls visit for the texts of the metadata, at most `limit` of them. */
 void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_file_visit visit,
                               void *context);

@@ -23,7 +23,7 @@ static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers a
 typedef struct tensor {
     const char *name;   /* in the header */
     int64_t begin, end; /* behind the header */
-    yki_stored stored;
+    yki_file_tensor stored;
     void *data; /* NULL until fetched */
 } tensor;
 
@@ -45,12 +45,12 @@ static yk_status read_header_size(yki_safetensors *file, size_t *size)
     for (int i = SIZE_BYTES - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value > YKI_SAFETENSORS_HEADER)
-        return yki_error(YK_FORMAT,
+        return yki_error(YK_ERROR_FORMAT,
                          "%s: offset 0: expected the size of a header of at most %d bytes, found"
                          " %llu",
                          file->input.path, YKI_SAFETENSORS_HEADER, (unsigned long long)value);
     if (value > file->input.size - SIZE_BYTES)
-        return yki_error(YK_FORMAT,
+        return yki_error(YK_ERROR_FORMAT,
                          "%s: offset 8: expected a header of %llu bytes, but the file has %zu",
                          file->input.path, (unsigned long long)value, file->input.size);
     *size = (size_t)value;
@@ -65,15 +65,15 @@ static yk_status parse_header(yki_safetensors *file, const char *text, size_t si
     file->header = cJSON_ParseWithOpts(text, &end, false);
     size_t at = end ? (size_t)(end - text) : 0;
     if (!file->header)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected JSON", file->input.path,
+        return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected JSON", file->input.path,
                          SIZE_BYTES + at);
     while (at < size && text[at] == ' ')
         at++;
     if (at < size)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected the end of the header",
+        return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected the end of the header",
                          file->input.path, SIZE_BYTES + at);
     if (!cJSON_IsObject(file->header))
-        return yki_error(YK_FORMAT, "%s: offset 8: expected a JSON object", file->input.path);
+        return yki_error(YK_ERROR_FORMAT, "%s: offset 8: expected a JSON object", file->input.path);
     return YK_OK;
 }
 
@@ -101,7 +101,7 @@ static YKI_PRINTF(3, 4) yk_status
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return yki_error(YK_FORMAT, "%s: offset 8: the header's tensor %.80s: expected %s",
+    return yki_error(YK_ERROR_FORMAT, "%s: offset 8: the header's tensor %.80s: expected %s",
                      file->input.path, name, what);
 }
 
@@ -114,10 +114,10 @@ static bool to_integer(const cJSON *number, int64_t *value)
     return true;
 }
 
-static const yki_stored_dtype *find_dtype(const char *name)
+static const yki_file_tensor_dtype *find_dtype(const char *name)
 {
-    const yki_stored_dtype *dtype;
-    for (size_t i = 0; (dtype = yki_stored_dtype_at(i)); i++)
+    const yki_file_tensor_dtype *dtype;
+    for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
         if (strcmp(dtype->safetensors, name) == 0)
             return dtype;
     return NULL;
@@ -127,19 +127,19 @@ static yk_status read_shape(const yki_safetensors *file, tensor *one, const cJSO
 {
     const cJSON *item;
     int64_t stride = 1;
-    yki_stored *stored = &one->stored;
+    yki_file_tensor *stored = &one->stored;
     if (!cJSON_IsArray(shape))
         return refuse(file, one->name, "a \"shape\"");
     cJSON_ArrayForEach(item, shape)
     {
-        if (stored->ndim == YKI_STORED_DIMS || !to_integer(item, &stored->dims[stored->ndim]))
+        if (stored->ndim == YKI_FILE_TENSOR_DIMS || !to_integer(item, &stored->dims[stored->ndim]))
             return refuse(file, one->name, "at most %d dimensions in \"shape\", all integers",
-                          YKI_STORED_DIMS);
+                          YKI_FILE_TENSOR_DIMS);
         stored->ndim++;
     }
     int64_t count;
     size_t bytes;
-    if (!yki_stored_size(stored, &count, &bytes) || bytes != (size_t)(one->end - one->begin)) {
+    if (!yki_file_tensor_size(stored, &count, &bytes) || bytes != (size_t)(one->end - one->begin)) {
         char text[96];
         return refuse(file, one->name, "the %lld bytes of \"data_offsets\" to be a %s %s",
                       (long long)(one->end - one->begin), stored->dtype->name,
@@ -162,7 +162,7 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
     one->stored.dtype = find_dtype(dtype->valuestring);
     if (!one->stored.dtype)
         return yki_error(
-            YK_UNSUPPORTED,
+            YK_ERROR_UNSUPPORTED,
             "%s: offset 8: the header's tensor %.80s: dtype %.20s is not one that yoke knows",
             file->input.path, one->name, dtype->valuestring);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
@@ -207,9 +207,9 @@ static yk_status check_ranges(const yki_safetensors *file, tensor **order)
         end = order[i]->end;
     }
     if ((size_t)end != file->input.size - file->data)
-        return yki_error(YK_FORMAT, "%s: offset %zu: expected %lld bytes of tensors, found %zu",
-                         file->input.path, file->data, (long long)end,
-                         file->input.size - file->data);
+        return yki_error(
+            YK_ERROR_FORMAT, "%s: offset %zu: expected %lld bytes of tensors, found %zu",
+            file->input.path, file->data, (long long)end, file->input.size - file->data);
     return YK_OK;
 }
 
@@ -290,12 +290,12 @@ const char *yki_safetensors_name(const yki_safetensors *file, size_t index)
     return file->tensors[index].name;
 }
 
-const yki_stored *yki_safetensors_stored(const yki_safetensors *file, size_t index)
+const yki_file_tensor *yki_safetensors_stored(const yki_safetensors *file, size_t index)
 {
     return &file->tensors[index].stored;
 }
 
-yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored)
+yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *stored)
 {
     tensor *one = &file->tensors[stored->storage];
     size_t size = (size_t)(one->end - one->begin);
@@ -313,7 +313,7 @@ yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_stored *stored)
     return status;
 }
 
-const void *yki_safetensors_storage(const yki_safetensors *file, const yki_stored *stored)
+const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_tensor *stored)
 {
     return file->tensors[stored->storage].data;
 }

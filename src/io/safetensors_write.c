@@ -35,9 +35,10 @@ static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_
 {
     int64_t count;
     size_t bytes;
-    const yki_stored *stored = &source->stored;
-    if (!yki_stored_size(stored, &count, &bytes))
-        return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count", source->name);
+    const yki_file_tensor *stored = &source->stored;
+    if (!yki_file_tensor_size(stored, &count, &bytes))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "%s: more elements than 64 bits count",
+                         source->name);
     cJSON *info = cJSON_AddObjectToObject(header, source->name);
     bool made = cJSON_AddStringToObject(info, "dtype", stored->dtype->safetensors);
     cJSON *shape = cJSON_AddArrayToObject(info, "shape");
@@ -87,7 +88,7 @@ static yk_status write_in_order(int fd, const char *path, const yki_tensor_sourc
     free(header);
     for (size_t i = 0; i < count && status == YK_OK; i++) {
         int64_t elements;
-        if (yki_stored_size(&order[i]->stored, &elements, &size))
+        if (yki_file_tensor_size(&order[i]->stored, &elements, &size))
             status = yki_write_all(fd, path, order[i]->data, size);
     }
     return status;

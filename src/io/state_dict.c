@@ -97,7 +97,8 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
         return yki_error_memory(count * sizeof *sources, "a list of tensors");
     for (size_t i = 0; i < count; i++) {
         yk_parameter_view view = model_entry(model, i);
-        sources[i] = (yki_tensor_source){view.name, yki_stored_from(&view.value), view.value.data};
+        sources[i] =
+            (yki_tensor_source){view.name, yki_file_tensor_from(&view.value), view.value.data};
     }
     yk_status status = yki_safetensors_write(fd, path, sources, count);
     free(sources);
@@ -131,7 +132,8 @@ static void describe(char *line, size_t size, const char *kind, const name_list 
         snprintf(line + at, size - at, " and %d more", trouble->count - LISTED);
 }
 
-static void note_shapes(name_list *trouble, const yk_parameter_view *view, const yki_stored *found)
+static void note_shapes(name_list *trouble, const yk_parameter_view *view,
+                        const yki_file_tensor *found)
 {
     char text[200], here[64], there[64];
     yki_dims_text(there, sizeof there, found->ndim, found->dims);
@@ -169,7 +171,7 @@ static void note_unexpected(name_list *trouble, const yk_tensor_file *file, cons
     }
 }
 
-static bool same_shape(const yki_stored *stored, const yk_tensor *tensor)
+static bool same_shape(const yki_file_tensor *stored, const yk_tensor *tensor)
 {
     return stored->ndim == tensor->ndim &&
            memcmp(stored->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) == 0;
@@ -196,7 +198,7 @@ static yk_status match(yki_state_dict *dict, const yk_model *model)
     describe(line, sizeof line, "unexpected", &unexpected);
     describe(line, sizeof line, "differently shaped", &shapes);
     if (line[0])
-        return yki_error(YK_MISMATCH, "%s: does not fit the model: %s",
+        return yki_error(YK_ERROR_MISMATCH, "%s: does not fit the model: %s",
                          yki_tensor_file_path(dict->file), line);
     return YK_OK;
 }
@@ -205,11 +207,11 @@ static yk_status match(yki_state_dict *dict, const yk_model *model)
 static yk_status fetch(yki_state_dict *dict, size_t index, const yk_parameter_view *view)
 {
     double culprit;
-    const yki_stored *stored = &dict->tensors[index];
+    const yki_file_tensor *stored = &dict->tensors[index];
     YK_TRY(yki_tensor_file_fetch(dict->file, stored));
-    if (!yki_stored_fits(stored, yki_tensor_file_storage(dict->file, stored), view->value.dtype,
-                         &culprit))
-        return yki_error(YK_FORMAT, "%s: %s (%s) holds %g, which the model's %s does not",
+    if (!yki_file_tensor_fits(stored, yki_tensor_file_storage(dict->file, stored),
+                              view->value.dtype, &culprit))
+        return yki_error(YK_ERROR_FORMAT, "%s: %s (%s) holds %g, which the model's %s does not",
                          yki_tensor_file_path(dict->file), view->name, stored->dtype->name, culprit,
                          yk_dtype_name(view->value.dtype));
     return YK_OK;
@@ -237,9 +239,9 @@ void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
 {
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
-        const yki_stored *stored = &dict->tensors[i];
-        yki_stored_copy(stored, yki_tensor_file_storage(dict->file, stored), view.value.dtype,
-                        view.value.data);
+        const yki_file_tensor *stored = &dict->tensors[i];
+        yki_file_tensor_copy(stored, yki_tensor_file_storage(dict->file, stored), view.value.dtype,
+                             view.value.data);
     }
     yk_model_parameters_changed(model);
 }

@@ -19,7 +19,7 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
 /* What a file holds for each tensor of a model: parameters, then buffers. */
 typedef struct yki_state_dict {
     yk_tensor_file *file;
-    yki_stored *tensors;
+    yki_file_tensor *tensors;
     size_t count;
 } yki_state_dict;
 

@@ -114,20 +114,20 @@ static yk_status refuse(const char *path, kind found)
 {
     switch (found) {
     case EMPTY:
-        return yki_error(YK_FORMAT, "%s: expected a .pth or safetensors file, found it empty",
+        return yki_error(YK_ERROR_FORMAT, "%s: expected a .pth or safetensors file, found it empty",
                          path);
     case LEGACY:
-        return yki_error(YK_UNSUPPORTED,
+        return yki_error(YK_ERROR_UNSUPPORTED,
                          "%s: is in PyTorch's legacy format from before 1.6: load and save it "
                          "again with torch.save(torch.load(OLD), NEW)",
                          path);
     case TAR:
-        return yki_error(YK_UNSUPPORTED,
+        return yki_error(YK_ERROR_UNSUPPORTED,
                          "%s: is a tar archive, PyTorch's format from before 0.4 if it is one of "
                          "PyTorch's: load and save it again with torch.save(torch.load(OLD), NEW)",
                          path);
     default:
-        return yki_error(YK_FORMAT,
+        return yki_error(YK_ERROR_FORMAT,
                          "%s: offset 0: expected a .pth or safetensors file, found a bare pickle",
                          path);
     }
@@ -169,14 +169,15 @@ yk_status yki_tensor_file_check(const yk_tensor_file *file)
     for (size_t i = 0; i < KEYS; i++)
         module = module || is_module(yki_pickle_get(root, keys[i]));
     if (module)
-        return yki_error(YK_FORMAT,
+        return yki_error(YK_ERROR_FORMAT,
                          "%s: holds a whole module, which only Python can load: expected its "
                          "state_dict, torch.save(model.state_dict(), FILE)",
                          file->path);
     if (yki_pickle_get(root, "param_groups"))
-        return yki_error(YK_FORMAT, "%s: holds an optimizer's state_dict: expected a model's",
+        return yki_error(YK_ERROR_FORMAT, "%s: holds an optimizer's state_dict: expected a model's",
                          file->path);
-    return yki_error(YK_FORMAT, "%s: expected a state_dict, or one under \"model\"", file->path);
+    return yki_error(YK_ERROR_FORMAT, "%s: expected a state_dict, or one under \"model\"",
+                     file->path);
 }
 
 bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)
@@ -277,7 +278,7 @@ int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
     return -1;
 }
 
-yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_stored *stored)
+yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_file_tensor *stored)
 {
     int64_t count;
     size_t bytes, length;
@@ -287,9 +288,9 @@ yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_s
     }
     const yki_pickle_value *value = yki_pickle_pair_value(file->dict, index);
     YK_TRY(yki_pth_stored(file->pth, value, stored));
-    if (!yki_stored_size(stored, &count, &bytes) || bytes > file->limit) {
+    if (!yki_file_tensor_size(stored, &count, &bytes) || bytes > file->limit) {
         const char *name = yki_tensor_file_name(file, index, &length);
-        return yki_error(YK_FORMAT,
+        return yki_error(YK_ERROR_FORMAT,
                          "%s: data.pkl: offset %u: %.*s would expand to far more than the file"
                          " holds",
                          file->path, value->offset, (int)(length < 80 ? length : 80),
@@ -306,19 +307,19 @@ yk_status yki_tensor_file_check_total(const yk_tensor_file *file)
         YK_TRY(yk_tensor_file_entry(file, i, &entry));
         total += entry.bytes;
         if (total > file->limit)
-            return yki_error(YK_FORMAT, "%s: its tensors would expand to far more than it holds",
-                             file->path);
+            return yki_error(YK_ERROR_FORMAT,
+                             "%s: its tensors would expand to far more than it holds", file->path);
     }
     return YK_OK;
 }
 
-yk_status yki_tensor_file_fetch(yk_tensor_file *file, const yki_stored *stored)
+yk_status yki_tensor_file_fetch(yk_tensor_file *file, const yki_file_tensor *stored)
 {
     return file->pth ? yki_pth_fetch(file->pth, stored)
                      : yki_safetensors_fetch(file->safetensors, stored);
 }
 
-const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_stored *stored)
+const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_file_tensor *stored)
 {
     return file->pth ? yki_pth_storage(file->pth, stored)
                      : yki_safetensors_storage(file->safetensors, stored);
@@ -326,29 +327,29 @@ const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_stored
 
 yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry)
 {
-    yki_stored stored;
+    yki_file_tensor stored;
     size_t length;
     if (index >= yk_tensor_file_count(file))
-        return yki_error(YK_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
     const char *name = yki_tensor_file_name(file, index, &length);
     if (!name || length >= YK_FILE_NAME)
-        return yki_error(YK_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
                          file->path, index, YK_FILE_NAME);
     YK_TRY(yki_tensor_file_stored(file, index, &stored));
     *entry = (yk_tensor_entry){.dtype = stored.dtype->name, .ndim = stored.ndim};
     memcpy(entry->name, name, length);
     memcpy(entry->dims, stored.dims, sizeof stored.dims);
-    yki_stored_size(&stored, &entry->count, &entry->bytes);
+    yki_file_tensor_size(&stored, &entry->count, &entry->bytes);
     return YK_OK;
 }
 
 yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm)
 {
-    yki_stored stored;
+    yki_file_tensor stored;
     if (index >= yk_tensor_file_count(file))
-        return yki_error(YK_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
     YK_TRY(yki_tensor_file_stored(file, index, &stored));
     YK_TRY(yki_tensor_file_fetch(file, &stored));
-    *norm = yki_stored_norm(&stored, yki_tensor_file_storage(file, &stored));
+    *norm = yki_file_tensor_norm(&stored, yki_tensor_file_storage(file, &stored));
     return YK_OK;
 }

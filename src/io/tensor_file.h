@@ -8,8 +8,8 @@
 #include <yoke/tensor_file.h>
 
 #include "base/error.h"
+#include "io/file_tensor.h"
 #include "io/pth.h"
-#include "io/stored.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -17,7 +17,8 @@ const char *yki_tensor_file_path(const yk_tensor_file *file);
 /* The .pth file behind it, for what else a checkpoint holds; NULL for safetensors. */
 yki_pth *yki_tensor_file_pth(const yk_tensor_file *file);
 
-/* YK_FORMAT where it holds no tensors of a model, with a line that says what it holds instead. */
+/* YK_ERROR_FORMAT where it holds no tensors of a model, with a line that says what it holds
+ * instead. */
 yk_status yki_tensor_file_check(const yk_tensor_file *file);
 /* Looks from here on at the state_dict under this key, e.g. "model_ema", and no longer at the
  * model's; false, changing nothing, where the file has none. */
@@ -38,19 +39,19 @@ size_t yki_tensor_file_wrapper(const yk_tensor_file *file);
 int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name);
 
 /* What and where it is, checked; made dense it takes at most a small factor of the file's size. */
-yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_stored *stored);
+yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_file_tensor *stored);
 /* Whether all of them together do: views of one storage could be many. */
 yk_status yki_tensor_file_check_total(const yk_tensor_file *file);
 /* Reads the tensor's bytes, once; afterwards they are at yki_tensor_file_storage. */
-yk_status yki_tensor_file_fetch(yk_tensor_file *file, const yki_stored *stored);
-const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_stored *stored);
+yk_status yki_tensor_file_fetch(yk_tensor_file *file, const yki_file_tensor *stored);
+const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_file_tensor *stored);
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* A dense tensor to be written. */
 typedef struct yki_tensor_source {
     const char *name;
-    yki_stored stored; /* dtype and shape */
+    yki_file_tensor stored; /* dtype and shape */
     const void *data;
 } yki_tensor_source;
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/point.h"
+#include "base/c_locale.h"
 #include "io/safetensors.h"
 
 enum { MAX_DEPTH = 6, MAX_LINES = 1000, MAX_VALUES = 100 * MAX_LINES, SHORT_LIST = 8, TEXT = 256 };
@@ -38,9 +38,9 @@ static bool is_sequence(const yki_pickle_value *value)
 
 static void real_text(char text[TEXT], double value)
 {
-    void *before = yki_point_begin();
+    void *before = yki_c_locale_begin();
     snprintf(text, TEXT, "%.10g", value);
-    yki_point_end(before);
+    yki_c_locale_end(before);
 }
 
 /* A number, a text, a bool, None: false for anything that holds more. */

@@ -86,14 +86,14 @@ static yk_status parse_dtype(const char *text, yk_dtype *dtype)
             *dtype = known[i].dtype;
             return YK_OK;
         }
-    return yki_error(YK_INVALID_ARGUMENT, "dtype %s: expected f32, f16 or bf16", text);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "dtype %s: expected f32, f16 or bf16", text);
 }
 
 static yk_status parse_format(const char *text, const char *path, yki_tensor_format *format)
 {
     *format = yki_tensor_format_of(path);
     if (text && strcmp(text, "pth") != 0 && strcmp(text, "safetensors") != 0)
-        return yki_error(YK_INVALID_ARGUMENT, "format %s: expected pth or safetensors", text);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "format %s: expected pth or safetensors", text);
     if (text)
         *format = strcmp(text, "pth") == 0 ? YKI_PTH : YKI_SAFETENSORS;
     return YK_OK;
@@ -115,8 +115,9 @@ static yk_status convert_name(conversion *all, size_t index, char **name)
     const char *bare = entry.name + yki_tensor_file_wrapper(all->from);
     size_t size = strlen(all->prefix) + strlen(bare) + 1;
     if (size > YK_FILE_NAME)
-        return yki_error(YK_INVALID_ARGUMENT, "prefix: makes a name of %zu bytes, longer than %d",
-                         size - 1, YK_FILE_NAME - 1);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "prefix: makes a name of %zu bytes, longer than %d", size - 1,
+                         YK_FILE_NAME - 1);
     *name = malloc(size);
     if (!*name)
         return yki_error_memory(size, "a tensor's name");
@@ -127,26 +128,27 @@ static yk_status convert_name(conversion *all, size_t index, char **name)
 /* Adds the tensor: its elements, dense and converted, in memory of their own. */
 static yk_status convert_tensor(conversion *all, size_t index)
 {
-    yki_stored stored;
+    yki_file_tensor stored;
     int64_t count;
     size_t bytes, to = all->count++;
     YK_TRY(convert_name(all, index, &all->names[to]));
     YK_TRY(yki_tensor_file_stored(all->from, index, &stored));
     YK_TRY(yki_tensor_file_fetch(all->from, &stored));
-    yki_stored dense = stored;
+    yki_file_tensor dense = stored;
     bool converts = stored.dtype->is_float && all->dtype != YK_DTYPE_COUNT;
     if (converts)
-        dense.dtype = yki_stored_dtype_of(all->dtype);
-    if (!yki_stored_size(&dense, &count, &bytes))
-        return yki_error(YK_INVALID_SHAPE, "%s: more elements than 64 bits count", all->names[to]);
+        dense.dtype = yki_file_tensor_dtype_of(all->dtype);
+    if (!yki_file_tensor_size(&dense, &count, &bytes))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "%s: more elements than 64 bits count",
+                         all->names[to]);
     void *data = malloc(bytes ? bytes : 1);
     if (!data)
         return yki_error_memory(bytes, all->names[to]);
     const void *storage = yki_tensor_file_storage(all->from, &stored);
     if (converts)
-        yki_stored_copy(&stored, storage, all->dtype, data);
+        yki_file_tensor_copy(&stored, storage, all->dtype, data);
     else
-        yki_stored_copy_raw(&stored, storage, data);
+        yki_file_tensor_copy_raw(&stored, storage, data);
     all->memory[to] = data;
     all->sources[to] = (yki_tensor_source){all->names[to], dense, data};
     return YK_OK;
@@ -164,7 +166,7 @@ static yk_status check_names(const conversion *all)
     qsort(all->names, all->count, sizeof *all->names, by_name);
     for (size_t i = 1; i < all->count; i++)
         if (strcmp(all->names[i - 1], all->names[i]) == 0)
-            return yki_error(YK_FORMAT, "%s: expected tensor %.80s once",
+            return yki_error(YK_ERROR_FORMAT, "%s: expected tensor %.80s once",
                              yki_tensor_file_path(all->from), all->names[i]);
     return YK_OK;
 }

@@ -43,10 +43,11 @@ static yk_status check_field(const state_field *field, const char *from)
     int64_t count;
     memcpy(&count, from, sizeof count);
     if (field->kind == COUNT && count < 0)
-        return yki_error(YK_INVALID_ARGUMENT, "training state: %s is %lld, expected 0 or more",
-                         field->name, (long long)count);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "training state: %s is %lld, expected 0 or more", field->name,
+                         (long long)count);
     if (field->kind == TEXT && !memchr(from, 0, field->size))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "training state: %s must be shorter than %zu bytes and end with a zero",
                          field->name, field->size);
     return YK_OK;
@@ -178,7 +179,8 @@ yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *va
     int64_t version = 0;
     YK_TRY(read_count(pth, value, "version", &version));
     if (version != FORMAT_VERSION)
-        return yki_error(YK_UNSUPPORTED, "%s: training state of version %lld; this yoke reads %d",
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: training state of version %lld; this yoke reads %d",
                          yki_pth_path(pth), (long long)version, FORMAT_VERSION);
     for (int i = 0; i < FIELDS; i++)
         YK_TRY(read_field(pth, value, &fields[i], (char *)&new + fields[i].offset));
@@ -214,7 +216,8 @@ yk_status yki_training_state_steps(const yki_pth *pth, const yki_pickle_value *v
         return YK_OK;
     char was[16];
     if (!yki_pickle_is_text(name, yk_optimizer_name(optimizer)))
-        return yki_error(YK_MISMATCH, "%s: was trained with %s, not with %s", yki_pth_path(pth),
-                         optimizer_word(name, was, sizeof was), yk_optimizer_name(optimizer));
+        return yki_error(YK_ERROR_MISMATCH, "%s: was trained with %s, not with %s",
+                         yki_pth_path(pth), optimizer_word(name, was, sizeof was),
+                         yk_optimizer_name(optimizer));
     return read_count(pth, value, "optimizer_steps", steps);
 }

@@ -105,7 +105,7 @@ static yk_status open_archive(yki_zip *zip)
         status =
             zip->failed != YK_OK
                 ? zip->failed
-                : yki_error(YK_FORMAT,
+                : yki_error(YK_ERROR_FORMAT,
                             "%s: expected a zip archive with its directory before offset %zu: %s",
                             zip->file.path, zip->file.size, zip_error_strerror(&error));
     }
@@ -173,14 +173,14 @@ yk_status yki_zip_refuse(const yki_zip *zip, yk_status status, size_t index, con
 
 static yk_status member_error(const yki_zip *zip, size_t index, const char *what)
 {
-    return yki_zip_refuse(zip, YK_FORMAT, index, what);
+    return yki_zip_refuse(zip, YK_ERROR_FORMAT, index, what);
 }
 
 yk_status yki_zip_size(const yki_zip *zip, size_t index, size_t *size)
 {
     zip_stat_t info;
     if (zip_stat_index(zip->archive, index, 0, &info) != 0 || !(info.valid & ZIP_STAT_SIZE))
-        return yki_error(YK_FORMAT, "%s: member %zu: has no size", zip->file.path, index);
+        return yki_error(YK_ERROR_FORMAT, "%s: member %zu: has no size", zip->file.path, index);
     *size = (size_t)info.size;
     return YK_OK;
 }

@@ -118,7 +118,7 @@ static zip_int64_t sink(void *context, void *data, zip_uint64_t size, zip_source
 static yk_status writer_error(const yki_zip_writer *writer)
 {
     const char *words = writer->error ? strerror(writer->error) : zip_strerror(writer->archive);
-    return yki_error(YK_IO, "%s: cannot write the archive: %s", writer->path, words);
+    return yki_error(YK_ERROR_IO, "%s: cannot write the archive: %s", writer->path, words);
 }
 
 yk_status yki_zip_writer_create(yki_zip_writer **writer, int fd, const char *path)
@@ -141,8 +141,8 @@ yk_status yki_zip_writer_create(yki_zip_writer **writer, int fd, const char *pat
     if (source)
         new->archive = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error);
     if (!new->archive) {
-        yk_status status =
-            yki_error(YK_IO, "%s: cannot write an archive: %s", path, zip_error_strerror(&error));
+        yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write an archive: %s", path,
+                                     zip_error_strerror(&error));
         zip_source_free(source);
         zip_error_fini(&error);
         yki_zip_writer_discard(new);

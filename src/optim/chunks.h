@@ -6,7 +6,7 @@
 #ifndef YKI_CHUNKS_H
 #define YKI_CHUNKS_H
 
-#include <yoke/graph.h>
+#include <yoke/model.h>
 
 #include "base/error.h"
 

@@ -72,8 +72,8 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
 {
     const yki_chunks *chunks = &optimizer->chunks;
     if (!(max_norm > 0))
-        return yki_error(YK_INVALID_ARGUMENT, "clip_grad_norm: max_norm must be above 0, not %g",
-                         max_norm);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "clip_grad_norm: max_norm must be above 0, not %g", max_norm);
     double begin = yki_trace_begin();
     yki_optimizer_refresh(optimizer);
     double norm = grad_norm(optimizer), factor = max_norm / (norm + 1e-6);

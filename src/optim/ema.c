@@ -80,7 +80,7 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
         chosen.decay = 0.999;
     YK_TRY(yki_check_option("ema", "decay", chosen.decay, 0, 1));
     if (optimizer->ema)
-        return yki_error(YK_INVALID_ARGUMENT, "the optimizer has averaged weights already");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the optimizer has averaged weights already");
     yk_ema *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "averaged weights");
@@ -162,7 +162,7 @@ yk_status yk_ema_update(yk_ema *ema)
 {
     if (ema->optimizer->averaged)
         return yki_error(
-            YK_INVALID_ARGUMENT,
+            YK_ERROR_INVALID_ARGUMENT,
             "an update of averaged weights that are swapped in: yk_ema_swap them back");
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < ema->chunks.count; i++)
@@ -174,7 +174,7 @@ yk_status yk_ema_update(yk_ema *ema)
 yk_status yk_ema_swap(yk_ema *ema)
 {
     if (ema->updates == 0)
-        return yki_error(YK_INVALID_ARGUMENT, "no weights have been averaged yet");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "no weights have been averaged yet");
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < ema->chunks.count; i++)
         swap_chunk(ema, &ema->chunks.of[i]);

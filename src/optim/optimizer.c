@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "base/trace.h"
-#include "graph/model_hooks.h"
+#include "model/model_hooks.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -21,8 +21,9 @@ static yk_status check_dtypes(const yk_model *model)
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_parameter_view view = yk_model_parameter(model, i);
         if (view.value.dtype != YK_F32 && view.value.dtype != YK_F64)
-            return yki_error(YK_UNSUPPORTED, "%s is %s; an optimizer needs float32 or float64",
-                             view.name, yk_dtype_name(view.value.dtype));
+            return yki_error(YK_ERROR_UNSUPPORTED,
+                             "%s is %s; an optimizer needs float32 or float64", view.name,
+                             yk_dtype_name(view.value.dtype));
     }
     return YK_OK;
 }
@@ -78,7 +79,7 @@ static yk_status make_parts(yk_optimizer *optimizer, const double *hyperparamete
     yki_optimizer_refresh(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(yki_chunks_create(&optimizer->chunks, optimizer->views, optimizer->parameters));
-    yki_chunks_keep(&optimizer->chunks, yki_model_reached(optimizer->model));
+    yki_chunks_keep(&optimizer->chunks, yki_model_used(optimizer->model));
     optimizer->squares = yki_calloc(optimizer->chunks.count, sizeof *optimizer->squares);
     if (!optimizer->squares)
         return yki_error_memory(optimizer->chunks.count * sizeof *optimizer->squares,
@@ -130,7 +131,7 @@ yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const si
                               size_t bytes)
 {
     YK_TRY(yki_chunks_create(&optimizer->own_chunks, optimizer->views, optimizer->parameters));
-    yki_chunks_keep(&optimizer->own_chunks, yki_model_reached(optimizer->model));
+    yki_chunks_keep(&optimizer->own_chunks, yki_model_used(optimizer->model));
     yki_chunks_keep(&optimizer->own_chunks, own);
     size_t memory_bytes = (size_t)optimizer->slots * bytes;
     char *memory = yki_map(memory_bytes);
@@ -150,7 +151,7 @@ yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer)
     for (int slot = 0; slot < optimizer->slots; slot++)
         for (size_t i = 0; i < optimizer->parameters; i++)
             if (!optimizer->state[slot][i])
-                return yki_error(YK_INVALID_ARGUMENT,
+                return yki_error(YK_ERROR_INVALID_ARGUMENT,
                                  "the optimizer's state is sharded: yk_zero_consolidate brings it "
                                  "to rank 0 before a checkpoint");
     return YK_OK;
@@ -177,10 +178,11 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
 static yk_status check_step(const yk_optimizer *optimizer)
 {
     if (optimizer->averaged)
-        return yki_error(YK_INVALID_ARGUMENT, "a step on averaged weights: yk_ema_swap them back");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "a step on averaged weights: yk_ema_swap them back");
     if (optimizer->own_chunks.of && !optimizer->after_step)
         return yki_error(
-            YK_INVALID_ARGUMENT,
+            YK_ERROR_INVALID_ARGUMENT,
             "a step of an optimizer whose state was sharded: yk_zero_destroy is to come "
             "after the last one");
     return YK_OK;
@@ -262,8 +264,9 @@ yk_status yki_check_option(const char *rule, const char *option, double value, d
     if (isfinite(value) && value >= minimum && (below <= 0 || value < below))
         return YK_OK;
     if (below > 0)
-        return yki_error(YK_INVALID_ARGUMENT, "%s: %s must be at least %g and below %g, not %g",
-                         rule, option, minimum, below, value);
-    return yki_error(YK_INVALID_ARGUMENT, "%s: %s must be at least %g, not %g", rule, option,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: %s must be at least %g and below %g, not %g", rule, option, minimum,
+                         below, value);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s must be at least %g, not %g", rule, option,
                      minimum, value);
 }

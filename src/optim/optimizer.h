@@ -88,7 +88,7 @@ yk_tensor yki_ema_n_averaged(yk_ema *ema);
  */
 yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const size_t *offset,
                               size_t bytes);
-/* YK_INVALID_ARGUMENT while state of other ranks is not here. */
+/* YK_ERROR_INVALID_ARGUMENT while state of other ranks is not here. */
 yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer);
 
 /* The memory of a state tensor, also where the parameter's group has no need of it; its data is

@@ -36,7 +36,7 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
             left += !wants;
         }
     if (wanted == 0 || left == 0)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "a parameter group needs some of the first group's parameters, "
                          "not %s of the %zu",
                          wanted ? "all" : "none", wanted + left);
@@ -71,7 +71,7 @@ static yk_status check(const yk_optimizer *optimizer, const double *values)
     const yki_optimizer_rule *rule = optimizer->rule;
     YK_TRY(rule->check(values));
     if (rule->slots(values) > optimizer->slots)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: these settings need %d state tensors a parameter, and there are %d",
                          rule->name, rule->slots(values), optimizer->slots);
     return YK_OK;
@@ -127,7 +127,8 @@ static yk_status find(const yki_optimizer_rule *rule, const char *name, int *ind
     for (*index = 0; *index < rule->hyperparameters; ++*index)
         if (strcmp(rule->hyperparameter_names[*index], name) == 0)
             return YK_OK;
-    return yki_error(YK_INVALID_ARGUMENT, "%s has no hyperparameter \"%s\"", rule->name, name);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s has no hyperparameter \"%s\"", rule->name,
+                     name);
 }
 
 /* Checks the value in the groups first <= g < end, then sets it. */
@@ -159,7 +160,8 @@ yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t 
                                                 const char *name, double value)
 {
     if (group >= optimizer->group_count)
-        return yki_error(YK_INVALID_ARGUMENT, "there is no parameter group %zu, only %zu of them",
-                         group, optimizer->group_count);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "there is no parameter group %zu, only %zu of them", group,
+                         optimizer->group_count);
     return set_in(optimizer, group, group + 1, name, value);
 }

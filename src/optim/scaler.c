@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "base/trace.h"
-#include "graph/model_hooks.h"
+#include "model/model_hooks.h"
 #include "optim/chunks.h"
 #include "optim/optimizer.h"
 #include "optim/vectorised.h"
@@ -36,19 +36,19 @@ struct yk_grad_scaler {
 static yk_status check(const yk_grad_scaler_state *s)
 {
     if (!(s->scale > 0 && s->scale <= FLT_MAX && (float)s->scale > 0))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: the scale must be above 0 and within the range of an f32, "
                          "not %g",
                          s->scale);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
-        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: growth_factor must be above 1, not %g",
-                         s->growth_factor);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "grad scaler: growth_factor must be above 1, not %g", s->growth_factor);
     if (!(s->backoff_factor > 0 && s->backoff_factor < 1))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: backoff_factor must be above 0 and below 1, not %g",
                          s->backoff_factor);
     if (s->growth_interval < 1 || s->growth_tracker < 0)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: growth_interval %lld after %lld good steps",
                          (long long)s->growth_interval, (long long)s->growth_tracker);
     return YK_OK;
@@ -74,7 +74,7 @@ static yk_status make_chunks(yki_chunks *chunks, const yk_model *model)
         views[i] = yk_model_parameter(model, i);
     yk_status status = yki_chunks_create(chunks, views, count);
     if (status == YK_OK)
-        yki_chunks_keep(chunks, yki_model_reached(model));
+        yki_chunks_keep(chunks, yki_model_used(model));
     free(views);
     return status;
 }
@@ -155,7 +155,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     if (scaler->disabled)
         return YK_OK;
     if (scaler->stage != READY)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
     double begin = yki_trace_begin();
     double inverse = 1 / (double)scaler->scale, found = 0;
@@ -175,11 +175,13 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 {
     if (optimizer->model != scaler->model)
-        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: the optimizer is another model's");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "grad scaler: the optimizer is another model's");
     if (scaler->disabled)
         return yk_optimizer_step(optimizer);
     if (scaler->stage == STEPPED)
-        return yki_error(YK_INVALID_ARGUMENT, "grad scaler: a second step since the last update");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "grad scaler: a second step since the last update");
     if (scaler->stage == READY)
         YK_TRY(yk_grad_scaler_unscale(scaler));
     scaler->stage = STEPPED;
@@ -194,7 +196,7 @@ yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
     if (scaler->disabled)
         return YK_OK;
     if (scaler->stage == READY)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: update without unscale or step before it");
     if (scaler->found_inf) {
         scaler->scale = (float)((double)scaler->scale * scaler->backoff_factor);

@@ -32,19 +32,19 @@ static yk_status check_count(const yk_schedule *s, const char *name, int64_t cou
 {
     if (count > 0)
         return YK_OK;
-    return yki_error(YK_INVALID_ARGUMENT, "schedule %s: %s must be at least 1, not %lld",
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "schedule %s: %s must be at least 1, not %lld",
                      yk_schedule_name(s->kind), name, (long long)count);
 }
 
 static yk_status check_milestones(const yk_schedule *s)
 {
     if (s->milestone_count < 1 || s->milestone_count > YK_MAX_MILESTONES)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule multistep: expected 1 to %d milestones, not %lld",
                          YK_MAX_MILESTONES, (long long)s->milestone_count);
     for (int64_t i = 0; i < s->milestone_count; i++)
         if (s->milestones[i] < 1 || (i && s->milestones[i] < s->milestones[i - 1]))
-            return yki_error(YK_INVALID_ARGUMENT,
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "schedule multistep: milestones must rise from 1 on, not %lld",
                              (long long)s->milestones[i]);
     return YK_OK;
@@ -60,7 +60,7 @@ static yk_status check_one_cycle(const yk_schedule *s)
     YK_TRY(yki_check_option("schedule onecycle", "base_momentum", s->base_momentum, 0, 1));
     YK_TRY(yki_check_option("schedule onecycle", "max_momentum", s->max_momentum, 0, 1));
     if (s->warmup)
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule onecycle warms up by itself: no warmup of %lld before it",
                          (long long)s->warmup);
     return YK_OK;
@@ -69,12 +69,14 @@ static yk_status check_one_cycle(const yk_schedule *s)
 yk_status yk_schedule_check(const yk_schedule *s)
 {
     if (!yk_schedule_name(s->kind))
-        return yki_error(YK_INVALID_ARGUMENT, "there is no schedule of kind %d", (int)s->kind);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no schedule of kind %d",
+                         (int)s->kind);
     if (s->warmup < 0)
-        return yki_error(YK_INVALID_ARGUMENT, "schedule %s: warmup must be at least 0, not %lld",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "schedule %s: warmup must be at least 0, not %lld",
                          yk_schedule_name(s->kind), (long long)s->warmup);
     if (!(s->warmup_factor >= 0 && s->warmup_factor <= 1))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule %s: warmup_factor must be above 0 and at most 1, not %g",
                          yk_schedule_name(s->kind), s->warmup_factor);
     YK_TRY(yki_check_option("schedule", "gamma", s->gamma, 0, 0));
@@ -208,7 +210,7 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
     bool cycles = yk_schedule_momentum(schedule, t, &momentum);
     int index = momentum_index(optimizer->rule);
     if (cycles && (index == optimizer->rule->hyperparameters || optimizer->slots == 0))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule %s cycles the momentum, and this %s has none",
                          yk_schedule_name(schedule->kind), optimizer->rule->name);
     for (size_t g = 0; g < optimizer->group_count; g++) {

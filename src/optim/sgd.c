@@ -27,12 +27,13 @@ static yk_status check(const double *h)
     YK_TRY(yki_check_option("sgd", "momentum", h[MOMENTUM], 0, 0));
     YK_TRY(yki_check_option("sgd", "weight_decay", h[WEIGHT_DECAY], 0, 0));
     if (!isfinite(h[DAMPENING]))
-        return yki_error(YK_INVALID_ARGUMENT, "sgd: dampening must be a number, not %g",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: dampening must be a number, not %g",
                          h[DAMPENING]);
     if (h[NESTEROV] != 0 && h[NESTEROV] != 1)
-        return yki_error(YK_INVALID_ARGUMENT, "sgd: nesterov must be 0 or 1, not %g", h[NESTEROV]);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: nesterov must be 0 or 1, not %g",
+                         h[NESTEROV]);
     if (h[NESTEROV] != 0 && (h[MOMENTUM] == 0 || h[DAMPENING] != 0))
-        return yki_error(YK_INVALID_ARGUMENT,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "sgd: nesterov needs a momentum above 0 and no"
                          " dampening, not momentum %g and dampening %g",
                          h[MOMENTUM], h[DAMPENING]);
@@ -105,7 +106,7 @@ yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_
     *optimizer = NULL;
     yk_sgd_options o = options ? *options : (yk_sgd_options){0};
     if (!(o.lr > 0))
-        return yki_error(YK_INVALID_ARGUMENT, "sgd: lr must be above 0, not %g", o.lr);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: lr must be above 0, not %g", o.lr);
     double hyperparameters[] = {o.lr, o.momentum, o.dampening, o.weight_decay, o.nesterov};
     return yki_optimizer_create(optimizer, model, &sgd, hyperparameters);
 }

@@ -16,10 +16,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/memory.h"
-#include "base/point.h"
 
 struct yk_metrics {
     int fd;
@@ -28,7 +28,7 @@ struct yk_metrics {
 
 static yk_status fail(const yk_metrics *metrics, const char *what)
 {
-    return yki_error(YK_IO, "%s: %s: %s", metrics->path, what, strerror(errno));
+    return yki_error(YK_ERROR_IO, "%s: %s: %s", metrics->path, what, strerror(errno));
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static yk_status lock(const yk_metrics *metrics)
 {
     if (yki_lock(metrics->fd))
         return YK_OK;
-    return yki_error(YK_IO, "%s: another process is writing it", metrics->path);
+    return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
 }
 
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
@@ -148,7 +148,7 @@ static yk_status write_record(yk_metrics *metrics, const field *fields, size_t c
 {
     char line[1024];
     size_t at = 0;
-    void *before = yki_point_begin();
+    void *before = yki_c_locale_begin();
     for (size_t i = 0; i < count; i++) {
         int length =
             snprintf(line + at, sizeof line - at, "%s\"%s\": ", i ? ", " : "{", fields[i].name);
@@ -158,7 +158,7 @@ static yk_status write_record(yk_metrics *metrics, const field *fields, size_t c
                      : snprintf(line + at, sizeof line - at, "null");
         at += (size_t)length;
     }
-    yki_point_end(before);
+    yki_c_locale_end(before);
     at += (size_t)snprintf(line + at, sizeof line - at, "}\n");
     ssize_t written = write(metrics->fd, line, at);
     return written == (ssize_t)at ? YK_OK : fail(metrics, "cannot write");

@@ -21,9 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/point.h"
 #include "base/trace.h"
 
 #define END "\n]\n"
@@ -51,7 +51,7 @@ struct yk_trace {
 
 static yk_status fail(yk_trace *trace, const char *what)
 {
-    yk_status status = yki_error(YK_IO, "%s: %s: %s", trace->path, what, strerror(errno));
+    yk_status status = yki_error(YK_ERROR_IO, "%s: %s: %s", trace->path, what, strerror(errno));
     if (trace->status == YK_OK)
         trace->status = status;
     return status;
@@ -206,10 +206,10 @@ static void add_event(yk_trace *trace, const yki_trace_event *event)
 /* Writes what has been recorded so far. */
 static void flush(yk_trace *trace)
 {
-    void *before = yki_point_begin();
+    void *before = yki_c_locale_begin();
     for (yki_trace_event event; yki_trace_take(&event);)
         add_event(trace, &event);
-    yki_point_end(before);
+    yki_c_locale_end(before);
     write_text(trace);
     trace->flushed_s = yki_now();
 }
@@ -269,7 +269,7 @@ static yk_status check_options(const yk_trace_options *options)
 {
     if (options->first_step < 0 || options->last_step < 0 ||
         (options->last_step && options->last_step < options->first_step))
-        return yki_error(YK_INVALID_ARGUMENT, "timeline: steps %lld to %lld",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "timeline: steps %lld to %lld",
                          (long long)options->first_step, (long long)options->last_step);
     return YK_OK;
 }
@@ -281,7 +281,7 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     if (options)
         YK_TRY(check_options(options));
     if (atomic_exchange(&is_open, true))
-        return yki_error(YK_INVALID_ARGUMENT, "%s: another timeline is open", path);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: another timeline is open", path);
     yk_trace *made = yki_calloc(1, sizeof *made);
     char *copy = yki_strdup(path);
     if (!made || !copy) {

@@ -174,7 +174,8 @@ static bool can_be_random(const yk_tensor *tensor)
 yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)
 {
     if (init != YK_INIT_ZEROS && init != YK_INIT_ONES && !can_be_random(tensor))
-        return yki_error(YK_UNSUPPORTED, "a random first value needs float32 or float64, not %s",
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "a random first value needs float32 or float64, not %s",
                          yk_dtype_name(tensor->dtype));
     switch (init) {
     case YK_INIT_ZEROS:
@@ -191,12 +192,12 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
         return YK_OK;
     case YK_INIT_UNIFORM_FAN_IN:
         if (fan < 1)
-            return yki_error(YK_INVALID_ARGUMENT,
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "a bias drawn from +-1 / sqrt(fan) needs fan >= 1,"
                              " not %lld",
                              (long long)fan);
         fill_uniform(generator, 1 / sqrt((double)fan), tensor);
         return YK_OK;
     }
-    return yki_error(YK_INVALID_ARGUMENT, "there is no way %d to start a tensor", (int)init);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no way %d to start a tensor", (int)init);
 }

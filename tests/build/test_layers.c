@@ -52,37 +52,37 @@ YK_TEST(layers_hold)
 YK_TEST(layers_refuse_upward_includes)
 {
     refused("src/base/a.c", "\"tensor/init.h\"", "base must not know tensor");
-    refused("src/graph/a.c", "\"ddp/bucket.h\"", "graph must not know ddp");
+    refused("src/graph/a.c", "\"parallel/bucket.h\"", "graph must not know parallel");
     refused("src/io/a.h", "\"data/cifar.h\"", "io must not know data");
-    accepted("src/ddp/a.c", "\"graph/model.h\"");
-    accepted("src/ddp/a.c", "\"ddp/bucket.h\"");
-    accepted("src/ddp/a.c", "<yoke/ddp.h>");
+    accepted("src/parallel/a.c", "\"model/model.h\"");
+    accepted("src/parallel/a.c", "\"parallel/bucket.h\"");
+    accepted("src/parallel/a.c", "<yoke/ddp.h>");
 }
 
 YK_TEST(layers_refuse_private_folders)
 {
-    refused("src/graph/a.c", "\"device/cpu/cpu.h\"", "private to src/device");
+    refused("src/model/a.c", "\"device/cpu/cpu.h\"", "private to src/device");
     accepted("src/device/a.c", "\"device/cpu/cpu.h\"");
 }
 
 YK_TEST(layers_refuse_vendor_headers_elsewhere)
 {
-    refused("src/graph/a.c", "<oneapi/dnnl/dnnl.h>", "belongs to src/device/cpu");
+    refused("src/model/a.c", "<oneapi/dnnl/dnnl.h>", "belongs to src/device/cpu");
     refused("src/device/ref/a.c", "<dnnl.h>", "belongs to src/device/cpu");
     refused("src/data/a.c", "<zip.h>", "belongs to src/io");
-    refused("src/dist/a.c", "<cjson/cJSON.h>", "belongs to src/io report");
+    refused("src/comm/a.c", "<cjson/cJSON.h>", "belongs to src/io report");
     refused("cli/a.c", "<openssl/evp.h>", "belongs to");
-    refused("src/data/a.c", "<openssl/evp.h>", "belongs to src/io dist");
+    refused("src/data/a.c", "<openssl/evp.h>", "belongs to src/io comm");
     refused("src/base/a.c", "<sqlite3.h>", "nobody's");
     accepted("src/device/cpu/a.c", "<oneapi/dnnl/dnnl.h>");
-    accepted("src/dist/a.c", "<openssl/evp.h>");
-    accepted("src/dist/shm/a.c", "<sys/mman.h>");
+    accepted("src/comm/a.c", "<openssl/evp.h>");
+    accepted("src/comm/shm/a.c", "<sys/mman.h>");
 }
 
 YK_TEST(layers_keep_programs_outside)
 {
     refused("cli/a.c", "\"base/error.h\"", "internal");
-    refused("examples/a.c", "\"graph/model.h\"", "internal");
+    refused("examples/a.c", "\"model/model.h\"", "internal");
     refused("include/yoke/a.h", "\"yoke/status.h\"", "internal");
     accepted("cli/a.c", "\"options.h\"");
     accepted("examples/a.c", "<yoke/yoke.h>");

@@ -12,7 +12,7 @@
 static void check_rows(const char *path, int rows)
 {
     yk_dataset *dataset;
-    assert_ok(yk_cifar10_open(&dataset, path, YK_TRAIN));
+    assert_ok(yk_cifar10_open(&dataset, path, YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 5 * rows);
     assert_int_equal(yk_dataset_classes(dataset), 10);
     assert_string_equal(yk_dataset_class_name(dataset, 0), "airplane");
@@ -26,11 +26,11 @@ static void check_rows(const char *path, int rows)
             assert_int_equal(pixels[p], row_pixel(i / rows, i % rows, p));
     }
     uint8_t none[ROW_BYTES];
-    assert_status(YK_INVALID_ARGUMENT, yk_dataset_image(dataset, 5 * rows, none, NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_dataset_image(dataset, -1, none, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_image(dataset, 5 * rows, none, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_image(dataset, -1, none, NULL));
     yk_dataset_destroy(dataset);
 
-    assert_ok(yk_cifar10_open(&dataset, path, YK_TEST));
+    assert_ok(yk_cifar10_open(&dataset, path, YK_SPLIT_TEST));
     assert_int_equal(yk_dataset_size(dataset), rows);
     assert_int_equal(image_of(dataset, 1, NULL)[2], row_pixel(5, 1, 2));
     yk_dataset_destroy(dataset);
@@ -82,7 +82,7 @@ static void broken(bool binary, const char *find, const char *replace, size_t le
     fclose(file);
 
     yk_dataset *dataset = NULL;
-    assert_status(YK_FORMAT, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_null(dataset);
     assert_contains(yk_last_error(), "data_batch_3");
     assert_contains(yk_last_error(), words);
@@ -117,13 +117,13 @@ YK_TEST(refuses_broken_records)
     write_cifar(folder, true, 3);
     assert_int_equal(truncate(path, 3073 * 2 + 5), 0);
     yk_dataset *dataset = NULL;
-    assert_status(YK_FORMAT, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_contains(yk_last_error(), "offset 6146: expected records of 3073 bytes, found 5 bytes");
     assert_int_equal(truncate(path, 0), 0);
-    assert_status(YK_FORMAT, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_contains(yk_last_error(), "offset 0: expected a batch of images, found it empty");
     assert_int_equal(unlink(path), 0);
-    assert_status(YK_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_contains(yk_last_error(), "data_batch_3.bin");
 }
 
@@ -138,7 +138,7 @@ YK_TEST(promise_31_a_pipe_among_the_batches)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     alarm(10);
-    assert_status(YK_IO, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_IO, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_contains(yk_last_error(), "data_batch_3.bin: is not a file");
 }
 
@@ -153,13 +153,13 @@ YK_TEST(promise_31_a_file_cut_short_while_it_is_open)
         write_cifar(folder, binary, 3);
         snprintf(path, sizeof path, "%s/cifar-10-batches-%s/test_batch%s", folder,
                  binary ? "bin" : "py", binary ? ".bin" : "");
-        assert_ok(yk_cifar10_open(&dataset, folder, YK_TEST));
+        assert_ok(yk_cifar10_open(&dataset, folder, YK_SPLIT_TEST));
         assert_int_equal(truncate(path, 4096), 0);
         assert_ok(yk_dataset_image(dataset, 0, pixels, NULL));
-        assert_status(YK_IO, yk_dataset_image(dataset, 1, pixels, NULL));
+        assert_status(YK_ERROR_IO, yk_dataset_image(dataset, 1, pixels, NULL));
         assert_contains(yk_last_error(), "test_batch");
         assert_contains(yk_last_error(), "offset 4096: the file ends here");
-        assert_status(YK_IO, yk_dataset_preview(dataset, "sheet.png", 3));
+        assert_status(YK_ERROR_IO, yk_dataset_preview(dataset, "sheet.png", 3));
         yk_dataset_destroy(dataset);
     }
 }
@@ -168,7 +168,7 @@ YK_TEST(says_what_it_expected_where_there_is_nothing)
 {
     yk_dataset *dataset;
     const char *folder = fresh_folder();
-    assert_status(YK_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_status(YK_ERROR_NOT_FOUND, yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_contains(yk_last_error(), folder);
     assert_contains(yk_last_error(), "cifar-10-batches-py");
 }
@@ -198,7 +198,7 @@ static void fuzz(bool binary)
         write_bytes(file, edited, kept);
         fclose(file);
         yk_dataset *dataset;
-        if (yk_cifar10_open(&dataset, folder, YK_TEST) == YK_OK)
+        if (yk_cifar10_open(&dataset, folder, YK_SPLIT_TEST) == YK_OK)
             yk_dataset_destroy(dataset);
     }
 }

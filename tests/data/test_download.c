@@ -39,7 +39,7 @@ static void check_downloaded(const char *folder, bool binary)
              binary ? "bin" : "py");
     assert_string_equal(path, expected);
     yk_dataset *dataset;
-    assert_ok(yk_cifar10_open(&dataset, path, YK_TRAIN));
+    assert_ok(yk_cifar10_open(&dataset, path, YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 20);
     assert_int_equal(image_of(dataset, 7, NULL)[9], row_pixel(1, 3, 9));
     yk_dataset_destroy(dataset);
@@ -84,12 +84,12 @@ YK_TEST(a_damaged_archive_is_refused_and_removed)
     char archive[512], path[512], output[256];
     const char *folder = prepare(archive, false);
     setenv("YOKE_CIFAR10_MD5", "00000000000000000000000000000000", 1);
-    assert_status(YK_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path));
     assert_contains(yk_last_error(), "MD5");
     yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
     assert_string_equal(output, "lock\n");
     unsetenv("YOKE_CIFAR10_MD5"); /* then the official ones count */
-    assert_status(YK_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path));
     assert_contains(yk_last_error(), "c58f30108f718f92721af3b95e74349a");
 }
 
@@ -113,7 +113,7 @@ YK_TEST(offline_it_says_how_to_go_on)
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/x", yk_test_free_port());
     setenv("YOKE_CIFAR10_URL", url, 1);
-    assert_status(YK_NETWORK, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_NETWORK, yk_cifar10_download(path, sizeof path));
     assert_contains(yk_last_error(), "--data DIR");
     assert_contains(yk_last_error(), "--data synthetic");
     assert_contains(yk_last_error(), url);
@@ -134,7 +134,7 @@ static void hostile(const char *command, const char *words)
                                folder, folder, folder, command);
     if (code)
         skip_because("cannot make the archive: %s", output);
-    assert_status(YK_FORMAT, yki_unpack_cifar10(archive, target, &binary));
+    assert_status(YK_ERROR_FORMAT, yki_unpack_cifar10(archive, target, &binary));
     assert_contains(yk_last_error(), words);
     yk_test_command(output, sizeof output, "ls -A %s", target);
     assert_null(strstr(output, "evil"));
@@ -193,8 +193,8 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
                     "%s/cache/yoke/cifar-10.tar.gz.part",
                     folder, folder);
     char path[512];
-    yk_status status = YK_NETWORK;
-    for (int i = 0; i < 200 && status == YK_NETWORK; i++) { /* until the server listens */
+    yk_status status = YK_ERROR_NETWORK;
+    for (int i = 0; i < 200 && status == YK_ERROR_NETWORK; i++) { /* until the server listens */
         status = yk_cifar10_download(path, sizeof path);
         usleep(status == YK_OK ? 0 : 50000);
     }

@@ -10,7 +10,8 @@
 static yk_dataset *make_dataset(int64_t count)
 {
     yk_dataset *dataset;
-    assert_ok(yk_synthetic_create(&dataset, YK_TRAIN, &(yk_synthetic_options){.count = count}));
+    assert_ok(
+        yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = count}));
     return dataset;
 }
 
@@ -193,8 +194,8 @@ YK_TEST(seeks_to_any_batch)
     }
     assert_ok(yk_loader_seek(loader, 1000000000, 3));
     assert_non_null(yk_loader_next(loader));
-    assert_status(YK_INVALID_ARGUMENT, yk_loader_seek(loader, 0, 12));
-    assert_status(YK_INVALID_ARGUMENT, yk_loader_seek(loader, -1, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_seek(loader, 0, 12));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_seek(loader, -1, 0));
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
 }
@@ -242,7 +243,7 @@ YK_TEST(promise_28_a_failing_worker_is_an_explicit_error)
     yk_loader *loader;
     const char *folder = fresh_folder();
     write_cifar(folder, false, 100);
-    assert_ok(yk_cifar10_open(&dataset, folder, YK_TRAIN));
+    assert_ok(yk_cifar10_open(&dataset, folder, YK_SPLIT_TRAIN));
     assert_ok(yk_loader_create(
         &loader, dataset, &(yk_loader_options){.batch_size = 8, .shuffle = true, .workers = 2}));
     assert_non_null(yk_loader_next(loader));
@@ -251,12 +252,12 @@ YK_TEST(promise_28_a_failing_worker_is_an_explicit_error)
     int batches = 1;
     while (yk_loader_next(loader))
         assert_true(++batches < 63);
-    assert_int_equal(yk_loader_status(loader), YK_IO);
+    assert_int_equal(yk_loader_status(loader), YK_ERROR_IO);
     assert_contains(yk_last_error(), "loader worker");
     assert_contains(yk_last_error(), "data_batch_4: offset ");
     assert_contains(yk_last_error(), "the file ends here");
     assert_null(yk_loader_next(loader));
-    assert_int_equal(yk_loader_status(loader), YK_IO);
+    assert_int_equal(yk_loader_status(loader), YK_ERROR_IO);
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
 }
@@ -265,21 +266,21 @@ YK_TEST(refuses_options_that_make_no_sense)
 {
     yk_dataset *dataset = make_dataset(10);
     yk_loader *loader;
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 0}));
     assert_contains(yk_last_error(), "batch size 0");
     assert_status(
-        YK_INVALID_ARGUMENT,
+        YK_ERROR_INVALID_ARGUMENT,
         yk_loader_create(&loader, dataset, &(yk_loader_options){.batch_size = 1, .workers = -1}));
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset,
                                    &(yk_loader_options){.batch_size = 1, .dtype = YK_BF16}));
     assert_status(
-        YK_INVALID_ARGUMENT,
+        YK_ERROR_INVALID_ARGUMENT,
         yk_loader_create(&loader, dataset,
                          &(yk_loader_options){.batch_size = 1, .exact = true, .drop_last = true}));
     assert_status(
-        YK_INVALID_ARGUMENT,
+        YK_ERROR_INVALID_ARGUMENT,
         yk_loader_create(&loader, dataset,
                          &(yk_loader_options){.batch_size = 1, .transform = {.crop_padding = 99}}));
     yk_dataset_destroy(dataset);
@@ -320,7 +321,7 @@ static void count_each_sample(int rank, int world)
             assert_int_equal(batch->indices[i] % world, rank);
             seen[batch->indices[i]]++;
         }
-    assert_ok(yk_all_reduce(group, seen, 100, YK_I32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, seen, 100, YK_I32, YK_REDUCE_SUM, NULL));
     for (int i = 0; i < 100; i++)
         assert_int_equal(seen[i], 1);
     yk_loader_destroy(loader);

@@ -25,7 +25,8 @@ static yk_loader *load(const yk_dataset *dataset, int ranks, bool exact)
 static yk_dataset *make_dataset(int64_t count)
 {
     yk_dataset *dataset;
-    assert_ok(yk_synthetic_create(&dataset, YK_TRAIN, &(yk_synthetic_options){.count = count}));
+    assert_ok(
+        yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = count}));
     return dataset;
 }
 
@@ -131,7 +132,7 @@ YK_TEST(shares_that_ranks_cannot_have_equally_are_refused)
 {
     yk_loader *loader;
     yk_dataset *dataset = make_dataset(20);
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset,
                                    &(yk_loader_options){.virtual_ranks = -2, .batch_size = 2}));
     yk_dataset_destroy(dataset);

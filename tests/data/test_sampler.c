@@ -102,15 +102,15 @@ YK_TEST(refuses_what_makes_no_sense)
 {
     int64_t indices[16];
     yk_sampler_options options = {.size = 10, .world_size = 2, .rank = 2};
-    assert_status(YK_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     assert_contains(yk_last_error(), "rank 2 of 2");
     options = (yk_sampler_options){.size = -1, .world_size = 1};
-    assert_status(YK_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     options = (yk_sampler_options){.size = 10, .world_size = 0};
-    assert_status(YK_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     options = (yk_sampler_options){.size = 1 << 30, .world_size = 1, .shuffle = true};
-    assert_status(YK_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     options = (yk_sampler_options){.size = 10, .world_size = 1, .exact = true, .drop_last = true};
-    assert_status(YK_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     assert_contains(yk_last_error(), "exact");
 }

@@ -12,8 +12,8 @@ enum { BYTES = 3072 };
 YK_TEST(has_ten_balanced_classes)
 {
     yk_dataset *train, *test;
-    assert_ok(yk_synthetic_create(&train, YK_TRAIN, NULL));
-    assert_ok(yk_synthetic_create(&test, YK_TEST, NULL));
+    assert_ok(yk_synthetic_create(&train, YK_SPLIT_TRAIN, NULL));
+    assert_ok(yk_synthetic_create(&test, YK_SPLIT_TEST, NULL));
     assert_int_equal(yk_dataset_size(train), 5000);
     assert_int_equal(yk_dataset_size(test), 1000);
     assert_int_equal(yk_dataset_classes(train), 10);
@@ -34,10 +34,10 @@ YK_TEST(has_ten_balanced_classes)
 YK_TEST(depends_on_seed_and_index_alone)
 {
     yk_dataset *few, *many, *other;
-    assert_ok(yk_synthetic_create(&few, YK_TRAIN, &(yk_synthetic_options){.count = 30}));
-    assert_ok(yk_synthetic_create(&many, YK_TRAIN, &(yk_synthetic_options){.count = 90}));
-    assert_ok(
-        yk_synthetic_create(&other, YK_TRAIN, &(yk_synthetic_options){.count = 30, .seed = 1}));
+    assert_ok(yk_synthetic_create(&few, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = 30}));
+    assert_ok(yk_synthetic_create(&many, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = 90}));
+    assert_ok(yk_synthetic_create(&other, YK_SPLIT_TRAIN,
+                                  &(yk_synthetic_options){.count = 30, .seed = 1}));
     for (int64_t i = 0; i < 30; i++) {
         const uint8_t *image = image_of(few, i, NULL);
         assert_memory_equal(image, image_of(many, i, NULL), BYTES);
@@ -46,8 +46,8 @@ YK_TEST(depends_on_seed_and_index_alone)
     yk_dataset_destroy(few);
     yk_dataset_destroy(many);
     yk_dataset_destroy(other);
-    assert_status(YK_INVALID_ARGUMENT,
-                  yk_synthetic_create(&few, YK_TRAIN, &(yk_synthetic_options){.count = -1}));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_synthetic_create(&few, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = -1}));
 }
 
 /*
@@ -87,8 +87,8 @@ YK_TEST(can_be_learnt_but_not_trivially)
 {
     enum { TRAIN = 2000, TEST = 300 };
     yk_dataset *train, *test;
-    assert_ok(yk_synthetic_create(&train, YK_TRAIN, &(yk_synthetic_options){.count = TRAIN}));
-    assert_ok(yk_synthetic_create(&test, YK_TEST, &(yk_synthetic_options){.count = TEST}));
+    assert_ok(yk_synthetic_create(&train, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = TRAIN}));
+    assert_ok(yk_synthetic_create(&test, YK_SPLIT_TEST, &(yk_synthetic_options){.count = TEST}));
     float(*known)[FEATURES] = malloc(TRAIN * sizeof *known);
     for (int i = 0; i < TRAIN; i++)
         features(image_of(train, i, NULL), known[i]);
@@ -120,7 +120,7 @@ YK_TEST(preview_is_a_png)
     char path[256];
     yk_dataset *dataset;
     snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
-    assert_ok(yk_synthetic_create(&dataset, YK_TEST, &(yk_synthetic_options){.count = 25}));
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, &(yk_synthetic_options){.count = 25}));
     assert_ok(yk_dataset_preview(dataset, path, 4));
     unsigned char head[8];
     FILE *file = fopen(path, "rb");
@@ -128,12 +128,12 @@ YK_TEST(preview_is_a_png)
     assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
     fclose(file);
     assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
-    assert_status(YK_INVALID_ARGUMENT, yk_dataset_preview(dataset, path, -1));
-    assert_status(YK_IO, yk_dataset_preview(dataset, "/nowhere/at/all.png", 4));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_preview(dataset, path, -1));
+    assert_status(YK_ERROR_IO, yk_dataset_preview(dataset, "/nowhere/at/all.png", 4));
     assert_contains(yk_last_error(), "/nowhere/at/all.png");
     snprintf(path, sizeof path, "%s/pipe.png", yk_test_directory());
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_status(YK_IO, yk_dataset_preview(dataset, path, 4)); /* as with /dev/null */
+    assert_status(YK_ERROR_IO, yk_dataset_preview(dataset, path, 4)); /* as with /dev/null */
     assert_contains(yk_last_error(), "pipe.png: is not a file");
     yk_dataset_destroy(dataset);
 }

@@ -86,9 +86,9 @@ YK_TEST(zero_std_means_one_and_bad_padding_is_refused)
     yki_transform_plan plan;
     assert_ok(yki_transform_prepare(&plan, &(yk_transform){.crop_padding = 32}));
     assert_true(plan.f32[2][255] == 1.0f && plan.f64[0][51] == 0.2);
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yki_transform_prepare(&plan, &(yk_transform){.crop_padding = -1}));
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yki_transform_prepare(&plan, &(yk_transform){.crop_padding = 33}));
 }
 

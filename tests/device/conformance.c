@@ -350,7 +350,7 @@ static void call_run(const invocation *call, void *const *in, void *const *out)
         scratch = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->scratch, YKI_ALIGNMENT));
         memset(scratch, 0xff, kernel->scratch);
     }
-    yki_run run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
+    yki_kernel_args run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
     assert_ok(kernel->impl->run(kernel, &run));
     free(packed);
     free(scratch);

@@ -497,7 +497,7 @@ static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c,
     return yk_cross_entropy(logits, labels,
                             &(yk_cross_entropy_options){
                                 .label_smoothing = c->smoothing,
-                                .reduction = c->sum ? YK_SUM_LOSS : YK_MEAN,
+                                .reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN,
                             });
 }
 
@@ -525,7 +525,7 @@ static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_d
     yk_value *x = conformance_x(graph, c, dtype);
     yki_shape shape = yki_shape_of(x);
     return yk_mse_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
-                       c->sum ? YK_SUM_LOSS : YK_MEAN);
+                       c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
 }
 
 FAMILY(mse_loss, build_mse_loss);

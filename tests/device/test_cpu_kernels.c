@@ -234,7 +234,7 @@ static void losses(check_case start)
                 check_case c = start;
                 c.op = &yki_op_cross_entropy;
                 c.attrs = (yki_attrs){.label_smoothing = smooth ? 0.1 : 0,
-                                      .reduction = sum ? YK_SUM_LOSS : YK_MEAN};
+                                      .reduction = sum ? YK_LOSS_SUM : YK_LOSS_MEAN};
                 check_in(&c, YK_F32, 2, sizes[s], 30, 20);
                 check_in(&c, YK_I32, 1, sizes[s], 4.9, 5);
                 check_out(&c, YK_F32, 0, scalar);

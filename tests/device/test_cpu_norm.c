@@ -209,8 +209,8 @@ YK_TEST(one_value_a_channel_cannot_train)
     yki_kernel *kernel = NULL;
     assert_ok(yki_kernel_create(device, &desc, &kernel));
     assert_true(kernel->scratch <= sizeof scratch);
-    yki_run run = {.in = in, .out = out, .scratch = scratch};
-    assert_status(YK_INVALID_SHAPE, kernel->impl->run(kernel, &run));
+    yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
+    assert_status(YK_ERROR_INVALID_SHAPE, kernel->impl->run(kernel, &run));
     assert_contains(yk_last_error(), "batch_norm");
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);

@@ -54,7 +54,8 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
     void *in[3] = {random_numbers(device, &desc.in[0]), random_numbers(device, &desc.in[1])};
     size_t bytes = yki_operand_bytes(device, &desc.out[0]);
     void *out[2] = {allocate(bytes)}, *scratch = allocate(kernel->scratch);
-    assert_ok(kernel->impl->run(kernel, &(yki_run){.in = in, .out = out, .scratch = scratch}));
+    assert_ok(
+        kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch}));
     for (int i = 0; i < 2; i++)
         yki_unmap(in[i], yki_operand_bytes(device, &desc.in[i]));
     yki_unmap(scratch, kernel->scratch);

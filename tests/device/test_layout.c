@@ -53,7 +53,7 @@ static void move(yki_device *device, const yki_op *op, const yki_operand *from, 
     assert_ok(yki_kernel_create(device, &desc, &kernel));
     void *in = (void *)(uintptr_t)source;
     assert_int_equal(kernel->scratch, 0);
-    assert_ok(kernel->impl->run(kernel, &(yki_run){.in = &in, .out = &target}));
+    assert_ok(kernel->impl->run(kernel, &(yki_kernel_args){.in = &in, .out = &target}));
     yki_kernel_destroy(kernel);
 }
 

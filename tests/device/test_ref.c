@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "graph/dropout.h"
 #include "harness.h"
-#include "ops/dropout.h"
 #include "tensor/bf16.h"
 
 /* An operand given in a line: OPERAND(YK_F32, 2, 3). */
@@ -34,7 +34,7 @@ static yk_status run_op(const yki_op *op, const yki_attrs *attrs, bool training,
     memcpy(desc.in, in, (size_t)in_count * sizeof *in);
     memcpy(desc.out, out, (size_t)out_count * sizeof *out);
     assert_ok(yki_kernel_create(device, &desc, &kernel));
-    yki_run run = {.in = in_data, .out = out_data, .seed = 11, .step = 3};
+    yki_kernel_args run = {.in = in_data, .out = out_data, .seed = 11, .step = 3};
     yk_status status = kernel->impl->run(kernel, &run);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);
@@ -95,7 +95,7 @@ YK_TEST(a_channel_of_one_value_cannot_be_trained_with)
     yki_operand in[] = {OPERAND(YK_F64, 1, 2, 1, 1), OPERAND(YK_F64, 2), OPERAND(YK_F64, 2),
                         OPERAND(YK_F64, 2), OPERAND(YK_F64, 2)};
     yki_operand out[] = {in[0], in[1], in[1]};
-    assert_status(YK_INVALID_SHAPE,
+    assert_status(YK_ERROR_INVALID_SHAPE,
                   run_op(&yki_op_batch_norm, &(yki_attrs){.eps = 1e-5}, true, 5, in,
                          (void *[]){x, weight, bias, mean, var}, 3, out, (void *[]){y, m, s}));
     assert_contains(yk_last_error(), "a channel of 1 value has");
@@ -179,11 +179,11 @@ YK_TEST(cross_entropy_as_in_pytorch)
     double loss;
     assert_ok(loss_of(logits, labels, &(yki_attrs){0}, &loss));
     assert_close(&loss, &(double){(log(2) + log(3)) / 2}, 1);
-    assert_ok(loss_of(logits, labels, &(yki_attrs){.reduction = YK_SUM_LOSS}, &loss));
+    assert_ok(loss_of(logits, labels, &(yki_attrs){.reduction = YK_LOSS_SUM}, &loss));
     assert_close(&loss, &(double){log(2) + log(3)}, 1);
     double smooth = 0.7 * log(2) + 0.1 * (log(4) + log(4) + log(2)) + log(3);
     assert_ok(loss_of(logits, labels,
-                      &(yki_attrs){.reduction = YK_SUM_LOSS, .label_smoothing = 0.3}, &loss));
+                      &(yki_attrs){.reduction = YK_LOSS_SUM, .label_smoothing = 0.3}, &loss));
     assert_close(&loss, &smooth, 1);
 }
 
@@ -202,9 +202,11 @@ YK_TEST(a_label_out_of_range_is_named)
 {
     const double logits[6] = {0};
     double loss;
-    assert_status(YK_INVALID_ARGUMENT, loss_of(logits, (int32_t[]){2, 12}, &(yki_attrs){0}, &loss));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  loss_of(logits, (int32_t[]){2, 12}, &(yki_attrs){0}, &loss));
     assert_contains(yk_last_error(), "label 12 of sample 1 is outside 0..2");
-    assert_status(YK_INVALID_ARGUMENT, loss_of(logits, (int32_t[]){-1, 0}, &(yki_attrs){0}, &loss));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  loss_of(logits, (int32_t[]){-1, 0}, &(yki_attrs){0}, &loss));
     assert_contains(yk_last_error(), "label -1 of sample 0 is outside 0..2");
 }
 
@@ -293,9 +295,9 @@ YK_TEST(ref_refuses_what_it_cannot_read)
                             .out_count = 1,
                             .in = {bytes},
                             .out = {bytes}};
-    assert_status(YK_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));
+    assert_status(YK_ERROR_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));
     desc.in[0] = desc.out[0] = blocked;
-    assert_status(YK_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));
+    assert_status(YK_ERROR_UNSUPPORTED, yki_kernel_create(device, &desc, &kernel));
     assert_contains(yk_last_error(), "relu");
     assert_string_equal(device->description, "ref: plain C, 1 thread");
     yki_device_destroy(device);

@@ -21,19 +21,19 @@ static void reduce_until_failure(yk_group *group, int rank)
     assert_ok(yk_group_alloc(group, BIG * sizeof(float), &data));
     yk_status status;
     leave_text("running", rank, "yes");
-    while ((status = yk_all_reduce(group, data, BIG, YK_F32, YK_AVG, NULL)) == YK_OK)
+    while ((status = yk_all_reduce(group, data, BIG, YK_F32, YK_REDUCE_AVG, NULL)) == YK_OK)
         ;
     leave_line(rank);
     /* Whatever comes next fails with the same cause, at once and on every thread. */
     double start = yki_now();
     yk_work *work;
-    assert_status(YK_PEER_FAILED, yk_barrier(group));
-    assert_ok(yk_all_reduce(group, data, BIG, YK_F32, YK_SUM, &work));
-    assert_status(YK_PEER_FAILED, yk_work_wait(work));
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    assert_ok(yk_all_reduce(group, data, BIG, YK_F32, YK_REDUCE_SUM, &work));
+    assert_status(YK_ERROR_PEER_FAILED, yk_work_wait(work));
     assert_contains(yk_last_error(), "rank 1 is dead");
     assert_true(yki_now() - start < 1);
     yk_group_destroy(group);
-    exit(status == YK_PEER_FAILED ? 3 : 4);
+    exit(status == YK_ERROR_PEER_FAILED ? 3 : 4);
 }
 
 static void killed_body(int rank, int world)
@@ -129,7 +129,7 @@ static void leaving_body(int rank, int world)
         yk_group_destroy(group);
     if (rank == 1)
         return;
-    assert_status(YK_PEER_FAILED, yk_barrier(group));
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
     assert_contains(yk_last_error(), "rank 1");
     assert_contains(yk_last_error(), "has left the group");
     yk_group_destroy(group);
@@ -154,8 +154,8 @@ static void stopped_body(int rank, int world)
     (void)world;
     yk_group *group = join(1);
     float x = 1;
-    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
-    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
     leave_text("running", rank, "yes");
     if (rank == 1)
         raise(SIGSTOP);
@@ -163,7 +163,7 @@ static void stopped_body(int rank, int world)
     yk_status status = yk_broadcast(group, &x, 1, YK_F32, 0, NULL);
     leave_line(rank);
     bool in_time = yki_now() - start >= 0.9 && yki_now() - start < 3;
-    exit(status == YK_TIMEOUT && (rank == 1 || in_time) ? 3 : 4);
+    exit(status == YK_ERROR_TIMEOUT && (rank == 1 || in_time) ? 3 : 4);
 }
 
 static void continue_later(const pid_t *pids, int world)
@@ -194,11 +194,11 @@ static void paused_body(int rank, int world)
     (void)world;
     yk_group *group = join(3);
     float x = 1;
-    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
     leave_text("running", rank, "yes");
     if (rank == 1)
         raise(SIGSTOP);
-    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
     assert_true(x == 4);
     yk_group_destroy(group);
 }
@@ -231,7 +231,7 @@ typedef yk_status (*call_fn)(yk_group *group, void *data);
 
 static yk_status call_reduce(yk_group *group, void *data)
 {
-    return yk_all_reduce(group, data, 4, YK_F32, YK_SUM, NULL);
+    return yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL);
 }
 
 static yk_status call_barrier(yk_group *group, void *data)
@@ -242,17 +242,17 @@ static yk_status call_barrier(yk_group *group, void *data)
 
 static yk_status call_i32(yk_group *group, void *data)
 {
-    return yk_all_reduce(group, data, 4, YK_I32, YK_SUM, NULL);
+    return yk_all_reduce(group, data, 4, YK_I32, YK_REDUCE_SUM, NULL);
 }
 
 static yk_status call_count(yk_group *group, void *data)
 {
-    return yk_all_reduce(group, data, 100000, YK_F32, YK_SUM, NULL);
+    return yk_all_reduce(group, data, 100000, YK_F32, YK_REDUCE_SUM, NULL);
 }
 
 static yk_status call_max(yk_group *group, void *data)
 {
-    return yk_all_reduce(group, data, 4, YK_F32, YK_MAX, NULL);
+    return yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_MAX, NULL);
 }
 
 static yk_status call_root_0(yk_group *group, void *data)
@@ -268,7 +268,7 @@ static yk_status call_root_1(yk_group *group, void *data)
 static yk_status call_work(yk_group *group, void *data)
 {
     yk_work *work;
-    yk_status status = yk_all_reduce(group, data, 5, YK_F32, YK_SUM, &work);
+    yk_status status = yk_all_reduce(group, data, 5, YK_F32, YK_REDUCE_SUM, &work);
     return status == YK_OK ? yk_work_wait(work) : status;
 }
 
@@ -294,7 +294,7 @@ static void mismatch_body(int rank, int world)
         char side[96];
         for (int k = 0; k < 100000; k++)
             data[k] = (float)(rank + k);
-        assert_status(YK_MISMATCH,
+        assert_status(YK_ERROR_MISMATCH,
                       (rank == world - 1 ? mismatches[i].b : mismatches[i].a)(group, data));
         assert_contains(yk_last_error(), "ranks disagree in ");
         assert_contains(yk_last_error(), mismatches[i].difference);
@@ -307,7 +307,7 @@ static void mismatch_body(int rank, int world)
         for (int k = 0; k < 100000; k++)
             assert_true(data[k] == (float)(rank + k));
         float x = 1;
-        assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_SUM, NULL));
+        assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
         assert_true(x == (float)world);
     }
     assert_true(yki_now() - start < 20); /* far from the timeout */
@@ -332,10 +332,10 @@ static void refused_body(int rank, int world)
     float x = 1;
     double start = yki_now();
     if (rank == 0) {
-        assert_status(YK_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 7, NULL));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 7, NULL));
         assert_contains(yk_last_error(), "root 7");
     } else {
-        assert_status(YK_MISMATCH, yk_broadcast(group, &x, 1, YK_F32, 0, NULL));
+        assert_status(YK_ERROR_MISMATCH, yk_broadcast(group, &x, 1, YK_F32, 0, NULL));
         assert_contains(yk_last_error(), "invalid arguments");
     }
     assert_true(yki_now() - start < 20);
@@ -354,8 +354,8 @@ static void transfer_mismatch_body(int rank, int world)
     yk_group *group = join(60);
     float x[8] = {0};
     for (int i = 0; i < 3; i++) {
-        assert_status(YK_MISMATCH, rank == 0 ? yk_send(group, x, 4, YK_F32, 1)
-                                             : yk_recv(group, x, 8, YK_F32, 0));
+        assert_status(YK_ERROR_MISMATCH, rank == 0 ? yk_send(group, x, 4, YK_F32, 1)
+                                                   : yk_recv(group, x, 8, YK_F32, 0));
         assert_contains(yk_last_error(), "rank 0 called send(float32 x 4, to rank 1)");
         assert_contains(yk_last_error(), "rank 1 called recv(float32 x 8, from rank 0)");
     }
@@ -377,8 +377,8 @@ static void crossed_body(int rank, int world)
     double start = yki_now();
     for (int i = 0; i < 2; i++) { /* the second time it is known */
         yk_status status = rank == 1 ? yk_send(group, x, 4, YK_F32, 0)
-                                     : yk_all_reduce(group, x, 8, YK_F32, YK_SUM, NULL);
-        assert_status(YK_MISMATCH, status);
+                                     : yk_all_reduce(group, x, 8, YK_F32, YK_REDUCE_SUM, NULL);
+        assert_status(YK_ERROR_MISMATCH, status);
         assert_contains(yk_last_error(), "send(float32 x 4, to rank 0)");
         assert_contains(yk_last_error(), "all_reduce(float32 x 8, sum)");
     }

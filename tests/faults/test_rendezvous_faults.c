@@ -17,7 +17,7 @@ static void missing_body(int rank, int world)
     yk_group *group = NULL;
     yk_status status = yk_group_init(&group, &(yk_group_options){.timeout_s = 4});
     leave_line(rank);
-    exit(status == YK_TIMEOUT ? 3 : 4);
+    exit(status == YK_ERROR_TIMEOUT ? 3 : 4);
 }
 
 YK_TEST(promise_08_missing_ranks_are_listed)
@@ -40,7 +40,7 @@ static void no_rank_0_body(int rank, int world)
     yk_group *group = NULL;
     if (rank == 0)
         return;
-    assert_status(YK_TIMEOUT, yk_group_init(&group, &(yk_group_options){.timeout_s = 0.5}));
+    assert_status(YK_ERROR_TIMEOUT, yk_group_init(&group, &(yk_group_options){.timeout_s = 0.5}));
     assert_contains(yk_last_error(), "rank 0");
 }
 
@@ -56,10 +56,11 @@ static void twice_body(int rank, int world)
     snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
     int claimed = rank == 2 ? 1 : rank;
     double start = yki_now();
-    assert_status(YK_MISMATCH, yk_group_init(&group, &(yk_group_options){.init_method = method,
-                                                                         .rank = claimed,
-                                                                         .world_size = world,
-                                                                         .timeout_s = 30}));
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_group_init(&group, &(yk_group_options){.init_method = method,
+                                                            .rank = claimed,
+                                                            .world_size = world,
+                                                            .timeout_s = 30}));
     assert_contains(yk_last_error(), "rank 1 came twice");
     assert_true(yki_now() - start < 10);
 }
@@ -72,7 +73,7 @@ YK_TEST(rank_that_comes_twice)
 YK_TEST(a_rank_beyond_its_world_is_refused_with_what_to_set)
 {
     yk_group *group = NULL;
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_group_init(&group, &(yk_group_options){.rank = 2, .world_size = 2}));
     assert_contains(yk_last_error(), "rank 2 of a world of 2: RANK counts from 0, WORLD_SIZE from");
 }
@@ -84,7 +85,7 @@ YK_TEST(init_methods_that_make_no_sense_are_refused_on_one_rank_too)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         yk_group *group = NULL;
         assert_status(
-            YK_INVALID_ARGUMENT,
+            YK_ERROR_INVALID_ARGUMENT,
             yk_group_init(&group, &(yk_group_options){.init_method = wrong[i], .world_size = 1}));
         assert_contains(yk_last_error(), wrong[i]);
     }
@@ -105,7 +106,7 @@ static void job_body(int rank, int world)
     assert_ok(yk_group_init(
         &group, &(yk_group_options){.init_method = method, .rank = rank % 2, .world_size = 2}));
     int64_t sum = rank / 2;
-    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_REDUCE_SUM, NULL));
     assert_int_equal(sum, rank / 2 * 2);
     yk_group_destroy(group);
 }
@@ -124,7 +125,7 @@ static void torchrun_body(int rank, int world)
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     yk_group *group = join(20);
     int32_t one = 1;
-    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_REDUCE_SUM, NULL));
     assert_int_equal(one, world);
     yk_group_destroy(group);
 }

@@ -20,7 +20,7 @@ static void in_directory_body(int rank, int world)
     void *memory;
     int32_t one = 1;
     assert_ok(yk_group_alloc(group, 1 << 20, &memory));
-    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_REDUCE_SUM, NULL));
     assert_int_equal(one, world);
     leave_text("running", rank, "yes");
     assert_ok(yk_recv(group, memory, 1, YK_F32, 1 - rank)); /* until it is killed */
@@ -62,7 +62,7 @@ static void full_body(int rank, int world)
     assert_true(yki_now() - start < 20);
     assert_ok(yk_barrier(group)); /* the group itself is whole */
     yk_group_destroy(group);
-    exit(status == YK_OUT_OF_MEMORY ? 3 : 4);
+    exit(status == YK_ERROR_OUT_OF_MEMORY ? 3 : 4);
 }
 
 /* A tmpfs of 16 MiB has room for the group but not for the gradients. */
@@ -95,7 +95,7 @@ static void huge_body(int rank, int world)
     (void)rank, (void)world;
     yk_group *group = join(60);
     void *memory = NULL;
-    assert_status(YK_OUT_OF_MEMORY, yk_group_alloc(group, (size_t)1 << 50, &memory));
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yk_group_alloc(group, (size_t)1 << 50, &memory));
     assert_contains(yk_last_error(), "1125899906842624 bytes needed");
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);

@@ -12,7 +12,7 @@ static inline void fuzz_cifar(const char *file_name, const uint8_t *data, size_t
     const char *folder = fuzz_folder(file_name);
     fuzz_file(data, size);
     fuzz_begin(size);
-    yk_status status = yk_cifar10_open(&dataset, folder, YK_TEST);
+    yk_status status = yk_cifar10_open(&dataset, folder, YK_SPLIT_TEST);
     fuzz_check(status);
     if (status == YK_OK) {
         uint8_t pixels[3072];

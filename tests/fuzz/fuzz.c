@@ -119,7 +119,7 @@ void fuzz_check(yk_status status)
     const char *line = yk_last_error();
     if (status == YK_OK)
         return;
-    if (!*line || strchr(line, '\n') || status == YK_INTERNAL) {
+    if (!*line || strchr(line, '\n') || status == YK_ERROR_INTERNAL) {
         fprintf(stderr, "status %d with the line \"%s\"\n", (int)status, line);
         abort();
     }

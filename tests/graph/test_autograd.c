@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/model.h"
 #include "harness.h"
+#include "model/model.h"
 #include "nets.h"
 
 enum { SAMPLES = 3, DIFFERENCES = 12 };
@@ -111,7 +111,7 @@ YK_TEST(a_parameter_that_is_added_to_the_loss_has_gradient_one)
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "images", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
     yk_value *offset = yk_parameter(graph, "offset", YK_F64, 0, NULL, YK_INIT_ONES, 0);
-    yk_value *loss = yk_mse_loss(yk_nn_linear(x, "fc", 3), x, YK_MEAN);
+    yk_value *loss = yk_mse_loss(yk_nn_linear(x, "fc", 3), x, YK_LOSS_MEAN);
     yk_model *model;
     double pixels[] = {1, 2, 3};
     assert_ok(yk_model_create(&model, yk_add(loss, offset), &(yk_model_options){.device = "ref"}));

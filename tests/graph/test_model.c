@@ -154,8 +154,8 @@ YK_TEST(asking_for_a_memory_plan_disturbs_nothing)
     assert_ok(yk_model_backward(model));
     assert_gradients(model, expected, 1);
     assert_true(plan.activations > 0 && plan.parameters >= plan.gradients && plan.gradients > 0);
-    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, 0, &plan));
-    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, -1, &plan));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, 0, &plan));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, -1, &plan));
     assert_contains(yk_last_error(), "batch_size is -1");
     free(expected);
     net_batch_fini(&b);
@@ -192,7 +192,7 @@ static yk_model *twice_normed(bool fused)
     yk_value *var = yk_buffer(graph, "running_var", YK_F64, 1, channels, YK_INIT_ONES);
     yk_value *first = yk_batch_norm(images, weight, bias, mean, var, NULL);
     yk_value *second = yk_batch_norm(yk_gelu(images), weight, bias, mean, var, NULL);
-    yk_value *loss = yk_mse_loss(yk_add(first, images), second, YK_MEAN);
+    yk_value *loss = yk_mse_loss(yk_add(first, images), second, YK_LOSS_MEAN);
     yk_model *model;
     yk_model_options options = {.device = "ref", .logits = fused ? NULL : first};
     assert_ok(yk_model_create(&model, loss, &options));
@@ -256,24 +256,24 @@ YK_TEST(misuse_is_an_error)
     net_batch b;
     yk_tensor logits;
     net_batch_init(&b, YK_F64, 4, 1);
-    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(model));
     assert_contains(yk_last_error(), "without a forward");
-    assert_status(YK_INVALID_ARGUMENT, yk_model_output(model, &logits));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output(model, &logits));
     assert_true(isnan(yk_model_loss(model)));
     net_step(model, &b);
-    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(model));
 
     b.labels[2] = 4;
-    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
     assert_contains(yk_last_error(), "label 4 of sample 2 is outside 0..3");
-    assert_status(YK_INVALID_ARGUMENT, yk_model_backward(model));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(model));
     b.labels[2] = 3;
     b.tensors[1].dims[2] = 5;
-    assert_status(YK_INVALID_SHAPE, yk_model_forward(model, &b.batch));
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_forward(model, &b.batch));
     assert_contains(yk_last_error(), "images");
     b.tensors[1].dims[2] = NET_ROWS;
     b.batch.count = 1;
-    assert_status(YK_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
     assert_contains(yk_last_error(), "no tensor \"images\"");
     b.batch.count = 2;
     net_step(model, &b);
@@ -297,7 +297,7 @@ static void refuses_huge_batches(const char *device)
     yk_memory_plan plan;
     assert_ok(yk_model_create(&model, small_loss(), &(yk_model_options){.device = device}));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, sizes[i], &plan));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, sizes[i], &plan));
         assert_contains(yk_last_error(), "samples is too large");
     }
     assert_ok(yk_model_memory_plan(model, 1 << 30, &plan));
@@ -313,8 +313,8 @@ YK_TEST(a_batch_beyond_all_memory_is_refused)
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, (int64_t)1 << 40});
     yk_model *model;
     yk_memory_plan plan;
-    assert_ok(yk_model_create(&model, yk_mse_loss(yk_relu(x), x, YK_MEAN), NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_model_memory_plan(model, 1 << 30, &plan));
+    assert_ok(yk_model_create(&model, yk_mse_loss(yk_relu(x), x, YK_LOSS_MEAN), NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, 1 << 30, &plan));
     assert_contains(yk_last_error(), "samples is too large");
     yk_model_destroy(model);
 }
@@ -324,7 +324,7 @@ YK_TEST(a_graph_makes_one_model)
     yk_model *model, *second;
     yk_value *loss = small_loss();
     assert_ok(yk_model_create(&model, loss, NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_model_create(&second, loss, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&second, loss, NULL));
     assert_contains(yk_last_error(), "belongs to another model already");
     assert_null(second);
     yk_model_destroy(model);
@@ -337,7 +337,7 @@ YK_TEST(logits_of_another_graph_are_refused)
     yk_value *x = yk_input(other, "x", YK_F32, 1, (int64_t[]){YK_BATCH}), *loss = small_loss();
     for (int i = 0; i < 100; i++)
         x = yk_relu(x); /* numbered far beyond the other graph's values */
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_model_create(&model, loss, &(yk_model_options){.logits = x}));
     assert_contains(yk_last_error(), "options.logits belongs to another graph");
     yk_graph_destroy(yk_value_graph(loss));

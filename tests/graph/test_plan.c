@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "graph/arena.h"
-#include "graph/model.h"
+#include "compile/arena.h"
 #include "harness.h"
+#include "model/model.h"
 #include "nets.h"
 
 /* ---- the arena --------------------------------------------------------------------------------

@@ -198,8 +198,8 @@ YK_TEST(a_state_dict_alone)
     assert_ok(yk_model_save(model, scratch("a.pth")));
     assert_ok(yk_model_load(other, scratch("a.pth")));
     assert_same_model(model, other);
-    assert_status(YK_NOT_FOUND, yk_checkpoint_read_state(scratch("a.pth"), &training));
-    assert_status(YK_NOT_FOUND, yk_checkpoint_load(scratch("a.pth"), other, optimizer, NULL));
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_read_state(scratch("a.pth"), &training));
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_load(scratch("a.pth"), other, optimizer, NULL));
     assert_contains(yk_last_error(), "no optimizer state");
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
@@ -210,7 +210,7 @@ YK_TEST(another_shape_is_named_and_nothing_changes)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 7), *copy = make_model(2, 7);
     assert_ok(yk_model_save(model, scratch("a.pth")));
-    assert_status(YK_MISMATCH, yk_model_load(other, scratch("a.pth")));
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(other, scratch("a.pth")));
     assert_contains(yk_last_error(), "a.pth");
     assert_contains(yk_last_error(), "fc.weight (10, 4) is (7, 4) in the model");
     assert_contains(yk_last_error(), "fc.bias (10) is (7) in the model");
@@ -230,7 +230,7 @@ YK_TEST(missing_and_unexpected_names_are_listed)
     assert_ok(yk_model_create(&mlp, yk_cross_entropy(yk_mlp(x, 10), labels, NULL),
                               &(yk_model_options){.device = "ref"}));
     assert_ok(yk_model_save(model, scratch("a.pth")));
-    assert_status(YK_MISMATCH, yk_model_load(mlp, scratch("a.pth")));
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(mlp, scratch("a.pth")));
     assert_contains(yk_last_error(), "missing fc1.weight, fc1.bias, fc2.weight and 1 more");
     assert_contains(yk_last_error(), "unexpected conv1.weight, bn1.weight, bn1.bias and ");
     yk_model_destroy(mlp);
@@ -244,7 +244,7 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     train(model, optimizer, 1);
     assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
     assert_ok(yk_adam_create(&adam, other, NULL));
-    assert_status(YK_MISMATCH, yk_checkpoint_load(scratch("a.pth"), other, adam, NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(scratch("a.pth"), other, adam, NULL));
     assert_contains(yk_last_error(), "was trained with sgd, not with adam");
     assert_same_model(other, copy);
     assert_int_equal(yk_optimizer_steps(adam), 0);
@@ -269,7 +269,7 @@ YK_TEST(a_failed_save_leaves_the_old_file)
     yk_status status = yk_model_save(other, scratch("a.pth"));
     limit.rlim_cur = before;
     setrlimit(RLIMIT_FSIZE, &limit);
-    assert_int_equal(status, YK_IO);
+    assert_int_equal(status, YK_ERROR_IO);
     assert_contains(yk_last_error(), "File too large");
     assert_int_not_equal(access(scratch("a.pth.tmp"), F_OK), 0);
     assert_ok(yk_model_load(other, scratch("a.pth")));
@@ -281,9 +281,9 @@ YK_TEST(a_failed_save_leaves_the_old_file)
 YK_TEST(errors_of_paths)
 {
     yk_model *model = make_model(1, 10);
-    assert_status(YK_NOT_FOUND, yk_model_save(model, scratch("no/such/folder.pth")));
+    assert_status(YK_ERROR_NOT_FOUND, yk_model_save(model, scratch("no/such/folder.pth")));
     assert_contains(yk_last_error(), "no/such/folder.pth.tmp");
-    assert_status(YK_NOT_FOUND, yk_model_load(model, scratch("absent.pth")));
+    assert_status(YK_ERROR_NOT_FOUND, yk_model_load(model, scratch("absent.pth")));
     assert_contains(yk_last_error(), "absent.pth");
     yk_model_destroy(model);
 }
@@ -354,11 +354,11 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
     yk_optimizer *optimizer = make_sgd(model);
     const char *path = scratch("mine.pth");
     assert_ok(yk_checkpoint_save(path, model, optimizer, NULL));
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_checkpoint_save(scratch("mixed.pth"), other, optimizer, NULL));
     assert_contains(yk_last_error(), "the optimizer is another model's");
     assert_int_equal(access(scratch("mixed.pth"), F_OK), -1);
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_load(path, other, optimizer, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_load(path, other, optimizer, NULL));
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(other);
     yk_model_destroy(model);
@@ -370,11 +370,11 @@ YK_TEST(a_state_that_could_not_be_read_again_is_not_written)
     const char *path = scratch("state.pth");
     yk_training_state training = sample;
     memset(training.arch, 'a', sizeof training.arch);
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
     assert_contains(yk_last_error(), "arch must be shorter than 32 bytes");
     training = sample;
     training.epoch = -1;
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
     assert_contains(yk_last_error(), "epoch is -1");
     assert_int_equal(access(path, F_OK), -1);
     assert_ok(yk_checkpoint_save(path, model, NULL, &sample));

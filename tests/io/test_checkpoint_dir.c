@@ -107,9 +107,9 @@ YK_TEST(a_path_without_room_is_an_error)
     yk_model *model = make_model();
     char path[512] = "kept";
     assert_ok(save(folder("run"), model, 1, 3));
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 0));
     assert_string_equal(path, "kept");
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 8));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 8));
     assert_contains(yk_last_error(), "room for 8 bytes, of ");
     yk_model_destroy(model);
 }
@@ -117,7 +117,8 @@ YK_TEST(a_path_without_room_is_an_error)
 YK_TEST(an_empty_folder_holds_none)
 {
     char path[512];
-    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(yk_test_directory(), path, sizeof path));
+    assert_status(YK_ERROR_NOT_FOUND,
+                  yk_checkpoint_dir_latest(yk_test_directory(), path, sizeof path));
     assert_contains(yk_last_error(), "holds no checkpoint");
 }
 
@@ -126,7 +127,7 @@ YK_TEST(keeps_the_newest_and_makes_its_folder)
     yk_model *model = make_model();
     const char *dir = folder("a/b/run");
     char path[512];
-    assert_status(YK_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
     for (int64_t epoch = 1; epoch <= 5; epoch++)
         assert_ok(save(dir, model, epoch, 2));
     assert_latest(dir, model, 5);
@@ -136,7 +137,7 @@ YK_TEST(keeps_the_newest_and_makes_its_folder)
         snprintf(name, sizeof name, "checkpoint-%d.pth", old);
         assert_false(exists(in(dir, name)));
     }
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_dir_latest(dir, path, 8));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(dir, path, 8));
     fill(model, -1);
     assert_ok(yk_model_load(model, in(dir, "model.pth")));
     assert_filled(model, 5);
@@ -181,7 +182,7 @@ YK_TEST(damaged_ones_are_skipped)
     unlink(in(dir, "checkpoint-2.pth"));
     assert_latest(dir, model, 1);
     overwrite(in(dir, "checkpoint-1.pth"), 0, "no zip");
-    assert_status(YK_FORMAT, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    assert_status(YK_ERROR_FORMAT, yk_checkpoint_dir_latest(dir, path, sizeof path));
     assert_contains(yk_last_error(), "no complete checkpoint among 3");
     yk_model_destroy(model);
 }
@@ -214,7 +215,7 @@ YK_TEST(a_damaged_manifest_says_where)
     FILE *file = fopen(in(dir, "manifest.json"), "w");
     fputs("{\"version\": 1, checkpoints: []}", file);
     fclose(file);
-    assert_status(YK_FORMAT, yki_manifest_read(&manifest, dir));
+    assert_status(YK_ERROR_FORMAT, yki_manifest_read(&manifest, dir));
     assert_contains(yk_last_error(), "manifest.json: offset 16: expected JSON");
     yki_manifest_fini(&manifest);
 }

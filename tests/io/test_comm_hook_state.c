@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../ddp/small_network.h"
-#include "ddp/ddp.h"
+#include "../parallel/small_network.h"
 #include "io/pth.h"
+#include "parallel/ddp.h"
 
 enum { BEFORE = 6, AFTER = 5 };
 
@@ -112,7 +112,7 @@ static double total_error(const side *s)
     const yki_hook_memory *memory = &s->ddp->hook.memory;
     for (size_t e = 0; e < memory->error_elements; e++)
         sum += (double)memory->errors[e] * (double)(e % 7 + 1);
-    assert_ok(yk_all_reduce(s->group, &sum, 1, YK_F64, YK_SUM, NULL));
+    assert_ok(yk_all_reduce(s->group, &sum, 1, YK_F64, YK_REDUCE_SUM, NULL));
     return sum;
 }
 
@@ -164,14 +164,14 @@ static void mismatches(int rank, int world)
     yk_powersgd_options wrong = {
         .matrix_approximation_rank = 2, .start_iter = 2, .min_compression_rate = 1e-9};
     begin(&other, group, BEFORE, &wrong);
-    assert_status(YK_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
     assert_contains(yk_last_error(), "\"factors\" of the comm hook");
     assert_float_equal(total_error(&other), 0, 0);
     end(&other);
 
     other = (side){.group = group, .model = make_model(&net)};
     assert_ok(yk_ddp_create(&other.ddp, other.model, group, NULL));
-    assert_status(YK_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
     const yk_comm_hook_state *none = &(yk_comm_hook_state){.ranks = 1};
     assert_ok(yk_ddp_consolidate_comm_hook(other.ddp, &none));
     assert_null(none);
@@ -181,7 +181,7 @@ static void mismatches(int rank, int world)
     if (yk_group_rank(group) == 0)
         assert_ok(yk_checkpoint_save(path, whole.model, NULL, NULL));
     assert_ok(yk_barrier(group));
-    assert_status(YK_NOT_FOUND, yk_checkpoint_load_comm_hook(path, whole.ddp));
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_load_comm_hook(path, whole.ddp));
     assert_float_equal(total_error(&whole), before, 0);
     end(&whole);
     yk_group_destroy(group);
@@ -235,7 +235,7 @@ YK_TEST(numbers_that_no_hook_writes_are_refused)
     static const float wrong[] = {NAN, -1, 256};
     for (int i = 0; i < 3; i++) {
         write_warm(path, memory, wrong[i]);
-        assert_status(YK_FORMAT, yk_checkpoint_load_comm_hook(path, s.ddp));
+        assert_status(YK_ERROR_FORMAT, yk_checkpoint_load_comm_hook(path, s.ddp));
         assert_contains(yk_last_error(), "odd.pth: \"warm\" of the comm hook (float32) holds ");
         assert_int_equal(memory->warm[0], 1);
     }

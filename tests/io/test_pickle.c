@@ -23,7 +23,7 @@ static yki_pickle *read_pickle(const void *data, size_t size)
 static void refused(const void *data, size_t size, const char *words)
 {
     yki_pickle *pickle = NULL;
-    assert_status(YK_FORMAT, yki_pickle_parse(&pickle, "file", data, size, NULL));
+    assert_status(YK_ERROR_FORMAT, yki_pickle_parse(&pickle, "file", data, size, NULL));
     assert_null(pickle);
     assert_contains(yk_last_error(), words);
 }
@@ -179,7 +179,7 @@ YK_TEST(runs_nothing_and_accepts_only_the_globals_it_is_told)
     static const char bytes[] = "\x80\x02"
                                 "cos\nsystem\nU\x09touch /x\n\x85R.";
     yki_pickle *pickle = NULL;
-    assert_status(YK_FORMAT, yki_pickle_parse(&pickle, "file", PICKLE(bytes), globals));
+    assert_status(YK_ERROR_FORMAT, yki_pickle_parse(&pickle, "file", PICKLE(bytes), globals));
     assert_contains(yk_last_error(), "file: offset 2: refers to os.system");
     static const char good[] = "\x80\x02"
                                "ccollections\nOrderedDict\n)R.";

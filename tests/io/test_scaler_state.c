@@ -84,7 +84,7 @@ YK_TEST(impossible_states_are_refused)
     yk_grad_scaler *scaler;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_set_state(scaler, &wrong[i]));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_set_state(scaler, &wrong[i]));
     assert_true(yk_grad_scaler_scale(scaler) == 65536);
     yk_grad_scaler_destroy(scaler);
     yk_model_destroy(model);

@@ -60,7 +60,8 @@ YK_TEST(a_model_as_safetensors)
     assert_ok(yk_model_save(model, scratch("a.safetensors")));
     assert_ok(yk_model_load(other, scratch("a.safetensors")));
     assert_same_model(model, other, 0);
-    assert_status(YK_NOT_FOUND, yk_checkpoint_read_state(scratch("a.safetensors"), &training));
+    assert_status(YK_ERROR_NOT_FOUND,
+                  yk_checkpoint_read_state(scratch("a.safetensors"), &training));
     /* By content, not by name. */
     assert_int_equal(rename(scratch("a.safetensors"), scratch("a.pth")), 0);
     assert_ok(yk_model_load(other, scratch("a.pth")));
@@ -90,8 +91,8 @@ YK_TEST(what_a_file_holds)
         assert_int_equal(entry.bytes, 16);
         assert_ok(yk_tensor_file_norm(file, (size_t)index, &norm));
         assert_true(norm == 2);
-        assert_status(YK_INVALID_ARGUMENT, yk_tensor_file_norm(file, 8, &norm));
-        assert_status(YK_INVALID_ARGUMENT, yk_tensor_file_entry(file, 8, &entry));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_norm(file, 8, &norm));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_entry(file, 8, &entry));
         yk_tensor_file_close(file);
     }
     yk_model_destroy(model);
@@ -129,7 +130,7 @@ YK_TEST(converted_there_and_back)
     memset(prefix, 'a', sizeof prefix - 1);
     prefix[sizeof prefix - 1] = '\0';
     wrapped.prefix = prefix;
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("e.pth"), &wrapped));
     assert_contains(yk_last_error(), "longer than 255");
 
@@ -145,8 +146,9 @@ YK_TEST(an_averaged_model_converted)
     int64_t updates = 5;
     yk_tensor tensors[] = {{.data = &updates, .dtype = YK_I64},
                            {.data = &weight, .dtype = YK_F32, .ndim = 1, .dims = {1}}};
-    yki_tensor_source sources[] = {{"n_averaged", yki_stored_from(&tensors[0]), &updates},
-                                   {"module.module.weight", yki_stored_from(&tensors[1]), &weight}};
+    yki_tensor_source sources[] = {
+        {"n_averaged", yki_file_tensor_from(&tensors[0]), &updates},
+        {"module.module.weight", yki_file_tensor_from(&tensors[1]), &weight}};
     yk_tensor_file *file;
     yk_tensor_entry entry;
     assert_ok(yki_tensor_file_write(scratch("a.pth"), YKI_PTH, sources, 2));
@@ -191,10 +193,10 @@ YK_TEST(sixteen_bits_round_to_nearest)
         yk_tensor_file_close(file);
     }
     yk_convert_options wrong = {.dtype = "f8"};
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
     wrong = (yk_convert_options){.format = "onnx"};
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
     assert_int_not_equal(access(scratch("c.pth"), F_OK), 0);
     yk_model_destroy(model);
@@ -274,15 +276,15 @@ YK_TEST(bad_headers_of_safetensors)
     const char *path = scratch("a.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_header(path, cases[i].header, 0, cases[i].data);
-        yk_status expected = strstr(cases[i].header, "F8") ? YK_UNSUPPORTED : YK_FORMAT;
+        yk_status expected = strstr(cases[i].header, "F8") ? YK_ERROR_UNSUPPORTED : YK_ERROR_FORMAT;
         assert_refused(expected, path, cases[i].words);
     }
     write_header(path, "{}", 3, 0);
-    assert_refused(YK_FORMAT, path, "expected a header of 3 bytes, but the file has 10");
+    assert_refused(YK_ERROR_FORMAT, path, "expected a header of 3 bytes, but the file has 10");
     write_header(path, "{}", 100000001, 0);
-    assert_refused(YK_FORMAT, path, "at most 100000000 bytes");
+    assert_refused(YK_ERROR_FORMAT, path, "at most 100000000 bytes");
     write_header(path, "{}", UINT64_MAX, 0);
-    assert_refused(YK_FORMAT, path, "at most 100000000 bytes");
+    assert_refused(YK_ERROR_FORMAT, path, "at most 100000000 bytes");
     /* And what is sound: an empty one, empty tensors, spaces behind the header. */
     yk_tensor_file *file;
     write_header(path, "{\"a\":{\"dtype\":\"U64\",\"shape\":[0,5],\"data_offsets\":[0,0]}}  ", 0,
@@ -300,19 +302,19 @@ YK_TEST(other_formats_are_named)
     memcpy(tar + 257, "ustar", 5);
     yk_model *model = make_model(1);
     spit(scratch("a.pth"), legacy, sizeof legacy - 1);
-    assert_refused(YK_UNSUPPORTED, scratch("a.pth"),
+    assert_refused(YK_ERROR_UNSUPPORTED, scratch("a.pth"),
                    "is in PyTorch's legacy format from before 1.6: load and save it again with");
-    assert_status(YK_UNSUPPORTED, yk_model_load(model, scratch("a.pth")));
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, scratch("a.pth")));
     spit(scratch("a.pth"), tar, sizeof tar);
-    assert_refused(YK_UNSUPPORTED, scratch("a.pth"), "is a tar archive");
+    assert_refused(YK_ERROR_UNSUPPORTED, scratch("a.pth"), "is a tar archive");
     spit(scratch("a.pth"), "\x80\x04.", 3);
-    assert_refused(YK_FORMAT, scratch("a.pth"), "found a bare pickle");
+    assert_refused(YK_ERROR_FORMAT, scratch("a.pth"), "found a bare pickle");
     spit(scratch("a.pth"), "", 0);
-    assert_refused(YK_FORMAT, scratch("a.pth"), "found it empty");
+    assert_refused(YK_ERROR_FORMAT, scratch("a.pth"), "found it empty");
     spit(scratch("a.pth"), "hello", 5);
-    assert_refused(YK_FORMAT, scratch("a.pth"), "expected a zip archive");
-    assert_refused(YK_NOT_FOUND, scratch("absent.pth"), "No such file");
-    assert_refused(YK_IO, yk_test_directory(), "is not a file");
+    assert_refused(YK_ERROR_FORMAT, scratch("a.pth"), "expected a zip archive");
+    assert_refused(YK_ERROR_NOT_FOUND, scratch("absent.pth"), "No such file");
+    assert_refused(YK_ERROR_IO, yk_test_directory(), "is not a file");
     yk_model_destroy(model);
 }
 
@@ -323,7 +325,7 @@ YK_TEST(what_is_no_file_is_not_replaced)
     const char *pipe = scratch("pipe.pth");
     yk_model *model = make_model(1);
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_status(YK_IO, yk_model_save(model, pipe));
+    assert_status(YK_ERROR_IO, yk_model_save(model, pipe));
     assert_contains(yk_last_error(), "pipe.pth: is not a file");
     assert_int_equal(stat(pipe, &info), 0);
     assert_true(S_ISFIFO(info.st_mode));
@@ -341,7 +343,7 @@ static void write_odd(const char *path, const yk_model *model, const char *name,
         yk_parameter_view view =
             i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
         const yk_tensor *tensor = strcmp(view.name, name) == 0 ? odd : &view.value;
-        sources[i] = (yki_tensor_source){view.name, yki_stored_from(tensor), tensor->data};
+        sources[i] = (yki_tensor_source){view.name, yki_file_tensor_from(tensor), tensor->data};
     }
     assert_ok(yki_tensor_file_write(path, yki_tensor_format_of(path), sources, count));
 }
@@ -361,7 +363,7 @@ YK_TEST(numbers_that_no_integer_holds)
         count = wrong[i];
         ((float *)yk_model_parameter(model, 0).value.data)[0] = 1e6f; /* would change the copy */
         write_odd(scratch("a.pth"), model, "bn.num_batches_tracked", &odd);
-        assert_status(YK_FORMAT, yk_model_load(copy, scratch("a.pth")));
+        assert_status(YK_ERROR_FORMAT, yk_model_load(copy, scratch("a.pth")));
         assert_contains(yk_last_error(), "a.pth: bn.num_batches_tracked (float64) holds ");
         assert_contains(yk_last_error(), "which the model's int64 does not");
         assert_true(((float *)yk_model_parameter(copy, 0).value.data)[0] < 1e6f);
@@ -433,11 +435,11 @@ static void assert_odd_refused(yk_status expected, odd_tensor odd, const char *w
 
 YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
 {
-    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 2, 1, 1},
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 2, 1, 1},
                        "expected a storage of 2 elements of 4 bytes, member archive/data/0 has 4");
-    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 1, 2, 1},
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 1, 2, 1},
                        "expected a tensor within the 1 elements of its storage");
-    assert_odd_refused(YK_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
+    assert_odd_refused(YK_ERROR_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
                        "expected a storage of floats, integers or bools");
 }
 
@@ -459,9 +461,9 @@ YK_TEST(an_optimizers_file_is_told_from_a_models)
     yki_pickle_setitems(pickle);
     assert_ok(yki_pth_writer_finish(writer));
     close(fd);
-    assert_status(YK_FORMAT, yk_model_load(model, path));
+    assert_status(YK_ERROR_FORMAT, yk_model_load(model, path));
     assert_contains(yk_last_error(), "optimizer.pth: holds an optimizer's state_dict: expected");
-    assert_status(YK_FORMAT, yk_tensor_file_convert(path, scratch("b.pth"), NULL));
+    assert_status(YK_ERROR_FORMAT, yk_tensor_file_convert(path, scratch("b.pth"), NULL));
     assert_contains(yk_last_error(), "optimizer.pth: holds an optimizer's state_dict: expected");
     yk_model_destroy(model);
 }
@@ -469,7 +471,7 @@ YK_TEST(an_optimizers_file_is_told_from_a_models)
 /* A view with stride 0 makes much of little: nothing may make all of it. */
 YK_TEST(promise_31_an_expanded_tensor_is_refused)
 {
-    assert_odd_refused(YK_FORMAT, (odd_tensor){"FloatStorage", 1, (int64_t)1 << 40, 0},
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 1, (int64_t)1 << 40, 0},
                        "odd would expand to far more than the file holds");
 }
 

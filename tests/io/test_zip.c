@@ -122,7 +122,7 @@ static void refused_at(const char *path, size_t index, size_t first, size_t last
     size_t size, offset;
     char member[300];
     assert_ok(yki_zip_open(&zip, path));
-    assert_status(YK_FORMAT, yki_zip_read(zip, index, &data, &size));
+    assert_status(YK_ERROR_FORMAT, yki_zip_read(zip, index, &data, &size));
     assert_null(data);
     const char *line = strstr(yk_last_error(), path);
     assert_non_null(line);
@@ -221,7 +221,7 @@ YK_TEST(promise_31_an_archive_cut_short_while_it_is_open)
     size_t size;
     assert_ok(yki_zip_open(&zip, path));
     assert_int_equal(truncate(path, 4096), 0);
-    assert_status(YK_IO, yki_zip_read(zip, 2, &data, &size));
+    assert_status(YK_ERROR_IO, yki_zip_read(zip, 2, &data, &size));
     assert_contains(yk_last_error(), "sample.zip: offset 4096: the file ends here");
     assert_ok(yki_zip_read(zip, 1, &data, &size));
     free(data);
@@ -231,12 +231,12 @@ YK_TEST(promise_31_an_archive_cut_short_while_it_is_open)
 YK_TEST(what_is_no_archive_is_named)
 {
     yki_zip *zip;
-    assert_status(YK_NOT_FOUND, yki_zip_open(&zip, scratch("absent")));
+    assert_status(YK_ERROR_NOT_FOUND, yki_zip_open(&zip, scratch("absent")));
     assert_contains(yk_last_error(), "absent");
-    assert_status(YK_IO, yki_zip_open(&zip, yk_test_directory()));
+    assert_status(YK_ERROR_IO, yki_zip_open(&zip, yk_test_directory()));
     FILE *file = fopen(scratch("text"), "w");
     fputs("no archive", file);
     fclose(file);
-    assert_status(YK_FORMAT, yki_zip_open(&zip, scratch("text")));
+    assert_status(YK_ERROR_FORMAT, yki_zip_open(&zip, scratch("text")));
     assert_contains(yk_last_error(), "zip archive with its directory before offset 10");
 }

@@ -1,8 +1,8 @@
 /* Building a graph: names and scopes, symbolic batch, and the sticky error. */
 #include <string.h>
 
+#include "graph/graph.h"
 #include "harness.h"
-#include "ir/ir.h"
 
 static yk_value *images(yk_graph *graph)
 {
@@ -62,7 +62,7 @@ YK_TEST(the_first_error_sticks_and_names_scope_op_and_shapes)
     y = yk_batch_norm(yk_global_avg_pool2d(yk_avg_pool2d(y, 2, 2, 0)), x, x, x, x, NULL);
     y = yk_cross_entropy(y, x, NULL);
     assert_ptr_equal(yk_value_graph(y), graph);
-    assert_error(y, YK_INVALID_SHAPE, "layer1.0.conv2d: input (N, 3, 8, 8)");
+    assert_error(y, YK_ERROR_INVALID_SHAPE, "layer1.0.conv2d: input (N, 3, 8, 8)");
     assert_contains(yk_last_error(), "(N, 3, 8, 8)");
     assert_contains(yk_last_error(), "(5, 4, 3, 3)");
     yk_graph_destroy(graph);
@@ -74,8 +74,8 @@ YK_TEST(an_invalid_value_may_stand_in_any_place)
     yk_value *x = images(graph);
     yk_value *bad =
         yk_parameter(graph, "weight", YK_F32, 4, (int64_t[]){5, 0, 3, 3}, YK_INIT_ZEROS, 0);
-    assert_error(yk_conv2d(x, bad, NULL, NULL), YK_INVALID_SHAPE, "weight: dimension 1 is 0");
-    assert_error(yk_add(x, bad), YK_INVALID_SHAPE, "weight: dimension 1 is 0");
+    assert_error(yk_conv2d(x, bad, NULL, NULL), YK_ERROR_INVALID_SHAPE, "weight: dimension 1 is 0");
+    assert_error(yk_add(x, bad), YK_ERROR_INVALID_SHAPE, "weight: dimension 1 is 0");
     yk_graph_destroy(graph);
 }
 
@@ -85,7 +85,7 @@ YK_TEST(a_name_is_given_once)
     yk_scope_push(graph, "fc");
     parameter(graph, "weight", 1, (int64_t[]){4});
     yk_value *again = yk_buffer(graph, "weight", YK_F32, 1, (int64_t[]){4}, YK_INIT_ZEROS);
-    assert_error(again, YK_INVALID_ARGUMENT, "the name fc.weight is taken");
+    assert_error(again, YK_ERROR_INVALID_ARGUMENT, "the name fc.weight is taken");
     yk_graph_destroy(graph);
 }
 
@@ -120,23 +120,23 @@ YK_TEST(a_scope_without_end_is_an_error)
     yk_graph *graph = yk_graph_create();
     for (int i = 0; i < 100; i++)
         yk_scope_push(graph, "deeper");
-    assert_refused(yk_relu(images(graph)), YK_INVALID_ARGUMENT, "too long");
+    assert_refused(yk_relu(images(graph)), YK_ERROR_INVALID_ARGUMENT, "too long");
     yk_graph_destroy(graph);
 }
 
 YK_TEST(only_an_input_has_a_symbolic_batch)
 {
     yk_graph *graph = yk_graph_create();
-    assert_error(parameter(graph, "w", 2, (int64_t[]){YK_BATCH, 2}), YK_INVALID_SHAPE,
+    assert_error(parameter(graph, "w", 2, (int64_t[]){YK_BATCH, 2}), YK_ERROR_INVALID_SHAPE,
                  "w: dimension 0 is -1");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
-    assert_error(yk_input(graph, "x", YK_F32, 2, (int64_t[]){2, YK_BATCH}), YK_INVALID_SHAPE,
+    assert_error(yk_input(graph, "x", YK_F32, 2, (int64_t[]){2, YK_BATCH}), YK_ERROR_INVALID_SHAPE,
                  "x: dimension 1 is -1");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
-    assert_error(yk_input(graph, "x", YK_F32, 5, (int64_t[]){1, 1, 1, 1, 1}), YK_INVALID_ARGUMENT,
-                 "x: 5 dimensions");
+    assert_error(yk_input(graph, "x", YK_F32, 5, (int64_t[]){1, 1, 1, 1, 1}),
+                 YK_ERROR_INVALID_ARGUMENT, "x: 5 dimensions");
     yk_graph_destroy(graph);
 }
 
@@ -145,10 +145,10 @@ YK_TEST(sizes_can_be_counted)
     const int64_t huge = (int64_t)1 << 31;
     yk_graph *graph = yk_graph_create();
     assert_error(yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, huge, huge, 4}),
-                 YK_INVALID_SHAPE, "x is too large");
+                 YK_ERROR_INVALID_SHAPE, "x is too large");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
-    assert_error(parameter(graph, "w", 2, (int64_t[]){huge, huge}), YK_INVALID_SHAPE,
+    assert_error(parameter(graph, "w", 2, (int64_t[]){huge, huge}), YK_ERROR_INVALID_SHAPE,
                  "w is too large");
     yk_graph_destroy(graph);
 }
@@ -156,7 +156,7 @@ YK_TEST(sizes_can_be_counted)
 YK_TEST(graphs_do_not_mix)
 {
     yk_graph *one = yk_graph_create(), *other = yk_graph_create();
-    assert_error(yk_add(images(one), images(other)), YK_INVALID_ARGUMENT,
+    assert_error(yk_add(images(one), images(other)), YK_ERROR_INVALID_ARGUMENT,
                  "add: input 1 belongs to another graph");
     yk_graph_destroy(one);
     yk_graph_destroy(other);
@@ -168,7 +168,7 @@ YK_TEST(the_loss_must_be_a_scalar)
     yk_model *model = NULL;
     yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
     yk_value *y = yk_conv2d(images(graph), weight, NULL, NULL);
-    assert_status(YK_INVALID_SHAPE,
+    assert_status(YK_ERROR_INVALID_SHAPE,
                   yk_model_create(&model, y, &(yk_model_options){.device = "ref"}));
     assert_contains(yk_last_error(), "(N, 5, 6, 6)");
     assert_contains(yk_last_error(), "scalar");

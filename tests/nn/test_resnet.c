@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/ir.h"
+#include "graph/graph.h"
 
 static yk_graph *build(const char *arch, int64_t side, yk_value **logits)
 {

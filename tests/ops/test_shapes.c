@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/ops.h"
 #include "harness.h"
-#include "ops/ops.h"
 
 typedef struct shape_case {
     const char *call; /* picks the operator */
@@ -149,7 +149,7 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "mse_loss") == 0)
-        return yk_mse_loss(x, yk_input(graph, "other", YK_F32, ndim, c->other), YK_MEAN);
+        return yk_mse_loss(x, yk_input(graph, "other", YK_F32, ndim, c->other), YK_LOSS_MEAN);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
@@ -223,7 +223,7 @@ YK_TEST(reductions_are_checked)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, 1, (int64_t[]){YK_BATCH});
-    yk_mse_loss(x, x, (yk_reduction)2);
+    yk_mse_loss(x, x, (yk_loss_reduction)2);
     assert_contains(graph->error, "mse_loss: there is no reduction 2");
     yk_graph_destroy(graph);
 }

@@ -67,7 +67,7 @@ YK_TEST(the_first_update_copies_the_others_move)
     yk_optimizer *optimizer;
     yk_ema *ema;
     start(&model, &optimizer, &ema, false);
-    assert_status(YK_INVALID_ARGUMENT, yk_ema_swap(ema)); /* nothing there yet */
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ema_swap(ema)); /* nothing there yet */
     update_with(model, ema, 8);
     assert_true(value_of(yk_ema_value(ema, 0)) == 8);
     update_with(model, ema, 16);
@@ -90,9 +90,10 @@ YK_TEST(swapping_twice_changes_nothing)
     assert_ok(yk_ema_swap(ema));
     assert_true(parameter(model, 0) == 8);
     assert_true(value_of(yk_model_buffer(model, 0).value) == 1); /* the model's own */
-    assert_status(YK_INVALID_ARGUMENT, yk_ema_update(ema));
-    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
-    assert_status(YK_INVALID_ARGUMENT, yk_checkpoint_save("never.pth", model, optimizer, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ema_update(ema));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_checkpoint_save("never.pth", model, optimizer, NULL));
     assert_contains(yk_last_error(), "yk_ema_swap them back");
     assert_ok(yk_ema_swap(ema));
     assert_true(parameter(model, 0) == 1);
@@ -124,10 +125,10 @@ YK_TEST(wrong_decays_and_a_second_average_are_refused)
     yk_optimizer *optimizer;
     yk_ema *ema, *second;
     start(&model, &optimizer, &ema, false);
-    assert_status(YK_INVALID_ARGUMENT, yk_ema_create(&second, optimizer, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ema_create(&second, optimizer, NULL));
     assert_null(second);
     yk_ema_destroy(ema);
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_ema_create(&ema, optimizer, &(yk_ema_options){.decay = 1}));
     assert_contains(yk_last_error(), "decay must be at least 0 and below 1");
     stop(model, optimizer, NULL);
@@ -161,7 +162,7 @@ YK_TEST(a_checkpoint_holds_the_average)
 
     yk_ema_destroy(ema);
     assert_ok(yk_checkpoint_save(path, model, optimizer, NULL)); /* without */
-    assert_status(YK_NOT_FOUND, yk_model_load_ema(other, path));
+    assert_status(YK_ERROR_NOT_FOUND, yk_model_load_ema(other, path));
     assert_ok(yk_checkpoint_load(path, other, fresh, NULL));
     assert_int_equal(yk_ema_updates(loaded), 0); /* begins afresh */
     stop(model, optimizer, NULL);

@@ -192,12 +192,14 @@ YK_TEST(state_and_hyperparameters_have_torchs_names)
     assert_false(yk_optimizer_hyperparameter(optimizer, 5, &name, &value));
     assert_ok(yk_optimizer_set_hyperparameter(optimizer, "lr", 0.25));
     assert_true(yk_optimizer_lr(optimizer) == 0.25);
-    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.25));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.25));
     yk_optimizer_destroy(optimizer);
 
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
     assert_false(yk_optimizer_state(optimizer, 0, 0, &name, &tensor));
-    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "momentum", 0.5));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_set_hyperparameter(optimizer, "momentum", 0.5));
     yk_optimizer_destroy(optimizer);
 
     assert_ok(yk_adam_create(&optimizer, model, &(yk_adam_options){.decoupled = true}));
@@ -212,7 +214,7 @@ YK_TEST(state_and_hyperparameters_have_torchs_names)
 static void assert_refused(yk_model *model, const yk_sgd_options *options, const char *word)
 {
     yk_optimizer *optimizer;
-    assert_status(YK_INVALID_ARGUMENT, yk_sgd_create(&optimizer, model, options));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sgd_create(&optimizer, model, options));
     assert_null(optimizer);
     assert_contains(yk_last_error(), word);
 }
@@ -232,11 +234,12 @@ YK_TEST(wrong_options_are_named)
         model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true},
         "dampening");
     yk_optimizer *optimizer;
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_adam_create(&optimizer, model, &(yk_adam_options){.beta2 = 1}));
     assert_contains(yk_last_error(), "beta2 must be at least 0 and below 1, not 1");
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
-    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "nesterov", 0.5));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_set_hyperparameter(optimizer, "nesterov", 0.5));
     assert_contains(yk_last_error(), "nesterov must be 0 or 1, not 0.5");
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(NULL);

@@ -86,19 +86,19 @@ YK_TEST(groups_that_make_no_sense_are_refused)
     yk_model *model = make_model();
     yk_optimizer *optimizer;
     assert_ok(yk_adam_create(&optimizer, model, NULL));
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_add_param_group(optimizer, yk_filter_name, "conv*", NULL));
     assert_contains(yk_last_error(), "not none of the 4");
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_add_param_group(optimizer, yk_filter_name, "*", NULL));
     assert_contains(yk_last_error(), "not all of the 4");
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_group_hyperparameter(optimizer, 1, "lr", 1));
     assert_contains(yk_last_error(), "no parameter group 1");
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "fc1.*", NULL));
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_group_hyperparameter(optimizer, 1, "beta2", 1));
-    assert_status(YK_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "eps", -1));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(optimizer, "eps", -1));
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
 }

@@ -176,12 +176,12 @@ YK_TEST(calls_out_of_order_are_refused)
     yk_optimizer *optimizer;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
     assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
-    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_update(scaler));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_update(scaler));
     backward(model);
     assert_ok(yk_grad_scaler_unscale(scaler));
-    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_unscale(scaler));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_unscale(scaler));
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
-    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
     assert_ok(yk_grad_scaler_update(scaler));
     yk_optimizer_destroy(optimizer);
     yk_grad_scaler_destroy(scaler);
@@ -196,7 +196,7 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
     assert_ok(yk_sgd_create(&optimizer, other, &(yk_sgd_options){.lr = 0.1}));
     backward(model);
-    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
     assert_contains(yk_last_error(), "the optimizer is another model's");
     assert_int_equal(yk_optimizer_steps(optimizer), 0);
     yk_optimizer_destroy(optimizer);
@@ -210,7 +210,7 @@ YK_TEST(a_second_scaler_of_a_model_is_refused)
     yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler, *second;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_create(&second, model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_create(&second, model, NULL));
     assert_null(second);
     assert_contains(yk_last_error(), "the model has one already");
     yk_grad_scaler_destroy(scaler);
@@ -228,7 +228,7 @@ YK_TEST(impossible_factors_are_refused)
     yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_status(YK_INVALID_ARGUMENT, yk_grad_scaler_create(&scaler, model, &wrong[i]));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_create(&scaler, model, &wrong[i]));
         assert_null(scaler);
     }
     yk_model_destroy(model);

@@ -81,7 +81,7 @@ YK_TEST(every_group_goes_from_its_own_rate)
     }
     schedule.kind = YK_SCHEDULE_ONE_CYCLE;
     schedule.total_steps = 5;
-    assert_status(YK_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
     assert_contains(yk_last_error(), "cycles the momentum, and this sgd has none");
     yk_optimizer_destroy(optimizer);
 
@@ -95,7 +95,7 @@ YK_TEST(every_group_goes_from_its_own_rate)
 
 static void assert_refused(yk_schedule schedule, const char *words)
 {
-    assert_status(YK_INVALID_ARGUMENT, yk_schedule_check(&schedule));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_check(&schedule));
     assert_contains(yk_last_error(), words);
 }
 

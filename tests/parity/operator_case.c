@@ -134,7 +134,7 @@ static void run_kernel(yki_device *device, const yki_kernel_desc *desc, void *co
         assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed));
     }
     void *scratch = allocate(kernel->scratch);
-    yki_run run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
+    yki_kernel_args run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
     assert_ok(kernel->impl->run(kernel, &run));
     free(scratch);
     free(packed);
@@ -273,7 +273,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);
     write_number(pickle, "label_smoothing", attrs->label_smoothing);
-    write_number(pickle, "sum", attrs->reduction == YK_SUM_LOSS);
+    write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);
 }
 

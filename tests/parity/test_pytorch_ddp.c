@@ -153,7 +153,8 @@ static void train_rank(int rank, int world)
     (void)world;
     yk_model *model = create_model();
     assert_ok(yk_group_init(&group, NULL));
-    assert_ok(yk_synthetic_create(&dataset, YK_TRAIN, &(yk_synthetic_options){.count = IMAGES}));
+    assert_ok(
+        yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = IMAGES}));
     assert_ok(yk_loader_create(&loader, dataset,
                                &(yk_loader_options){.group = group,
                                                     .batch_size = BATCH,

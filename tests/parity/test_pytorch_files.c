@@ -299,7 +299,7 @@ YK_TEST(whatever_lies_beside_a_model_does_no_harm)
     yk_tensor_file_close(file);
     static const char *const variants[] = {"amsgrad", "maximize"};
     for (int i = 0; i < 2; i++) {
-        assert_status(YK_UNSUPPORTED,
+        assert_status(YK_ERROR_UNSUPPORTED,
                       yk_checkpoint_load(file_path(variants[i], ".pth"), model, optimizer, NULL));
         assert_contains(yk_last_error(), variants[i]);
         assert_ok(yk_model_load(model, file_path(variants[i], ".pth")));

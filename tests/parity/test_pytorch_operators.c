@@ -298,7 +298,7 @@ static yk_value *build_cross_entropy(operator_case *c)
     operator_dice *dice = &c->dice;
     int64_t dims[] = {operator_between(dice, 1, 150), operator_between(dice, 2, 120)};
     yk_cross_entropy_options options = {.reduction =
-                                            operator_once_in(dice, 2) ? YK_SUM_LOSS : YK_MEAN};
+                                            operator_once_in(dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN};
     if (operator_once_in(dice, 2))
         options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
     yk_value *logits = input(c, "x", 2, dims);
@@ -314,7 +314,7 @@ static yk_value *build_mse_loss(operator_case *c)
 {
     yk_value *x = image_or_features(c);
     return yk_mse_loss(x, input(c, "other", x->ndim, x->dims),
-                       operator_once_in(&c->dice, 2) ? YK_SUM_LOSS : YK_MEAN);
+                       operator_once_in(&c->dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN);
 }
 
 YK_TEST(mse_loss_is_pytorchs)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../ddp/small_network.h"
+#include "../parallel/small_network.h"
 #include "pytorch.h"
 
 enum { RANKS = 2, STEPS = 20, START_ITER = 2, SEED = 5, MOST = 16 };

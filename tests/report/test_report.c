@@ -96,7 +96,7 @@ YK_TEST(report_metrics_lose_nothing_where_they_cannot_be_read)
     snprintf(aside, sizeof aside, "%s.aside", metrics_path());
     assert_int_equal(rename(metrics_path(), aside), 0);
     assert_int_equal(mkdir(metrics_path(), 0777), 0);
-    assert_status(YK_IO, yk_metrics_rewind(metrics, 4, true));
+    assert_status(YK_ERROR_IO, yk_metrics_rewind(metrics, 4, true));
     assert_contains(yk_last_error(), "metrics.jsonl: cannot read: Is a directory");
     yk_metrics_close(metrics);
     assert_int_equal(rmdir(metrics_path()), 0);
@@ -120,7 +120,7 @@ YK_TEST(report_metrics_write_nan_as_null)
 YK_TEST(report_metrics_say_where_they_cannot_write)
 {
     yk_metrics *metrics;
-    assert_status(YK_IO, yk_metrics_open(&metrics, "/nonexistent/metrics.jsonl"));
+    assert_status(YK_ERROR_IO, yk_metrics_open(&metrics, "/nonexistent/metrics.jsonl"));
     assert_null(metrics);
     assert_contains(yk_last_error(), "/nonexistent/metrics.jsonl");
 }
@@ -130,7 +130,7 @@ YK_TEST(report_metrics_have_one_writer)
 {
     yk_metrics *metrics, *second;
     assert_ok(yk_metrics_open(&metrics, metrics_path()));
-    assert_status(YK_IO, yk_metrics_open(&second, metrics_path()));
+    assert_status(YK_ERROR_IO, yk_metrics_open(&second, metrics_path()));
     assert_contains(yk_last_error(), "metrics.jsonl: another process is writing it");
     yk_metrics_close(metrics);
     assert_ok(yk_metrics_open(&second, metrics_path()));

@@ -240,7 +240,7 @@ static void train_resnet(int rank, int world)
     yk_trace *trace;
     (void)rank, (void)world;
     assert_ok(yk_group_init(&group, NULL));
-    assert_ok(yk_synthetic_create(&dataset, YK_TRAIN, NULL));
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, NULL));
     assert_ok(
         yk_loader_create(&loader, dataset, &(yk_loader_options){.group = group, .batch_size = 4}));
     yk_graph *graph = yk_graph_create();
@@ -329,10 +329,10 @@ YK_TEST(trace_is_one_at_a_time)
 {
     yk_trace *trace, *second;
     assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
-    assert_status(YK_INVALID_ARGUMENT, yk_trace_open(&second, trace_path(), NULL, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_trace_open(&second, trace_path(), NULL, NULL));
     assert_contains(yk_last_error(), "another timeline is open");
     assert_ok(yk_trace_close(trace));
-    assert_status(YK_IO, yk_trace_open(&trace, "/no/trace.json", NULL, NULL));
+    assert_status(YK_ERROR_IO, yk_trace_open(&trace, "/no/trace.json", NULL, NULL));
     assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
     assert_ok(yk_trace_close(trace));
 }
@@ -360,10 +360,10 @@ YK_TEST(trace_counts_what_does_not_fit)
 YK_TEST(trace_says_where_it_cannot_write)
 {
     yk_trace *trace;
-    assert_status(YK_IO, yk_trace_open(&trace, "/no/such/folder/trace.json", NULL, NULL));
+    assert_status(YK_ERROR_IO, yk_trace_open(&trace, "/no/such/folder/trace.json", NULL, NULL));
     assert_null(trace);
     assert_contains(yk_last_error(), "/no/such/folder/trace.json");
-    assert_status(YK_INVALID_ARGUMENT,
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_trace_open(&trace, trace_path(), NULL,
                                 &(yk_trace_options){.first_step = 5, .last_step = 4}));
 }

@@ -122,6 +122,7 @@ YK_TEST(integers_cannot_be_drawn)
     int32_t data[4];
     yk_tensor tensor = {data, YK_I32, 1, {4}};
     yki_mt19937 generator = seeded();
-    assert_status(YK_UNSUPPORTED, yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &tensor));
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &tensor));
     assert_contains(yk_last_error(), "int32");
 }

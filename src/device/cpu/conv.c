@@ -260,7 +260,7 @@ static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
     return prepare(device, &p, FORWARD, kernel);
 }
 
-static yk_status run_forward(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
@@ -290,7 +290,7 @@ static yk_status create_backward_data(yki_device *device, const yki_kernel_desc 
     return prepare(device, &p, BACKWARD_DATA, kernel);
 }
 
-static yk_status run_backward_data(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0]};
@@ -323,7 +323,7 @@ static yk_status create_backward_weight(yki_device *device, const yki_kernel_des
     return prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *made = k->gradient_bytes ? run->scratch : run->out[0];

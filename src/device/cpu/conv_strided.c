@@ -235,7 +235,7 @@ static void convolve_block(const strided *k, const phase *p, int64_t index, cons
     }
 }
 
-static yk_status convolve_data(const yki_kernel *kernel, const yki_run *run)
+static yk_status convolve_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const strided *k = (const strided *)kernel;
     float *weights = run->scratch;
@@ -301,7 +301,7 @@ static void add_products(const strided *k, const pixel_block *blocks, int64_t co
 }
 
 /* The calling thread's sums: of its pairs of an input group and a tap, over all pixels. */
-static void sum_weight(const strided *k, const yki_run *run, float *sums, float *own)
+static void sum_weight(const strided *k, const yki_kernel_args *run, float *sums, float *own)
 {
     const phase *p = &k->phases[0];
     float *gradients = own, *inputs = own + BATCH * k->out.groups * PANEL;
@@ -345,7 +345,7 @@ static void write_weight(const strided *k, const float *sums, float *weight)
             }
 }
 
-static yk_status convolve_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const strided *k = (const strided *)kernel;
     float *sums = run->scratch;

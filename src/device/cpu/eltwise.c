@@ -10,7 +10,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
-#include "ops/dropout.h"
+#include "graph/dropout.h"
 
 enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 
@@ -51,7 +51,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 
 /* ---- relu, add, scale: vector loops ---------------------------------------------------------- */
 
-static void map(const yki_kernel *kernel, const yki_run *run, yki_map_op op, const void *second)
+static void map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op,
+                const void *second)
 {
     const eltwise *k = (const eltwise *)kernel;
     size_t size = yk_dtype_size(k->dtype);
@@ -66,25 +67,25 @@ static void map(const yki_kernel *kernel, const yki_run *run, yki_map_op op, con
     }
 }
 
-static yk_status relu(const yki_kernel *kernel, const yki_run *run)
+static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, YKI_MAP_RELU, NULL);
     return YK_OK;
 }
 
-static yk_status relu_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[1]);
     return YK_OK;
 }
 
-static yk_status add(const yki_kernel *kernel, const yki_run *run)
+static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, YKI_MAP_ADD, run->in[1]);
     return YK_OK;
 }
 
-static yk_status scale(const yki_kernel *kernel, const yki_run *run)
+static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, YKI_MAP_SCALE, NULL);
     return YK_OK;
@@ -97,7 +98,7 @@ static float phi(float x)
     return 0.5f * erfcf(-0.70710678f * x);
 }
 
-static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
+static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     const void *x = run->in[0];
@@ -109,7 +110,7 @@ static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     const void *dy = run->in[0], *x = run->in[1];
@@ -142,7 +143,7 @@ static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, y
     return YK_OK;
 }
 
-static yk_status cast(const yki_kernel *kernel, const yki_run *run)
+static yk_status cast(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     if (k->to == k->dtype)
@@ -171,7 +172,7 @@ static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc
 }
 
 /* One pixel of one block: b channels, which lie `pixels` apart in the plain order. */
-static void drop_pixel(const eltwise *k, const yki_run *run, int64_t block, int64_t pixel)
+static void drop_pixel(const eltwise *k, const yki_kernel_args *run, int64_t block, int64_t pixel)
 {
     const yki_geometry *g = &k->shape;
     int64_t image = block / g->blocks, channel = block % g->blocks * g->b;
@@ -187,7 +188,7 @@ static void drop_pixel(const eltwise *k, const yki_run *run, int64_t block, int6
     }
 }
 
-static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
+static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     const yki_geometry *g = &k->shape;

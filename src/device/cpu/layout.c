@@ -92,7 +92,7 @@ static void transpose_block(const layout *k, const void *x, void *y, int64_t ind
                           g->pixels);
 }
 
-static yk_status run_layout(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const layout *k = (const layout *)kernel;
     if (k->way == COPY) {

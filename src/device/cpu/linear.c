@@ -139,7 +139,7 @@ static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
     return create(device, &a, &b, &c, desc->in[2].ndim >= 0, weight, kernel);
 }
 
-static yk_status run_forward(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
@@ -166,7 +166,7 @@ static yk_status create_backward_data(yki_device *device, const yki_kernel_desc 
     return create(device, &a, &b, &c, false, weight, kernel);
 }
 
-static yk_status run_backward_data(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[0], run->in[1], run->out[0]},
@@ -209,7 +209,7 @@ static void sum_rows(const linear_kernel *k, const void *dy, float *sum)
                           : yki_bf16_to_float(((const uint16_t *)dy)[n * k->outputs + o]);
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     if (k->bias)

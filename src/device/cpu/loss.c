@@ -39,7 +39,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->classes = desc->in[0].dims[1];
     k->team = yki_team(device, 4 * k->batch * k->classes); /* an exponential is worth several */
     k->smoothing = (float)desc->attrs->label_smoothing;
-    k->mean = desc->attrs->reduction == YK_MEAN;
+    k->mean = desc->attrs->reduction == YK_LOSS_MEAN;
     k->keep_probabilities = yki_has_out(desc, 1);
     k->base.scratch = (size_t)k->batch * sizeof(double);
     *kernel = &k->base;
@@ -50,8 +50,9 @@ static yk_status check_labels(const loss *k, const int32_t *labels)
 {
     for (int64_t n = 0; n < k->batch; n++)
         if (labels[n] < 0 || labels[n] >= k->classes)
-            return yki_error(YK_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
-                             (long long)labels[n], (long long)n, (long long)k->classes - 1);
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "label %lld of sample %lld is outside 0..%lld", (long long)labels[n],
+                             (long long)n, (long long)k->classes - 1);
     return YK_OK;
 }
 
@@ -76,7 +77,7 @@ static double sample_loss(const loss *k, const float *logits, int32_t label, flo
            (k->smoothing != 0 ? (double)k->smoothing * mean : 0);
 }
 
-static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
+static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
     const float *logits = run->in[0];   /* (N, C) */
@@ -95,7 +96,7 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
 }
 
 /* dlogits = (probabilities - target) * dloss, divided by N for a mean. */
-static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
     const float *probabilities = run->in[0]; /* (N, C) */

@@ -37,7 +37,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
         return yki_error_memory(sizeof *k, "an mse_loss kernel");
     k->elements = yki_operand_elements(device, &desc->in[0]);
     k->pieces = (k->elements + PIECE - 1) / PIECE;
-    bool mean = desc->attrs->reduction == YK_MEAN;
+    bool mean = desc->attrs->reduction == YK_LOSS_MEAN;
     k->scale = mean ? 1 / (double)yki_operand_count(&desc->in[0]) : 1;
     k->team = yki_team(device, k->elements);
     k->base.scratch = (size_t)k->pieces * sizeof(double);
@@ -45,7 +45,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return YK_OK;
 }
 
-static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
+static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const mse *k = (const mse *)kernel;
     const float *x = run->in[0], *target = run->in[1];
@@ -67,7 +67,7 @@ static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const mse *k = (const mse *)kernel;
     const float *x = run->in[0], *target = run->in[1];

@@ -20,12 +20,12 @@ enum { SHIFT_PIXELS = 16 /* whose mean is near enough to the channel's */ };
 
 /* ---- operands and constants ----------------------------------------------------------------- */
 
-static void *in(const yki_norm *k, const yki_run *run, int i)
+static void *in(const yki_norm *k, const yki_kernel_args *run, int i)
 {
     return k->in[i] ? run->in[i] : NULL;
 }
 
-static void *out(const yki_norm *k, const yki_run *run, int i)
+static void *out(const yki_norm *k, const yki_kernel_args *run, int i)
 {
     return k->out[i] ? run->out[i] : NULL;
 }
@@ -65,7 +65,7 @@ static void choose_shift(const yki_norm *k, const void *x, const yki_norm_unit *
     repeat(shift, mean, k->shape.b);
 }
 
-static void measure(const yki_norm *k, const yki_run *run, const yki_norm_unit *u)
+static void measure(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     yki_norm_partial *p = &u->partials[u->slice];
     if (!k->training)
@@ -98,8 +98,8 @@ static yki_moments combine(const yki_norm *k, const yki_norm_unit *u, int64_t c)
     return all;
 }
 
-static void found_moments(const yki_norm *k, const yki_run *run, const yki_norm_unit *u, int64_t c,
-                          double *mean, double *squares)
+static void found_moments(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u,
+                          int64_t c, double *mean, double *squares)
 {
     (void)run;
     yki_moments found = combine(k, u, c);
@@ -111,8 +111,8 @@ typedef struct statistics {
     double mean, variance, count; /* the variance is biased */
 } statistics;
 
-static statistics batch_statistics(const yki_norm *k, const yki_run *run, const yki_norm_unit *u,
-                                   int64_t c)
+static statistics batch_statistics(const yki_norm *k, const yki_kernel_args *run,
+                                   const yki_norm_unit *u, int64_t c)
 {
     yki_moments m = run->sync ? yki_sync_moments(run->sync, k->shape.channels, u->channel + c)
                               : combine(k, u, c);
@@ -126,7 +126,7 @@ static void move(float *running, double momentum, double value)
 }
 
 /* One channel's mean and 1 / std; the block's first slice also keeps them. */
-static void settle(const yki_norm *k, const yki_run *run, const yki_norm_unit *u, int64_t c,
+static void settle(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u, int64_t c,
                    float *mean, float *invstd)
 {
     int64_t channel = u->channel + c;
@@ -167,7 +167,7 @@ static void set_constants(yki_norm_constants *constants, int64_t b, int64_t chan
     repeat(constants->bias, o, b);
 }
 
-static void normalise(const yki_norm *k, const yki_run *run, const yki_norm_unit *u)
+static void normalise(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     float mean[YKI_NORM_MAX_BLOCK], invstd[YKI_NORM_MAX_BLOCK];
     for (int64_t c = 0; c < u->channels; c++)
@@ -185,7 +185,7 @@ static void normalise(const yki_norm *k, const yki_run *run, const yki_norm_unit
 }
 
 /* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
-static yk_status skip_empty(const yki_norm *k, const yki_run *run)
+static yk_status skip_empty(const yki_norm *k, const yki_kernel_args *run)
 {
     float *means = out(k, run, MEAN), *invstds = out(k, run, INVSTD);
     for (int64_t c = 0; c < k->shape.channels; c++) {
@@ -197,7 +197,7 @@ static yk_status skip_empty(const yki_norm *k, const yki_run *run)
     return YK_OK;
 }
 
-static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
+static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_norm *k = (const yki_norm *)kernel;
     if (k->training && k->shape.images == 0 && !run->sync)
@@ -217,7 +217,7 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static yki_norm_backward backward_operands(const yki_norm *k, const yki_run *run)
+static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_args *run)
 {
     yki_norm_backward operands = {.x = run->in[B_X],
                                   .dy = run->in[B_DY],
@@ -231,7 +231,7 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_run *run
     return operands;
 }
 
-static yki_norm_constants backward_constants(const yki_norm *k, const yki_run *run,
+static yki_norm_constants backward_constants(const yki_norm *k, const yki_kernel_args *run,
                                              const yki_norm_unit *u)
 {
     yki_norm_constants constants;
@@ -242,7 +242,7 @@ static yki_norm_constants backward_constants(const yki_norm *k, const yki_run *r
     return constants;
 }
 
-static void reduce(const yki_norm *k, const yki_run *run, const yki_norm_unit *u)
+static void reduce(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     yki_norm_sums sums = {{0}, {0}};
     yki_norm_backward operands = backward_operands(k, run);
@@ -254,8 +254,8 @@ static void reduce(const yki_norm *k, const yki_run *run, const yki_norm_unit *u
 }
 
 /* This rank's sum of g and of g h: the gradients of bias and weight. */
-static void found_sums(const yki_norm *k, const yki_run *run, const yki_norm_unit *u, int64_t c,
-                       double *sum, double *product)
+static void found_sums(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u,
+                       int64_t c, double *sum, double *product)
 {
     const float *invstd = run->in[B_INVSTD];
     *sum = *product = 0;
@@ -271,7 +271,7 @@ static void found_sums(const yki_norm *k, const yki_run *run, const yki_norm_uni
  * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, dx
  * follows from all ranks' sums and values; dweight and dbias stay this rank's share.
  */
-static void derive(const yki_norm *k, const yki_run *run, const yki_norm_unit *u)
+static void derive(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     const float *weight = run->in[B_WEIGHT], *invstd = run->in[B_INVSTD];
     float *dweight = out(k, run, DWEIGHT), *dbias = out(k, run, DBIAS);
@@ -306,7 +306,7 @@ static void derive(const yki_norm *k, const yki_run *run, const yki_norm_unit *u
     k->loops->gradient(&u->runs, u->range, &operands, &constants, &slopes);
 }
 
-static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_norm *k = (const yki_norm *)kernel;
     if (run->sync)

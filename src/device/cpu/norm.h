@@ -49,18 +49,20 @@ int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range);
 /* The status and line of a channel with too few values for a variance. */
 yk_status yki_norm_enough(double count);
 
-typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_run *run, const yki_norm_unit *u);
+typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_kernel_args *run,
+                                 const yki_norm_unit *u);
 
 /* Both sweeps over all units. */
-void yki_norm_sweep(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
+void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                     yki_norm_unit_fn second);
 
 /* What this rank has found for a channel: the two numbers that the ranks exchange. */
-typedef void (*yki_norm_found_fn)(const yki_norm *k, const yki_run *run, const yki_norm_unit *u,
-                                  int64_t c, double *first, double *second);
+typedef void (*yki_norm_found_fn)(const yki_norm *k, const yki_kernel_args *run,
+                                  const yki_norm_unit *u, int64_t c, double *first, double *second);
 
 /* Both sweeps with the ranks' exchange between them. */
-yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
-                                yki_norm_found_fn found, yki_norm_unit_fn second);
+yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
+                                yki_norm_unit_fn first, yki_norm_found_fn found,
+                                yki_norm_unit_fn second);
 
 #endif

@@ -65,7 +65,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
 
 /* ---- units of work --------------------------------------------------------------------------- */
 
-static yki_norm_unit unit_of(const yki_norm *k, const yki_run *run, int64_t index)
+static yki_norm_unit unit_of(const yki_norm *k, const yki_kernel_args *run, int64_t index)
 {
     const yki_geometry *g = &k->shape;
     yki_norm_unit u = {.block = index / k->slices, .slice = index % k->slices, .runs = k->runs};
@@ -89,7 +89,7 @@ int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range)
     return pixels_before(runs, range.end) - pixels_before(runs, range.begin);
 }
 
-static void sweep_once(const yki_norm *k, const yki_run *run, yki_norm_unit_fn function)
+static void sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function)
 {
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
@@ -102,7 +102,7 @@ static void sweep_once(const yki_norm *k, const yki_run *run, yki_norm_unit_fn f
     }
 }
 
-void yki_norm_sweep(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
+void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                     yki_norm_unit_fn second)
 {
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
@@ -129,14 +129,15 @@ yk_status yki_norm_enough(double count)
 {
     if (count >= 2)
         return YK_OK;
-    return yki_error(YK_INVALID_SHAPE,
+    return yki_error(YK_ERROR_INVALID_SHAPE,
                      "batch_norm: a channel of %g value%s has no variance to "
                      "train with; use a larger batch",
                      count, count == 1 ? "" : "s");
 }
 
-yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_run *run, yki_norm_unit_fn first,
-                                yki_norm_found_fn found, yki_norm_unit_fn second)
+yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
+                                yki_norm_unit_fn first, yki_norm_found_fn found,
+                                yki_norm_unit_fn second)
 {
     const yki_sync *sync = run->sync;
     int64_t channels = k->shape.channels;

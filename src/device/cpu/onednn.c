@@ -16,9 +16,9 @@ yk_status yki_dnn_error(dnnl_status_t status, const char *call)
                                         "runtime error",
                                         "not required"};
     size_t index = (size_t)status;
-    yk_status mapped = status == dnnl_out_of_memory   ? YK_OUT_OF_MEMORY
-                       : status == dnnl_unimplemented ? YK_UNSUPPORTED
-                                                      : YK_INTERNAL;
+    yk_status mapped = status == dnnl_out_of_memory   ? YK_ERROR_OUT_OF_MEMORY
+                       : status == dnnl_unimplemented ? YK_ERROR_UNSUPPORTED
+                                                      : YK_ERROR_INTERNAL;
     return yki_error(mapped, "oneDNN: %s in %.*s",
                      index < sizeof words / sizeof *words ? words[index] : "unknown error",
                      (int)strcspn(call, "("), call);

@@ -171,7 +171,7 @@ static void max_pixel(const pool *k, const void *x, float *restrict best, int32_
         }
 }
 
-static void max_block(const pool *k, const yki_run *run, int64_t block)
+static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     int64_t b = k->x.b, base = block * k->x.pixels * b;
     for (int64_t p = 0; p < k->y.rows; p++)
@@ -210,8 +210,8 @@ static void collect(const pool *k, const void *dy, const int32_t *index, float *
         }
 }
 
-static void backward_block(const pool *k, const yki_run *run, int64_t block, const int32_t *index,
-                           float factor)
+static void backward_block(const pool *k, const yki_kernel_args *run, int64_t block,
+                           const int32_t *index, float factor)
 {
     int64_t b = k->x.b, base = block * k->y.pixels * b;
     for (int64_t i = 0; i < k->x.rows; i++) {
@@ -246,7 +246,7 @@ static float share(const pool *k)
     return 1 / (float)(k->kernel * k->kernel);
 }
 
-static void avg_block(const pool *k, const yki_run *run, int64_t block)
+static void avg_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     int64_t b = k->x.b;
     for (int64_t p = 0; p < k->y.rows; p++)
@@ -263,7 +263,7 @@ static void avg_block(const pool *k, const yki_run *run, int64_t block)
         }
 }
 
-static void global_block(const pool *k, const yki_run *run, int64_t block)
+static void global_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     float sum[MAX_BLOCK] = {0};
     int64_t b = k->x.b;
@@ -273,7 +273,7 @@ static void global_block(const pool *k, const yki_run *run, int64_t block)
     put(run->out[0], block * b, sum, b, k->dtype);
 }
 
-static void global_backward_block(const pool *k, const yki_run *run, int64_t block)
+static void global_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     float lanes[MAX_BLOCK] = {0};
     int64_t b = k->x.b;
@@ -286,19 +286,19 @@ static void global_backward_block(const pool *k, const yki_run *run, int64_t blo
 
 /* ---- running: blocks over threads ------------------------------------------------------------ */
 
-static void max_backward_block(const pool *k, const yki_run *run, int64_t block)
+static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     backward_block(k, run, block, run->in[1], 1);
 }
 
-static void avg_backward_block(const pool *k, const yki_run *run, int64_t block)
+static void avg_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     backward_block(k, run, block, NULL, share(k));
 }
 
-typedef void (*block_fn)(const pool *k, const yki_run *run, int64_t block);
+typedef void (*block_fn)(const pool *k, const yki_kernel_args *run, int64_t block);
 
-static yk_status each_block(const yki_kernel *kernel, const yki_run *run, block_fn body)
+static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run, block_fn body)
 {
     const pool *k = (const pool *)kernel;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
@@ -308,7 +308,7 @@ static yk_status each_block(const yki_kernel *kernel, const yki_run *run, block_
 }
 
 #define IMPL(name, check, make, body)                                                              \
-    static yk_status name(const yki_kernel *kernel, const yki_run *run)                            \
+    static yk_status name(const yki_kernel *kernel, const yki_kernel_args *run)                    \
     {                                                                                              \
         return each_block(kernel, run, body);                                                      \
     }                                                                                              \

@@ -115,7 +115,7 @@ static bool supports_linear(const yki_device *device, const yki_kernel_desc *des
 }
 
 /* Forward and backward data: one activation in, packed weights, one activation out. */
-static yk_status run_through(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_through(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const staged_kernel *k = (const staged_kernel *)kernel;
     char *stage_in = run->scratch, *stage_out = stage_in + k->in_bytes;
@@ -123,9 +123,9 @@ static yk_status run_through(const yki_kernel *kernel, const yki_run *run)
         const uint16_t *in = (const uint16_t *)run->in[0] + (size_t)c * k->in_elements;
         uint16_t *out = (uint16_t *)run->out[0] + (size_t)c * k->out_elements;
         yki_cpu_widen((float *)stage_in, in, k->dtype, k->in_elements, k->threads);
-        yki_run inner = {.in = (void *[]){stage_in, run->in[1], run->in[2]},
-                         .out = (void *[]){stage_out},
-                         .scratch = stage_out + k->out_bytes};
+        yki_kernel_args inner = {.in = (void *[]){stage_in, run->in[1], run->in[2]},
+                                 .out = (void *[]){stage_out},
+                                 .scratch = stage_out + k->out_bytes};
         YK_TRY(k->inner->impl->run(k->inner, &inner));
         yki_cpu_narrow(out, (const float *)stage_out, k->dtype, k->out_elements, k->threads);
     }
@@ -185,7 +185,7 @@ static void add_to(float *restrict sum, const float *restrict more, size_t count
         sum[i] += more[i];
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const staged_kernel *k = (const staged_kernel *)kernel;
     char *stage_x = run->scratch, *stage_dy = stage_x + k->in_bytes;
@@ -195,9 +195,10 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_run *ru
         const uint16_t *dy = (const uint16_t *)run->in[1] + (size_t)c * k->out_elements;
         yki_cpu_widen((float *)stage_x, x, k->dtype, k->in_elements, k->threads);
         yki_cpu_widen((float *)stage_dy, dy, k->dtype, k->out_elements, k->threads);
-        yki_run inner = {.in = (void *[]){stage_x, stage_dy},
-                         .out = (void *[]){c ? more : run->out[0], c ? more_bias : run->out[1]},
-                         .scratch = (char *)more + k->weight_bytes};
+        yki_kernel_args inner = {
+            .in = (void *[]){stage_x, stage_dy},
+            .out = (void *[]){c ? more : run->out[0], c ? more_bias : run->out[1]},
+            .scratch = (char *)more + k->weight_bytes};
         YK_TRY(k->inner->impl->run(k->inner, &inner));
         if (c) {
             add_to(run->out[0], more, k->weight_elements);

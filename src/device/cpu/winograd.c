@@ -185,7 +185,7 @@ static void convolve_block(const winograd *k, const void *x, const float *weight
     }
 }
 
-static yk_status convolve(const yki_kernel *kernel, const yki_run *run)
+static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
     float *all_weights = run->scratch;
@@ -257,7 +257,7 @@ static void sum_batch(const winograd *k, const weight_scratch *s, span blocks, f
                      s->sums + i / POINTS * SLAB);
 }
 
-static yk_status convolve_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
     weight_scratch s = weight_scratch_of(k, run->scratch);

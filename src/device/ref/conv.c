@@ -24,7 +24,7 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
     return sum;
 }
 
-static yk_status conv2d(const yki_kernel *kernel, const yki_run *run)
+static yk_status conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, 0);      /* (N, C, H, W) */
@@ -69,7 +69,7 @@ static double collect(const yk_tensor *dy, const yk_tensor *weight, const yki_at
     return sum;
 }
 
-static yk_status conv2d_backward_data(const yki_kernel *kernel, const yki_run *run)
+static yk_status conv2d_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor dy = yki_ref_in(kernel, run, 0);     /* (N, K, P, Q) */
@@ -114,7 +114,7 @@ static void conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
     }
 }
 
-static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, 0);        /* (N, C, H, W) */

@@ -117,14 +117,14 @@ static yk_tensor tensor(const yki_operand *operand, void *data)
     return view;
 }
 
-yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_run *run, int index)
+yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index)
 {
     const yki_kernel_desc *desc = &((const yki_ref_kernel *)kernel)->desc;
     bool present = index < desc->in_count && desc->in[index].ndim >= 0;
     return present ? tensor(&desc->in[index], run->in[index]) : (yk_tensor){.ndim = -1};
 }
 
-yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_run *run, int index)
+yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index)
 {
     const yki_kernel_desc *desc = &((const yki_ref_kernel *)kernel)->desc;
     bool present = index < desc->out_count && desc->out[index].ndim >= 0;

@@ -4,13 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/dropout.h"
+#include "graph/dropout.h"
 
 /* ---- one value in, one value out ------------------------------------------------------------- */
 
 typedef double (*unary_fn)(double x, const yki_attrs *attrs);
 
-static void map(const yki_kernel *kernel, const yki_run *run, unary_fn f)
+static void map(const yki_kernel *kernel, const yki_kernel_args *run, unary_fn f)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
     int64_t count = yk_tensor_count(&x);
@@ -20,7 +20,7 @@ static void map(const yki_kernel *kernel, const yki_run *run, unary_fn f)
 
 typedef double (*binary_fn)(double a, double b);
 
-static void map2(const yki_kernel *kernel, const yki_run *run, binary_fn f)
+static void map2(const yki_kernel *kernel, const yki_kernel_args *run, binary_fn f)
 {
     yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
     yk_tensor y = yki_ref_out(kernel, run, 0);
@@ -37,7 +37,7 @@ static double relu_of(double x, const yki_attrs *attrs)
     return x < 0 ? 0 : x;
 }
 
-static yk_status relu(const yki_kernel *kernel, const yki_run *run)
+static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, relu_of);
     return YK_OK;
@@ -48,7 +48,7 @@ static double relu_slope(double dy, double y)
     return y <= 0 ? 0 : dy;
 }
 
-static yk_status relu_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, relu_slope);
     return YK_OK;
@@ -67,7 +67,7 @@ static double gelu_of(double x, const yki_attrs *attrs)
     return x * phi(x);
 }
 
-static yk_status gelu(const yki_kernel *kernel, const yki_run *run)
+static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, gelu_of);
     return YK_OK;
@@ -79,7 +79,7 @@ static double gelu_slope(double dy, double x)
     return dy * (phi(x) + x * density);
 }
 
-static yk_status gelu_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, gelu_slope);
     return YK_OK;
@@ -92,7 +92,7 @@ static double sum_of(double a, double b)
     return a + b;
 }
 
-static yk_status add(const yki_kernel *kernel, const yki_run *run)
+static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, sum_of);
     return YK_OK;
@@ -103,7 +103,7 @@ static double scaled(double x, const yki_attrs *attrs)
     return attrs->alpha * x;
 }
 
-static yk_status scale(const yki_kernel *kernel, const yki_run *run)
+static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, scaled);
     return YK_OK;
@@ -111,7 +111,7 @@ static yk_status scale(const yki_kernel *kernel, const yki_run *run)
 
 /* ---- dropout: forward and backward are one linear map ---------------------------------------- */
 
-static yk_status dropout(const yki_kernel *kernel, const yki_run *run)
+static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
@@ -136,13 +136,13 @@ static double same(double x, const yki_attrs *attrs)
     return x;
 }
 
-static yk_status cast(const yki_kernel *kernel, const yki_run *run)
+static yk_status cast(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, same);
     return YK_OK;
 }
 
-static yk_status reorder(const yki_kernel *kernel, const yki_run *run)
+static yk_status reorder(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0); /* both are plain: a copy */
     memmove(run->out[0], x.data, yk_tensor_bytes(&x));

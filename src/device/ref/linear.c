@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static yk_status linear(const yki_kernel *kernel, const yki_run *run)
+static yk_status linear(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0);      /* (N, I) */
     yk_tensor weight = yki_ref_in(kernel, run, 1); /* (O, I) */
@@ -20,7 +20,7 @@ static yk_status linear(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-static yk_status linear_backward_data(const yki_kernel *kernel, const yki_run *run)
+static yk_status linear_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor dy = yki_ref_in(kernel, run, 0);     /* (N, O) */
     yk_tensor weight = yki_ref_in(kernel, run, 1); /* (O, I) */
@@ -36,7 +36,7 @@ static yk_status linear_backward_data(const yki_kernel *kernel, const yki_run *r
     return YK_OK;
 }
 
-static yk_status linear_backward_weight(const yki_kernel *kernel, const yki_run *run)
+static yk_status linear_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0);        /* (N, I) */
     yk_tensor dy = yki_ref_in(kernel, run, 1);       /* (N, O) */
@@ -72,7 +72,7 @@ const yki_kernel_impl yki_ref_linear_backward_weight = {.op = &yki_op_linear_bac
 
 /* ---- flatten, unflatten: in row-major order both leave every element where it is ------------- */
 
-static yk_status same_bytes(const yki_kernel *kernel, const yki_run *run)
+static yk_status same_bytes(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0);
     memmove(run->out[0], x.data, yk_tensor_bytes(&x));

@@ -23,7 +23,7 @@ static double log_sum_exp(const yk_tensor *logits, int64_t n)
     return largest + log(sum);
 }
 
-static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
+static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor logits = yki_ref_in(kernel, run, 0), labels = yki_ref_in(kernel, run, 1);
@@ -34,8 +34,9 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
     for (int64_t n = 0; n < batch; n++) {
         int64_t label = ((const int32_t *)labels.data)[n];
         if (label < 0 || label >= classes)
-            return yki_error(YK_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
-                             (long long)label, (long long)n, (long long)classes - 1);
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "label %lld of sample %lld is outside 0..%lld", (long long)label,
+                             (long long)n, (long long)classes - 1);
         double norm = log_sum_exp(&logits, n);
         for (int64_t c = 0; c < classes; c++) {
             double log_probability = get(&logits, n * classes + c) - norm;
@@ -45,11 +46,11 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_run *run)
                 set(&probabilities, n * classes + c, exp(log_probability));
         }
     }
-    set(&loss, 0, a->reduction == YK_MEAN ? sum / (double)batch : sum);
+    set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / (double)batch : sum);
     return YK_OK;
 }
 
-static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor probabilities = yki_ref_in(kernel, run, 0); /* (N, C) */
@@ -57,7 +58,7 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_run 
     yk_tensor dloss = yki_ref_in(kernel, run, 2);         /* scalar */
     yk_tensor dlogits = yki_ref_out(kernel, run, 0);      /* (N, C) */
     int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
-    double factor = get(&dloss, 0) / (a->reduction == YK_MEAN ? (double)batch : 1);
+    double factor = get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
     for (int64_t n = 0; n < batch; n++) {
         int64_t label = ((const int32_t *)labels.data)[n];
         for (int64_t c = 0; c < classes; c++) {
@@ -80,7 +81,7 @@ const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entr
 
 /* ---- mse_loss -------------------------------------------------------------------------------- */
 
-static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
+static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
     yk_tensor loss = yki_ref_out(kernel, run, 0); /* scalar */
@@ -90,17 +91,17 @@ static yk_status mse_loss(const yki_kernel *kernel, const yki_run *run)
         double difference = get(&x, i) - get(&target, i);
         sum += difference * difference;
     }
-    set(&loss, 0, yki_ref_attrs(kernel)->reduction == YK_MEAN ? sum / (double)count : sum);
+    set(&loss, 0, yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN ? sum / (double)count : sum);
     return YK_OK;
 }
 
-static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
     yk_tensor dloss = yki_ref_in(kernel, run, 2); /* scalar */
     yk_tensor dx = yki_ref_out(kernel, run, 0);
     int64_t count = yk_tensor_count(&x);
-    bool mean = yki_ref_attrs(kernel)->reduction == YK_MEAN;
+    bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
     double factor = 2 * get(&dloss, 0) / (mean ? (double)count : 1);
     for (int64_t i = 0; i < count; i++)
         set(&dx, i, (get(&x, i) - get(&target, i)) * factor);

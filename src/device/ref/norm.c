@@ -63,7 +63,8 @@ typedef struct statistics {
 } statistics;
 
 /* Those of the batch, which also move the running ones, or in evaluation the running ones. */
-static statistics take_statistics(const yki_kernel *kernel, const yki_run *run, const span *channel)
+static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_args *run,
+                                  const span *channel)
 {
     double momentum = yki_ref_attrs(kernel)->momentum;
     yk_tensor x = yki_ref_in(kernel, run, X);
@@ -78,7 +79,7 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_run *run, 
     return (statistics){batch.mean, batch.squares / batch.count};
 }
 
-static void normalise(const yki_kernel *kernel, const yki_run *run, const span *channel,
+static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, const span *channel,
                       double mean, double invstd)
 {
     yk_tensor x = yki_ref_in(kernel, run, X), weight = yki_ref_in(kernel, run, WEIGHT);
@@ -97,7 +98,7 @@ static void normalise(const yki_kernel *kernel, const yki_run *run, const span *
 }
 
 /* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
-static yk_status skip_empty(const yki_kernel *kernel, const yki_run *run)
+static yk_status skip_empty(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     for (int i = 1; i <= 2; i++) { /* mean, invstd */
         yk_tensor out = yki_ref_out(kernel, run, i);
@@ -107,7 +108,7 @@ static yk_status skip_empty(const yki_kernel *kernel, const yki_run *run)
     return YK_OK;
 }
 
-static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
+static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, X); /* (N, C, H, W) or (N, C) */
     yk_tensor batches = yki_ref_in(kernel, run, BATCHES);
@@ -121,7 +122,7 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_run *run)
     if (training && x.dims[0] == 0 && !run->sync)
         return skip_empty(kernel, run);
     if (training && count < 2)
-        return yki_error(YK_INVALID_SHAPE,
+        return yki_error(YK_ERROR_INVALID_SHAPE,
                          "batch_norm: a channel of %g value%s has no variance "
                          "to train with; use a larger batch",
                          count, count == 1 ? "" : "s");
@@ -164,7 +165,8 @@ static double incoming(const backward *b, int64_t element)
     return y > 0 ? dy : 0;
 }
 
-static void set_channel(backward *b, const yki_kernel *kernel, const yki_run *run, int64_t c)
+static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_args *run,
+                        int64_t c)
 {
     yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
     yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
@@ -192,7 +194,7 @@ static sums add_up(const backward *b, const span *channel)
 
 /* Each rank's sums to all ranks. */
 static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel *kernel,
-                            const yki_run *run)
+                            const yki_kernel_args *run)
 {
     int64_t channels = b->x.dims[1];
     sync->mine[0] = (double)channel_of(&b->x, 0).count;
@@ -211,8 +213,8 @@ static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel 
  * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, the
  * sums and n in dx are those of all ranks; dweight and dbias stay this rank's share.
  */
-static void backward_channel(const yki_kernel *kernel, const yki_run *run, const backward *b,
-                             const span *channel)
+static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *run,
+                             const backward *b, const span *channel)
 {
     yk_tensor dx = yki_ref_out(kernel, run, 0), dresidual = yki_ref_out(kernel, run, 3);
     yk_tensor dweight = yki_ref_out(kernel, run, 1), dbias = yki_ref_out(kernel, run, 2);
@@ -237,7 +239,7 @@ static void backward_channel(const yki_kernel *kernel, const yki_run *run, const
     }
 }
 
-static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     backward b = {.x = yki_ref_in(kernel, run, B_X),
                   .dy = yki_ref_in(kernel, run, B_DY),

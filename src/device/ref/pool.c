@@ -7,10 +7,10 @@
 #include <math.h>
 
 /* What computes one pixel of output 0; each_pixel() calls it for all. */
-typedef void (*pixel_fn)(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+typedef void (*pixel_fn)(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
                          int64_t h, int64_t w);
 
-static void each_pixel(const yki_kernel *kernel, const yki_run *run, pixel_fn body)
+static void each_pixel(const yki_kernel *kernel, const yki_kernel_args *run, pixel_fn body)
 {
     yk_tensor out = yki_ref_out(kernel, run, 0);
     for (int64_t n = 0; n < out.dims[0]; n++)
@@ -27,8 +27,8 @@ static bool inside(const yk_tensor *x, int64_t h, int64_t w)
 
 /* ---- max: the first of equal maxima wins; NaN is larger than any, as in PyTorch -------------- */
 
-static void max_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c, int64_t p,
-                      int64_t q)
+static void max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
+                      int64_t p, int64_t q)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
@@ -51,7 +51,7 @@ static void max_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, i
         set(&index, at(&index, n, c, p, q), (double)winner);
 }
 
-static yk_status max_pool2d(const yki_kernel *kernel, const yki_run *run)
+static yk_status max_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, max_pixel);
     return YK_OK;
@@ -81,15 +81,15 @@ static double collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *
     return sum;
 }
 
-static void max_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
-                               int64_t h, int64_t w)
+static void max_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                               int64_t c, int64_t h, int64_t w)
 {
     yk_tensor dy = yki_ref_in(kernel, run, 0), index = yki_ref_in(kernel, run, 1);
     yk_tensor dx = yki_ref_out(kernel, run, 0);
     set(&dx, at(&dx, n, c, h, w), collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
 }
 
-static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, max_backward_pixel);
     return YK_OK;
@@ -97,8 +97,8 @@ static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_run *ru
 
 /* ---- average -------------------------------------------------------------------------------- */
 
-static void avg_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c, int64_t p,
-                      int64_t q)
+static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
+                      int64_t p, int64_t q)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
@@ -112,14 +112,14 @@ static void avg_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, i
     set(&y, at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
 }
 
-static yk_status avg_pool2d(const yki_kernel *kernel, const yki_run *run)
+static yk_status avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, avg_pixel);
     return YK_OK;
 }
 
-static void avg_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
-                               int64_t h, int64_t w)
+static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                               int64_t c, int64_t h, int64_t w)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
@@ -127,13 +127,13 @@ static void avg_backward_pixel(const yki_kernel *kernel, const yki_run *run, int
     set(&dx, at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
 }
 
-static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, avg_backward_pixel);
     return YK_OK;
 }
 
-static void global_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n, int64_t c,
+static void global_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
                          int64_t p, int64_t q)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0);  /* (N, C, H, W) */
@@ -145,13 +145,13 @@ static void global_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n
     set(&y, at(&y, n, c, p, q), sum / (double)(x.dims[2] * x.dims[3]));
 }
 
-static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_run *run)
+static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, global_pixel);
     return YK_OK;
 }
 
-static void global_backward_pixel(const yki_kernel *kernel, const yki_run *run, int64_t n,
+static void global_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
                                   int64_t c, int64_t h, int64_t w)
 {
     yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
@@ -159,7 +159,7 @@ static void global_backward_pixel(const yki_kernel *kernel, const yki_run *run, 
     set(&dx, at(&dx, n, c, h, w), share);
 }
 
-static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_run *run)
+static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, global_backward_pixel);
     return YK_OK;

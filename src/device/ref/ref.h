@@ -27,8 +27,8 @@ yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_k
 const yki_attrs *yki_ref_attrs(const yki_kernel *kernel);
 bool yki_ref_training(const yki_kernel *kernel);
 /* An operand of this run; data is NULL where it is absent. */
-yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_run *run, int index);
-yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_run *run, int index);
+yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index);
+yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 
 /* The kernels of each file, listed in device.c. */
 extern const yki_kernel_impl yki_ref_conv2d, yki_ref_conv2d_backward_data,

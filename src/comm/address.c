@@ -1,0 +1,121 @@
+/*
+ * A name of this very machine may resolve to an address that no interface here carries (containers,
+ * NAT): then the server listens on all interfaces, which is why a job has a secret.
+ */
+#define _GNU_SOURCE
+#include "comm/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512, CONNECT_S = 2 };
+
+static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
+{
+    char service[16];
+    if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no port %d, only 0 to 65535", port);
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    int error = getaddrinfo(host, service, &hints, found);
+    if (error)
+        return yki_error(YK_ERROR_NETWORK, "cannot resolve the host name \"%s\": %s", host,
+                         gai_strerror(error));
+    return YK_OK;
+}
+
+static int bound_port(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {.sin6_family = AF_UNSPEC}};
+    socklen_t size = sizeof address;
+    if (getsockname(fd, &address.any, &size))
+        return 0;
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+}
+
+/* A listening socket, or -errno. */
+static int listen_at(const struct sockaddr *address, socklen_t size)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    if (fd < 0)
+        return -errno;
+    /* Only skips the wait for old connections to fade; a port in use stays refused. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, address, size) || listen(fd, BACKLOG)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+yk_status yki_listen(int *fd, const char *host, int *port)
+{
+    struct addrinfo *found;
+    YK_TRY(resolve(&found, host, *port, AI_PASSIVE));
+    int got = listen_at(found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    if (got == -EADDRNOTAVAIL) {
+        struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
+        got = listen_at((struct sockaddr *)&any, sizeof any);
+    }
+    if (got == -EADDRINUSE)
+        return yki_error(YK_ERROR_NETWORK,
+                         "port %d of %s is in use by another process: set another MASTER_PORT",
+                         *port, host);
+    if (got < 0)
+        return yki_error(YK_ERROR_NETWORK, "cannot listen on %s:%d: %s", host, *port,
+                         strerror(-got));
+    *fd = got;
+    *port = bound_port(got);
+    return YK_OK;
+}
+
+/* A connected socket, or -errno; -ETIMEDOUT after CONNECT_S. */
+static int connect_to(const struct addrinfo *at)
+{
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    if (fd < 0)
+        return -errno;
+    /* This time limit is connect's, too. */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = CONNECT_S},
+               sizeof(struct timeval));
+    if (connect(fd, at->ai_addr, at->ai_addrlen)) {
+        int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+        close(fd);
+        return -error;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+yk_status yki_connect(int *fd, const char *host, int port, bool *again)
+{
+    *again = false;
+    struct addrinfo *found;
+    YK_TRY(resolve(&found, host, port, 0));
+    int got = -EADDRNOTAVAIL;
+    for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next)
+        got = connect_to(at);
+    freeaddrinfo(found);
+    if (got < 0) {
+        *again = got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR;
+        return yki_error(YK_ERROR_NETWORK, "cannot connect to %s:%d: %s", host, port,
+                         strerror(-got));
+    }
+    *fd = got;
+    return YK_OK;
+}

@@ -1,0 +1,171 @@
+/*
+ * The public collectives: each becomes a call that tells all ranks what it is, its arguments are
+ * checked, and group.c runs it.
+ *
+ * Arguments that are refused on this rank still take part in the exchange, marked as invalid, so
+ * that the other ranks learn of it at once instead of waiting for a call that never comes. A send
+ * or receive has no such exchange: it is refused here.
+ */
+#include "comm/group_internal.h"
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static yk_status check_buffer(const yk_group *group, const char *name, const void *data,
+                              size_t count, yk_dtype dtype)
+{
+    if ((unsigned)dtype >= YK_DTYPE_COUNT)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", name, (int)dtype);
+    if (!data && count > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements at NULL", name, count);
+    if (count > (size_t)PTRDIFF_MAX / yk_dtype_size(dtype) / (size_t)yk_group_size(group))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements of %s are too many", name,
+                         count, yk_dtype_name(dtype));
+    return YK_OK;
+}
+
+static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op op)
+{
+    if ((unsigned)op > YK_REDUCE_PRODUCT)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
+    if (dtype == YK_U8)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: reductions take no %s", name,
+                         yk_dtype_name(dtype));
+    return YK_OK;
+}
+
+static yk_status check_root(const yk_group *group, const char *name, int root)
+{
+    if (root < 0 || root >= yk_group_size(group))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: root %d of %d ranks", name, root,
+                         yk_group_size(group));
+    return YK_OK;
+}
+
+static yk_status check_peer(const yk_group *group, const char *name, int peer)
+{
+    if (peer < 0 || peer >= yk_group_size(group) || peer == yk_group_rank(group))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: rank %d is no peer of rank %d of %d", name,
+                         peer, yk_group_rank(group), yk_group_size(group));
+    return YK_OK;
+}
+
+static yki_call make_call(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
+                          size_t count)
+{
+    return (yki_call){.what = {.operation = (uint8_t)operation,
+                               .dtype = (uint8_t)dtype,
+                               .reduce = (uint8_t)op,
+                               .root = root,
+                               .count = count}};
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
+                        yk_work **work)
+{
+    yki_call call = make_call(YKI_ALL_REDUCE, dtype, op, 0, count);
+    call.in = call.out = data;
+    yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
+    if (checked == YK_OK)
+        checked = check_reduction("all_reduce", dtype, op);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
+                       yk_work **work)
+{
+    yki_call call = make_call(YKI_BROADCAST, dtype, 0, root, count);
+    call.in = call.out = data;
+    yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "broadcast", root);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+/* Both buffers of an operation; out is looked at where this rank uses it. */
+static yk_status check_both(const yk_group *group, const char *name, const void *in, bool uses_in,
+                            const void *out, bool uses_out, size_t count, yk_dtype dtype)
+{
+    YK_TRY(check_buffer(group, name, uses_in ? in : group, count, dtype));
+    return check_buffer(group, name, uses_out ? out : group, count, dtype);
+}
+
+yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                        yk_work **work)
+{
+    yki_call call = make_call(YKI_ALL_GATHER, dtype, 0, 0, count);
+    call.in = in;
+    call.out = out;
+    yk_status checked = check_both(group, "all_gather", in, true, out, true, count, dtype);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
+                            yk_dtype dtype, yk_reduce_op op, yk_work **work)
+{
+    yki_call call = make_call(YKI_REDUCE_SCATTER, dtype, op, 0, count);
+    call.in = in;
+    call.out = out;
+    yk_status checked = check_both(group, "reduce_scatter", in, true, out, true, count, dtype);
+    if (checked == YK_OK)
+        checked = check_reduction("reduce_scatter", dtype, op);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                    int root, yk_work **work)
+{
+    bool on_root = root == yk_group_rank(group);
+    yki_call call = make_call(YKI_GATHER, dtype, 0, root, count);
+    call.in = in;
+    call.out = on_root ? out : NULL;
+    yk_status checked = check_both(group, "gather", in, true, out, on_root, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "gather", root);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                     int root, yk_work **work)
+{
+    bool on_root = root == yk_group_rank(group);
+    yki_call call = make_call(YKI_SCATTER, dtype, 0, root, count);
+    call.in = on_root ? in : NULL;
+    call.out = out;
+    yk_status checked = check_both(group, "scatter", in, on_root, out, true, count, dtype);
+    if (checked == YK_OK)
+        checked = check_root(group, "scatter", root);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_barrier(yk_group *group)
+{
+    yki_call call = make_call(YKI_BARRIER, 0, 0, 0, 0);
+    return yki_group_submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
+{
+    yki_call call = make_call(YKI_SEND, dtype, 0, to, count);
+    call.in = data;
+    YK_TRY(check_buffer(group, "send", data, count, dtype));
+    YK_TRY(check_peer(group, "send", to));
+    return yki_group_submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
+{
+    yki_call call = make_call(YKI_RECV, dtype, 0, from, count);
+    call.out = data;
+    YK_TRY(check_buffer(group, "recv", data, count, dtype));
+    YK_TRY(check_peer(group, "recv", from));
+    return yki_group_submit(group, &call, YK_OK, NULL);
+}
+
+yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
+{
+    yki_call call = make_call(YKI_ALLOC, 0, 0, 0, bytes);
+    call.out = memory;
+    return yki_group_submit(group, &call, YK_OK, NULL);
+}

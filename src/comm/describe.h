@@ -1,0 +1,14 @@
+/* Operations in words, for error lines. */
+#ifndef YKI_DESCRIBE_H
+#define YKI_DESCRIBE_H
+
+#include "comm/backend.h"
+
+enum { YKI_WORDS = 96 };
+
+/* "all_reduce(float32 x 1024, sum)", "send(int64 x 2, to rank 1)". */
+void yki_describe(char text[YKI_WORDS], const yki_descriptor *what);
+/* In what two descriptors differ: "operation", "dtype", "count", "reduction", "root". */
+const char *yki_difference(const yki_descriptor *a, const yki_descriptor *b);
+
+#endif

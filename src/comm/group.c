@@ -1,0 +1,367 @@
+/*
+ * Groups: the only caller of a backend. What collectives.c has made of a public call is numbered
+ * here and runs on the caller's thread or, with a work object, on the group's own; never on both,
+ * because a blocking call first waits until the queue is empty. A task on the group's own thread
+ * makes blocking calls there, in its place in the queue.
+ *
+ * While a backend waits it asks look() from time to time. That is where deaths, departures and
+ * timeouts are found; each becomes the group's one failure, which all ranks then report, now and
+ * for every later call. A mismatch is different: no data has moved, all ranks know, and the group
+ * goes on in step.
+ */
+#include <yoke/group.h>
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "comm/describe.h"
+#include "comm/failure.h"
+#include "comm/group_internal.h"
+#include "comm/queue.h"
+
+#define LONGEST_LOOK_S 0.5
+
+struct yk_group {
+    yki_job job;
+    yki_backend *backend;
+    yki_queue queue;
+    atomic_uint_fast64_t sequence;
+    const yki_call *running;    /* NULL while the group is being made */
+    double looked, waited;      /* of the running call: its last look, and how long it has waited */
+    bool *late;                 /* [world], scratch of look() */
+    char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
+    yk_group *channel;          /* see comm/group_internal.h; NULL until somebody wants it */
+    bool borrows_job;           /* this is a channel: job is a copy of its group's */
+};
+
+static yki_failure *failure_of(yk_group *group)
+{
+    return group->backend ? group->backend->table->failure(group->backend) : NULL;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* This thread's error line for the running operation. */
+static yk_status say(const yk_group *group, yk_status status, const char *text)
+{
+    char words[YKI_WORDS];
+    if (!group->running)
+        return yki_error(status, "making the group: %s", text);
+    yki_describe(words, &group->running->what);
+    return yki_error(status, "%s, operation %llu: %s", words,
+                     (unsigned long long)group->running->sequence, text);
+}
+
+/* The group's failure, when it has one, in this rank's words. */
+static yk_status known_failure(yk_group *group)
+{
+    yki_failure *failure = failure_of(group);
+    char text[sizeof failure->text];
+    yk_status status = failure ? yki_failure_read(failure, text, sizeof text) : YK_OK;
+    return status == YK_OK ? YK_OK : say(group, status, text);
+}
+
+/* Makes text the group's failure, unless another rank came first: then that one counts. */
+static yk_status fail(yk_group *group, yk_status status, const char *text)
+{
+    yki_failure *failure = failure_of(group);
+    if (!failure)
+        return say(group, status, text);
+    if (yki_failure_claim(failure))
+        yki_failure_write(failure, status, text);
+    return known_failure(group);
+}
+
+static yk_status fail_dead(yk_group *group, int rank)
+{
+    yki_failure *failure = failure_of(group);
+    char text[sizeof failure->text];
+    if (failure && !yki_failure_claim(failure))
+        return known_failure(group);
+    yki_death_words(&group->job, rank, text, sizeof text);
+    if (failure)
+        yki_failure_write(failure, YK_ERROR_PEER_FAILED, text);
+    return say(group, YK_ERROR_PEER_FAILED, text);
+}
+
+static yk_status fail_left(yk_group *group, int rank)
+{
+    char text[128];
+    snprintf(text, sizeof text, "rank %d (pid %d) has left the group", rank,
+             group->job.peers[rank].pid);
+    return fail(group, YK_ERROR_PEER_FAILED, text);
+}
+
+static yk_status fail_late(yk_group *group, const bool *late)
+{
+    char list[128], text[320];
+    yki_rank_list(list, sizeof list, late, group->job.world);
+    int one = 0;
+    while (!late[one])
+        one++;
+    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is %s)",
+             group->job.timeout_s, list, group->job.peers[one].pid,
+             yki_job_doing(&group->job, one));
+    return fail(group, YK_ERROR_TIMEOUT, text);
+}
+
+/*
+ * Backends look every 20 ms or so. Where much more lies between two looks this rank stood still, as
+ * it does when a whole job is stopped for a while: that is no time in which a peer was late.
+ */
+static void count_wait(yk_group *group)
+{
+    double now = yki_now(), since = group->looked > 0 ? now - group->looked : 0;
+    group->looked = now;
+    group->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
+}
+
+/* yki_watch's look. A signal may have come between two looks, so missing is asked again last. */
+static yk_status look(void *context, bool (*missing)(const void *wait, int rank), const void *wait)
+{
+    yk_group *group = context;
+    const yki_job *job = &group->job;
+    yki_failure *failure = failure_of(group);
+    if (failure && atomic_load(&failure->state) != YKI_FAILURE_NONE)
+        return known_failure(group);
+    bool any = false, *late = group->late;
+    for (int r = 0; r < job->world; r++) {
+        late[r] = r != job->rank && missing(wait, r);
+        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
+            return fail_dead(group, r);
+        if (late[r] && failure && group->backend->table->left(group->backend, r) &&
+            (late[r] = missing(wait, r)))
+            return fail_left(group, r);
+        any = any || late[r];
+    }
+    count_wait(group);
+    return any && group->waited >= job->timeout_s ? fail_late(group, late) : YK_OK;
+}
+
+/* ---- running a call -------------------------------------------------------------------------- */
+
+static yk_status mismatch(yk_group *group, const yki_call *call)
+{
+    char a[YKI_WORDS], b[YKI_WORDS], text[384];
+    yki_describe(a, &call->what_a);
+    yki_describe(b, &call->what_b);
+    snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
+             yki_difference(&call->what_a, &call->what_b), call->rank_a, a,
+             call->what_a.invalid ? " with invalid arguments" : "", call->rank_b, b,
+             call->what_b.invalid ? " with invalid arguments" : "");
+    return call->out_of_step ? fail(group, YK_ERROR_MISMATCH, text)
+                             : say(group, YK_ERROR_MISMATCH, text);
+}
+
+static yk_status dispatch(yk_group *group, yki_call *call)
+{
+    const yki_backend_table *table = group->backend->table;
+    if (call->what.operation == YKI_ALLOC)
+        return table->alloc(group->backend, call, call->out);
+    if (call->what.operation == YKI_SEND || call->what.operation == YKI_RECV)
+        return table->transfer(group->backend, call);
+    return table->collective(group->backend, call);
+}
+
+static yk_status run_now(yk_group *group, yki_call *call, const char *refusal)
+{
+    group->running = call;
+    group->looked = group->waited = 0;
+    yki_failure *failure = failure_of(group);
+    if (atomic_load_explicit(&failure->state, memory_order_relaxed) != YKI_FAILURE_NONE)
+        return known_failure(group);
+    yk_status status = dispatch(group, call);
+    if (status == YK_ERROR_MISMATCH && !refusal && call->rank_a != call->rank_b)
+        return mismatch(group, call);
+    if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
+        return yki_error_set_line(YK_ERROR_INVALID_ARGUMENT, refusal);
+    return status;
+}
+
+/* On the timeline: the call on the thread that ran it; a named one also from its launch on. */
+static void trace_call(const yki_call *call, double begin)
+{
+    char words[YKI_WORDS];
+    yki_describe(words, &call->what);
+    size_t width = call->what.operation == YKI_ALLOC ? 1 : yk_dtype_size(call->what.dtype);
+    yki_trace_args args = {.key = {"bytes", "sequence"},
+                           .value = {(int64_t)(call->what.count * width), (int64_t)call->sequence}};
+    double end = yki_now();
+    yki_trace_record(YKI_TRACE_SPAN, begin, end, args, "%s", call->label[0] ? call->label : words);
+    if (call->label[0] && call->launched > 0)
+        yki_trace_record(YKI_TRACE_ASYNC, call->launched, end, args, "%s", call->label);
+}
+
+/* On whichever thread; see yki_queue's run. */
+static yk_status run(void *context, yki_call *call, const char *refusal)
+{
+    double begin = yki_trace_begin();
+    yk_status status =
+        call->task ? call->task(call->task_context) : run_now(context, call, refusal);
+    if (begin > 0 && yki_trace_on())
+        trace_call(call, begin);
+    return status;
+}
+
+void yki_group_label(yk_group *group, const char *format, ...)
+{
+    if (!yki_trace_on())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(group->label, sizeof group->label, format, arguments);
+    va_end(arguments);
+}
+
+yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
+{
+    char refusal[YKI_ERROR_LINE];
+    call->what.invalid = checked != YK_OK;
+    if (checked != YK_OK)
+        yki_error_copy(refusal, sizeof refusal);
+    bool in_task = yki_queue_is_current(&group->queue);
+    call->sequence = atomic_fetch_add(&group->sequence, 1) + 1;
+    call->yields_cpu = work != NULL || in_task;
+    if (work && in_task)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "a comm hook's collectives are to block: work must "
+                         "be NULL");
+    if (work) {
+        call->launched = yki_trace_begin();
+        memcpy(call->label, group->label, sizeof call->label);
+        group->label[0] = '\0';
+        return yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
+    }
+    if (!in_task)
+        yki_queue_drain(&group->queue);
+    return run(group, call, checked != YK_OK ? refusal : NULL);
+}
+
+yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
+                        yk_work **work)
+{
+    yki_call call = {.task = task, .task_context = context};
+    return yki_group_submit(group, &call, YK_OK, work);
+}
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+static yk_status choose_backend(const yki_backend_table **table, const yki_job *job,
+                                const char *name)
+{
+    static const char *const modules[] = {"mpi", "gloo", "nccl"};
+    *table = job->world == 1 ? &yki_backend_self : &yki_backend_shm;
+    if (!name || strcmp(name, (*table)->name) == 0)
+        return YK_OK;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(name, modules[i]) == 0)
+            return yki_error(YK_ERROR_UNSUPPORTED, "this build has no backend \"%s\"", name);
+    if (strcmp(name, "shm") == 0 || strcmp(name, "self") == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "backend \"%s\" does not suit %d rank%s", name,
+                         job->world, job->world == 1 ? "" : "s");
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
+}
+
+/* From a job to a group that can run calls. */
+static yk_status open_backend(yk_group *group, const yki_backend_table *table)
+{
+    group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
+    if (!group->late)
+        return yki_error_memory((size_t)group->job.world, "a group");
+    YK_TRY(table->open(&group->backend, &group->job, &(yki_watch){group, look}));
+    yki_queue_init(&group->queue, group, run);
+    return YK_OK;
+}
+
+yk_status yk_group_init(yk_group **out, const yk_group_options *options)
+{
+    static const yk_group_options defaults;
+    const yki_backend_table *table;
+    options = options ? options : &defaults;
+    yk_group *group = yki_calloc(1, sizeof *group);
+    if (!group)
+        return yki_error_memory(sizeof *group, "a group");
+    yk_status status = yki_job_join(&group->job, options);
+    if (status != YK_OK)
+        goto out_group;
+    status = choose_backend(&table, &group->job, options->backend);
+    if (status == YK_OK)
+        status = open_backend(group, table);
+    if (status != YK_OK)
+        goto out_job;
+    YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, table->name,
+             group->job.peers[group->job.rank].pid);
+    *out = group;
+    return YK_OK;
+
+out_job:
+    free(group->late);
+    yki_job_leave(&group->job);
+out_group:
+    free(group);
+    return status;
+}
+
+yk_status yki_group_channel(yk_group **out, yk_group *group)
+{
+    *out = group->channel;
+    if (*out)
+        return YK_OK;
+    yk_group *channel = yki_calloc(1, sizeof *channel);
+    if (!channel)
+        return yki_error_memory(sizeof *channel, "a channel");
+    channel->job = group->job;
+    channel->borrows_job = true;
+    snprintf(channel->job.prefix, sizeof channel->job.prefix, "%.20s/channel", group->job.prefix);
+    yk_status status = open_backend(channel, group->backend->table);
+    if (status != YK_OK) {
+        free(channel->late);
+        free(channel);
+        return status;
+    }
+    *out = group->channel = channel;
+    return YK_OK;
+}
+
+void yk_group_destroy(yk_group *group)
+{
+    if (!group)
+        return;
+    yk_group_destroy(group->channel);
+    yki_queue_fini(&group->queue);
+    group->backend->table->destroy(group->backend);
+    if (!group->borrows_job)
+        yki_job_leave(&group->job);
+    free(group->late);
+    free(group);
+}
+
+int yk_group_rank(const yk_group *group)
+{
+    return group->job.rank;
+}
+
+int yk_group_size(const yk_group *group)
+{
+    return group->job.world;
+}
+
+int yk_group_local_rank(const yk_group *group)
+{
+    return group->job.local_rank;
+}
+
+int yk_group_local_size(const yk_group *group)
+{
+    return group->job.local_world;
+}
+
+const char *yk_group_backend(const yk_group *group)
+{
+    return group->backend->table->name;
+}

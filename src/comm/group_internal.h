@@ -1,0 +1,27 @@
+/* What the files of this layer share of a group beyond its public interface. */
+#ifndef YKI_GROUP_INTERNAL_H
+#define YKI_GROUP_INTERNAL_H
+
+#include "comm/backend.h"
+
+/*
+ * The way from a public call's arguments (collectives.c) to its execution (group.c). Numbers the
+ * call and runs it now or, when work is not NULL, on the group's thread. Within a task it always
+ * runs now, because the queue waits for the task. checked is the result of checking its arguments:
+ * if that is not YK_OK, its error line is this thread's last error.
+ */
+yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work);
+
+/*
+ * A group's channel: a second group of the same ranks, for small exchanges on the thread that
+ * computes. On the group itself they would wait for the buckets that its own thread is reducing
+ * (a blocking call runs after everything submitted before it), which would undo the overlap of
+ * communication and computation. MPI_Comm_dup exists for the same reason.
+ *
+ * Collective: creates the channel at the first call and returns the same one afterwards. It lives
+ * as long as the group, watches the same processes, and has failures of its own. The channel and
+ * its group may be used by one thread each.
+ */
+yk_status yki_group_channel(yk_group **channel, yk_group *group);
+
+#endif

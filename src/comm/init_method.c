@@ -1,0 +1,230 @@
+/*
+ * Where a job's ranks meet, by environment and options:
+ *
+ *   env://            RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: rank 0 serves the store there,
+ *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
+ *   tcp://HOST:PORT   the same with the address given; rank and world size from the options or
+ *                     from RANK and WORLD_SIZE
+ *   file:///PATH      rank 0 serves on a free port and writes port and a fresh secret to PATH, for
+ *                     its user's eyes only; removed when all have come
+ *
+ * torchrun with TORCHELASTIC_USE_AGENT_STORE=True has its agent listen on MASTER_PORT, with a
+ * protocol of its own. The ranks of one machine then meet over a file named after the agent's pid,
+ * the port and the restart count.
+ */
+#define _GNU_SOURCE
+#include "comm/init_method.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "base/log.h"
+
+enum { SECRET_BYTES = 16, DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
+
+/* ---- what environment and options say ------------------------------------------------------- */
+
+static yk_status read_timeout(yki_job *job, const yk_group_options *options)
+{
+    bool found;
+    job->timeout_s = DEFAULT_TIMEOUT_S;
+    YK_TRY(yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found));
+    if (!(options->timeout_s >= 0)) /* NaN would wait for ever */
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "timeout_s is %g, expected 0 or more",
+                         options->timeout_s);
+    if (options->timeout_s > 0)
+        job->timeout_s = options->timeout_s;
+    return YK_OK;
+}
+
+static yk_status read_ranks(yki_job *job, const yk_group_options *options)
+{
+    long rank = options->rank, world = options->world_size;
+    bool has_rank = true, has_world = true;
+    if (world == 0) {
+        YK_TRY(yki_env_int("WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
+        YK_TRY(yki_env_int("RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
+    }
+    if (has_rank != has_world)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is set but %s is not",
+                         has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
+    if (!has_world)
+        rank = 0, world = 1;
+    if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "rank %ld of a world of %ld: RANK counts from 0, WORLD_SIZE from 1", rank,
+                         world);
+    job->rank = (int)rank;
+    job->world = (int)world;
+    return YK_OK;
+}
+
+/* LOCAL_RANK and LOCAL_WORLD_SIZE; without them all ranks are taken to be of this machine. */
+static yk_status read_local_ranks(yki_job *job)
+{
+    long rank = job->rank, world = job->world;
+    bool has_rank, has_world;
+    YK_TRY(yki_env_int("LOCAL_RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
+    YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
+    if (!has_rank && job->world > 1)
+        YKI_INFO("LOCAL_RANK is not set: taking rank %d of %d as the local one too", job->rank,
+                 job->world);
+    if (rank >= world)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld", rank,
+                         world);
+    job->local_rank = (int)rank;
+    job->local_world = (int)world;
+    return YK_OK;
+}
+
+static const char *text_env(const char *name, const char *otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : otherwise;
+}
+
+static yk_status read_address(yki_init_method *m, const char *host, size_t host_size,
+                              const char *port, const char *where)
+{
+    long number;
+    if (host_size == 0 || host_size >= sizeof m->host || !yki_parse_int(port, 1, 65535, &number))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: expected a host and a port from 1 to 65535", where);
+    memcpy(m->host, host, host_size);
+    m->host[host_size] = '\0';
+    m->port = (int)number;
+    return YK_OK;
+}
+
+static yk_status read_tcp(yki_init_method *m, const char *method)
+{
+    const char *host = method + strlen("tcp://"), *colon = strrchr(host, ':');
+    if (!colon)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: expected tcp://HOST:PORT", method);
+    size_t size = (size_t)(colon - host);
+    if (size > 2 && host[0] == '[' && host[size - 1] == ']')
+        return read_address(m, host + 1, size - 2, colon + 1, method); /* tcp://[::1]:PORT */
+    return read_address(m, host, size, colon + 1, method);
+}
+
+/* All but env://. */
+static yk_status read_url(yki_init_method *m, const char *method)
+{
+    if (strncmp(method, "tcp://", 6) == 0)
+        return read_tcp(m, method);
+    if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "init method \"%s\": expected env://, tcp://HOST:PORT or file:///PATH",
+                         method);
+    snprintf(m->path, sizeof m->path, "%s", method + 7);
+    return YK_OK;
+}
+
+/* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
+static void agent_path(yki_init_method *m)
+{
+    snprintf(m->path, sizeof m->path, "%s/yoke-torchrun-%u-%d-%s-%s",
+             text_env("XDG_RUNTIME_DIR", "/tmp"), geteuid(), getppid(),
+             text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
+    YKI_INFO("torchrun's agent holds MASTER_PORT: meeting over %s instead", m->path);
+}
+
+static yk_status read_env(yki_job *job, yki_init_method *m)
+{
+    if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0) {
+        agent_path(m);
+        return YK_OK;
+    }
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    if (!host || !*host || !port || !*port)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "WORLD_SIZE is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, or "
+                         "start with yoke run",
+                         job->world, host && *host ? "MASTER_PORT" : "MASTER_ADDR");
+    return read_address(m, host, strlen(host), port, "MASTER_ADDR and MASTER_PORT");
+}
+
+yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yk_group_options *options)
+{
+    const char *method = options->init_method ? options->init_method : "env://";
+    const char *secret = text_env("YOKE_SECRET", "");
+    if (strlen(secret) >= sizeof m->secret)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "YOKE_SECRET is longer than %zu bytes",
+                         sizeof m->secret - 1);
+    snprintf(m->secret, sizeof m->secret, "%s", secret);
+    job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
+    if (strncmp(method, "env://", 6) == 0)
+        return read_env(job, m);
+    YK_TRY(read_url(m, method));
+    if (m->path[0])
+        job->launcher = false;
+    return YK_OK;
+}
+
+yk_status yki_init_method_check(const yk_group_options *options)
+{
+    yki_init_method unused = {.path = ""};
+    const char *method = options->init_method ? options->init_method : "env://";
+    return strncmp(method, "env://", 6) == 0 ? YK_OK : read_url(&unused, method);
+}
+
+yk_status yki_init_method_read_ranks(yki_job *job, const yk_group_options *options)
+{
+    YK_TRY(read_timeout(job, options));
+    YK_TRY(read_ranks(job, options));
+    return read_local_ranks(job);
+}
+
+/* ---- meeting over a file --------------------------------------------------------------------- */
+
+static yk_status write_file(const yki_init_method *m)
+{
+    char temporary[sizeof m->path + 32], text[64 + sizeof m->secret];
+    snprintf(temporary, sizeof temporary, "%s.%d", m->path, getpid());
+    int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->port, m->secret);
+    unlink(temporary);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return yki_error(YK_ERROR_IO, "cannot create %s: %s", temporary, strerror(errno));
+    bool written = write(fd, text, (size_t)size) == size;
+    close(fd);
+    if (written && rename(temporary, m->path) == 0)
+        return YK_OK;
+    yk_status status = yki_error(YK_ERROR_IO, "cannot write %s: %s", m->path, strerror(errno));
+    unlink(temporary);
+    return status;
+}
+
+bool yki_init_method_read_file(yki_init_method *m)
+{
+    char text[64 + sizeof m->secret] = "";
+    struct stat info;
+    int fd = open(m->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool sound = fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
+                 read(fd, text, sizeof text - 1) > 0 &&
+                 sscanf(text, "yoke-store 1 %d %255s", &m->port, m->secret) == 2;
+    close(fd);
+    snprintf(m->host, sizeof m->host, "127.0.0.1");
+    return sound;
+}
+
+yk_status yki_init_method_serve(yki_init_method *m, yki_job *job)
+{
+    unsigned char random[SECRET_BYTES];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return yki_error(YK_ERROR_IO, "getrandom: %s", strerror(errno));
+    for (int i = 0; i < SECRET_BYTES; i++)
+        snprintf(m->secret + 2 * i, 3, "%02x", random[i]);
+    snprintf(m->host, sizeof m->host, "127.0.0.1");
+    m->port = 0;
+    YK_TRY(yk_store_serve(&job->server, m->host, &m->port, m->secret));
+    return write_file(m);
+}

@@ -1,0 +1,55 @@
+/*
+ * Asynchronous work: calls that a thread of the group's own runs one after the other, in the order
+ * in which they were submitted. The thread starts with the first of them.
+ */
+#ifndef YKI_QUEUE_H
+#define YKI_QUEUE_H
+
+#include <pthread.h>
+
+#include "comm/backend.h"
+
+struct yk_work {
+    struct yk_work *next;
+    struct yki_queue *queue;
+    yki_call call;
+    yk_status status;
+    bool done; /* guarded by the queue's lock */
+    double seconds;
+    char line[YKI_ERROR_LINE]; /* the error's; on submission: why arguments were refused */
+};
+
+typedef struct yki_queue {
+    void *context;
+    yk_status (*run)(void *context, yki_call *call, const char *refusal);
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool started, stopping;
+    yk_work *head, *tail; /* waiting and running */
+    yk_work *spare;       /* finished works, used again: a training step allocates nothing */
+    atomic_int pending;
+} yki_queue;
+
+void yki_queue_init(yki_queue *queue, void *context,
+                    yk_status (*run)(void *context, yki_call *call, const char *refusal));
+/* Runs what is left, then ends the thread. */
+void yki_queue_fini(yki_queue *queue);
+/* refusal: NULL, or the error line of arguments that were refused. */
+yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *refusal,
+                           yk_work **work);
+/* Returns when all that was submitted has run. */
+void yki_queue_drain(yki_queue *queue);
+/* Runs task(context) on the group's thread, in the order of submission among the asynchronous
+ * collectives; its blocking collectives then happen at this place on every rank. */
+yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
+                        yk_work **work);
+/* What a timeline calls the group's next asynchronous call, e.g. "bucket 2". Costs nothing while
+ * none is recorded. */
+void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
+/* Whether this is the queue's own thread. */
+bool yki_queue_is_current(const yki_queue *queue);
+/* yk_work_wait that also tells how many seconds the work ran on the thread. */
+yk_status yki_work_wait_timed(yk_work *work, double *seconds);
+
+#endif

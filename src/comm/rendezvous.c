@@ -1,0 +1,339 @@
+/*
+ * One way to the store (see meeting.c), then one way to each other: at the store each rank claims
+ * its number by an indivisible add, so that a rank that comes twice is found at once; it leaves
+ * pid, world size and machine, and waits for those of all others.
+ */
+#define _GNU_SOURCE
+#include "comm/rendezvous.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/init_method.h"
+
+#define NOTICE_S    3.0 /* missing ranks are listed then; the promise is 5 */
+#define PATIENCE_MS 50  /* of one look at the store */
+
+enum { LINGER_NS = 300000000 };
+
+/* ---- to the store ---------------------------------------------------------------------------- */
+
+/* One bounded try; YK_ERROR_TIMEOUT means: not there yet. */
+static yk_status connect_briefly(yki_job *job, yki_init_method *m, double patience_s)
+{
+    if (!m->path[0])
+        return yk_store_connect(&job->store, m->host, m->port, m->secret, patience_s);
+    yk_status status = YK_ERROR_TIMEOUT;
+    if (yki_init_method_read_file(m))
+        status = yk_store_connect(&job->store, m->host, m->port, m->secret, 0);
+    if (status == YK_OK)
+        return YK_OK;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* a stale file, or none yet */
+    return YK_ERROR_TIMEOUT;
+}
+
+static void describe_meeting(const yki_init_method *m, char *text, size_t size)
+{
+    if (m->path[0])
+        snprintf(text, size, "over the file %.200s", m->path);
+    else
+        snprintf(text, size, "at %.200s:%d", m->host, m->port);
+}
+
+static yk_status reach_store(yki_job *job, yki_init_method *m)
+{
+    char where[256];
+    describe_meeting(m, where, sizeof where);
+    const char *who = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
+    for (;;) {
+        yk_status status = connect_briefly(job, m, 0.25);
+        double now = yki_now();
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        if (now >= m->deadline)
+            return yki_error(YK_ERROR_TIMEOUT, "%s was not found %s within %g s", who, where,
+                             job->timeout_s);
+        if (!m->noticed && now - m->start >= NOTICE_S) {
+            m->noticed = true;
+            YKI_WARN("still waiting for %s %s", who, where);
+        }
+    }
+}
+
+/* ---- to each other --------------------------------------------------------------------------- */
+
+/* Kernel and pid namespace: where they are equal, pids mean the same and memory can be shared. */
+static void describe_machine(char machine[80])
+{
+    struct stat info = {0};
+    char boot[64] = "unknown";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (fscanf(file, "%63s", boot) != 1)
+            snprintf(boot, sizeof boot, "unknown");
+        fclose(file);
+    }
+    stat("/proc/self/ns/pid", &info);
+    snprintf(machine, 80, "%.50s:%lu", boot, (unsigned long)info.st_ino);
+}
+
+void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
+{
+    if (rank < 0)
+        snprintf(key, size, "%s/%s", job->prefix, name);
+    else
+        snprintf(key, size, "%s/%s/%d", job->prefix, name, rank);
+}
+
+static yk_status get_text(yk_store *store, const char *key, char *text, size_t size, double wait_s)
+{
+    size_t used;
+    YK_TRY(yk_store_get(store, key, text, size - 1, &used, wait_s));
+    text[used] = '\0';
+    return YK_OK;
+}
+
+/* Claims this rank's number; a second claim is a conflict that all ranks are told of. */
+static yk_status register_rank(yki_job *job)
+{
+    char key[64], text[256], first[160] = "?";
+    int64_t claims;
+    const yki_peer *me = &job->peers[job->rank];
+    yki_job_key(job, key, sizeof key, "claim", job->rank);
+    YK_TRY(yk_store_add(job->store, key, 1, &claims));
+    yki_job_key(job, key, sizeof key, "rank", job->rank);
+    if (claims == 1) {
+        int size = snprintf(text, sizeof text, "%d %d %s", me->pid, job->world, me->machine);
+        return yk_store_set(job->store, key, text, (size_t)size);
+    }
+    YK_TRY(get_text(job->store, key, first, sizeof first, 1));
+    int size = snprintf(text, sizeof text,
+                        "rank %d came twice, as pid %d and as pid %d: each "
+                        "process of a job needs a RANK of its own",
+                        job->rank, atoi(first), me->pid);
+    yki_job_key(job, key, sizeof key, "conflict", -1);
+    YK_TRY(yk_store_set(job->store, key, text, (size_t)size));
+    return yki_error(YK_ERROR_MISMATCH, "%s", text);
+}
+
+/* What must not be while others are still on their way. */
+static yk_status check_conflicts(yki_job *job, const bool *missing)
+{
+    char key[64], text[256];
+    yki_job_key(job, key, sizeof key, "conflict", -1);
+    yk_status status = get_text(job->store, key, text, sizeof text, 0);
+    if (status == YK_OK)
+        return yki_error(YK_ERROR_MISMATCH, "%s", text);
+    for (int r = 0; r < job->world && job->launcher && status == YK_ERROR_TIMEOUT; r++) {
+        snprintf(key, sizeof key, "dead/%d", r);
+        if (missing[r] && (status = get_text(job->store, key, text, sizeof text, 0)) == YK_OK)
+            return yki_error(YK_ERROR_PEER_FAILED, "rank %d ended before it joined: %s", r, text);
+    }
+    return status == YK_ERROR_TIMEOUT ? YK_OK : status;
+}
+
+/* YK_ERROR_TIMEOUT when that rank is not there yet. */
+static yk_status meet_rank(yki_job *job, int rank, double patience_s)
+{
+    char key[64], text[256];
+    int world;
+    yki_peer *peer = &job->peers[rank];
+    yki_job_key(job, key, sizeof key, "rank", rank);
+    YK_TRY(get_text(job->store, key, text, sizeof text, patience_s));
+    if (sscanf(text, "%d %d %79s", &peer->pid, &world, peer->machine) != 3)
+        return yki_error(YK_ERROR_FORMAT, "the store's entry of rank %d makes no sense: %s", rank,
+                         text);
+    if (world != job->world)
+        return yki_error(YK_ERROR_MISMATCH, "rank %d has world size %d, rank %d has %d", job->rank,
+                         job->world, rank, world);
+    return YK_OK;
+}
+
+static void notice_missing(const yki_job *job, yki_init_method *m, const bool *missing)
+{
+    char list[128];
+    if (m->noticed || yki_now() - m->start < NOTICE_S)
+        return;
+    m->noticed = true;
+    int speaker = 0; /* one rank speaks for all that are here */
+    while (missing[speaker])
+        speaker++;
+    yki_rank_list(list, sizeof list, missing, job->world);
+    if (speaker == job->rank)
+        YKI_WARN("still waiting for rank %s of %d", list, job->world);
+}
+
+static yk_status meet_all(yki_job *job, yki_init_method *m, bool *missing)
+{
+    for (;;) {
+        bool first = true;
+        for (int r = 0; r < job->world; r++) {
+            if (!missing[r])
+                continue;
+            yk_status status = meet_rank(job, r, first ? 1e-3 * PATIENCE_MS : 0);
+            if (status != YK_OK && status != YK_ERROR_TIMEOUT)
+                return status;
+            missing[r] = status == YK_ERROR_TIMEOUT;
+            first = first && !missing[r];
+        }
+        if (first)
+            return YK_OK;
+        YK_TRY(check_conflicts(job, missing));
+        notice_missing(job, m, missing);
+        if (yki_now() >= m->deadline) {
+            char list[128];
+            yki_rank_list(list, sizeof list, missing, job->world);
+            return yki_error(YK_ERROR_TIMEOUT, "rank %s of %d did not join within %g s", list,
+                             job->world, job->timeout_s);
+        }
+    }
+}
+
+static yk_status join_once(yki_job *job, yki_init_method *m, bool *missing)
+{
+    for (int r = 0; r < job->world; r++)
+        missing[r] = true;
+    YK_TRY(reach_store(job, m));
+    YK_TRY(register_rank(job));
+    return meet_all(job, m, missing);
+}
+
+/*
+ * A second group of the same ranks may still reach the store of the first, which rank 0 is just
+ * closing: the connection is lost then, and the new one is tried.
+ */
+static yk_status join(yki_job *job, yki_init_method *m)
+{
+    bool *missing = yki_calloc((size_t)job->world, sizeof *missing);
+    if (!missing)
+        return yki_error_memory((size_t)job->world, "the ranks of a job");
+    yk_status status;
+    while ((status = join_once(job, m, missing)) == YK_ERROR_NETWORK && job->store &&
+           !job->launcher && !job->server && yki_now() < m->deadline) {
+        yk_store_destroy(job->store);
+        job->store = NULL;
+    }
+    free(missing);
+    return status;
+}
+
+static void watch_peers(yki_job *job)
+{
+    for (int r = 0; r < job->world; r++)
+        job->peers[r].pidfd = (int)syscall(SYS_pidfd_open, job->peers[r].pid, 0);
+}
+
+static yk_status meet(yki_job *job, const yk_group_options *options)
+{
+    static atomic_int generation; /* groups are made in the same order on all ranks */
+    yki_init_method m = {.start = yki_now()};
+    m.deadline = m.start + job->timeout_s;
+    YK_TRY(yki_init_method_read(&m, job, options));
+    snprintf(job->prefix, sizeof job->prefix, "group/%d", atomic_fetch_add(&generation, 1));
+    job->peers[job->rank].pid = getpid();
+    describe_machine(job->peers[job->rank].machine);
+    if (job->rank == 0 && m.path[0])
+        YK_TRY(yki_init_method_serve(&m, job));
+    else if (job->rank == 0 && !job->launcher)
+        YK_TRY(yk_store_serve(&job->server, m.host, &m.port, m.secret));
+    yk_status status = join(job, &m);
+    if (job->rank == 0 && m.path[0])
+        unlink(m.path);
+    if (status != YK_OK && job->server) /* the others shall still read why from the store */
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+    return status;
+}
+
+yk_status yki_job_join(yki_job *job, const yk_group_options *options)
+{
+    *job = (yki_job){0};
+    YK_TRY(yki_init_method_read_ranks(job, options));
+    if (job->world == 1)
+        YK_TRY(yki_init_method_check(options));
+    job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
+    if (!job->peers)
+        return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");
+    for (int r = 0; r < job->world; r++)
+        job->peers[r].pidfd = -1;
+    if (job->world == 1)
+        return YK_OK;
+    yki_set_rank(job->rank);
+    yk_status status = meet(job, options);
+    if (status == YK_OK)
+        watch_peers(job);
+    else
+        yki_job_leave(job);
+    return status;
+}
+
+void yki_job_leave(yki_job *job)
+{
+    for (int r = 0; job->peers && r < job->world; r++)
+        if (job->peers[r].pidfd >= 0)
+            close(job->peers[r].pidfd);
+    free(job->peers);
+    job->peers = NULL;
+    yk_store_destroy(job->store);
+    job->store = NULL;
+    yk_store_server_destroy(job->server);
+    job->server = NULL;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+bool yki_job_gone(const yki_job *job, int rank)
+{
+    const yki_peer *peer = &job->peers[rank];
+    if (peer->pidfd < 0) /* no such call, or the process had ended before it was made */
+        return kill(peer->pid, 0) != 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+const char *yki_job_doing(const yki_job *job, int rank)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", job->peers[rank].pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(file);
+    }
+    return state == 'T' || state == 't' ? "stopped" : "running";
+}
+
+void yki_rank_list(char *text, size_t size, const bool *flags, int world)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int r = 0; r < world; r++) {
+        if (!flags[r])
+            continue;
+        int last = r;
+        while (last + 1 < world && flags[last + 1])
+            last++;
+        char item[40];
+        int length = last > r + 1 ? snprintf(item, sizeof item, "%d-%d", r, last)
+                                  : snprintf(item, sizeof item, "%d", r);
+        if (last == r + 1)
+            last = r;
+        if (at + (size_t)length + 8 > size) {
+            snprintf(text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", item);
+        r = last;
+    }
+}

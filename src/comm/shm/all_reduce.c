@@ -1,0 +1,124 @@
+/*
+ * All-reduce, in one of four ways, by size and place:
+ *
+ *   up to 32 bytes     rides in the line of the exchange; every rank reduces all of it
+ *   up to 8 KiB        the same with small[], published by the same exchange; buffers in shared
+ *                      regions only up to 512 bytes, beyond which the copy costs more than a step
+ *   in shared regions  each rank owns a slice: it reads it from all ranks' buffers where they lie
+ *                      and writes the result to all of them. One exchange before, one step after;
+ *                      each byte is read and written once by each rank, no copies
+ *   private buffers    in chunks through stage[]. Of two ranks each reduces the whole chunk to
+ *                      where it is wanted; with more, slices as above and then a copy out
+ *
+ * Every element is reduced in rank order by one rank or by all alike: bitwise equal everywhere.
+ * The slices are those of the "reduce-scatter + all-gather" scheme (Rabenseifner 2004), with loads
+ * and stores in place of messages.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "comm/shm/reduce_kernels.h"
+#include "comm/shm/shm.h"
+
+enum { COPIED = 512 }; /* bytes of a shared buffer that still go through small[] */
+
+/* Rank r's part of count elements; starts at a cache line so that no two ranks write to one. */
+static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int rank)
+{
+    assert(shm->world > 0);
+    size_t unit = SHM_LINE / size, units = (count + unit - 1) / unit;
+    size_t start = units * (size_t)rank / (size_t)shm->world * unit;
+    return start < count ? start : count;
+}
+
+/* Reduces this rank's slice of the buffers in shm->to, to all of them. */
+static void reduce_slice(shm_backend *shm, const yki_descriptor *what, size_t count)
+{
+    size_t size = yk_dtype_size((yk_dtype)what->dtype);
+    size_t start = slice_start(shm, count, size, shm->rank);
+    size_t end = slice_start(shm, count, size, shm->rank + 1);
+    for (int r = 0; r < shm->world; r++) {
+        shm->to[r] = (char *)shm->to[r] + start * size;
+        shm->from[r] = shm->to[r];
+    }
+    /* The own copy last: it is the one that this core reads next. */
+    void *mine = shm->to[shm->rank];
+    shm->to[shm->rank] = shm->to[shm->world - 1];
+    shm->to[shm->world - 1] = mine;
+    yki_shm_reduce(shm->to, shm->world, shm->from, shm->world, end - start, (yk_dtype)what->dtype,
+                   (yk_reduce_op)what->reduce);
+}
+
+static void reduce_whole(shm_backend *shm, const yki_descriptor *what, void *out, size_t count)
+{
+    yki_shm_reduce(&out, 1, shm->from, shm->world, count, (yk_dtype)what->dtype,
+                   (yk_reduce_op)what->reduce);
+}
+
+static yk_status reduce_private(shm_backend *shm, const yki_call *call)
+{
+    const yki_descriptor *what = &call->what;
+    size_t size = yk_dtype_size((yk_dtype)what->dtype), chunk = SHM_STAGE / size;
+    for (size_t done = 0; done < what->count; done += chunk) {
+        size_t n = what->count - done < chunk ? what->count - done : chunk;
+        int half = shm->chunk++ & 1;
+        char *out = (char *)call->out + done * size;
+        memcpy(shm->me->stage[half], out, n * size);
+        YK_TRY(yki_shm_step(shm));
+        for (int r = 0; r < shm->world; r++)
+            shm->from[r] = shm->to[r] = shm->ranks[r]->stage[half];
+        if (shm->world == 2) {
+            reduce_whole(shm, what, out, n);
+            continue;
+        }
+        reduce_slice(shm, what, n);
+        YK_TRY(yki_shm_step(shm));
+        memcpy(out, shm->me->stage[half], n * size);
+    }
+    return YK_OK;
+}
+
+/* How many ranks' buffers are where all can reach them; then also where, in shm->to. */
+static int find_shared(shm_backend *shm)
+{
+    int found = 0;
+    for (int r = 0; r < shm->world; r++)
+        found += (shm->to[r] = yki_shm_placed(shm, r)) != NULL;
+    return found;
+}
+
+/* In the line of the exchange. */
+static yk_status reduce_tiny(shm_backend *shm, yki_call *call, size_t bytes)
+{
+    YK_TRY(yki_shm_exchange(shm, call, NULL, call->out, bytes));
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = yki_shm_line_of(shm, r)->data;
+    reduce_whole(shm, &call->what, call->out, call->what.count);
+    return YK_OK;
+}
+
+yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call)
+{
+    const yki_descriptor *what = &call->what;
+    size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);
+    if (bytes <= SHM_INLINE)
+        return reduce_tiny(shm, call, bytes);
+    assert(call->out);
+    int slot = (shm->ticket + 1) & 1;
+    bool small = bytes <= SHM_SMALL;
+    const void *shared = bytes > COPIED && yki_shm_placement(shm, call->out) ? call->out : NULL;
+    if (small && !shared)
+        memcpy(shm->me->small[slot], call->out, bytes);
+    YK_TRY(yki_shm_exchange(shm, call, shared, NULL, 0));
+    int found = find_shared(shm);
+    if (found == shm->world) {
+        reduce_slice(shm, what, what->count);
+        return yki_shm_step(shm);
+    }
+    if (!small || found > 0)
+        return reduce_private(shm, call);
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = shm->ranks[r]->small[slot];
+    reduce_whole(shm, what, call->out, what->count);
+    return YK_OK;
+}

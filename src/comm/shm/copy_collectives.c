@@ -1,0 +1,137 @@
+/*
+ * Broadcast, all-gather, gather, scatter and reduce-scatter have one shape: some ranks offer a
+ * window of bytes, then some ranks pull what is theirs out of the others' windows.
+ *
+ *                      offers              pulls
+ *   broadcast          root: count         the others, all of it
+ *   all-gather         all: count          all, everybody's
+ *   gather             all: count          root, everybody's
+ *   scatter            root: world * count all, the piece of their rank
+ *   reduce-scatter     all: world * count  all, the pieces of their rank, reduced in rank order
+ *
+ * A window of up to 8 KiB travels with the exchange; one in a shared region is read where it lies,
+ * with a step afterwards that gives it back; a private one goes through stage[] in chunks.
+ */
+#include <string.h>
+
+#include "comm/shm/reduce_kernels.h"
+#include "comm/shm/shm.h"
+
+static bool has_pieces(const yki_descriptor *what)
+{
+    return what->operation == YKI_SCATTER || what->operation == YKI_REDUCE_SCATTER;
+}
+
+static bool offers(const yki_descriptor *what, int rank)
+{
+    bool root_only = what->operation == YKI_BROADCAST || what->operation == YKI_SCATTER;
+    return !root_only || rank == what->root;
+}
+
+/*
+ * Pulls n elements at `offset` of the result from windows in shm->from, whose pieces (if any) lie
+ * `pitch` bytes apart.
+ */
+static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n, size_t pitch)
+{
+    const yki_descriptor *what = &call->what;
+    size_t size = yk_dtype_size((yk_dtype)what->dtype), piece = pitch * (size_t)shm->rank;
+    const char *const *from = (const char *const *)shm->from;
+    char *out = call->out;
+    void *to = out + offset * size;
+    switch ((yki_operation)what->operation) {
+    case YKI_BROADCAST:
+        if (shm->rank != what->root)
+            memcpy(to, from[what->root], n * size);
+        break;
+    case YKI_GATHER:
+        if (shm->rank != what->root)
+            break; /* fallthrough */
+    case YKI_ALL_GATHER:
+        for (int r = 0; r < shm->world; r++) {
+            char *part = out + ((size_t)r * what->count + offset) * size;
+            if (part != from[r]) /* in place already */
+                memmove(part, from[r], n * size);
+        }
+        break;
+    case YKI_SCATTER:
+        memmove(to, from[what->root] + piece, n * size);
+        break;
+    default: /* reduce-scatter */
+        for (int r = 0; r < shm->world; r++)
+            shm->from[r] = from[r] + piece;
+        yki_shm_reduce(&to, 1, shm->from, shm->world, n, (yk_dtype)what->dtype,
+                       (yk_reduce_op)what->reduce);
+    }
+}
+
+/* Copies n elements at `offset` of what this rank offers, of every piece, into a window. */
+static void fill(const shm_backend *shm, const yki_call *call, char *window, size_t offset,
+                 size_t n)
+{
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
+    size_t pieces = has_pieces(&call->what) ? (size_t)shm->world : 1;
+    const char *in = call->in;
+    for (size_t d = 0; d < pieces; d++)
+        memcpy(window + d * n * size, in + (d * call->what.count + offset) * size, n * size);
+}
+
+static yk_status pull_staged(shm_backend *shm, yki_call *call)
+{
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
+    size_t pieces = has_pieces(&call->what) ? (size_t)shm->world : 1;
+    size_t chunk = SHM_STAGE / (pieces * size);
+    for (size_t done = 0; done < call->what.count; done += chunk) {
+        size_t n = call->what.count - done < chunk ? call->what.count - done : chunk;
+        int half = shm->chunk++ & 1;
+        if (offers(&call->what, shm->rank))
+            fill(shm, call, (char *)shm->me->stage[half], done, n);
+        YK_TRY(yki_shm_step(shm));
+        for (int r = 0; r < shm->world; r++)
+            shm->from[r] = shm->ranks[r]->stage[half];
+        pull(shm, call, done, n, n * size);
+    }
+    return YK_OK;
+}
+
+static yk_status pull_small(shm_backend *shm, yki_call *call)
+{
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype), count = call->what.count;
+    int slot = (shm->ticket + 1) & 1;
+    if (offers(&call->what, shm->rank))
+        fill(shm, call, (char *)shm->me->small[slot], 0, count);
+    YK_TRY(yki_shm_exchange(shm, call, NULL, NULL, 0));
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = shm->ranks[r]->small[slot];
+    pull(shm, call, 0, count, count * size);
+    return YK_OK;
+}
+
+static yk_status pull_large(shm_backend *shm, yki_call *call)
+{
+    size_t pitch = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    bool mine = offers(&call->what, shm->rank), shared = true;
+    YK_TRY(yki_shm_exchange(shm, call, mine ? call->in : NULL, NULL, 0));
+    for (int r = 0; r < shm->world; r++) {
+        shm->from[r] = yki_shm_placed(shm, r);
+        shared = shared && (shm->from[r] || !offers(&call->what, r));
+    }
+    if (!shared)
+        return pull_staged(shm, call);
+    pull(shm, call, 0, call->what.count, pitch);
+    return yki_shm_step(shm);
+}
+
+yk_status yki_shm_collective(yki_backend *backend, yki_call *call)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    shm->yields_cpu = call->yields_cpu;
+    if (call->what.operation == YKI_ALL_REDUCE && !call->what.invalid)
+        return yki_shm_all_reduce_in_place(shm, call);
+    if (call->what.operation == YKI_BARRIER || call->what.invalid)
+        return yki_shm_exchange(shm, call, NULL, NULL, 0);
+    size_t window = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    if (has_pieces(&call->what))
+        window *= (size_t)shm->world;
+    return window <= SHM_SMALL ? pull_small(shm, call) : pull_large(shm, call);
+}

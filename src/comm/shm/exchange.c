@@ -1,0 +1,119 @@
+/*
+ * The exchange that begins every collective: each rank publishes one cache line and reads those of
+ * the others. It carries what is called, which all must agree on, where the data lies, and, up to
+ * 32 bytes, the data itself. Because no rank goes on before it has seen all lines, all ranks see
+ * the same disagreement, no data has moved, and the next collective starts in step.
+ */
+#include <string.h>
+
+#include "comm/shm/shm.h"
+
+enum { REGION_SHIFT = 44 }; /* offsets up to 16 TiB */
+
+uint64_t yki_shm_placement(const shm_backend *shm, const void *data)
+{
+    const char *at = data;
+    for (uint64_t i = shm->region_count; i-- > 0;) {
+        const char *base = shm->regions[i].segments[shm->rank].memory;
+        if (at >= base && at < base + shm->regions[i].bytes)
+            return (i + 1) << REGION_SHIFT | (uint64_t)(at - base);
+    }
+    return 0;
+}
+
+void *yki_shm_locate(const shm_backend *shm, int rank, uint64_t placement)
+{
+    uint64_t region = placement >> REGION_SHIFT;
+    if (region == 0 || region > shm->region_count)
+        return NULL;
+    uint64_t offset = placement & ((UINT64_C(1) << REGION_SHIFT) - 1);
+    return (char *)shm->regions[region - 1].segments[rank].memory + offset;
+}
+
+const shm_line *yki_shm_line_of(const shm_backend *shm, int rank)
+{
+    return &shm->ranks[rank]->line[shm->ticket & 1];
+}
+
+void *yki_shm_placed(const shm_backend *shm, int rank)
+{
+    return yki_shm_locate(shm, rank, yki_shm_line_of(shm, rank)->placement);
+}
+
+static shm_counter *ticket_of(const shm_wait *wait, int rank)
+{
+    return &wait->shm->ranks[rank]->line[wait->slot].ticket;
+}
+
+bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
+                         const yki_descriptor *what_b)
+{
+    call->rank_a = rank_a;
+    call->what_a = *what_a;
+    call->rank_b = rank_b;
+    call->what_b = *what_b;
+    call->out_of_step = true;
+    return true;
+}
+
+/* A rank that waits for this one in send or recv, while this one waits for it here. */
+static bool blocked_in_transfer(const shm_wait *wait)
+{
+    shm_backend *shm = wait->shm;
+    const yki_descriptor *mine = &wait->call->what;
+    for (int r = 0; r < shm->world; r++) {
+        shm_channel *in = &shm->ranks[r]->to[shm->rank], *out = &shm->me->to[r];
+        uint32_t sent = atomic_load(&in->sent), wanted = atomic_load(&out->received);
+        if (sent != shm->received[r])
+            return yki_shm_out_of_step(wait->call, shm->rank, mine, r, &in->what[sent & 1]);
+        if (wanted != shm->sent[r])
+            return yki_shm_out_of_step(wait->call, shm->rank, mine, r, &out->wanted[wanted & 1]);
+    }
+    return false;
+}
+
+static bool same(const yki_descriptor *a, const yki_descriptor *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* All ranks compare with rank 0, and so name the same two. */
+static yk_status disagreement(const shm_backend *shm, yki_call *call)
+{
+    const yki_descriptor *first = &yki_shm_line_of(shm, 0)->what;
+    for (int r = 1; r < shm->world; r++) {
+        const yki_descriptor *other = &yki_shm_line_of(shm, r)->what;
+        if (same(first, other))
+            continue;
+        call->rank_a = 0;
+        call->what_a = *first;
+        call->rank_b = r;
+        call->what_b = *other;
+        break;
+    }
+    return YK_ERROR_MISMATCH;
+}
+
+yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
+                           size_t size)
+{
+    uint32_t ticket = ++shm->ticket;
+    int slot = ticket & 1;
+    shm_line *mine = &shm->me->line[slot];
+    mine->what = call->what;
+    mine->placement = shared ? yki_shm_placement(shm, shared) : 0;
+    if (size)
+        memcpy(mine->data, data, size);
+    yki_shm_publish(shm, &mine->ticket, ticket);
+    YK_TRY(yki_shm_wait_for(&(shm_wait){.shm = shm,
+                                        .counter = ticket_of,
+                                        .target = ticket,
+                                        .only = -1,
+                                        .slot = slot,
+                                        .hopeless = blocked_in_transfer,
+                                        .call = call}));
+    for (int r = 0; r < shm->world; r++)
+        if (!same(&shm->ranks[r]->line[slot].what, &call->what))
+            return disagreement(shm, call);
+    return YK_OK;
+}

@@ -1,0 +1,131 @@
+/*
+ * send and recv: each pair of ranks has a channel in each direction. The sender announces a message
+ * and waits until the receiver has come for it; both then compare what they meant, and data moves
+ * only if they agree. It is read from the sender's region where it lies there, else it goes through
+ * the two halves of the sender's outbox. send returns when the receiver has everything.
+ */
+#include <string.h>
+
+#include "comm/shm/shm.h"
+
+static shm_channel *channel_of(const shm_wait *wait)
+{
+    shm_backend *shm = wait->shm;
+    return wait->call->what.operation == YKI_SEND ? &shm->me->to[wait->only]
+                                                  : &shm->ranks[wait->only]->to[shm->rank];
+}
+
+/* The counters of the channel in use, in the words of each wait. */
+static shm_counter *sent_of(const shm_wait *wait, int rank)
+{
+    (void)rank;
+    return &channel_of(wait)->sent;
+}
+
+static shm_counter *received_of(const shm_wait *wait, int rank)
+{
+    (void)rank;
+    return &channel_of(wait)->received;
+}
+
+static shm_counter *filled_of(const shm_wait *wait, int rank)
+{
+    (void)rank;
+    return &channel_of(wait)->filled;
+}
+
+static shm_counter *drained_of(const shm_wait *wait, int rank)
+{
+    (void)rank;
+    return &channel_of(wait)->drained;
+}
+
+/* The peer is in a collective that cannot end without this rank, which waits for the peer. */
+static bool blocked_in_collective(const shm_wait *wait)
+{
+    shm_backend *shm = wait->shm;
+    uint32_t next = shm->ticket + 1;
+    shm_line *line = &shm->ranks[wait->only]->line[next & 1];
+    if (atomic_load(&line->ticket) != next)
+        return false;
+    return yki_shm_out_of_step(wait->call, shm->rank, &wait->call->what, wait->only, &line->what);
+}
+
+static yk_status await(shm_backend *shm, yki_call *call,
+                       shm_counter *(*counter)(const shm_wait *, int), uint32_t target)
+{
+    return yki_shm_wait_for(&(shm_wait){.shm = shm,
+                                        .counter = counter,
+                                        .target = target,
+                                        .only = call->what.root,
+                                        .hopeless = blocked_in_collective,
+                                        .call = call});
+}
+
+/* Both sides look at the same two descriptors and come to the same verdict. */
+static yk_status compare(yki_call *call, int sender, const yki_descriptor *sent, int receiver,
+                         const yki_descriptor *wanted)
+{
+    if (sent->dtype == wanted->dtype && sent->count == wanted->count)
+        return YK_OK;
+    call->rank_a = sender;
+    call->what_a = *sent;
+    call->rank_b = receiver;
+    call->what_b = *wanted;
+    return YK_ERROR_MISMATCH;
+}
+
+static yk_status send_message(shm_backend *shm, yki_call *call)
+{
+    int to = call->what.root;
+    shm_channel *channel = &shm->me->to[to];
+    uint32_t message = ++shm->sent[to];
+    channel->what[message & 1] = call->what;
+    channel->placement = yki_shm_placement(shm, call->in);
+    bool shared = channel->placement != 0;
+    yki_shm_publish(shm, &channel->sent, message);
+    YK_TRY(await(shm, call, received_of, message));
+    YK_TRY(compare(call, shm->rank, &call->what, to, &channel->wanted[message & 1]));
+
+    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
+    for (size_t done = 0; done < bytes; done += chunk) {
+        size_t n = bytes - done < chunk ? bytes - done : chunk;
+        uint32_t number = ++shm->filled[to];
+        YK_TRY(await(shm, call, drained_of, number - 2)); /* this half is free again */
+        if (!shared)
+            memcpy(shm->me->outbox[number & 1], (const char *)call->in + done, n);
+        yki_shm_publish(shm, &channel->filled, number);
+    }
+    return await(shm, call, drained_of, shm->filled[to]);
+}
+
+static yk_status receive_message(shm_backend *shm, yki_call *call)
+{
+    int from = call->what.root;
+    shm_channel *channel = &shm->ranks[from]->to[shm->rank];
+    uint32_t message = ++shm->received[from];
+    channel->wanted[message & 1] = call->what;
+    yki_shm_publish(shm, &channel->received, message);
+    YK_TRY(await(shm, call, sent_of, message));
+    YK_TRY(compare(call, from, &channel->what[message & 1], shm->rank, &call->what));
+
+    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    const void *shared = yki_shm_locate(shm, from, channel->placement);
+    size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
+    for (size_t done = 0; done < bytes; done += chunk) {
+        size_t n = bytes - done < chunk ? bytes - done : chunk;
+        uint32_t number = ++shm->drained[from];
+        YK_TRY(await(shm, call, filled_of, number));
+        memcpy((char *)call->out + done, shared ? shared : shm->ranks[from]->outbox[number & 1], n);
+        yki_shm_publish(shm, &channel->drained, number);
+    }
+    return YK_OK;
+}
+
+yk_status yki_shm_transfer(yki_backend *backend, yki_call *call)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    shm->yields_cpu = call->yields_cpu;
+    return call->what.operation == YKI_SEND ? send_message(shm, call) : receive_message(shm, call);
+}

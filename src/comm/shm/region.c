@@ -1,0 +1,113 @@
+/*
+ * yk_group_alloc: every rank makes a segment and all ranks map all of them. Two exchanges make it
+ * all or nothing: after the first everybody knows whether all could make theirs, after the second
+ * whether all could map all.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "comm/shm/shm.h"
+
+enum { PAGE = 4096 };
+
+/* Each rank's news; fits a line of the exchange. */
+typedef struct offer {
+    int32_t status, fd;
+    uint64_t free_bytes;
+} offer;
+
+_Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
+
+static yk_status tell_all(shm_backend *shm, yki_call *call, const offer *mine)
+{
+    YK_TRY(yki_shm_exchange(shm, call, NULL, mine, sizeof *mine));
+    for (int r = 0; r < shm->world; r++) {
+        offer news;
+        memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
+        if (news.status == YK_OK || mine->status != YK_OK)
+            continue; /* of a failure of its own this rank has the better words */
+        if (news.status != YK_ERROR_OUT_OF_MEMORY)
+            return yki_error((yk_status)news.status,
+                             "rank %d cannot make or open shared memory: its own line says why", r);
+        return yki_error(YK_ERROR_OUT_OF_MEMORY,
+                         "rank %d has no room for %llu bytes of shared memory: %llu free", r,
+                         (unsigned long long)call->what.count, (unsigned long long)news.free_bytes);
+    }
+    return (yk_status)mine->status;
+}
+
+static yk_status attach_peers(shm_backend *shm, shm_region *region)
+{
+    for (int r = 0; r < shm->world; r++) {
+        offer theirs;
+        char name[160];
+        if (r == shm->rank)
+            continue;
+        memcpy(&theirs, yki_shm_line_of(shm, r)->data, sizeof theirs);
+        yki_shm_name(name, sizeof name, shm->job->peers[r].pid, theirs.fd);
+        YK_TRY(yki_shm_attach(&region->segments[r], name, region->bytes));
+    }
+    return YK_OK;
+}
+
+static void free_region(shm_backend *shm, shm_region *region)
+{
+    for (int r = 0; region->segments && r < shm->world; r++)
+        yki_shm_detach(&region->segments[r]);
+    free(region->segments);
+    region->segments = NULL;
+}
+
+static yk_status share(shm_backend *shm, yki_call *call, shm_region *region)
+{
+    shm_segment *mine = &region->segments[shm->rank];
+    offer news = {.status = yki_shm_create(mine, region->bytes)};
+    news.fd = mine->fd;
+    news.free_bytes = yki_shm_free_bytes();
+    YK_TRY(tell_all(shm, call, &news));
+    news.status = attach_peers(shm, region);
+    return tell_all(shm, call, &news);
+}
+
+static bool make_room(shm_backend *shm, shm_region *region)
+{
+    shm_region *regions =
+        realloc(shm->regions, (size_t)(shm->region_count + 1) * sizeof *shm->regions);
+    if (!regions)
+        return false;
+    shm->regions = regions;
+    region->segments = yki_calloc((size_t)shm->world, sizeof *region->segments);
+    for (int r = 0; region->segments && r < shm->world; r++)
+        region->segments[r].fd = -1;
+    return region->segments != NULL;
+}
+
+yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    size_t bytes = call->what.count ? call->what.count : 1;
+    shm_region region = {.bytes = yki_align(bytes, PAGE)};
+    shm->yields_cpu = call->yields_cpu;
+    if (shm->region_count == SHM_MAX_REGIONS || !make_room(shm, &region))
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
+    yk_status status = share(shm, call, &region);
+    if (status != YK_OK) {
+        free_region(shm, &region);
+        return status;
+    }
+    for (int r = 0; r < shm->world; r++)
+        yki_shm_close_file(&region.segments[r]);
+    *memory = region.segments[shm->rank].memory;
+    shm->regions[shm->region_count++] = region;
+    return YK_OK;
+}
+
+void yki_shm_free_regions(shm_backend *shm)
+{
+    for (uint64_t i = 0; i < shm->region_count; i++)
+        free_region(shm, &shm->regions[i]);
+    free(shm->regions);
+    shm->regions = NULL;
+    shm->region_count = 0;
+}

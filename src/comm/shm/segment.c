@@ -1,0 +1,157 @@
+/*
+ * Segments: memory that the processes of one machine share.
+ *
+ * A segment is a memfd: it has no name, so nothing can be left behind however its processes end,
+ * and no /dev/shm has to be large enough. Peers of the same user open it as /proc/PID/fd/N.
+ * YOKE_SHM_DIR=DIR takes the memory from a tmpfs of one's choice instead, through a file that never
+ * gets a name (O_TMPFILE).
+ *
+ * All pages are allocated at once with fallocate, because a page that a full tmpfs cannot give
+ * later is a SIGBUS; a shortage is an error that tells bytes needed and free. fallocate on a memfd
+ * may be stopped by no limit but the kernel's killer, so free memory is looked at before.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "comm/shm/shm.h"
+
+static const char *directory(void)
+{
+    const char *dir = getenv("YOKE_SHM_DIR");
+    return dir && *dir ? dir : NULL;
+}
+
+void yki_shm_name(char *name, size_t size, pid_t pid, int fd)
+{
+    snprintf(name, size, "/proc/%d/fd/%d", pid, fd);
+}
+
+/* ---- how much there is ----------------------------------------------------------------------- */
+
+static uint64_t read_number(const char *path)
+{
+    unsigned long long number = UINT64_MAX;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return UINT64_MAX;
+    if (fscanf(file, "%llu", &number) != 1)
+        number = UINT64_MAX; /* "max" */
+    fclose(file);
+    return number;
+}
+
+static uint64_t available_memory(void)
+{
+    char line[128];
+    unsigned long long kilobytes = UINT64_MAX >> 10;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    uint64_t limit = read_number("/sys/fs/cgroup/memory.max"); /* as a container sees its own */
+    uint64_t used = read_number("/sys/fs/cgroup/memory.current");
+    uint64_t left = limit == UINT64_MAX || used == UINT64_MAX ? UINT64_MAX
+                    : limit > used                            ? limit - used
+                                                              : 0;
+    return left < kilobytes << 10 ? left : kilobytes << 10;
+}
+
+uint64_t yki_shm_free_bytes(void)
+{
+    struct statvfs info;
+    uint64_t memory = available_memory(), disk = UINT64_MAX;
+    if (directory() && statvfs(directory(), &info) == 0)
+        disk = (uint64_t)info.f_bavail * info.f_frsize;
+    return disk < memory ? disk : memory;
+}
+
+/* ---- making and finding ---------------------------------------------------------------------- */
+
+static int open_nameless(void)
+{
+    return directory() ? open(directory(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                       : memfd_create("yoke", MFD_CLOEXEC);
+}
+
+static yk_status map(shm_segment *segment, size_t bytes)
+{
+    segment->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (segment->memory == MAP_FAILED) {
+        segment->memory = NULL;
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot map %zu bytes of shared memory: %s", bytes,
+                         strerror(errno));
+    }
+    segment->bytes = bytes;
+    madvise(segment->memory, bytes, MADV_HUGEPAGE); /* a wish */
+    return YK_OK;
+}
+
+static yk_status no_room(size_t bytes, uint64_t free_bytes, int error)
+{
+    return yki_error(YK_ERROR_OUT_OF_MEMORY, "shared memory%s%s: %zu bytes needed, %llu free%s%s",
+                     directory() ? " in " : "", directory() ? directory() : "", bytes,
+                     (unsigned long long)free_bytes, error ? ": " : "",
+                     error ? strerror(error) : "");
+}
+
+yk_status yki_shm_create(shm_segment *segment, size_t bytes)
+{
+    *segment = (shm_segment){.fd = -1};
+    uint64_t free_bytes = yki_shm_free_bytes();
+    if (bytes > free_bytes)
+        return no_room(bytes, free_bytes, 0);
+    segment->fd = open_nameless();
+    if (segment->fd < 0)
+        return yki_error(YK_ERROR_IO, "cannot create shared memory%s%s: %s",
+                         directory() ? " in " : "", directory() ? directory() : "",
+                         strerror(errno));
+    int error;
+    while ((error = posix_fallocate(segment->fd, 0, (off_t)bytes)) == EINTR)
+        ;
+    yk_status status = error ? no_room(bytes, free_bytes, error) : map(segment, bytes);
+    if (status != YK_OK)
+        yki_shm_detach(segment);
+    return status;
+}
+
+yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
+{
+    struct stat info;
+    *segment = (shm_segment){.fd = open(name, O_RDWR | O_CLOEXEC)};
+    if (segment->fd < 0)
+        return yki_error(errno == EACCES || errno == EPERM ? YK_ERROR_DENIED : YK_ERROR_IO,
+                         "cannot open a peer's shared memory %s: %s", name, strerror(errno));
+    yk_status status = YK_OK;
+    if (fstat(segment->fd, &info) || info.st_uid != geteuid() || (size_t)info.st_size != bytes)
+        status = yki_error(YK_ERROR_FORMAT, "%s is no segment of this job", name);
+    if (status == YK_OK)
+        status = map(segment, bytes);
+    if (status != YK_OK)
+        yki_shm_detach(segment);
+    return status;
+}
+
+void yki_shm_close_file(shm_segment *segment)
+{
+    if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = -1;
+}
+
+void yki_shm_detach(shm_segment *segment)
+{
+    if (segment->memory)
+        munmap(segment->memory, segment->bytes);
+    yki_shm_close_file(segment);
+    *segment = (shm_segment){.fd = -1};
+}

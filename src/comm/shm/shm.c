@@ -1,0 +1,209 @@
+/*
+ * The backend for ranks of one machine: opening and closing its control segment. Rank 0 makes it
+ * and tells through the store where it is.
+ */
+#define _GNU_SOURCE
+#include "comm/shm/shm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/memory.h"
+
+enum { PAGE = 4096, ATTACH_POLL_NS = 200000 };
+
+static const uint64_t LAYOUT = 0x31306d6873656b79u; /* "ykeshm01" */
+
+static size_t rank_bytes(int world)
+{
+    return yki_align(sizeof(shm_rank) + (size_t)world * sizeof(shm_channel), PAGE);
+}
+
+static size_t control_bytes(int world)
+{
+    return yki_align(sizeof(shm_header), PAGE) + (size_t)world * rank_bytes(world);
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+/* Ranks that are not this machine's could not even be told why. */
+static yk_status check_machine(const yki_job *job)
+{
+    for (int r = 0; r < job->world; r++)
+        if (strcmp(job->peers[r].machine, job->peers[job->rank].machine) != 0)
+            return yki_error(YK_ERROR_UNSUPPORTED,
+                             "the shm backend needs all ranks on one machine, in one container: "
+                             "rank %d is elsewhere",
+                             r);
+    return YK_OK;
+}
+
+/* "STATUS NAME", so that a failure of rank 0 reaches everybody at once. */
+static yk_status publish_segment(shm_backend *shm, yk_status status)
+{
+    char key[64], text[YKI_ERROR_LINE + 16], rest[YKI_ERROR_LINE];
+    if (status == YK_OK)
+        yki_shm_name(rest, sizeof rest, shm->job->peers[0].pid, shm->control.fd);
+    else
+        yki_error_copy(rest, sizeof rest);
+    int size = snprintf(text, sizeof text, "%d %s", (int)status, rest);
+    yki_job_key(shm->job, key, sizeof key, "segment", -1);
+    yk_status told = yk_store_set(shm->job->store, key, text, (size_t)size);
+    return status == YK_OK ? told : yki_error_set_line(status, rest);
+}
+
+static yk_status create_control(shm_backend *shm)
+{
+    yk_status status = yki_shm_create(&shm->control, control_bytes(shm->world));
+    if (status == YK_OK) {
+        shm_header *header = shm->control.memory;
+        header->world = (uint32_t)shm->world;
+        header->magic = LAYOUT;
+    }
+    return publish_segment(shm, status);
+}
+
+static yk_status find_control(shm_backend *shm)
+{
+    char key[64], text[YKI_ERROR_LINE + 16];
+    size_t used;
+    yki_job_key(shm->job, key, sizeof key, "segment", -1);
+    YK_TRY(yk_store_get(shm->job->store, key, text, sizeof text - 1, &used, shm->job->timeout_s));
+    text[used] = '\0';
+    char *rest;
+    long status = strtol(text, &rest, 10);
+    if (status != YK_OK)
+        return yki_error((yk_status)status, "rank 0 failed: %s", rest + 1);
+    YK_TRY(yki_shm_attach(&shm->control, rest + 1, control_bytes(shm->world)));
+    const shm_header *header = shm->control.memory;
+    if (header->magic != LAYOUT || header->world != (uint32_t)shm->world)
+        return yki_error(YK_ERROR_FORMAT, "rank 0 runs another version of yoke");
+    return YK_OK;
+}
+
+/* A rank may also have died, or failed to attach: then it is gone, or says so in the failure. */
+static bool not_attached(const void *argument, int rank)
+{
+    const shm_backend *shm = argument;
+    return rank != shm->rank && atomic_load(&shm->header->attached) < (uint32_t)shm->world;
+}
+
+static yk_status wait_for_all(shm_backend *shm)
+{
+    atomic_fetch_add(&shm->header->attached, 1);
+    for (int looks = 1; not_attached(shm, -1); looks++) {
+        nanosleep(&(struct timespec){.tv_nsec = ATTACH_POLL_NS}, NULL);
+        if (looks % 100 == 0)
+            YK_TRY(shm->watch.look(shm->watch.context, not_attached, shm));
+    }
+    return YK_OK;
+}
+
+/*
+ * Spinning pays when the ranks together have a core for each, by affinity and quota: with pinned
+ * ranks each sees one core alone, so the sets are united.
+ */
+static bool cores_for_all(const shm_backend *shm)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int r = 0; r < shm->world; r++)
+        CPU_OR(&all, &all, &shm->ranks[r]->affinity);
+    int own = CPU_COUNT(&shm->me->affinity), available = yki_cores_available();
+    bool quota = available < own; /* the cgroup gives less than the affinity mask promises */
+    return shm->world <= (quota ? available : CPU_COUNT(&all));
+}
+
+/* ---- the table's functions ------------------------------------------------------------------- */
+
+static void shm_destroy(yki_backend *backend)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    if (shm->me)
+        atomic_store(&shm->me->left, true);
+    yki_shm_free_regions(shm);
+    yki_shm_detach(&shm->control);
+    free(shm->ranks);
+    free(shm->from);
+    free(shm->to);
+    free(shm->sent);
+    free(shm);
+}
+
+static bool allocate_tables(shm_backend *shm)
+{
+    size_t world = (size_t)shm->world;
+    shm->ranks = yki_calloc(world, sizeof *shm->ranks);
+    shm->from = yki_calloc(world, sizeof *shm->from);
+    shm->to = yki_calloc(world, sizeof *shm->to);
+    shm->sent = yki_calloc(4 * world, sizeof *shm->sent);
+    if (!shm->ranks || !shm->from || !shm->to || !shm->sent)
+        return false;
+    shm->received = shm->sent + world;
+    shm->filled = shm->received + world;
+    shm->drained = shm->filled + world;
+    return true;
+}
+
+static yk_status attach(shm_backend *shm)
+{
+    YK_TRY(check_machine(shm->job));
+    YK_TRY(shm->rank == 0 ? create_control(shm) : find_control(shm));
+    shm->header = shm->control.memory;
+    char *ranks = (char *)shm->control.memory + yki_align(sizeof(shm_header), PAGE);
+    for (int r = 0; r < shm->world; r++)
+        shm->ranks[r] = (shm_rank *)(ranks + (size_t)r * rank_bytes(shm->world));
+    shm->me = shm->ranks[shm->rank];
+    CPU_ZERO(&shm->me->affinity);
+    sched_getaffinity(0, sizeof shm->me->affinity, &shm->me->affinity);
+    YK_TRY(wait_for_all(shm));
+    yki_shm_close_file(&shm->control);
+    shm->spin = cores_for_all(shm);
+    return YK_OK;
+}
+
+static yk_status shm_open(yki_backend **backend, yki_job *job, const yki_watch *watch)
+{
+    shm_backend *shm = yki_calloc(1, sizeof *shm);
+    if (!shm)
+        return yki_error_memory(sizeof *shm, "the shm backend");
+    shm->base.table = &yki_backend_shm;
+    shm->job = job;
+    shm->watch = *watch;
+    shm->rank = job->rank;
+    shm->world = job->world;
+    shm->control.fd = -1;
+    *backend = &shm->base; /* watch asks for its failure record while it waits */
+    yk_status status =
+        allocate_tables(shm) ? attach(shm) : yki_error_memory((size_t)job->world * 48, "ranks");
+    if (status != YK_OK) {
+        *backend = NULL;
+        shm_destroy(&shm->base);
+    }
+    return status;
+}
+
+static yki_failure *shm_failure(yki_backend *backend)
+{
+    shm_header *header = ((shm_backend *)backend)->header;
+    return header ? &header->failure : NULL;
+}
+
+static bool shm_left(yki_backend *backend, int rank)
+{
+    return atomic_load(&((shm_backend *)backend)->ranks[rank]->left);
+}
+
+const yki_backend_table yki_backend_shm = {
+    .name = "shm",
+    .open = shm_open,
+    .destroy = shm_destroy,
+    .failure = shm_failure,
+    .left = shm_left,
+    .alloc = yki_shm_alloc,
+    .collective = yki_shm_collective,
+    .transfer = yki_shm_transfer,
+};

@@ -1,0 +1,172 @@
+/*
+ * The shared-memory backend's own contract between its files.
+ *
+ * One control segment holds, for each rank, what that rank alone writes and its peers read:
+ *
+ *   line[2]     descriptor, placement and up to 32 bytes of data in one cache line, published by
+ *               the ticket in it: the check and a tiny message travel together (exchange.c)
+ *   step        a counter of what was finished within a collective (signal.c)
+ *   small[2]    data of up to SMALL bytes that rides on the same exchange
+ *   stage[2]    chunks of larger data that does not live in shared memory
+ *   outbox      data of a send, and one channel for each receiver (point_to_point.c)
+ *
+ * Whatever comes twice alternates. Rank A may overwrite line[i] at ticket t + 2, because it has
+ * then seen everybody's ticket t + 1, which each publishes only when done with ticket t. The same
+ * argument holds for stage[] with chunks. All waiting is for counters that only grow.
+ *
+ * Regions are further segments, one a rank for each yk_group_alloc, which all ranks map: data in
+ * them is read and written by the peers where it lies.
+ */
+#ifndef YKI_SHM_H
+#define YKI_SHM_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/backend.h"
+
+enum {
+    SHM_LINE = 64,
+    SHM_INLINE = 32,
+    SHM_SMALL = 8 << 10,
+    SHM_STAGE = 256 << 10,
+    SHM_OUTBOX = 64 << 10,
+    SHM_MAX_REGIONS = 4096
+};
+
+typedef _Atomic uint32_t shm_counter;
+
+/* Published by its ticket. placement is 0, or 1 + region << 44 | offset of the data. */
+typedef struct shm_line {
+    yki_descriptor what;
+    uint64_t placement;
+    unsigned char data[SHM_INLINE];
+    shm_counter ticket;
+} __attribute__((aligned(SHM_LINE))) shm_line;
+
+/* From one sender to one receiver. The sender writes the first line, the receiver the second. */
+typedef struct shm_channel {
+    yki_descriptor what[2]; /* of the odd and of the even messages */
+    uint64_t placement;
+    shm_counter sent;   /* messages announced: what is valid */
+    shm_counter filled; /* chunks of the outbox filled, over all messages */
+    _Alignas(SHM_LINE) yki_descriptor wanted[2];
+    shm_counter received; /* messages the receiver has come for: wanted is valid */
+    shm_counter drained;  /* chunks taken, over all messages */
+} __attribute__((aligned(SHM_LINE))) shm_channel;
+
+typedef struct shm_rank {
+    shm_line line[2];
+    _Alignas(SHM_LINE) shm_counter step;
+    _Alignas(SHM_LINE) shm_counter sleepers; /* processes asleep on a counter of this rank */
+    _Alignas(SHM_LINE) atomic_bool left;
+    cpu_set_t affinity;
+    _Alignas(SHM_LINE) unsigned char small[2][SHM_SMALL];
+    unsigned char outbox[2][SHM_OUTBOX / 2];
+    unsigned char stage[2][SHM_STAGE];
+    shm_channel to[]; /* [world] */
+} shm_rank;
+
+typedef struct shm_header {
+    uint64_t magic; /* layout and version */
+    uint32_t world;
+    shm_counter attached;
+    _Alignas(SHM_LINE) yki_failure failure;
+    _Alignas(SHM_LINE) unsigned char ranks[]; /* world times rank_bytes */
+} shm_header;
+
+/* A mapped segment; fd is -1 where there is none, and once all ranks have mapped it. */
+typedef struct shm_segment {
+    void *memory;
+    size_t bytes;
+    int fd;
+} shm_segment;
+
+typedef struct shm_region {
+    size_t bytes;
+    shm_segment *segments; /* [world] */
+} shm_region;
+
+typedef struct shm_backend {
+    yki_backend base;
+    yki_job *job;
+    yki_watch watch;
+    int rank, world;
+    shm_segment control;
+    shm_header *header;
+    shm_rank **ranks; /* [world] */
+    shm_rank *me;
+    shm_region *regions;
+    uint64_t region_count;
+    uint32_t ticket, step, chunk; /* the next values are the same on all ranks */
+    uint32_t *sent, *received;    /* [world]: messages to and from each rank */
+    uint32_t *filled, *drained;   /* [world]: chunks to and from each rank */
+    bool spin;                    /* every rank has a core of its own */
+    bool yields_cpu;              /* of the running call */
+    const void **from;            /* [world], scratch of the running call */
+    void **to;
+} shm_backend;
+
+/* ---- segment.c ------------------------------------------------------------------------------ */
+
+/* Makes a segment of zeroed bytes that are really there. */
+yk_status yki_shm_create(shm_segment *segment, size_t bytes);
+/* What yki_shm_attach takes to find the segment of that process and descriptor. */
+void yki_shm_name(char *name, size_t size, pid_t pid, int fd);
+yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes);
+/* Once all ranks have mapped it: many ranks and regions would run out of files. */
+void yki_shm_close_file(shm_segment *segment);
+void yki_shm_detach(shm_segment *segment);
+/* Bytes that a new segment could still get, by what limits it first. */
+uint64_t yki_shm_free_bytes(void);
+
+/* ---- signal.c ------------------------------------------------------------------------------- */
+
+/* Stores value to a counter of this rank and wakes who sleeps on it; releases what was written. */
+void yki_shm_publish(shm_backend *shm, shm_counter *counter, uint32_t value);
+
+/* The counters waited for: which one of a rank, and the value it must have reached. */
+typedef struct shm_wait {
+    shm_backend *shm;
+    shm_counter *(*counter)(const struct shm_wait *wait, int rank);
+    uint32_t target;
+    int only;                                      /* a rank, or -1 for all */
+    int slot;                                      /* which of two, for lines */
+    bool (*hopeless)(const struct shm_wait *wait); /* may be NULL; sets call's mismatch */
+    yki_call *call;
+} shm_wait;
+
+yk_status yki_shm_wait_for(const shm_wait *wait);
+/* This rank has done its part of a step; returns when all have. */
+yk_status yki_shm_step(shm_backend *shm);
+
+/* ---- exchange.c ----------------------------------------------------------------------------- */
+
+/*
+ * Publishes this rank's descriptor with `size` bytes of data and waits for those of all others;
+ * YK_ERROR_MISMATCH, with call's rank_a ... what_b set, when they differ.
+ */
+yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
+                           size_t size);
+/* After it: the line of a rank, and where its `shared` data is, NULL when private. */
+const shm_line *yki_shm_line_of(const shm_backend *shm, int rank);
+void *yki_shm_placed(const shm_backend *shm, int rank);
+/* Where a rank's region, offset is; the placement of an address of this rank's, 0 when private. */
+void *yki_shm_locate(const shm_backend *shm, int rank, uint64_t placement);
+uint64_t yki_shm_placement(const shm_backend *shm, const void *data);
+
+/* ---- collectives, alloc ---------------------------------------------------------------------- */
+
+/* Sets call's two sides of a mismatch from which the group cannot go on; returns true. */
+bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
+                         const yki_descriptor *what_b);
+
+yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory);
+void yki_shm_free_regions(shm_backend *shm);
+yk_status yki_shm_collective(yki_backend *backend, yki_call *call);
+yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call);
+yk_status yki_shm_transfer(yki_backend *backend, yki_call *call);
+
+#endif

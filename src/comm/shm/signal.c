@@ -1,0 +1,134 @@
+/*
+ * Counters that only grow, published by their rank and waited for by the others.
+ *
+ * Waiting goes through three phases: polling while every rank has a core of its own; giving the
+ * core away for a while; sleeping on a futex in slices of 20 ms, between which the group is asked
+ * whether to go on (a peer may have died, time may be over). A publisher pays for a wake-up only
+ * when somebody sleeps: the exchange in yki_shm_publish and the increment in sleep_on are both
+ * sequentially consistent, so either the publisher sees the sleeper or the sleeper the value.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/shm/shm.h"
+
+enum {
+    POLLS = 300,          /* without a pause: the peer is about to come */
+    PAUSES = 20000,       /* about 0.5 to 1 ms, when spinning is allowed */
+    PATIENT_PAUSES = 100, /* on the communication thread, whose core somebody computes on */
+    YIELDS = 200,
+    PATIENT_YIELDS = 2,
+    SLICE_NS = 20 * 1000 * 1000
+};
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Counters wrap around; what is less than half the circle ahead has been reached. */
+static inline bool reached(shm_counter *counter, uint32_t target)
+{
+    uint32_t now = atomic_load_explicit(counter, memory_order_acquire);
+    return (int32_t)(now - target) >= 0;
+}
+
+void yki_shm_publish(shm_backend *shm, shm_counter *counter, uint32_t value)
+{
+    atomic_exchange(counter, value);
+    if (atomic_load(&shm->me->sleepers) > 0)
+        syscall(SYS_futex, counter, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void sleep_on(shm_backend *shm, int rank, shm_counter *counter, uint32_t target)
+{
+    shm_counter *sleepers = &shm->ranks[rank]->sleepers;
+    atomic_fetch_add(sleepers, 1);
+    uint32_t now = atomic_load(counter);
+    if ((int32_t)(now - target) < 0)
+        syscall(SYS_futex, counter, FUTEX_WAIT, now, &(struct timespec){.tv_nsec = SLICE_NS}, NULL,
+                0);
+    atomic_fetch_sub(sleepers, 1);
+}
+
+static bool missing(const void *argument, int rank)
+{
+    const shm_wait *wait = argument;
+    if (rank == wait->shm->rank || (wait->only >= 0 && rank != wait->only))
+        return false;
+    return !reached(wait->counter(wait, rank), wait->target);
+}
+
+static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
+{
+    const shm_backend *shm = wait->shm;
+    if (shm->spin) {
+        for (int i = 0; i < POLLS; i++)
+            if (reached(counter, wait->target))
+                return true;
+        for (int i = shm->yields_cpu ? PATIENT_PAUSES : PAUSES; i > 0; i--) {
+            pause_briefly();
+            if (reached(counter, wait->target))
+                return true;
+        }
+    }
+    for (int i = shm->yields_cpu ? PATIENT_YIELDS : YIELDS; i > 0; i--) {
+        sched_yield();
+        if (reached(counter, wait->target))
+            return true;
+    }
+    return false;
+}
+
+static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
+{
+    shm_backend *shm = wait->shm;
+    if (poll_briefly(wait, counter))
+        return YK_OK;
+    for (double next_look = 0;;) {
+        sleep_on(shm, rank, counter, wait->target);
+        if (reached(counter, wait->target))
+            return YK_OK;
+        if (wait->hopeless && wait->hopeless(wait) && !reached(counter, wait->target))
+            return YK_ERROR_MISMATCH;
+        double now = yki_now();
+        if (now < next_look)
+            continue; /* somebody else was woken */
+        next_look = now + 1e-9 * SLICE_NS;
+        YK_TRY(shm->watch.look(shm->watch.context, missing, wait));
+    }
+}
+
+yk_status yki_shm_wait_for(const shm_wait *wait)
+{
+    int first = wait->only >= 0 ? wait->only : 0;
+    int last = wait->only >= 0 ? wait->only : wait->shm->world - 1;
+    for (int r = first; r <= last; r++) {
+        shm_counter *counter = wait->counter(wait, r);
+        if (!reached(counter, wait->target))
+            YK_TRY(wait_long(wait, r, counter));
+    }
+    return YK_OK;
+}
+
+static shm_counter *step_of(const shm_wait *wait, int rank)
+{
+    return &wait->shm->ranks[rank]->step;
+}
+
+yk_status yki_shm_step(shm_backend *shm)
+{
+    yki_shm_publish(shm, &shm->me->step, ++shm->step);
+    return yki_shm_wait_for(
+        &(shm_wait){.shm = shm, .counter = step_of, .target = shm->step, .only = -1});
+}

@@ -1,0 +1,94 @@
+/* torch.autocast's idea as a rewrite of the graph, done once. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "compile/rewrite.h"
+
+typedef struct caster {
+    yk_graph *graph;
+    yk_value **casted; /* by value id: its value in the other dtype, made once */
+    size_t count;
+    yk_dtype low;
+    const char *overrides;
+} caster;
+
+/* value in dtype: itself, an earlier cast, or a new one. NULL when memory is out. */
+static yk_value *cast_to(caster *c, yk_value *value, yk_dtype dtype)
+{
+    if (value->dtype == dtype)
+        return value;
+    if ((size_t)value->id < c->count && c->casted[value->id])
+        return c->casted[value->id];
+    yki_shape shape = yki_shape_of(value);
+    shape.dtype = dtype;
+    yki_node *node = yki_append(c->graph, &yki_op_cast, NULL, 1, &value, 1, &shape);
+    if (!node)
+        return NULL;
+    if ((size_t)value->id < c->count)
+        c->casted[value->id] = node->out[0];
+    return node->out[0];
+}
+
+static bool is_cast(const caster *c, const yk_value *value)
+{
+    return value && (value->dtype == YK_F32 || value->dtype == c->low);
+}
+
+static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
+{
+    yki_autocast policy = yki_autocast_of(node->op, c->overrides);
+    if (node->out[0]->ndim == 0)
+        return YK_F32; /* a loss, or what is made of losses */
+    if (policy == YKI_AUTOCAST_LOW)
+        return c->low;
+    if (policy == YKI_AUTOCAST_FULL)
+        return YK_F32;
+    /* Follow: low only where all inputs are, f32 where one is. */
+    for (int i = 0; i < node->op->activations; i++)
+        if (node->in[i] && node->in[i]->dtype != c->low)
+            return node->in[i]->dtype;
+    return c->low;
+}
+
+static yk_status cast_node(caster *c, yki_node *node)
+{
+    yk_dtype wanted = wanted_dtype(c, node);
+    /*
+     * What stands behind the activations is f32, also a weight that is computed in 16 bit.
+     * batch_norm's residual stands there too, but fusion comes after autocast.
+     */
+    for (int i = 0; i < node->in_count; i++) {
+        if (!is_cast(c, node->in[i]))
+            continue;
+        node->in[i] = cast_to(c, node->in[i], i < node->op->activations ? wanted : YK_F32);
+        if (!node->in[i])
+            return YK_ERROR_OUT_OF_MEMORY;
+    }
+    if (node->op->autocast != YKI_AUTOCAST_FULL && is_cast(c, node->out[0]))
+        node->out[0]->dtype = wanted;
+    return yki_graph_push(c->graph, node) ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+}
+
+yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
+                             yk_value **logits)
+{
+    yki_node **nodes = graph->nodes;
+    size_t count = graph->node_count;
+    caster c = {.graph = graph, .count = graph->value_count, .low = low, .overrides = overrides};
+    c.casted = yki_calloc(c.count, sizeof *c.casted);
+    if (!c.casted)
+        return yki_error_memory(c.count * sizeof *c.casted, "autocast");
+    graph->nodes = NULL;
+    graph->node_count = graph->node_capacity = 0;
+
+    yk_status status = YK_OK;
+    for (size_t i = 0; i < count && status == YK_OK; i++)
+        status = cast_node(&c, nodes[i]);
+    if (status == YK_OK && *logits && is_cast(&c, *logits)) {
+        *logits = cast_to(&c, *logits, YK_F32);
+        status = *logits ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+    }
+    free(nodes);
+    free(c.casted);
+    return status == YK_OK ? YK_OK : yki_error(status, "%s", graph->error);
+}

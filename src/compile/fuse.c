@@ -1,0 +1,187 @@
+/*
+ * Fusions that save a pass over memory: in ResNets, conv -> batch_norm -> (+ residual) -> relu
+ * becomes conv -> batch_norm. An operator is taken in only when nothing else reads what lay
+ * between.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "compile/rewrite.h"
+
+enum { RUNNING_MEAN = 3, RUNNING_VAR = 4, RESIDUAL = 6, DY = 1, DY2 = 7 };
+
+/* How often each value is read, by id; loss and logits count as read from outside. */
+static int *count_uses(const yk_graph *graph, const yk_value *loss, const yk_value *logits)
+{
+    int *uses = yki_calloc(graph->value_count, sizeof *uses);
+    if (!uses)
+        return NULL;
+    for (size_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n]->in_count; i++)
+            if (graph->nodes[n]->in[i])
+                uses[graph->nodes[n]->in[i]->id]++;
+    if (loss)
+        uses[loss->id]++;
+    if (logits)
+        uses[logits->id]++;
+    return uses;
+}
+
+static void redirect(yk_graph *graph, const yk_value *from, yk_value *to)
+{
+    for (size_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; graph->nodes[n] && i < graph->nodes[n]->in_count; i++)
+            if (graph->nodes[n]->in[i] == from)
+                graph->nodes[n]->in[i] = to;
+}
+
+/* Takes out the slots that a rewrite has set to NULL. */
+static void compact(yk_graph *graph, size_t first)
+{
+    size_t kept = first;
+    for (size_t n = first; n < graph->node_count; n++)
+        if (graph->nodes[n])
+            graph->nodes[kept++] = graph->nodes[n];
+    graph->node_count = kept;
+}
+
+static size_t position(const yk_graph *graph, const yki_node *node)
+{
+    size_t n = 0;
+    while (graph->nodes[n] != node)
+        n++;
+    return n;
+}
+
+/* The batch_norm that makes value, if it can take in what follows. */
+static yki_node *fusible_norm(const yk_value *value, const int *uses)
+{
+    yki_node *node = value->producer;
+    bool fits = node && node->op == &yki_op_batch_norm && node->out[0] == value &&
+                uses[value->id] == 1 && !node->attrs.relu;
+    return fits ? node : NULL;
+}
+
+/* Whether a norm may run as late as node `to`: nothing between reads or moves its statistics. */
+static bool may_move(const yk_graph *graph, size_t from, size_t to)
+{
+    yk_value *const *moved = graph->nodes[from]->in;
+    for (size_t n = from + 1; n < to; n++)
+        for (int i = 0; i < graph->nodes[n]->in_count; i++) {
+            const yk_value *in = graph->nodes[n]->in[i];
+            if (in && (in == moved[RUNNING_MEAN] || in == moved[RUNNING_VAR]))
+                return false;
+        }
+    return true;
+}
+
+/* add(batch_norm, other): the norm moves to the add's place, where `other` is known too. */
+static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
+{
+    yki_node *add = graph->nodes[at], *best = NULL;
+    size_t best_position = 0;
+    int side = 0;
+    for (int i = 0; i < 2; i++) {
+        yki_node *norm = fusible_norm(add->in[i], uses);
+        if (!norm || norm->in[RESIDUAL])
+            continue;
+        size_t where = position(graph, norm);
+        if (may_move(graph, where, at) && (!best || where > best_position)) {
+            best = norm;
+            best_position = where;
+            side = i;
+        }
+    }
+    if (!best)
+        return NULL;
+    best->in[RESIDUAL] = add->in[1 - side];
+    graph->nodes[best_position] = NULL;
+    graph->nodes[at] = best;
+    return best;
+}
+
+static yki_node *fuse_relu(yk_graph *graph, size_t at, const int *uses)
+{
+    yki_node *norm = fusible_norm(graph->nodes[at]->in[0], uses);
+    if (!norm)
+        return NULL;
+    norm->attrs.relu = true;
+    graph->nodes[at] = NULL;
+    return norm;
+}
+
+yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits)
+{
+    int *uses = count_uses(graph, loss, *logits);
+    if (!uses)
+        return yki_error_memory(graph->value_count * sizeof *uses, "fusion");
+    for (size_t n = 0; n < graph->node_count; n++) {
+        yki_node *node = graph->nodes[n], *norm = NULL;
+        if (node->op == &yki_op_add)
+            norm = fuse_add(graph, n, uses);
+        else if (node->op == &yki_op_relu)
+            norm = fuse_relu(graph, n, uses);
+        if (!norm)
+            continue;
+        yk_value *gone = node->out[0], *instead = norm->out[0];
+        redirect(graph, gone, instead);
+        uses[instead->id] = uses[gone->id];
+        if (*logits == gone)
+            *logits = instead;
+        compact(graph, 0);
+        n = position(graph, norm);
+    }
+    free(uses);
+    return YK_OK;
+}
+
+yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first)
+{
+    int *uses = count_uses(graph, NULL, NULL);
+    if (!uses)
+        return yki_error_memory(graph->value_count * sizeof *uses, "fusion");
+    for (size_t n = first; n < graph->node_count; n++) {
+        yki_node *node = graph->nodes[n];
+        if (!node || node->op != &yki_op_batch_norm_backward)
+            continue;
+        yki_node *add = node->in[DY]->producer;
+        if (!add || add->op != &yki_op_add || uses[node->in[DY]->id] != 1)
+            continue;
+        size_t where = first;
+        while (where < n && graph->nodes[where] != add)
+            where++;
+        if (where == n)
+            continue; /* an add of the forward pass */
+        graph->nodes[where] = NULL;
+        node->in[DY2] = add->in[1];
+        node->in[DY] = add->in[0];
+    }
+    free(uses);
+    compact(graph, first);
+    return YK_OK;
+}
+
+yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits)
+{
+    bool *needed = yki_calloc(graph->value_count, sizeof *needed);
+    if (!needed)
+        return yki_error_memory(graph->value_count, "pruning");
+    needed[loss->id] = true;
+    if (logits)
+        needed[logits->id] = true;
+    for (size_t n = graph->node_count; n-- > 0;) {
+        yki_node *node = graph->nodes[n];
+        bool wanted = false;
+        for (int i = 0; i < node->out_count; i++)
+            wanted |= node->out[i] && needed[node->out[i]->id];
+        for (int i = 0; wanted && i < node->in_count; i++)
+            if (node->in[i])
+                needed[node->in[i]->id] = true;
+        if (!wanted)
+            graph->nodes[n] = NULL;
+    }
+    free(needed);
+    compact(graph, 0);
+    return YK_OK;
+}

@@ -1,0 +1,274 @@
+/*
+ * Planning: operands get concrete shapes and layouts, every node a prepared kernel, every value a
+ * slot that lives from the step that makes it to the last that reads it.
+ *
+ * A value that a kernel may overwrite (impl->inplace) and that dies there gives its slot to the
+ * kernel's output.
+ */
+#include "compile/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "compile/arena.h"
+
+typedef struct planner {
+    const yki_plan_source *source;
+    yki_plan *plan;
+    yki_place *places; /* by value id */
+    int *last_use;     /* by value id: the last step that reads it, or KEPT; -1: none does */
+    size_t nodes;      /* of the graph that take part */
+    int base;          /* steps before the first node: reorders of inputs */
+} planner;
+
+enum { KEPT = 1 << 30 };
+
+static yki_operand absent(void)
+{
+    return (yki_operand){.ndim = -1};
+}
+
+/*
+ * The value's concrete shape. What has the batch in it is in the layout that the device wants; all
+ * else (parameters, what is computed of them, their gradients and parts of those) is plain.
+ */
+static yki_operand operand_of(const planner *p, const yk_value *value)
+{
+    if (!value)
+        return absent();
+    yki_operand operand = {.dtype = value->dtype, .ndim = value->ndim};
+    memcpy(operand.dims, value->dims, sizeof operand.dims);
+    if (value->ndim > 0 && value->dims[0] == YK_BATCH) {
+        operand.dims[0] = p->plan->batch;
+        operand.layout = p->source->device->type->layout(p->source->device, &operand);
+    }
+    return operand;
+}
+
+static bool is_kept(const planner *p, const yk_value *value)
+{
+    return value == p->source->loss || value == p->source->logits;
+}
+
+static void find_last_uses(planner *p)
+{
+    const yk_graph *graph = p->source->graph;
+    for (size_t n = 0; n < p->nodes; n++)
+        for (int i = 0; i < graph->nodes[n]->in_count; i++)
+            if (graph->nodes[n]->in[i])
+                p->last_use[graph->nodes[n]->in[i]->id] = p->base + (int)n;
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (is_kept(p, graph->values[i]))
+            p->last_use[i] = KEPT;
+}
+
+/* A new slot for value, alive from step `first` on. */
+static void place_in_arena(planner *p, const yk_value *value, int first)
+{
+    yki_operand operand = operand_of(p, value);
+    int last = p->last_use[value->id];
+    struct yki_slot *slot = &p->plan->slots[p->plan->slot_count];
+    *slot = (yki_slot){.bytes = yki_operand_bytes(p->source->device, &operand),
+                       .first = first,
+                       .last = last < first ? first : last};
+    p->places[value->id] = (yki_place){
+        .kind = YKI_PLACE_ARENA, .index = p->plan->slot_count++, .layout = operand.layout};
+}
+
+/* Lets out[0] take the memory of an input that the kernel may overwrite; false if it may not. */
+static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_impl *impl, int at)
+{
+    int which = impl->inplace - 1;
+    const yk_value *in = which >= 0 ? node->in[which] : NULL;
+    const yk_value *out = node->out[0];
+    if (!in || p->places[in->id].kind != YKI_PLACE_ARENA || p->last_use[in->id] != at)
+        return false;
+    for (int i = 0; i < node->in_count; i++)
+        if (i != which && node->in[i] == in)
+            return false;
+    yki_operand from = operand_of(p, in), to = operand_of(p, out);
+    yki_slot *slot = &p->plan->slots[p->places[in->id].index];
+    size_t bytes = yki_operand_bytes(p->source->device, &to);
+    if (from.layout != to.layout || bytes != yki_operand_bytes(p->source->device, &from))
+        return false;
+    p->places[out->id] = p->places[in->id];
+    if (p->last_use[out->id] > slot->last)
+        slot->last = p->last_use[out->id];
+    return true;
+}
+
+static yk_status add_step(planner *p, const yki_node *node, const yki_kernel_desc *desc)
+{
+    yki_step *step = &p->plan->steps[p->plan->step_count];
+    int at = (int)p->plan->step_count;
+    YK_TRY(yki_kernel_create(p->source->device, desc, &step->kernel));
+    p->plan->step_count++;
+    step->node = node;
+    step->pack = -1;
+    step->in_count = desc->in_count;
+    step->out_count = desc->out_count;
+    if (step->kernel->scratch > p->plan->scratch_bytes)
+        p->plan->scratch_bytes = step->kernel->scratch;
+    if (!node)
+        return YK_OK;
+
+    for (int i = 0; i < node->out_count; i++) {
+        const yk_value *value = node->out[i];
+        if (desc->out[i].ndim < 0)
+            continue;
+        if (p->source->fixed[value->id].kind == YKI_PLACE_GRADIENT) {
+            p->places[value->id] = p->source->fixed[value->id];
+            step->parameter[step->gradients++] = p->places[value->id].index;
+        } else if (i > 0 || !place_in_place(p, node, step->kernel->impl, at)) {
+            place_in_arena(p, value, at);
+        }
+        step->out[i] = p->places[value->id];
+    }
+    for (int i = 0; i < node->in_count; i++)
+        if (node->in[i])
+            step->in[i] = p->places[node->in[i]->id];
+    return YK_OK;
+}
+
+/* Outputs that nothing reads are not asked for, so that kernels can skip them. */
+static bool is_wanted(const planner *p, const yk_value *value)
+{
+    return value &&
+           (p->last_use[value->id] >= 0 || p->source->fixed[value->id].kind == YKI_PLACE_GRADIENT ||
+            value->producer->out[0] == value);
+}
+
+static yk_status add_node(planner *p, const yki_node *node)
+{
+    yki_kernel_desc desc = {.op = node->op,
+                            .attrs = &node->attrs,
+                            .training = p->plan->training,
+                            .in_count = node->in_count,
+                            .out_count = node->out_count};
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        desc.in[i] = i < node->in_count ? operand_of(p, node->in[i]) : absent();
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        desc.out[i] = i < node->out_count && is_wanted(p, node->out[i])
+                          ? operand_of(p, node->out[i])
+                          : absent();
+    yk_status status = add_step(p, node, &desc);
+    return status == YK_OK ? status
+                           : yki_error_context(status, "%s%s", node->scope, node->op->name);
+}
+
+/* An input that the device wants in another layout than the batch's. */
+static yk_status add_input(planner *p, const yk_value *value)
+{
+    yki_operand to = operand_of(p, value), from = to;
+    from.layout = YKI_PLAIN;
+    yki_kernel_desc desc = {.op = &yki_op_reorder, .in_count = 1, .out_count = 1};
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        desc.in[i] = absent();
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        desc.out[i] = absent();
+    desc.in[0] = from;
+    desc.out[0] = to;
+    int at = (int)p->plan->step_count;
+    YK_TRY(add_step(p, NULL, &desc));
+    p->plan->steps[at].in[0] = p->source->fixed[value->id];
+    place_in_arena(p, value, at);
+    p->plan->steps[at].out[0] = p->places[value->id];
+    return YK_OK;
+}
+
+static bool needs_reorder(const planner *p, const yk_value *value)
+{
+    return value->kind == YKI_INPUT && operand_of(p, value).layout != YKI_PLAIN;
+}
+
+static yk_status add_steps(planner *p)
+{
+    const yk_graph *graph = p->source->graph;
+    for (size_t i = 0; i < graph->value_count; i++)
+        p->base += needs_reorder(p, graph->values[i]);
+    find_last_uses(p);
+    for (size_t i = 0; i < graph->value_count; i++) {
+        p->places[i] = p->source->fixed[i];
+        if (needs_reorder(p, graph->values[i]))
+            YK_TRY(add_input(p, graph->values[i]));
+    }
+    for (size_t n = 0; n < p->nodes; n++) {
+        if (n == p->source->first_backward)
+            p->plan->forward_count = p->plan->step_count;
+        YK_TRY(add_node(p, graph->nodes[n]));
+    }
+    if (p->nodes <= p->source->first_backward)
+        p->plan->forward_count = p->plan->step_count;
+    p->plan->loss = p->places[p->source->loss->id];
+    if (p->source->logits)
+        p->plan->logits = p->places[p->source->logits->id];
+    return YK_OK;
+}
+
+/*
+ * No value may be larger than the address space (2^44 elements of 8 bytes), so that sizes and their
+ * sums never overflow; and oneDNN's kernels divide by 0 from 2^32 samples on.
+ */
+static yk_status check_batch(const yk_graph *graph, int64_t batch)
+{
+    const int64_t most = (int64_t)1 << 44;
+    bool fits = batch <= INT32_MAX;
+    for (size_t i = 0; fits && i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        int64_t count = 1;
+        for (int d = 0; d < value->ndim; d++)
+            count *= value->dims[d] == YK_BATCH ? 1 : value->dims[d];
+        if (value->ndim > 0 && value->dims[0] == YK_BATCH)
+            fits = batch <= most / count;
+    }
+    return fits ? YK_OK
+                : yki_error(YK_ERROR_INVALID_ARGUMENT, "a batch of %lld samples is too large",
+                            (long long)batch);
+}
+
+yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
+                          bool training, bool backward)
+{
+    const yk_graph *graph = source->graph;
+    size_t values = graph->value_count;
+    YK_TRY(check_batch(graph, batch));
+    planner p = {.source = source,
+                 .plan = yki_calloc(1, sizeof(yki_plan)),
+                 .places = yki_calloc(values, sizeof *p.places),
+                 .last_use = yki_calloc(values, sizeof *p.last_use),
+                 .nodes = backward ? graph->node_count : source->first_backward};
+    yk_status status = YK_OK;
+    if (p.plan) {
+        *p.plan = (yki_plan){.batch = batch, .training = training, .backward = backward};
+        p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
+        p.plan->slots = yki_calloc(values, sizeof *p.plan->slots);
+    }
+    if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->slots)
+        status = yki_error_memory(values * sizeof *p.places, "the plan");
+    for (size_t i = 0; status == YK_OK && i < values; i++)
+        p.last_use[i] = -1;
+    if (status == YK_OK)
+        status = add_steps(&p);
+    if (status == YK_OK)
+        status = yki_arena_assign(p.plan->slots, p.plan->slot_count, &p.plan->arena_bytes);
+    free(p.places);
+    free(p.last_use);
+    if (status != YK_OK) {
+        yki_plan_destroy(p.plan);
+        return status;
+    }
+    *plan = p.plan;
+    return YK_OK;
+}
+
+void yki_plan_destroy(yki_plan *plan)
+{
+    if (!plan)
+        return;
+    for (size_t i = 0; plan->steps && i < plan->step_count; i++)
+        yki_kernel_destroy(plan->steps[i].kernel);
+    free(plan->steps);
+    free(plan->slots);
+    free(plan);
+}

@@ -1,0 +1,63 @@
+/*
+ * A plan: the graph for one batch size and mode as an array of prepared kernels, with a place in
+ * memory for every value. Making it is slow (kernels are compiled); running it allocates nothing.
+ */
+#ifndef YKI_PLAN_H
+#define YKI_PLAN_H
+
+#include "compile/rewrite.h"
+#include "device/device.h"
+
+/* Where a value lives. */
+typedef enum yki_place_kind {
+    YKI_PLACE_NONE,
+    YKI_PLACE_ARENA,     /* at slots[index].offset */
+    YKI_PLACE_INPUT,     /* the batch's tensor for the graph's index-th input */
+    YKI_PLACE_PARAMETER, /* parameter `index` */
+    YKI_PLACE_GRADIENT,  /* the gradient of parameter `index` */
+    YKI_PLACE_BUFFER,
+    YKI_PLACE_LOSS_GRADIENT
+} yki_place_kind;
+
+typedef struct yki_place {
+    yki_place_kind kind;
+    size_t index;
+    yki_layout layout;
+} yki_place;
+
+/* One kernel to run. */
+typedef struct yki_step {
+    yki_kernel *kernel;
+    yki_place in[YKI_MAX_IN], out[YKI_MAX_OUT];
+    int in_count, out_count;
+    int pack;                      /* index in the model's packs, or -1 */
+    int gradients;                 /* parameters whose gradient is final after this step ... */
+    size_t parameter[YKI_MAX_OUT]; /* ... these */
+    const yki_node *node;          /* NULL: a reorder of an input */
+} yki_step;
+
+typedef struct yki_plan {
+    int64_t batch;
+    bool training, backward;
+    yki_step *steps;
+    size_t step_count, forward_count;
+    struct yki_slot *slots;
+    size_t slot_count;
+    size_t arena_bytes, scratch_bytes;
+    yki_place loss, logits;
+} yki_plan;
+
+/* What is fixed for a model when a plan is made. */
+typedef struct yki_plan_source {
+    const yk_graph *graph;
+    yki_device *device;
+    const yk_value *loss, *logits, *loss_gradient;
+    size_t first_backward;
+    yki_place *fixed; /* by value id: the place of what is not an activation, else NONE */
+} yki_plan_source;
+
+yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
+                          bool training, bool backward);
+void yki_plan_destroy(yki_plan *plan);
+
+#endif

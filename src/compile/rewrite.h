@@ -1,0 +1,37 @@
+/*
+ * The passes over a graph between building and planning, in this order: autocast, forward fusion,
+ * gradient, backward fusion. Each leaves the node array in a runnable order.
+ */
+#ifndef YKI_REWRITE_H
+#define YKI_REWRITE_H
+
+#include "graph/ops.h"
+
+/*
+ * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs, except
+ * as `overrides` (see yk_autocast_check) says; casts are inserted between. Parameters stay as they
+ * are: kernels pack them. *logits (may be NULL) becomes the f32 value to read.
+ */
+yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
+                             yk_value **logits);
+/* The policy of an operator under overrides that yk_autocast_check has accepted. */
+yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
+
+/* Removes nodes that neither loss nor logits needs. */
+yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);
+
+/* batch_norm takes in the add and the relu behind it. *logits may be redirected. */
+yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits);
+/* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
+yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);
+
+typedef struct yki_gradients {
+    size_t first_node;       /* of backward */
+    yk_value *loss_gradient; /* the scalar it starts from */
+    yk_value **of;           /* by value id: a parameter's gradient, else undefined; free() it */
+} yki_gradients;
+
+/* Appends backward for loss to the graph. */
+yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients *gradients);
+
+#endif

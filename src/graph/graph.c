@@ -1,0 +1,303 @@
+/* Building and owning the graph; the sticky error. */
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* What building returns when there is not even memory for an invalid value. */
+static yk_value nothing = {.valid = false};
+
+yk_graph *yk_graph_create(void)
+{
+    return yki_calloc(1, sizeof(yk_graph));
+}
+
+void yk_graph_destroy(yk_graph *graph)
+{
+    if (!graph)
+        return;
+    for (size_t i = 0; i < graph->owned_count; i++) {
+        free(graph->owned[i]->scope);
+        free(graph->owned[i]);
+    }
+    for (size_t i = 0; i < graph->value_count; i++) {
+        free(graph->values[i]->name);
+        free(graph->values[i]);
+    }
+    free(graph->owned);
+    free(graph->nodes);
+    free(graph->values);
+    free(graph);
+}
+
+/* Records the first building error; returns an invalid value. */
+YKI_PRINTF(3, 4)
+static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...)
+{
+    if (graph->status == YK_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(graph->error, sizeof graph->error, format, arguments);
+        va_end(arguments);
+        graph->status = status;
+    }
+    yki_shape scalar = {.dtype = YK_F32, .ndim = 0};
+    yk_value *value = yki_value_create(graph, YKI_ACTIVATION, &scalar);
+    if (!value)
+        return &nothing;
+    value->valid = false;
+    return value;
+}
+
+void yk_scope_push(yk_graph *graph, const char *name)
+{
+    size_t length = strlen(graph->scope);
+    if (length + strlen(name) + 2 > sizeof graph->scope) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
+        return;
+    }
+    graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
+    snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
+}
+
+void yk_scope_pop(yk_graph *graph)
+{
+    if (graph->scope_depth > 0)
+        graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
+}
+
+/* Grows an array of pointers for one more; false when memory is out. */
+static bool grow(void *array, size_t count, size_t *capacity)
+{
+    void **old = *(void ***)array;
+    if (count < *capacity)
+        return true;
+    size_t wanted = *capacity ? 2 * *capacity : 64;
+    void **larger = realloc(old, wanted * sizeof *larger);
+    if (!larger)
+        return false;
+    *(void ***)array = larger;
+    *capacity = wanted;
+    return true;
+}
+
+/* The line too: the gradient rules pass the status on. */
+static void out_of_memory(yk_graph *graph)
+{
+    yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");
+    if (graph->status == YK_OK) {
+        graph->status = YK_ERROR_OUT_OF_MEMORY;
+        snprintf(graph->error, sizeof graph->error, "out of memory while building the graph");
+    }
+}
+
+yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape)
+{
+    yk_value *value = yki_calloc(1, sizeof *value);
+    if (!value || !grow(&graph->values, graph->value_count, &graph->value_capacity)) {
+        free(value);
+        out_of_memory(graph);
+        return NULL;
+    }
+    *value = (yk_value){.graph = graph,
+                        .kind = kind,
+                        .valid = true,
+                        .dtype = shape->dtype,
+                        .ndim = shape->ndim,
+                        .id = (int)graph->value_count};
+    memcpy(value->dims, shape->dims, sizeof value->dims);
+    graph->values[graph->value_count++] = value;
+    return value;
+}
+
+yki_shape yki_shape_of(const yk_value *value)
+{
+    yki_shape shape = {.dtype = value->dtype, .ndim = value->ndim};
+    memcpy(shape.dims, value->dims, sizeof shape.dims);
+    return shape;
+}
+
+yki_shape yki_shape_none(void)
+{
+    return (yki_shape){.ndim = -1};
+}
+
+const char *yki_shape_text(const yk_value *value, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < value->ndim && at < size; i++) {
+        const char *comma = i ? ", " : "";
+        int written = value->dims[i] == YK_BATCH ? snprintf(text + at, size - at, "%sN", comma)
+                                                 : snprintf(text + at, size - at, "%s%lld", comma,
+                                                            (long long)value->dims[i]);
+        at += (size_t)written;
+    }
+    if (at < size)
+        snprintf(text + at, size - at, ")");
+    return text;
+}
+
+/* Without appending it to the nodes that run; NULL when memory is out. */
+static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
+                             int in_count, yk_value *const *in, int out_count, const yki_shape *out)
+{
+    yki_node *node = yki_calloc(1, sizeof *node);
+    char *scope = yki_strdup(graph->scope);
+    if (!node || !scope || !grow(&graph->owned, graph->owned_count, &graph->owned_capacity)) {
+        free(node);
+        free(scope);
+        out_of_memory(graph);
+        return NULL;
+    }
+    node->op = op;
+    node->scope = scope;
+    if (attrs)
+        node->attrs = *attrs;
+    node->in_count = in_count;
+    memcpy(node->in, in, (size_t)in_count * sizeof *in);
+    node->out_count = out_count;
+    graph->owned[graph->owned_count++] = node;
+    for (int i = 0; i < out_count; i++) {
+        if (out[i].ndim < 0)
+            continue;
+        node->out[i] = yki_value_create(graph, YKI_ACTIVATION, &out[i]);
+        if (!node->out[i])
+            return NULL;
+        node->out[i]->producer = node;
+    }
+    return node;
+}
+
+bool yki_graph_push(yk_graph *graph, yki_node *node)
+{
+    if (!grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
+        out_of_memory(graph);
+        return false;
+    }
+    graph->nodes[graph->node_count++] = node;
+    return true;
+}
+
+yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
+                     yk_value *const *in, int out_count, const yki_shape *out)
+{
+    yki_node *node = create_node(graph, op, attrs, in_count, in, out_count, out);
+    return node && yki_graph_push(graph, node) ? node : NULL;
+}
+
+/* At most 2^40 elements, of a sample where the batch is symbolic: those of a batch still count. */
+static bool is_countable(const yki_shape *shape)
+{
+    const int64_t most = (int64_t)1 << 40;
+    int64_t count = 1;
+    for (int i = 0; i < shape->ndim; i++) {
+        int64_t size = shape->dims[i] == YK_BATCH ? 1 : shape->dims[i];
+        if (size > most / count)
+            return false;
+        count *= size;
+    }
+    return true;
+}
+
+/* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
+yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
+                   yk_value *const *in)
+{
+    yki_node draft = {.op = op, .attrs = *attrs, .in_count = in_count};
+    for (int i = 0; i < in_count; i++) {
+        draft.in[i] = in[i];
+        if (in[i] && !in[i]->valid)
+            return in[i];
+        if (in[i] && in[i]->graph != graph)
+            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: input %d belongs to another graph",
+                        graph->scope, op->name, i);
+    }
+    yki_shape out[YKI_MAX_OUT] = {{0}};
+    yk_status status = op->infer(&draft, out);
+    if (status != YK_OK)
+        return fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
+    for (int i = 0; i < op->out_count; i++)
+        if (!is_countable(&out[i]))
+            return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
+                        graph->scope, op->name);
+    yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
+    return node ? node->out[0] : &nothing;
+}
+
+/* An input, parameter or buffer: a named value without a producer. */
+static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, yk_dtype dtype,
+                       int ndim, const int64_t *dims)
+{
+    if (ndim < 0 || ndim > YK_MAX_DIMS || !yk_dtype_size(dtype))
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %d dimensions of dtype %d",
+                    graph->scope, name, ndim, (int)dtype);
+    yki_shape shape = {.dtype = dtype, .ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        bool symbolic = i == 0 && kind == YKI_INPUT && dims[i] == YK_BATCH;
+        if (dims[i] <= 0 && !symbolic)
+            return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: dimension %d is %lld", graph->scope,
+                        name, i, (long long)dims[i]);
+        shape.dims[i] = dims[i];
+    }
+    if (!is_countable(&shape))
+        return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s is too large", graph->scope, name);
+    char full[sizeof graph->scope + 64];
+    int length = snprintf(full, sizeof full, "%s%s", kind == YKI_INPUT ? "" : graph->scope, name);
+    if (length >= (int)sizeof full)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "name %s is too long", name);
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->name && strcmp(graph->values[i]->name, full) == 0)
+            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
+    yk_value *value = yki_value_create(graph, kind, &shape);
+    if (!value)
+        return &nothing;
+    value->name = yki_strdup(full);
+    if (!value->name) {
+        out_of_memory(graph);
+        value->valid = false;
+    }
+    return value;
+}
+
+yk_value *yk_input(yk_graph *graph, const char *name, yk_dtype dtype, int ndim, const int64_t *dims)
+{
+    return named(graph, YKI_INPUT, name, dtype, ndim, dims);
+}
+
+yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
+                       const int64_t *dims, yk_init init, int64_t fan)
+{
+    yk_value *value = named(graph, YKI_PARAMETER, name, dtype, ndim, dims);
+    value->init = init;
+    value->fan = fan;
+    return value;
+}
+
+yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
+                    const int64_t *dims, yk_init init)
+{
+    yk_value *value = named(graph, YKI_BUFFER, name, dtype, ndim, dims);
+    value->init = init;
+    return value;
+}
+
+int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])
+{
+    if (!value->valid)
+        return -1;
+    memcpy(dims, value->dims, (size_t)value->ndim * sizeof *dims);
+    return value->ndim;
+}
+
+yk_dtype yk_value_dtype(const yk_value *value)
+{
+    return value->dtype;
+}
+
+yk_graph *yk_value_graph(const yk_value *value)
+{
+    return value->graph;
+}

@@ -1,0 +1,135 @@
+/*
+ * The intermediate representation: a graph is an array of nodes in an order in which they can run,
+ * and values between them. Users build the forward part; graph/ rewrites it and appends backward.
+ *
+ * Invariants: a node's inputs are produced by earlier nodes; every value has one producer (NULL for
+ * inputs, parameters and buffers); only dims[0] may be YK_BATCH. An absent optional input or an
+ * unwanted output is NULL. Values and nodes live until the graph is destroyed.
+ */
+#ifndef YKI_GRAPH_H
+#define YKI_GRAPH_H
+
+#include <yoke/graph.h>
+
+#include "base/error.h"
+
+enum { YKI_MAX_IN = 8, YKI_MAX_OUT = 4 };
+
+typedef struct yki_op yki_op;
+typedef struct yki_node yki_node;
+
+typedef enum yki_value_kind {
+    YKI_ACTIVATION, /* made by a node */
+    YKI_INPUT,      /* comes with the batch */
+    YKI_PARAMETER,
+    YKI_BUFFER,
+    YKI_LOSS_GRADIENT /* the scalar that backward starts from */
+} yki_value_kind;
+
+struct yk_value {
+    yk_graph *graph;
+    yki_value_kind kind;
+    bool valid; /* false behind a building error */
+    yk_dtype dtype;
+    int ndim;
+    int64_t dims[YK_MAX_DIMS];
+    yki_node *producer;
+    char *name; /* full name of an input, parameter or buffer; else NULL */
+    yk_init init;
+    int64_t fan;
+    int id; /* index in the graph's values */
+};
+
+/* All attributes of all operators; each reads its own. */
+typedef struct yki_attrs {
+    int64_t kernel, stride, padding, dilation, groups;
+    double alpha;           /* scale */
+    double eps, momentum;   /* batch_norm */
+    double p;               /* dropout */
+    double label_smoothing; /* cross_entropy */
+    yk_loss_reduction reduction;
+    bool relu;     /* batch_norm: relu on the result (set by fuse.c) */
+    uint64_t salt; /* dropout: tells its draws from another node's */
+} yki_attrs;
+
+/* What a value will hold. */
+typedef struct yki_shape {
+    yk_dtype dtype;
+    int ndim;
+    int64_t dims[YK_MAX_DIMS];
+} yki_shape;
+
+/* ---- operators: what each does to shapes, how it is differentiated, how autocast treats it -- */
+
+typedef enum yki_autocast {
+    YKI_AUTOCAST_FOLLOW, /* runs in the dtype of its inputs */
+    YKI_AUTOCAST_LOW,    /* runs in 16 bit: convolution, linear */
+    YKI_AUTOCAST_FULL    /* runs in 32 bit: losses */
+} yki_autocast;
+
+struct yki_op {
+    const char *name;
+    yki_autocast autocast;
+    int activations; /* the first so many inputs are activations, which autocast may cast */
+    int out_count;
+    /* Output shapes from inputs; on error sets the error line. NULL for operators of backward. */
+    yk_status (*infer)(const yki_node *node, yki_shape *out);
+    /*
+     * Appends the nodes of the gradient: dout holds each output's gradient (NULL where none came),
+     * needs says which inputs want one, din receives them (NULL where there is none). NULL: the
+     * operator has no gradient.
+     */
+    yk_status (*gradient)(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                          const bool *needs, yk_value **din);
+};
+
+struct yki_node {
+    const yki_op *op;
+    yki_attrs attrs;
+    int in_count, out_count;
+    yk_value *in[YKI_MAX_IN];
+    yk_value *out[YKI_MAX_OUT];
+    char *scope; /* where the user built it, for messages */
+};
+
+struct yk_graph {
+    yki_node **nodes;
+    size_t node_count, node_capacity;
+    yki_node **owned; /* every node ever made, also those a rewrite dropped */
+    size_t owned_count, owned_capacity;
+    yk_value **values;
+    size_t value_count, value_capacity;
+    char scope[256];          /* of what is built next: "layer1.0." */
+    uint8_t scope_begin[256]; /* by depth: where in scope each push began */
+    int scope_depth;
+    bool taken;       /* a model was made of it, or tried to be: its nodes are rewritten */
+    yk_status status; /* the sticky error */
+    char error[YKI_ERROR_LINE];
+};
+
+/*
+ * Appends a node of a forward operator: checks that inputs are valid and of one graph, asks the
+ * operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
+ */
+yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
+                   yk_value *const *in);
+/*
+ * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
+ * NULL when memory is out (sticky).
+ */
+yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
+                     yk_value *const *in, int out_count, const yki_shape *out);
+
+/* Appends a node that was made before; false when memory is out (sticky). */
+bool yki_graph_push(yk_graph *graph, yki_node *node);
+
+/* A value without name or producer; NULL when memory is out (sticky). */
+yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape);
+yki_shape yki_shape_of(const yk_value *value);
+/* The shape that says "not wanted". */
+yki_shape yki_shape_none(void);
+
+/* "(N, 64, 32, 32)" into text. */
+const char *yki_shape_text(const yk_value *value, char *text, size_t size);
+
+#endif

@@ -1,0 +1,249 @@
+/* See stored.h. Elements are read with memcpy: a file may put them at any address. */
+#include "io/file_tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/bf16.h"
+#include "tensor/f16.h"
+
+/* ---- dtypes --------------------------------------------------------------------------------- */
+
+#define DEFINE_READ(name, type, convert)                                                           \
+    static double name(const void *element)                                                        \
+    {                                                                                              \
+        type value;                                                                                \
+        memcpy(&value, element, sizeof value);                                                     \
+        return (double)convert(value);                                                             \
+    }
+
+DEFINE_READ(read_f64, double, )
+DEFINE_READ(read_f32, float, )
+DEFINE_READ(read_f16, uint16_t, yki_f16_to_float)
+DEFINE_READ(read_bf16, uint16_t, yki_bf16_to_float)
+DEFINE_READ(read_i64, int64_t, )
+DEFINE_READ(read_i32, int32_t, )
+DEFINE_READ(read_i16, int16_t, )
+DEFINE_READ(read_i8, int8_t, )
+DEFINE_READ(read_u64, uint64_t, )
+DEFINE_READ(read_u32, uint32_t, )
+DEFINE_READ(read_u16, uint16_t, )
+DEFINE_READ(read_u8, uint8_t, )
+
+static const yki_file_tensor_dtype dtypes[] = {
+    {"float32", "FloatStorage", "F32", 4, true, YK_F32, read_f32},
+    {"float64", "DoubleStorage", "F64", 8, true, YK_F64, read_f64},
+    {"bfloat16", "BFloat16Storage", "BF16", 2, true, YK_BF16, read_bf16},
+    {"float16", "HalfStorage", "F16", 2, true, YK_F16, read_f16},
+    {"int64", "LongStorage", "I64", 8, false, YK_I64, read_i64},
+    {"int32", "IntStorage", "I32", 4, false, YK_I32, read_i32},
+    {"int16", "ShortStorage", "I16", 2, false, YK_DTYPE_COUNT, read_i16},
+    {"int8", "CharStorage", "I8", 1, false, YK_DTYPE_COUNT, read_i8},
+    {"uint8", "ByteStorage", "U8", 1, false, YK_U8, read_u8},
+    {"bool", "BoolStorage", "BOOL", 1, false, YK_DTYPE_COUNT, read_u8},
+    {"uint16", NULL, "U16", 2, false, YK_DTYPE_COUNT, read_u16},
+    {"uint32", NULL, "U32", 4, false, YK_DTYPE_COUNT, read_u32},
+    {"uint64", NULL, "U64", 8, false, YK_DTYPE_COUNT, read_u64},
+};
+
+const yki_file_tensor_dtype *yki_file_tensor_dtype_at(size_t index)
+{
+    return index < sizeof dtypes / sizeof *dtypes ? &dtypes[index] : NULL;
+}
+
+const yki_file_tensor_dtype *yki_file_tensor_dtype_of(yk_dtype dtype)
+{
+    size_t index = 0;
+    while (dtypes[index].same != dtype)
+        index++;
+    return &dtypes[index];
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+yki_file_tensor yki_file_tensor_from(const yk_tensor *tensor)
+{
+    yki_file_tensor stored = {.dtype = yki_file_tensor_dtype_of(tensor->dtype),
+                              .ndim = tensor->ndim};
+    int64_t stride = 1;
+    for (int i = tensor->ndim - 1; i >= 0; i--) {
+        stored.dims[i] = tensor->dims[i];
+        stored.strides[i] = stride;
+        stride *= tensor->dims[i];
+    }
+    return stored;
+}
+
+bool yki_file_tensor_size(const yki_file_tensor *stored, int64_t *count, size_t *bytes)
+{
+    bool fits = true;
+    *count = 1;
+    for (int i = 0; i < stored->ndim; i++)
+        fits &= !__builtin_mul_overflow(*count, stored->dims[i], count);
+    fits &= !__builtin_mul_overflow((uint64_t)*count, stored->dtype->size, bytes);
+    return fits;
+}
+
+bool yki_file_tensor_within(const yki_file_tensor *stored, int64_t count)
+{
+    int64_t last = stored->offset;
+    if (last > count)
+        return false;
+    for (int i = 0; i < stored->ndim; i++)
+        if (stored->dims[i] == 0)
+            return true;
+    for (int i = 0; i < stored->ndim; i++) {
+        int64_t step;
+        if (__builtin_mul_overflow(stored->dims[i] - 1, stored->strides[i], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return false;
+    }
+    return last < count;
+}
+
+bool yki_file_tensor_is_dense(const yki_file_tensor *stored)
+{
+    int64_t expected = 1;
+    for (int i = stored->ndim - 1; i >= 0; i--) {
+        if (stored->dims[i] > 1 && stored->strides[i] != expected)
+            return false;
+        expected *= stored->dims[i];
+    }
+    return true;
+}
+
+const char *yki_dims_text(char *text, size_t size, int ndim, const int64_t *dims)
+{
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < ndim && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    if (at < size)
+        snprintf(text + at, size - at, ")");
+    return text;
+}
+
+/* ---- elements ------------------------------------------------------------------------------- */
+
+/* A walk over all elements in row-major order. */
+typedef struct walk {
+    const yki_file_tensor *stored;
+    const char *storage;
+    int64_t index[YKI_FILE_TENSOR_DIMS], element, left;
+} walk;
+
+static walk walk_begin(const yki_file_tensor *stored, const void *storage)
+{
+    walk at = {.stored = stored, .storage = storage, .element = stored->offset, .left = 1};
+    for (int i = 0; i < stored->ndim; i++)
+        at.left *= stored->dims[i];
+    return at;
+}
+
+/* The next element, or NULL behind the last. */
+static const char *walk_next(walk *at)
+{
+    const yki_file_tensor *stored = at->stored;
+    if (at->left-- <= 0)
+        return NULL;
+    const char *element = at->storage + (size_t)at->element * stored->dtype->size;
+    for (int i = stored->ndim - 1; i >= 0; i--) {
+        at->element += stored->strides[i];
+        if (++at->index[i] < stored->dims[i])
+            break;
+        at->element -= stored->strides[i] * stored->dims[i];
+        at->index[i] = 0;
+    }
+    return element;
+}
+
+/* Numbers that an integer dtype holds, from minimum to below the limit. */
+static void range_of(yk_dtype dtype, double *minimum, double *limit)
+{
+    *minimum = dtype == YK_I64 ? -0x1p63 : dtype == YK_I32 ? -0x1p31 : 0;
+    *limit = dtype == YK_I64 ? 0x1p63 : dtype == YK_I32 ? 0x1p31 : 0x1p8;
+}
+
+bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
+                          double *culprit)
+{
+    double minimum, limit;
+    if (yki_file_tensor_dtype_of(dtype)->is_float || stored->dtype->same == dtype)
+        return true;
+    range_of(dtype, &minimum, &limit);
+    walk at = walk_begin(stored, storage);
+    for (const char *element; (element = walk_next(&at));) {
+        *culprit = stored->dtype->read(element);
+        if (!(trunc(*culprit) >= minimum && *culprit < limit))
+            return false;
+    }
+    return true;
+}
+
+/* One number, which fits, into element `index` of data. */
+static void put(yk_dtype dtype, void *data, int64_t index, double value)
+{
+    switch (dtype) {
+    case YK_F32:
+        ((float *)data)[index] = (float)value;
+        break;
+    case YK_F64:
+        ((double *)data)[index] = value;
+        break;
+    case YK_BF16:
+        ((uint16_t *)data)[index] = yki_bf16_from_float((float)value);
+        break;
+    case YK_F16:
+        ((uint16_t *)data)[index] = yki_f16_from_float((float)value);
+        break;
+    case YK_I64:
+        ((int64_t *)data)[index] = (int64_t)value;
+        break;
+    case YK_I32:
+        ((int32_t *)data)[index] = (int32_t)value;
+        break;
+    case YK_U8:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+        break;
+    case YK_DTYPE_COUNT:
+        break;
+    }
+}
+
+void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage, void *data)
+{
+    size_t size = stored->dtype->size;
+    walk at = walk_begin(stored, storage);
+    if (yki_file_tensor_is_dense(stored)) {
+        if (at.left > 0)
+            memcpy(data, at.storage + (size_t)at.element * size, (size_t)at.left * size);
+        return;
+    }
+    char *to = data;
+    for (const char *element; (element = walk_next(&at)); to += size)
+        memcpy(to, element, size);
+}
+
+void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
+                          void *data)
+{
+    if (stored->dtype->same == dtype) {
+        yki_file_tensor_copy_raw(stored, storage, data);
+        return;
+    }
+    walk at = walk_begin(stored, storage);
+    int64_t index = 0;
+    for (const char *element; (element = walk_next(&at)); index++)
+        put(dtype, data, index, stored->dtype->read(element));
+}
+
+double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage)
+{
+    double sum = 0;
+    walk at = walk_begin(stored, storage);
+    for (const char *element; (element = walk_next(&at));) {
+        double value = stored->dtype->read(element);
+        sum += value * value;
+    }
+    return sqrt(sum);
+}

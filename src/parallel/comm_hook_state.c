@@ -1,0 +1,54 @@
+/*
+ * What a comm hook carries from step to step, gathered on rank 0 for a checkpoint. Its memory there
+ * is made the first time, so that runs that never save do without.
+ */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "parallel/ddp.h"
+
+static size_t errors_bytes(const yk_comm_hook_state *state)
+{
+    return (size_t)state->ranks * state->memory.error_elements * sizeof *state->errors;
+}
+
+void yki_comm_hook_state_destroy(yk_comm_hook_state *state)
+{
+    if (!state)
+        return;
+    yki_unmap(state->errors, errors_bytes(state));
+    free(state);
+}
+
+/* Rank 0 has memory for what it gathers. */
+static yk_status make_room(yk_ddp *ddp)
+{
+    if (yk_group_rank(ddp->group) != 0 || ddp->hook_state)
+        return YK_OK;
+    yk_comm_hook_state *state = yki_calloc(1, sizeof *state);
+    if (!state)
+        return yki_error_memory(sizeof *state, "a comm hook's state");
+    state->memory = ddp->hook.memory;
+    state->ranks = yk_group_size(ddp->group);
+    size_t bytes = errors_bytes(state);
+    if (bytes && !(state->errors = yki_map(bytes))) {
+        free(state);
+        return yki_error_memory(bytes, "the comm hook's errors of all ranks");
+    }
+    ddp->hook_state = state;
+    return YK_OK;
+}
+
+yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state)
+{
+    const yki_hook_memory *memory = &ddp->hook.memory;
+    *state = NULL;
+    if (!memory->name || memory->factor_elements == 0)
+        return YK_OK;
+    YK_TRY(make_room(ddp));
+    if (memory->error_elements)
+        YK_TRY(yk_gather(ddp->group, ddp->hook_state ? ddp->hook_state->errors : NULL,
+                         memory->errors, memory->error_elements, YK_F32, 0, NULL));
+    *state = ddp->hook_state;
+    return YK_OK;
+}

@@ -1,0 +1,366 @@
+/*
+ * DataParallel: see the public header. The caller's thread hands out phases to the devices' threads
+ * and waits:
+ *
+ *   forward   scatter (views of the batch), replicate, forward, gather (copies of the outputs)
+ *   backward  backward, reduce (each thread adds up a slice of every gradient)
+ *
+ * Replica 0 is the model itself. Gradients are added in the order of devices: the same devices give
+ * the same bits.
+ */
+#define _GNU_SOURCE
+#include <yoke/data_parallel.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "model/model_hooks.h"
+#include "parallel/device_threads.h"
+
+typedef struct replica {
+    yk_data_parallel *dp;
+    yk_model *model;
+    yk_batch part; /* of the running batch */
+    yk_tensor *tensors;
+    int tensor_capacity;
+    double loss_weight; /* of its loss in the whole batch's */
+} replica;
+
+struct yk_data_parallel {
+    yki_device_list devices;
+    yki_device_threads *device_threads;
+    int threads; /* of each device's kernels */
+    char description[256];
+    replica *replicas;
+    yk_model **others; /* the models of replicas 1, 2, ... */
+    int active;        /* replicas that have a part of the batch */
+    int64_t samples;   /* of the batch */
+    yki_backward whole;
+    yk_data_parallel_stats stats;
+    void *gathered; /* the outputs, joined */
+    size_t gathered_bytes;
+    yk_tensor output;
+};
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+/* Views of samples first ... of every tensor. */
+static yk_status take_part(replica *r, const yk_batch *batch, int64_t first, int64_t count)
+{
+    if (r->tensor_capacity < batch->count) {
+        free(r->tensors);
+        r->tensors = yki_calloc((size_t)batch->count, sizeof *r->tensors);
+        r->tensor_capacity = r->tensors ? batch->count : 0;
+        if (!r->tensors)
+            return yki_error_memory((size_t)batch->count * sizeof *r->tensors, "a part of a batch");
+    }
+    for (int i = 0; i < batch->count; i++) {
+        yk_tensor *tensor = &r->tensors[i];
+        *tensor = batch->tensors[i];
+        if (tensor->ndim < 1 || tensor->dims[0] != batch->size)
+            return yki_error(YK_ERROR_INVALID_SHAPE,
+                             "the batch's \"%s\" is not one of %lld samples", batch->names[i],
+                             (long long)batch->size);
+        tensor->dims[0] = 1;
+        tensor->data = (char *)tensor->data + (size_t)first * yk_tensor_bytes(tensor);
+        tensor->dims[0] = count;
+    }
+    r->part = (yk_batch){.size = count,
+                         .count = batch->count,
+                         .names = batch->names,
+                         .tensors = r->tensors,
+                         .indices = batch->indices ? batch->indices + first : NULL};
+    return YK_OK;
+}
+
+/* torch.chunk: parts of ceil(N / devices), the last one shorter, as many as that makes. */
+static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
+{
+    double start = yki_now();
+    int64_t devices = dp->devices.count, size = (batch->size + devices - 1) / devices;
+    bool sum = yki_model_loss_is_sum(dp->replicas[0].model);
+    dp->active = 0;
+    if (batch->size < 1)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples",
+                         (long long)batch->size);
+    int parts = 0;
+    for (int64_t first = 0; first < batch->size; first += size) {
+        int64_t count = batch->size - first < size ? batch->size - first : size;
+        replica *r = &dp->replicas[parts++];
+        YK_TRY(take_part(r, batch, first, count));
+        r->loss_weight = sum ? 1 : (double)count / (double)batch->size;
+    }
+    dp->active = parts;
+    dp->samples = batch->size;
+    dp->stats.replicas = parts;
+    dp->stats.scatter_s = yki_now() - start;
+    YKI_TRACE_END(start, YKI_NO_ARGS, "scatter");
+    return YK_OK;
+}
+
+static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, const char *name, double *seconds)
+{
+    double begin = yki_trace_begin();
+    yk_status status = yki_device_threads_run(dp->device_threads, phase, dp->active, seconds);
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "%s", name);
+    return status;
+}
+
+/* The phases run on the devices' threads. */
+static yk_status replicate(void *context, int device)
+{
+    const yk_data_parallel *dp = context;
+    if (device > 0)
+        yki_model_refresh_replica(dp->replicas[device].model, dp->replicas[0].model);
+    return YK_OK;
+}
+
+static yk_status run_forward(void *context, int device)
+{
+    const replica *r = &((yk_data_parallel *)context)->replicas[device];
+    return yki_model_forward(r->model, &r->part);
+}
+
+/* Room for as many outputs as any batch has had. */
+static yk_status reserve_outputs(yk_data_parallel *dp, size_t bytes)
+{
+    if (bytes <= dp->gathered_bytes)
+        return YK_OK;
+    free(dp->gathered);
+    dp->gathered = yki_calloc(bytes, 1);
+    dp->gathered_bytes = dp->gathered ? bytes : 0;
+    return dp->gathered ? YK_OK : yki_error_memory(bytes, "gathered outputs");
+}
+
+static yk_status gather(yk_data_parallel *dp)
+{
+    double start = yki_now();
+    yk_tensor part;
+    if (!yki_model_has_output(dp->replicas[0].model))
+        return YK_OK;
+    YK_TRY(yki_model_output(dp->replicas[0].model, &part));
+    dp->output = part;
+    dp->output.dims[0] = dp->samples;
+    YK_TRY(reserve_outputs(dp, yk_tensor_bytes(&dp->output)));
+    char *at = dp->output.data = dp->gathered;
+    for (int i = 0; i < dp->active; i++) {
+        YK_TRY(yki_model_output(dp->replicas[i].model, &part));
+        memcpy(at, part.data, yk_tensor_bytes(&part));
+        at += yk_tensor_bytes(&part);
+    }
+    dp->stats.gather_s = yki_now() - start;
+    YKI_TRACE_END(start, YKI_NO_ARGS, "gather");
+    return YK_OK;
+}
+
+static yk_status forward(void *context, const yk_batch *batch)
+{
+    yk_data_parallel *dp = context;
+    dp->stats = (yk_data_parallel_stats){0};
+    YK_TRY(scatter(dp, batch));
+    yk_status status = run_phase(dp, replicate, "replicate", &dp->stats.replicate_s);
+    if (status == YK_OK)
+        status = run_phase(dp, run_forward, "forward", &dp->stats.forward_s);
+    if (status == YK_OK)
+        status = gather(dp);
+    if (status != YK_OK)
+        dp->active = 0;
+    return status;
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* A hook of every replica: its part of what the whole batch's backward would weigh. */
+static yk_status weigh(void *context, yki_backward *backward)
+{
+    const replica *r = context;
+    const yki_backward *whole = &r->dp->whole;
+    backward->loss_weight = whole->loss_weight * r->loss_weight;
+    backward->kept_weight = whole->kept_weight;
+    backward->samples = r->dp->samples;
+    return YK_OK;
+}
+
+static yk_status run_backward(void *context, int device)
+{
+    const yk_data_parallel *dp = context;
+    yk_model *model = dp->replicas[device].model;
+    if (device > 0)
+        yki_model_begin_replica(model, dp->replicas[0].model);
+    return yki_model_backward(model);
+}
+
+static yk_status reduce(void *context, int device)
+{
+    const yk_data_parallel *dp = context;
+    yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device, dp->active);
+    return YK_OK;
+}
+
+static yk_status backward(void *context)
+{
+    yk_data_parallel *dp = context;
+    if (dp->active == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
+    dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
+    YK_TRY(run_phase(dp, run_backward, "backward", &dp->stats.backward_s));
+    return run_phase(dp, reduce, "reduce", &dp->stats.reduce_s);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static double loss(const void *context)
+{
+    const yk_data_parallel *dp = context;
+    double whole = dp->active > 0 ? 0 : NAN;
+    for (int i = 0; i < dp->active; i++)
+        whole += dp->replicas[i].loss_weight * yki_model_loss(dp->replicas[i].model);
+    return whole;
+}
+
+static yk_status output(void *context, yk_tensor *joined)
+{
+    const yk_data_parallel *dp = context;
+    if (!yki_model_has_output(dp->replicas[0].model))
+        return yki_model_output(dp->replicas[0].model, joined); /* says what is missing */
+    if (dp->active == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
+    *joined = dp->output;
+    return YK_OK;
+}
+
+yk_data_parallel_stats yk_data_parallel_last_stats(const yk_data_parallel *dp)
+{
+    return dp->stats;
+}
+
+const char *yk_data_parallel_description(const yk_data_parallel *dp)
+{
+    return dp->description;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+yk_status yk_data_parallel_check(const char *devices, int *count)
+{
+    yki_device_list list;
+    *count = 0;
+    YK_TRY(yki_device_list_parse(&list, devices));
+    *count = list.count;
+    return YK_OK;
+}
+
+static void describe(yk_data_parallel *dp)
+{
+    char *text = dp->description;
+    size_t size = sizeof dp->description, at = 0;
+    for (int i = 0; i < dp->devices.count && at < size; i++) {
+        const cpu_set_t *cores = &dp->devices.device[i].cores;
+        int first = 0, last = CPU_SETSIZE - 1;
+        while (!CPU_ISSET(first, cores))
+            first++;
+        while (!CPU_ISSET(last, cores))
+            last--;
+        at += (size_t)snprintf(text + at, size - at, "%s%s = core%s %d", i ? ", " : "",
+                               dp->devices.device[i].name, first < last ? "s" : "", first);
+        if (first < last && at < size)
+            at += (size_t)snprintf(text + at, size - at, "-%d", last);
+    }
+    if (at < size)
+        snprintf(text + at, size - at, "; %d thread%s each", dp->threads,
+                 dp->threads == 1 ? "" : "s");
+}
+
+/* One for each core that affinity and the cgroup's quota leave to the smallest device. */
+static int choose_threads(const yki_device_list *devices)
+{
+    int threads = yki_cores_available() / devices->count;
+    for (int i = 0; i < devices->count; i++) {
+        int cores = CPU_COUNT(&devices->device[i].cores);
+        threads = cores < threads ? cores : threads;
+    }
+    return threads > 0 ? threads : 1;
+}
+
+static yk_status make_replica(yk_data_parallel *dp, yk_model *model, int index)
+{
+    replica *r = &dp->replicas[index];
+    *r = (replica){.dp = dp, .model = index ? NULL : model};
+    if (index > 0) {
+        YK_TRY(yki_model_replicate(&r->model, model, index));
+        dp->others[index - 1] = r->model;
+    }
+    yki_model_set_hooks(r->model, &(yki_model_hooks){.context = r, .backward_begin = weigh});
+    return YK_OK;
+}
+
+static yk_status build(yk_data_parallel *dp, yk_model *model,
+                       const yk_data_parallel_options *options)
+{
+    YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
+    dp->threads = options->threads ? options->threads : choose_threads(&dp->devices);
+    YK_TRY(yki_model_prepare_for_replicas(model, dp->threads));
+    size_t count = (size_t)dp->devices.count;
+    dp->replicas = yki_calloc(count, sizeof *dp->replicas);
+    dp->others = yki_calloc(count, sizeof *dp->others);
+    if (!dp->replicas || !dp->others)
+        return yki_error_memory(count * sizeof *dp->replicas, "data parallel");
+    for (int i = 0; i < dp->devices.count; i++)
+        YK_TRY(make_replica(dp, model, i));
+    YK_TRY(yki_device_threads_create(&dp->device_threads, &dp->devices, dp));
+    yki_model_set_runner(model, &(yki_model_runner){.context = dp,
+                                                    .forward = forward,
+                                                    .backward = backward,
+                                                    .loss = loss,
+                                                    .output = output});
+    describe(dp);
+    return YK_OK;
+}
+
+yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
+                                  const yk_data_parallel_options *options)
+{
+    static const yk_data_parallel_options defaults;
+    *dp = NULL;
+    options = options ? options : &defaults;
+    if (options->threads < 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "threads is %d, expected 0 or more",
+                         options->threads);
+    yk_data_parallel *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "data parallel");
+    yk_status status = build(made, model, options);
+    if (status != YK_OK) {
+        yk_data_parallel_destroy(made);
+        return status;
+    }
+    *dp = made;
+    return YK_OK;
+}
+
+void yk_data_parallel_destroy(yk_data_parallel *dp)
+{
+    if (!dp)
+        return;
+    yki_device_threads_destroy(dp->device_threads);
+    for (int i = 0; dp->replicas && i < dp->devices.count; i++) {
+        replica *r = &dp->replicas[i];
+        if (r->model && i == 0) {
+            yki_model_set_runner(r->model, NULL);
+            yki_model_set_hooks(r->model, NULL);
+        } else {
+            yk_model_destroy(r->model);
+        }
+        free(r->tensors);
+    }
+    free(dp->gathered);
+    free(dp->others);
+    free(dp->replicas);
+    free(dp);
+}

@@ -1,0 +1,102 @@
+/*
+ * Distributed data parallelism, put together: ranks agree on the model, gradients move into
+ * buckets, and the model's hooks lead to reducer.c and inputs.c, or to virtual_ranks.c.
+ */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "parallel/ddp.h"
+#include "parallel/verify_model.h"
+
+static yk_status share_maximum(void *context, double *value)
+{
+    const yk_ddp *ddp = context;
+    return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_REDUCE_MAX, NULL);
+}
+
+static const yki_model_hooks reducing = {.forward_begin = yki_inputs_forward_begin,
+                                         .backward_begin = yki_reducer_backward_begin,
+                                         .grad_ready = yki_reducer_grad_ready,
+                                         .backward_end = yki_reducer_backward_end,
+                                         .share_maximum = share_maximum};
+
+static const yki_model_hooks sharing = {.forward_begin = yki_virtual_ranks_forward_begin,
+                                        .backward_begin = yki_virtual_ranks_backward_begin,
+                                        .backward_end = yki_virtual_ranks_backward_end,
+                                        .share_maximum = share_maximum};
+
+static yk_status build(yk_ddp *ddp)
+{
+    int ranks = yk_group_size(ddp->group);
+    YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
+    YK_TRY(yki_ddp_verify_model(ddp->model, ddp->group));
+    YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group, 0));
+    if (ddp->options.virtual_ranks > ranks)
+        YK_TRY(yki_virtual_ranks_create(ddp));
+    else
+        YK_TRY(yki_reducer_create(ddp));
+    YK_TRY(yki_inputs_create(ddp));
+    return yki_join_create(ddp);
+}
+
+yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
+                        const yk_ddp_options *options)
+{
+    *ddp = NULL;
+    YK_TRY(yki_model_check_free(model, "ddp"));
+    yk_ddp *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "ddp");
+    made->model = model;
+    made->group = group;
+    if (options)
+        made->options = *options;
+    yk_status status = build(made);
+    if (status != YK_OK) {
+        yk_ddp_destroy(made);
+        return status;
+    }
+    yki_model_hooks hooks = made->virtual_ranks ? sharing : reducing;
+    hooks.context = made;
+    yki_model_set_hooks(model, &hooks);
+    yki_model_set_stream(model, yk_group_rank(group));
+    *ddp = made;
+    return YK_OK;
+}
+
+void yk_ddp_destroy(yk_ddp *ddp)
+{
+    if (!ddp)
+        return;
+    yki_shares_finish(ddp);
+    yki_model_set_hooks(ddp->model, NULL);
+    yki_model_set_stream(ddp->model, 0);
+    yki_hook_destroy(ddp);
+    if (ddp->virtual_ranks)
+        yki_virtual_ranks_destroy(ddp);
+    else
+        yki_reducer_destroy(ddp);
+    free(ddp->hashes);
+    free(ddp->join.states);
+    free(ddp);
+}
+
+void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync)
+{
+    ddp->no_sync = no_sync;
+}
+
+size_t yk_ddp_bucket_count(const yk_ddp *ddp)
+{
+    return ddp->bucket_count;
+}
+
+size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket)
+{
+    return ddp->buckets[bucket].plan.bytes;
+}
+
+yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp)
+{
+    return ddp->stats;
+}

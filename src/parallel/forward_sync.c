@@ -1,0 +1,94 @@
+/*
+ * What ranks tell each other before a forward: rank 0's buffers, and how many samples each has (and
+ * under Join whether it has any, see join.c).
+ * The latter travels while forward computes and is waited for when backward begins.
+ */
+#include <string.h>
+
+#include "parallel/ddp.h"
+
+yk_status yki_inputs_create(yk_ddp *ddp)
+{
+    void *shares;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_ddp_share),
+                          &shares));
+    ddp->shares = shares;
+    for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
+        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
+        ddp->flat_bytes += yk_tensor_bytes(&buffer);
+    }
+    if (ddp->flat_bytes == 0)
+        return YK_OK;
+    return yk_group_alloc(ddp->group, ddp->flat_bytes, &ddp->flat_buffers);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+void yki_buffers_copy(yk_ddp *ddp, bool pack)
+{
+    char *at = ddp->flat_buffers;
+    for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
+        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
+        size_t bytes = yk_tensor_bytes(&buffer);
+        memcpy(pack ? at : buffer.data, pack ? buffer.data : at, bytes);
+        at += bytes;
+    }
+}
+
+yk_status yki_buffers_follow(yk_ddp *ddp)
+{
+    if (!ddp->buffers_moved || ddp->flat_bytes == 0 || ddp->options.no_broadcast_buffers)
+        return YK_OK;
+    int leader = ddp->join.leader;
+    bool root = yk_group_rank(ddp->group) == leader;
+    if (root)
+        yki_buffers_copy(ddp, true);
+    YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, leader, NULL));
+    if (!root)
+        yki_buffers_copy(ddp, false);
+    ddp->buffers_moved = false;
+    return YK_OK;
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+yk_status yki_shares_finish(yk_ddp *ddp)
+{
+    yk_work *work = ddp->shares_work;
+    ddp->shares_work = NULL;
+    return work ? yk_work_wait(work) : YK_OK;
+}
+
+yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
+{
+    ddp->share = (yki_ddp_share){.samples = (double)samples, .kept = ddp->kept};
+    return yk_all_gather(ddp->group, ddp->shares, &ddp->share, sizeof ddp->share / sizeof(double),
+                         YK_F64, &ddp->shares_work);
+}
+
+yk_status yki_inputs_check(const yk_ddp *ddp)
+{
+    if (!ddp->options.virtual_ranks)
+        return YK_OK;
+    if (ddp->no_sync)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "virtual ranks accumulate already: without no_sync");
+    if (yki_model_is_synced(ddp->model))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "SyncBatchNorm needs the shares of a step at once, "
+                         "virtual ranks work them off in order: choose one");
+    return YK_OK;
+}
+
+yk_status yki_inputs_forward_begin(void *context, int64_t samples)
+{
+    yk_ddp *ddp = context;
+    YK_TRY(yki_inputs_check(ddp));
+    YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
+    if (ddp->join.on && !ddp->join.shadowing)
+        YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));
+    if (!ddp->no_sync)
+        YK_TRY(yki_buffers_follow(ddp));
+    ddp->buffers_moved = true;
+    return ddp->no_sync ? YK_OK : yki_shares_start(ddp, samples);
+}

@@ -1,0 +1,128 @@
+/*
+ * Join: ranks that are out of data shadow the others.
+ *
+ * Before each forward all ranks exchange one number: whether they have data, and whether the coming
+ * step is synced. A shadow then runs the same forward and backward as the others, on a batch
+ * without samples: so every collective on the way is met, be it of buffers, buckets, comm hooks or
+ * SyncBatchNorm, and its gradients are zeros. PyTorch, which has no such batch, lets each module
+ * shadow its own collectives.
+ */
+#include "base/memory.h"
+#include "parallel/ddp.h"
+#include "parallel/verify_model.h"
+
+yk_status yki_join_create(yk_ddp *ddp)
+{
+    size_t ranks = (size_t)yk_group_size(ddp->group);
+    ddp->join.states = yki_calloc(ranks, sizeof *ddp->join.states);
+    return ddp->join.states ? YK_OK : yki_error_memory(ranks * sizeof(int32_t), "ddp");
+}
+
+int yki_join_active(const yk_ddp *ddp)
+{
+    return ddp->join.on ? ddp->join.active : yk_group_size(ddp->group);
+}
+
+double yki_join_factor(const yk_ddp *ddp)
+{
+    if (ddp->join.options.divide_by_effective_world_size)
+        return 1;
+    return (double)yki_join_active(ddp) / yk_group_size(ddp->group);
+}
+
+/* The first rank in this state, or -1. */
+static int find_state(const yk_ddp *ddp, yki_join_state state)
+{
+    for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
+        if (ddp->join.states[rank] == (int32_t)state)
+            return rank;
+    return -1;
+}
+
+static void count_active(yk_ddp *ddp)
+{
+    yki_join *join = &ddp->join;
+    join->active = 0;
+    for (int rank = yk_group_size(ddp->group) - 1; rank >= 0; rank--)
+        if (join->states[rank] != YKI_OUT_OF_DATA) {
+            join->active++;
+            join->leader = rank;
+        }
+}
+
+static void finish(yk_ddp *ddp)
+{
+    ddp->join.on = ddp->join.shadowing = false;
+    ddp->join.leader = 0;
+}
+
+yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
+{
+    int32_t mine = (int32_t)state;
+    YK_TRY(yk_all_gather(ddp->group, ddp->join.states, &mine, 1, YK_I32, NULL));
+    count_active(ddp);
+    int out = find_state(ddp, YKI_OUT_OF_DATA), synced = find_state(ddp, YKI_SYNCED);
+    int unsynced = find_state(ddp, YKI_UNSYNCED);
+    if (out >= 0 && ddp->join.active > 0 && ddp->join.options.throw_on_early_termination) {
+        finish(ddp); /* on every rank: none is left to wait for an end */
+        return yki_error(YK_ERROR_INTERRUPTED,
+                         "join: rank %d is out of data, others are not "
+                         "(throw_on_early_termination)",
+                         out);
+    }
+    if (synced >= 0 && unsynced >= 0)
+        return yki_error(YK_ERROR_MISMATCH,
+                         "join: rank %d is about to run a synced step, rank %d one under no_sync",
+                         synced, unsynced);
+    return YK_OK;
+}
+
+yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options)
+{
+    if (ddp->join.on)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: begun twice without an end between");
+    if (ddp->options.virtual_ranks)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "join: virtual ranks take equal batches by definition");
+    ddp->join.options = options ? *options : (yk_join_options){0};
+    ddp->join.on = true;
+    return YK_OK;
+}
+
+/* One step of the others. */
+static yk_status shadow_step(yk_ddp *ddp)
+{
+    bool synced = find_state(ddp, YKI_SYNCED) >= 0;
+    ddp->no_sync = !synced;
+    YK_TRY(yki_model_forward_empty(ddp->model));
+    YK_TRY(yk_model_backward(ddp->model));
+    if (synced && ddp->join.options.step)
+        return ddp->join.options.step(ddp->join.options.context);
+    if (synced)
+        yk_model_zero_grad(ddp->model);
+    return YK_OK;
+}
+
+/* Until nobody has data. */
+static yk_status shadow(yk_ddp *ddp)
+{
+    for (;;) {
+        YK_TRY(yki_join_meet(ddp, YKI_OUT_OF_DATA));
+        if (ddp->join.active == 0)
+            return yki_ddp_broadcast_model(ddp->model, ddp->group, ddp->join.leader);
+        YK_TRY(shadow_step(ddp));
+    }
+}
+
+yk_status yk_ddp_join_end(yk_ddp *ddp)
+{
+    if (!ddp->join.on)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: an end without a begin");
+    bool no_sync = ddp->no_sync;
+    ddp->join.shadowing = true;
+    yk_status status = shadow(ddp);
+    finish(ddp);
+    ddp->no_sync = no_sync;
+    ddp->buffers_moved = ddp->buffers_moved && status != YK_OK;
+    return status;
+}

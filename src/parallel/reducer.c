@@ -1,0 +1,227 @@
+/*
+ * The reducer: gradients live in buckets in memory that peers can read; a bucket's all-reduce is
+ * handed to the group's thread at the moment its last gradient is written, strictly in bucket
+ * order on every rank, and backward ends when the last has landed.
+ *
+ * Averaging costs no pass over memory: the gradient of the loss starts from this rank's share of
+ * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
+ * also when the ranks' batches differ. (Of a loss that is a sum each rank's counts alike, as in
+ * PyTorch: the mean of the ranks' sums.)
+ *
+ * The order of buckets follows from the graph, so they are right from the first step on, unlike
+ * in PyTorch (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
+ * Training", 2020), whose reducer must watch one step to learn it.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "comm/queue.h"
+#include "parallel/ddp.h"
+
+#define MEBIBYTE 1048576.0
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static size_t padded_bytes(const yk_model *model, size_t parameter)
+{
+    yk_tensor grad = yk_model_parameter(model, parameter).grad;
+    return yki_align(yk_tensor_bytes(&grad), YKI_ALIGNMENT);
+}
+
+static yk_status plan_buckets(yk_ddp *ddp)
+{
+    size_t count = yk_model_parameter_count(ddp->model);
+    const size_t *order = ddp->order;
+    yki_bucket *plan = yki_calloc(count, sizeof *plan);
+    size_t *bytes = yki_calloc(count, sizeof *bytes);
+    yk_dtype *dtypes = yki_calloc(count, sizeof *dtypes);
+    ddp->buckets = yki_calloc(count, sizeof *ddp->buckets);
+    ddp->bucket_of = yki_calloc(count, sizeof *ddp->bucket_of);
+    yk_status status = YK_OK;
+    if (!plan || !bytes || !dtypes || !ddp->buckets || !ddp->bucket_of)
+        status = yki_error_memory(count * sizeof *ddp->buckets, "buckets");
+    for (size_t i = 0; status == YK_OK && i < count; i++) {
+        yk_tensor grad = yk_model_parameter(ddp->model, i).grad;
+        bytes[i] = yk_tensor_bytes(&grad);
+        dtypes[i] = grad.dtype;
+        ddp->bucket_of[i] = SIZE_MAX;
+    }
+    if (status == YK_OK) {
+        double cap = ddp->options.bucket_cap_mb, first = ddp->options.first_bucket_mb;
+        first = first > 0 ? first : cap > 0 ? cap : 1;
+        cap = cap > 0 ? cap : 25;
+        ddp->bucket_count = yki_bucket_plan(plan, order, bytes, dtypes, ddp->used,
+                                            (size_t)(first * MEBIBYTE), (size_t)(cap * MEBIBYTE));
+        for (size_t b = 0; b < ddp->bucket_count; b++) {
+            ddp->buckets[b].plan = plan[b];
+            for (size_t i = 0; i < plan[b].count; i++)
+                ddp->bucket_of[order[plan[b].first + i]] = b;
+        }
+    }
+    free(plan);
+    free(bytes);
+    free(dtypes);
+    return status;
+}
+
+/* Moves the gradients into one block of shared memory, in bucket order. */
+static yk_status place_gradients(yk_ddp *ddp)
+{
+    size_t count = yk_model_parameter_count(ddp->model), total = 0;
+    for (size_t i = 0; i < ddp->used; i++)
+        total += padded_bytes(ddp->model, ddp->order[i]);
+    void *block;
+    YK_TRY(yk_group_alloc(ddp->group, total, &block));
+    void **memory = yki_calloc(count, sizeof *memory);
+    if (!memory)
+        return yki_error_memory(count * sizeof *memory, "buckets");
+    char *at = block;
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        yki_reduced_bucket *bucket = &ddp->buckets[b];
+        bucket->data = at;
+        for (size_t i = 0; i < bucket->plan.count; i++) {
+            size_t parameter = ddp->order[bucket->plan.first + i];
+            memory[parameter] = at;
+            at += padded_bytes(ddp->model, parameter);
+        }
+        bucket->elements = (size_t)(at - (char *)bucket->data) / yk_dtype_size(bucket->plan.dtype);
+    }
+    yki_model_place_gradients(ddp->model, memory);
+    free(memory);
+    return YK_OK;
+}
+
+yk_status yki_reducer_create(yk_ddp *ddp)
+{
+    YK_TRY(yki_ddp_find_used(ddp));
+    YK_TRY(plan_buckets(ddp));
+    return place_gradients(ddp);
+}
+
+void yki_reducer_destroy(yk_ddp *ddp)
+{
+    yki_model_place_gradients(ddp->model, NULL);
+    free(ddp->buckets);
+    free(ddp->bucket_of);
+    free(ddp->order);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Samples of all ranks' batches and, where asked for, in the gradients that they add to. */
+static double joint_samples(const yk_ddp *ddp, bool with_kept)
+{
+    double all = 0;
+    for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
+        all += ddp->shares[rank].samples + (with_kept ? ddp->shares[rank].kept : 0);
+    return all;
+}
+
+/* This rank's part of the joint batch's gradient: of means by samples, of sums as any rank's. */
+static double joint_weight(const yk_ddp *ddp, const yki_backward *backward)
+{
+    return backward->sum ? 1.0 / yki_join_active(ddp)
+                         : ddp->share.samples / joint_samples(ddp, false);
+}
+
+/*
+ * The mean over the joint batch: this rank's n / sum(n). A gradient that an earlier synced backward
+ * left is the same on all ranks already, so the sum over the ranks is to leave it.
+ */
+static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
+{
+    double equal = 1.0 / yk_group_size(ddp->group);
+    backward->loss_weight =
+        ddp->exchanging ? yki_join_factor(ddp) * joint_weight(ddp, backward) : equal;
+    backward->kept_weight = ddp->reduced ? equal : 1;
+}
+
+/* The mean over all samples of all ranks since the last optimizer step. Unsynced, the gradients are
+ * this rank's own mean; `kept` says how many samples they stand for. */
+static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
+{
+    double samples = (double)backward->samples;
+    double all = ddp->exchanging ? joint_samples(ddp, backward->adds) : ddp->kept + samples;
+    if (all == 0)
+        return; /* empty batches so far */
+    double factor = ddp->exchanging ? yki_join_factor(ddp) : 1;
+    backward->loss_weight = factor * samples / all;
+    backward->kept_weight = factor * ddp->kept / all;
+    ddp->kept = ddp->exchanging ? all / yk_group_size(ddp->group) : all;
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
+{
+    yk_ddp *ddp = context;
+    ddp->stats = (yk_ddp_stats){0};
+    ddp->next = 0;
+    ddp->status = YK_OK;
+    ddp->exchanging = !ddp->no_sync;
+    for (size_t b = 0; b < ddp->bucket_count; b++)
+        ddp->buckets[b].pending = ddp->buckets[b].plan.count;
+    if (!backward->adds)
+        ddp->kept = 0;
+    if (!backward->training) /* what is under way is of a training forward without a backward */
+        YK_TRY(yki_shares_finish(ddp));
+    if (!ddp->shares_work && ddp->exchanging)
+        YK_TRY(yki_shares_start(ddp, backward->samples));
+    YK_TRY(yki_shares_finish(ddp));
+    if (ddp->exchanging && joint_samples(ddp, backward->adds) == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
+                         yk_group_size(ddp->group));
+    if (backward->mean)
+        weigh_mean(ddp, backward);
+    else
+        weigh_sum(ddp, backward);
+    ddp->reduced = ddp->exchanging;
+    return YK_OK;
+}
+
+static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
+{
+    yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
+    if (ddp->hook.run)
+        ddp->status = yki_hook_launch(ddp, bucket);
+    else
+        ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
+                                    YK_REDUCE_SUM, &bucket->work);
+    if (ddp->status != YK_OK)
+        yki_error_copy(ddp->error, sizeof ddp->error);
+}
+
+void yki_reducer_grad_ready(void *context, size_t parameter)
+{
+    yk_ddp *ddp = context;
+    if (!ddp->exchanging || ddp->bucket_of[parameter] == SIZE_MAX)
+        return;
+    ddp->buckets[ddp->bucket_of[parameter]].pending--;
+    while (ddp->next < ddp->bucket_count && ddp->buckets[ddp->next].pending == 0 &&
+           ddp->status == YK_OK)
+        launch(ddp, &ddp->buckets[ddp->next++]);
+}
+
+yk_status yki_reducer_backward_end(void *context)
+{
+    yk_ddp *ddp = context;
+    double start = yki_now();
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        yk_work *work = ddp->buckets[b].work;
+        ddp->buckets[b].work = NULL;
+        double seconds = 0;
+        yk_status status = work ? yki_work_wait_timed(work, &seconds) : YK_OK;
+        ddp->stats.communication_s += seconds;
+        if (status != YK_OK && ddp->status == YK_OK) {
+            ddp->status = status;
+            yki_error_copy(ddp->error, sizeof ddp->error);
+        }
+    }
+    if (ddp->exchanging) {
+        ddp->stats.exposed_s = yki_now() - start;
+        YKI_TRACE_END(start, YKI_NO_ARGS, "exposed wait");
+    }
+    return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
+}

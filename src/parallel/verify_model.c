@@ -1,0 +1,119 @@
+/*
+ * A model is described as text, one line a tensor. Ranks compare lengths and hashes; only when
+ * those differ do two texts travel, so that all ranks can print the same first difference.
+ */
+#include "parallel/verify_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+enum { LINE = 320 };
+
+static void describe_tensor(char *line, const char *name, const yk_tensor *tensor)
+{
+    int at = snprintf(line, LINE, "%s %s (", name, yk_dtype_name(tensor->dtype));
+    for (int i = 0; i < tensor->ndim && at < LINE; i++)
+        at += snprintf(line + at, (size_t)(LINE - at), "%s%lld", i ? ", " : "",
+                       (long long)tensor->dims[i]);
+    if (at < LINE)
+        snprintf(line + at, (size_t)(LINE - at), ")");
+}
+
+/* The model's description, for free(); NULL when memory is out. */
+static char *describe_model(const yk_model *model)
+{
+    size_t parameters = yk_model_parameter_count(model), buffers = yk_model_buffer_count(model);
+    char *text = yki_calloc((parameters + buffers) * (LINE + 1) + 1, 1), *at = text;
+    for (size_t i = 0; text && i < parameters + buffers; i++) {
+        yk_parameter_view view =
+            i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
+        describe_tensor(at, view.name, &view.value);
+        at += strlen(at);
+        *at++ = '\n';
+    }
+    return text;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0;
+    for (; *text; text++)
+        hash = yki_mix64(hash ^ (uint64_t)(unsigned char)*text);
+    return hash;
+}
+
+/* Gives every rank the description of rank `root`, `length` bytes long. */
+static yk_status fetch(yk_group *group, const char *own, int root, size_t length, char **text)
+{
+    *text = yki_calloc(length + 1, 1);
+    if (!*text)
+        return yki_error_memory(length, "a model's description");
+    if (yk_group_rank(group) == root)
+        memcpy(*text, own, length);
+    return yk_broadcast(group, *text, length, YK_U8, root, NULL);
+}
+
+/* The first line in which two descriptions differ; behind the end: "nothing further". */
+static yk_status report(const char *first, const char *second, int rank)
+{
+    for (;;) {
+        size_t a = strcspn(first, "\n"), b = strcspn(second, "\n");
+        if (a != b || memcmp(first, second, a) != 0)
+            return yki_error(YK_ERROR_MISMATCH, "models differ: rank 0 has %.*s, rank %d has %.*s",
+                             a ? (int)a : 15, a ? first : "nothing further", rank, b ? (int)b : 15,
+                             b ? second : "nothing further");
+        if (!first[a] || !second[b])
+            return yki_error(YK_ERROR_MISMATCH, "models differ between rank 0 and rank %d", rank);
+        first += a + 1;
+        second += b + 1;
+    }
+}
+
+static yk_status explain(yk_group *group, const char *own, int rank, size_t length0, size_t length)
+{
+    char *first = NULL, *second = NULL;
+    yk_status status = fetch(group, own, 0, length0, &first);
+    if (status == YK_OK)
+        status = fetch(group, own, rank, length, &second);
+    if (status == YK_OK)
+        status = report(first, second, rank);
+    free(first);
+    free(second);
+    return status;
+}
+
+yk_status yki_ddp_verify_model(const yk_model *model, yk_group *group)
+{
+    int size = yk_group_size(group);
+    char *own = describe_model(model);
+    int64_t *all = yki_calloc((size_t)size * 2, sizeof *all);
+    yk_status status = own && all ? YK_OK : yki_error_memory(LINE, "a model's description");
+    if (status == YK_OK) {
+        int64_t mine[2] = {(int64_t)hash_text(own), (int64_t)strlen(own)};
+        status = yk_all_gather(group, all, mine, 2, YK_I64, NULL);
+    }
+    for (int rank = 1; status == YK_OK && rank < size; rank++)
+        if (memcmp(all, all + 2 * rank, 2 * sizeof *all) != 0)
+            status = explain(group, own, rank, (size_t)all[1], (size_t)all[2 * rank + 1]);
+    free(own);
+    free(all);
+    return status;
+}
+
+yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_tensor tensor = yk_model_parameter(model, i).value;
+        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
+    }
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor tensor = yk_model_buffer(model, i).value;
+        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
+    }
+    yk_model_parameters_changed(model);
+    return YK_OK;
+}

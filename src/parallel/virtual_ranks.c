@@ -1,0 +1,260 @@
+/*
+ * Virtual ranks: V shares of each step, worked off by N = 1, 2, ... V ranks, N a divisor of V, so
+ * that all of them train bitwise the same. Rank r has shares r V/N ... (r + 1) V/N - 1 and takes
+ * them one after the other, each by a forward and a backward of its own. What makes the result
+ * independent of N is that nothing in it knows N:
+ *
+ *   gradients   each share's, weighed 1/V, are added in the order of the shares, ((g0 + g1) + g2)
+ *               + ...: an addition in floats is not associative, so no rank adds up its shares
+ *               first. One rank alone adds to what it has; several keep their shares' gradients
+ *               apart and gather them, a piece at a time
+ *   buffers     start each step as rank 0's and end it as share 0 has left them, as DDP's do
+ *   dropout     draws from the stream of the share
+ *
+ * That is also what ordinary DDP does on V ranks, where group.h promises sums in rank order: with
+ * N = V it is the reducer that runs, and none of this.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "parallel/ddp.h"
+
+/* What is gathered at a time: at most so much of each share, and of all of them. */
+enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
+
+/* Gradients of one dtype that lie one behind the other, the same way in each share's block. */
+typedef struct run {
+    size_t offset, bytes;
+    yk_dtype dtype;
+} run;
+
+struct yki_virtual_ranks {
+    int count, own, first; /* shares in all, of this rank, its first */
+    int share;             /* of own: whose forward and backward are next */
+    int64_t samples;       /* of this step's shares */
+    bool kept;             /* the flat block has the buffers as share 0 has left them */
+    void ***grads;         /* (own, parameters): where a share's gradients are; NULL on one rank */
+    char **blocks;         /* (own): the memory they are in */
+    run *runs;
+    size_t run_count;
+    size_t piece_bytes; /* of each share, gathered at a time */
+    void *mine, *all;   /* a piece of this rank's shares, of all shares */
+};
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static size_t padded_bytes(const yk_ddp *ddp, size_t parameter)
+{
+    yk_tensor value = yk_model_parameter(ddp->model, parameter).value;
+    return yki_align(yk_tensor_bytes(&value), YKI_ALIGNMENT);
+}
+
+/* Runs of gradients in the ranks' common order; returns the bytes of a block, 0 for a dtype that
+ * cannot be added up. */
+static size_t plan_runs(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    size_t offset = 0;
+    for (size_t i = 0; i < ddp->used; i++) {
+        yk_dtype dtype = yk_model_parameter(ddp->model, ddp->order[i]).value.dtype;
+        if (dtype != YK_F32 && dtype != YK_F64)
+            return 0;
+        if (v->run_count == 0 || v->runs[v->run_count - 1].dtype != dtype)
+            v->runs[v->run_count++] = (run){.offset = offset, .dtype = dtype};
+        size_t bytes = padded_bytes(ddp, ddp->order[i]);
+        v->runs[v->run_count - 1].bytes += bytes;
+        offset += bytes;
+    }
+    return offset;
+}
+
+static yk_status place_share(yk_ddp *ddp, int share, char *block)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    size_t bytes = yk_model_parameter_count(ddp->model) * sizeof *v->grads[share];
+    v->blocks[share] = block;
+    v->grads[share] = yki_calloc(yk_model_parameter_count(ddp->model), sizeof *v->grads[share]);
+    if (!v->grads[share])
+        return yki_error_memory(bytes, "the gradients of virtual ranks");
+    for (size_t i = 0; i < ddp->used; i++) {
+        v->grads[share][ddp->order[i]] = block;
+        block += padded_bytes(ddp, ddp->order[i]);
+    }
+    return YK_OK;
+}
+
+/* Each share's gradients stay apart until the last has its own. */
+static yk_status place_shares(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    v->runs = yki_calloc(ddp->used, sizeof *v->runs);
+    v->grads = yki_calloc((size_t)v->own, sizeof *v->grads);
+    v->blocks = yki_calloc((size_t)v->own, sizeof *v->blocks);
+    if (!v->runs || !v->grads || !v->blocks)
+        return yki_error_memory(ddp->used * sizeof *v->runs, "virtual ranks");
+    size_t bytes = plan_runs(ddp);
+    if (bytes == 0)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "virtual ranks: parameters must be float32 or float64");
+    void *block;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &block));
+    for (int share = 0; share < v->own; share++)
+        YK_TRY(place_share(ddp, share, (char *)block + (size_t)share * bytes));
+    v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
+    if (v->piece_bytes > PIECE_BYTES)
+        v->piece_bytes = PIECE_BYTES;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * v->piece_bytes, &v->mine));
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->count * v->piece_bytes, &v->all));
+    yki_model_place_gradients(ddp->model, v->grads[0]);
+    return YK_OK;
+}
+
+yk_status yki_virtual_ranks_check(int count, int ranks)
+{
+    if (count >= 0 && count <= YKI_VIRTUAL_RANKS_MAX && count % ranks == 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "%d virtual ranks cannot be shared equally by %d ranks (the most are %d)",
+                     count, ranks, YKI_VIRTUAL_RANKS_MAX);
+}
+
+yk_status yki_virtual_ranks_create(yk_ddp *ddp)
+{
+    int ranks = yk_group_size(ddp->group);
+    struct yki_virtual_ranks *v = yki_calloc(1, sizeof *v);
+    if (!v)
+        return yki_error_memory(sizeof *v, "virtual ranks");
+    v->count = ddp->options.virtual_ranks;
+    v->own = v->count / ranks;
+    v->first = v->own * yk_group_rank(ddp->group);
+    ddp->virtual_ranks = v;
+    YK_TRY(yki_ddp_find_used(ddp));
+    return ranks > 1 ? place_shares(ddp) : YK_OK;
+}
+
+void yki_virtual_ranks_destroy(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    for (int share = 0; v->grads && share < v->own; share++)
+        free(v->grads[share]);
+    free(v->grads);
+    free(v->blocks);
+    free(v->runs);
+    free(v);
+    yki_model_place_gradients(ddp->model, NULL);
+    free(ddp->order);
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static yk_status take_share(struct yki_virtual_ranks *v, int64_t samples)
+{
+    if (v->share > 0 && samples != v->samples)
+        return yki_error(
+            YK_ERROR_INVALID_SHAPE,
+            "virtual ranks need equal shares: share %d has %lld samples, share %d %lld",
+            v->first + v->share, (long long)samples, v->first, (long long)v->samples);
+    v->samples = samples;
+    return YK_OK;
+}
+
+yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
+{
+    yk_ddp *ddp = context;
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    YK_TRY(yki_inputs_check(ddp));
+    YK_TRY(take_share(v, samples));
+    if (v->share == 0) {
+        YK_TRY(yki_buffers_follow(ddp));
+        ddp->buffers_moved = true;
+    } else {
+        yk_model_set_forwards(ddp->model, yk_model_forwards(ddp->model) - 1); /* the same step */
+    }
+    if (v->share > 0 && !v->kept) {
+        yki_buffers_copy(ddp, true);
+        v->kept = true;
+    }
+    yki_model_set_stream(ddp->model, v->first + v->share);
+    return YK_OK;
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward)
+{
+    yk_ddp *ddp = context;
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    ddp->stats = (yk_ddp_stats){0};
+    if (v->share == 0 && backward->adds)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "virtual ranks accumulate the shares of one step, "
+                         "not of several: step the optimizer first");
+    if (!backward->training) /* forward_begin has not seen it */
+        YK_TRY(take_share(v, backward->samples));
+    backward->loss_weight = 1.0 / v->count;
+    backward->kept_weight = 1;
+    if (v->grads) {
+        backward->adds = false;
+        yki_model_place_gradients(ddp->model, v->grads[v->share]);
+    }
+    return YK_OK;
+}
+
+#define DEFINE_ADD(name, real)                                                                     \
+    static void name(void *out, const void *left, const void *right, size_t bytes)                 \
+    {                                                                                              \
+        real *sum = out;                                                                           \
+        const real *a = left, *b = right;                                                          \
+        for (size_t i = 0; i < bytes / sizeof(real); i++)                                          \
+            sum[i] = a[i] + b[i];                                                                  \
+    }
+
+DEFINE_ADD(add_f32, float)
+DEFINE_ADD(add_f64, double)
+
+/* to = the sum of all ranks' shares, in order, of one piece. */
+static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    char *to = v->blocks[0] + offset, *all = v->all;
+    for (int share = 0; share < v->own; share++)
+        memcpy((char *)v->mine + (size_t)share * bytes, v->blocks[share] + offset, bytes);
+    YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * bytes / yk_dtype_size(dtype),
+                         dtype, NULL));
+    void (*add)(void *, const void *, const void *, size_t) = dtype == YK_F64 ? add_f64 : add_f32;
+    add(to, all, all + bytes, bytes);
+    for (int share = 2; share < v->count; share++)
+        add(to, to, all + (size_t)share * bytes, bytes);
+    return YK_OK;
+}
+
+static yk_status reduce(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    double start = yki_now();
+    for (size_t i = 0; i < v->run_count; i++) {
+        const run *r = &v->runs[i];
+        for (size_t done = 0; done < r->bytes; done += v->piece_bytes) {
+            size_t left = r->bytes - done, bytes = left < v->piece_bytes ? left : v->piece_bytes;
+            YK_TRY(reduce_piece(ddp, r->offset + done, bytes, r->dtype));
+        }
+    }
+    ddp->stats.communication_s = ddp->stats.exposed_s = yki_now() - start;
+    yki_model_place_gradients(ddp->model, v->grads[0]);
+    return YK_OK;
+}
+
+yk_status yki_virtual_ranks_backward_end(void *context)
+{
+    yk_ddp *ddp = context;
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    if (++v->share < v->own)
+        return YK_OK;
+    v->share = 0;
+    if (v->kept) /* in evaluation mode they have not moved */
+        yki_buffers_copy(ddp, false);
+    v->kept = false;
+    return v->grads ? reduce(ddp) : YK_OK;
+}

@@ -1,0 +1,225 @@
+/*
+ * ZeRO-1. A shard is one run of memory that holds the parameters of one owner; all shards are as
+ * long as the longest, one after the other in a block that peers can read, so that one all-gather
+ * in place brings every rank what the others have updated. A state tensor lies in its owner's
+ * memory where its parameter lies in the shard: gathering it needs no packing either.
+ */
+#include <yoke/zero.h>
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "model/model_hooks.h"
+#include "optim/optimizer.h"
+
+struct yk_zero {
+    yk_optimizer *optimizer;
+    yk_model *model;
+    yk_group *group;
+    size_t parameters;
+    int *owner;         /* by parameter */
+    size_t *offset;     /* by parameter: where it lies in its owner's shard */
+    size_t shard_bytes; /* of the longest */
+    char *block;        /* (ranks, shard_bytes) */
+    char *whole;        /* (slots, ranks, shard_bytes) on rank 0 from consolidation to a step */
+};
+
+/* ---- dealing out ----------------------------------------------------------------------------- */
+
+static size_t bytes_of(const yk_zero *zero, size_t parameter)
+{
+    yk_tensor value = yk_model_parameter(zero->model, parameter).value;
+    return yki_align(yk_tensor_bytes(&value), YKI_ALIGNMENT);
+}
+
+/* The largest parameter that has no owner yet; the first of equals, as a stable sort gives them. */
+static size_t find_largest(const yk_zero *zero)
+{
+    size_t found = zero->parameters;
+    int64_t largest = -1;
+    for (size_t i = 0; i < zero->parameters; i++) {
+        yk_tensor value = yk_model_parameter(zero->model, i).value;
+        int64_t count = yk_tensor_count(&value);
+        if (zero->owner[i] < 0 && count > largest) {
+            largest = count;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static yk_status deal(yk_zero *zero)
+{
+    int ranks = yk_group_size(zero->group);
+    zero->owner = yki_calloc(zero->parameters, sizeof *zero->owner);
+    zero->offset = yki_calloc(zero->parameters, sizeof *zero->offset);
+    size_t *dealt = yki_calloc((size_t)ranks, sizeof *dealt);
+    if (!zero->owner || !zero->offset || !dealt) {
+        free(dealt);
+        return yki_error_memory(zero->parameters * sizeof *zero->offset, "shards");
+    }
+    for (size_t i = 0; i < zero->parameters; i++)
+        zero->owner[i] = -1;
+    for (size_t n = 0; n < zero->parameters; n++) {
+        size_t parameter = find_largest(zero);
+        int least = 0;
+        for (int rank = 1; rank < ranks; rank++)
+            if (dealt[rank] < dealt[least])
+                least = rank;
+        zero->owner[parameter] = least;
+        zero->offset[parameter] = dealt[least];
+        dealt[least] += bytes_of(zero, parameter);
+        if (dealt[least] > zero->shard_bytes)
+            zero->shard_bytes = dealt[least];
+    }
+    free(dealt);
+    return YK_OK;
+}
+
+static yk_status place(yk_zero *zero)
+{
+    size_t ranks = (size_t)yk_group_size(zero->group);
+    void *block, **memory = yki_calloc(zero->parameters, sizeof *memory);
+    if (!memory)
+        return yki_error_memory(zero->parameters * sizeof *memory, "shards");
+    yk_status status = yk_group_alloc(zero->group, ranks * zero->shard_bytes, &block);
+    if (status == YK_OK) {
+        zero->block = block;
+        for (size_t i = 0; i < zero->parameters; i++)
+            memory[i] = zero->block + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
+        yki_model_place_parameters(zero->model, memory);
+    }
+    free(memory);
+    return status;
+}
+
+static yk_status shard(yk_zero *zero)
+{
+    int rank = yk_group_rank(zero->group);
+    bool *own = yki_calloc(zero->parameters, sizeof *own);
+    if (!own)
+        return yki_error_memory(zero->parameters, "shards");
+    for (size_t i = 0; i < zero->parameters; i++)
+        own[i] = zero->owner[i] == rank;
+    yk_status status = yki_optimizer_shard(zero->optimizer, own, zero->offset, zero->shard_bytes);
+    free(own);
+    return status;
+}
+
+/* ---- steps and checkpoints ------------------------------------------------------------------- */
+
+static void take_back(yk_zero *zero)
+{
+    if (!zero->whole)
+        return;
+    for (int slot = 0; slot < zero->optimizer->slots; slot++)
+        for (size_t i = 0; i < zero->parameters; i++)
+            if (zero->owner[i] != 0)
+                zero->optimizer->state[slot][i] = NULL;
+    yki_unmap(zero->whole, (size_t)zero->optimizer->slots * (size_t)yk_group_size(zero->group) *
+                               zero->shard_bytes);
+    zero->whole = NULL;
+}
+
+/* After each step: everybody's updates to everybody. */
+static yk_status after_step(void *context)
+{
+    yk_zero *zero = context;
+    take_back(zero);
+    char *mine = zero->block + (size_t)yk_group_rank(zero->group) * zero->shard_bytes;
+    return yk_all_gather(zero->group, zero->block, mine, zero->shard_bytes, YK_U8, NULL);
+}
+
+yk_status yk_zero_consolidate(yk_zero *zero)
+{
+    yk_optimizer *optimizer = zero->optimizer;
+    size_t all = (size_t)yk_group_size(zero->group) * zero->shard_bytes;
+    take_back(zero);
+    if (yk_group_rank(zero->group) == 0 && optimizer->slots > 0) {
+        zero->whole = yki_map((size_t)optimizer->slots * all);
+        if (!zero->whole)
+            return yki_error_memory((size_t)optimizer->slots * all, "the optimizer's whole state");
+    }
+    for (int slot = 0; slot < optimizer->slots; slot++) {
+        char *whole = zero->whole ? zero->whole + (size_t)slot * all : NULL;
+        const char *mine = optimizer->memory + (size_t)slot * zero->shard_bytes;
+        YK_TRY(yk_gather(zero->group, whole, mine, zero->shard_bytes, YK_U8, 0, NULL));
+        for (size_t i = 0; whole && i < zero->parameters; i++)
+            if (zero->owner[i] != 0)
+                optimizer->state[slot][i] =
+                    whole + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
+    }
+    return YK_OK;
+}
+
+/* ---- the public hook_view
+ * ------------------------------------------------------------------------- */
+
+static yk_status build(yk_zero *zero)
+{
+    if (zero->optimizer->ema)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "ZeRO: shard the optimizer before weights are averaged, which looks at them "
+            "where they are");
+    if (zero->optimizer->model != zero->model)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
+    if (yki_model_has_runner(zero->model))
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "ZeRO: the model is under data parallel, whose replicas are copied from its "
+            "own memory");
+    if (zero->optimizer->own_chunks.of)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
+    if (yk_optimizer_steps(zero->optimizer) > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "ZeRO: the optimizer has taken %lld steps: shard it before the first, and "
+                         "before a checkpoint is loaded",
+                         (long long)yk_optimizer_steps(zero->optimizer));
+    YK_TRY(deal(zero));
+    YK_TRY(place(zero));
+    YK_TRY(shard(zero));
+    zero->optimizer->after_step = after_step;
+    zero->optimizer->after_step_context = zero;
+    return YK_OK;
+}
+
+yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group)
+{
+    *zero = NULL;
+    yk_zero *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "ZeRO");
+    made->optimizer = optimizer;
+    made->model = model;
+    made->group = group;
+    made->parameters = yk_model_parameter_count(model);
+    yk_status status = build(made);
+    if (status != YK_OK) {
+        yk_zero_destroy(made);
+        return status;
+    }
+    *zero = made;
+    return YK_OK;
+}
+
+void yk_zero_destroy(yk_zero *zero)
+{
+    if (!zero)
+        return;
+    if (zero->optimizer->after_step_context == zero) {
+        take_back(zero);
+        zero->optimizer->after_step = NULL;
+        zero->optimizer->after_step_context = NULL;
+    }
+    if (zero->block)
+        yki_model_place_parameters(zero->model, NULL);
+    free(zero->owner);
+    free(zero->offset);
+    free(zero);
+}
+
+int yk_zero_owner(const yk_zero *zero, size_t parameter)
+{
+    return zero->owner[parameter];
+}

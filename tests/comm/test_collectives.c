@@ -1,0 +1,410 @@
+/*
+ * One conformance suite for all collectives: every operation against what plain loops give, for
+ * 1 to 5 ranks, every dtype and reduction, sizes on both sides of every threshold, buffers in
+ * private and in shared memory, blocking and asynchronous.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tensor/f16.h"
+
+enum { LARGEST = 300001 };
+
+static const size_t counts[] = {0, 1, 3, 7, 33, 1000, 2049, 70001, LARGEST};
+static const yk_dtype dtypes[] = {YK_F32, YK_F64, YK_BF16, YK_F16, YK_I32, YK_I64};
+static const yk_reduce_op ops[] = {YK_REDUCE_SUM, YK_REDUCE_AVG, YK_REDUCE_MIN, YK_REDUCE_MAX,
+                                   YK_REDUCE_PRODUCT};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static yk_group *join(void)
+{
+    yk_group *group = NULL;
+    assert_ok(yk_group_init(&group, &(yk_group_options){.timeout_s = 60}));
+    return group;
+}
+
+/* Element i of rank r: small integers, so that sums and products are exact in every dtype. */
+static double element(int rank, size_t i)
+{
+    return (double)((i * 7 + (size_t)rank * 3) % 4) - 1;
+}
+
+static void put(void *data, yk_dtype dtype, size_t i, double value)
+{
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    switch (dtype) {
+    case YK_F64:
+        ((double *)data)[i] = value;
+        break;
+    case YK_BF16:
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+        break;
+    case YK_F16:
+        ((uint16_t *)data)[i] = yki_f16_from_float(single);
+        break;
+    case YK_I32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        break;
+    case YK_I64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    default:
+        ((float *)data)[i] = single;
+    }
+}
+
+static double get(const void *data, yk_dtype dtype, size_t i)
+{
+    uint32_t bits;
+    float single;
+    switch (dtype) {
+    case YK_F64:
+        return ((const double *)data)[i];
+    case YK_BF16:
+        bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+        memcpy(&single, &bits, sizeof single);
+        return single;
+    case YK_F16:
+        return yki_f16_to_float(((const uint16_t *)data)[i]);
+    case YK_I32:
+        return ((const int32_t *)data)[i];
+    case YK_I64:
+        return (double)((const int64_t *)data)[i];
+    default:
+        return ((const float *)data)[i];
+    }
+}
+
+static double reduced(int world, size_t i, yk_dtype dtype, yk_reduce_op op)
+{
+    double value = element(0, i);
+    for (int r = 1; r < world; r++) {
+        double next = element(r, i);
+        value = op == YK_REDUCE_MIN       ? fmin(value, next)
+                : op == YK_REDUCE_MAX     ? fmax(value, next)
+                : op == YK_REDUCE_PRODUCT ? value * next
+                                          : value + next;
+    }
+    if (op != YK_REDUCE_AVG)
+        return value;
+    return dtype == YK_I32 || dtype == YK_I64 ? trunc(value / world) : value / world;
+}
+
+static bool close_enough(double got, double expected, yk_dtype dtype)
+{
+    double tolerance = dtype == YK_BF16  ? 1e-2
+                       : dtype == YK_F16 ? 1e-3
+                       : dtype == YK_F32 ? 1e-6
+                                         : 1e-14;
+    return fabs(got - expected) <= tolerance;
+}
+
+static void fill(void *data, yk_dtype dtype, int rank, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put(data, dtype, i, element(rank, i));
+}
+
+#define CHECK(got, expected, dtype, i, what)                                                       \
+    do {                                                                                           \
+        if (!close_enough(got, expected, dtype))                                                   \
+            fail_msg("%s, %s, element %zu: %g, not %g", what, yk_dtype_name(dtype), (size_t)(i),   \
+                     got, expected);                                                               \
+    } while (0)
+
+/* ---- all_reduce ------------------------------------------------------------------------------ */
+
+static void check_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype,
+                             yk_reduce_op op, bool asynchronous)
+{
+    int rank = yk_group_rank(group), world = yk_group_size(group);
+    yk_work *work = NULL;
+    fill(data, dtype, rank, count);
+    assert_ok(yk_all_reduce(group, data, count, dtype, op, asynchronous ? &work : NULL));
+    if (work)
+        assert_ok(yk_work_wait(work));
+    for (size_t i = 0; i < count; i++)
+        CHECK(get(data, dtype, i), reduced(world, i, dtype, op), dtype, i, "all_reduce");
+}
+
+static void all_reduce_body(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group = join();
+    void *shared, *private = malloc(LARGEST * sizeof(double));
+    assert_ok(yk_group_alloc(group, LARGEST * sizeof(double), &shared));
+    assert_int_equal((uintptr_t)shared % 64, 0);
+    for (size_t c = 0; c < LENGTH(counts); c++)
+        for (size_t d = 0; d < LENGTH(dtypes); d++)
+            for (size_t o = 0; o < LENGTH(ops); o++) {
+                if (counts[c] > 3000 && (d + o) % 3) /* the whole product only where it is cheap */
+                    continue;
+                check_all_reduce(group, private, counts[c], dtypes[d], ops[o], o == 1);
+                check_all_reduce(group, shared, counts[c], dtypes[d], ops[o], o == 2);
+            }
+    free(private);
+    yk_group_destroy(group);
+}
+
+YK_TEST(all_reduce_1)
+{
+    yk_test_ranks(1, all_reduce_body);
+}
+
+YK_TEST(all_reduce_2)
+{
+    yk_test_ranks(2, all_reduce_body);
+}
+
+YK_TEST(all_reduce_3)
+{
+    yk_test_ranks(3, all_reduce_body);
+}
+
+YK_TEST(all_reduce_5)
+{
+    yk_test_ranks(5, all_reduce_body);
+}
+
+/* Results that depend on the order of additions are bitwise those of rank order, on every rank. */
+YK_TEST_RANKS(all_reduce_is_bitwise_in_rank_order, 3)
+{
+    enum { COUNT = 50000 };
+    yk_group *group = join();
+    float *data = malloc(COUNT * sizeof *data), *expected = malloc(COUNT * sizeof *expected);
+    for (int shared = 0; shared < 2; shared++) {
+        void *buffer = data;
+        if (shared)
+            assert_ok(yk_group_alloc(group, COUNT * sizeof *data, &buffer));
+        float *mine = buffer;
+        for (int i = 0; i < COUNT; i++) {
+            expected[i] = 0;
+            for (int r = 0; r < world; r++) {
+                float value = (float)sin(i + 1000.0 * r) * (float)pow(10, (i + r) % 7);
+                expected[i] = r ? expected[i] + value : value;
+                if (r == rank)
+                    mine[i] = value;
+            }
+        }
+        assert_ok(yk_all_reduce(group, mine, COUNT, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_memory_equal(mine, expected, COUNT * sizeof *mine);
+    }
+    free(data);
+    free(expected);
+    yk_group_destroy(group);
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+static void check_copies(yk_group *group, char *in, char *out, size_t count, yk_dtype dtype)
+{
+    int rank = yk_group_rank(group), world = yk_group_size(group), root = world - 1;
+    size_t n = (size_t)world * count;
+
+    fill(out, dtype, rank, count);
+    assert_ok(yk_broadcast(group, out, count, dtype, root, NULL));
+    for (size_t i = 0; i < count; i++)
+        CHECK(get(out, dtype, i), element(root, i), dtype, i, "broadcast");
+
+    fill(in, dtype, rank, count);
+    memset(out, 0x55, n * yk_dtype_size(dtype));
+    assert_ok(yk_all_gather(group, out, in, count, dtype, NULL));
+    for (size_t i = 0; i < n; i++)
+        CHECK(get(out, dtype, i), element((int)(i / count), i % count), dtype, i, "all_gather");
+
+    memset(out, 0x55, n * yk_dtype_size(dtype));
+    assert_ok(yk_gather(group, rank == root ? out : NULL, in, count, dtype, root, NULL));
+    for (size_t i = 0; i < n && rank == root; i++)
+        CHECK(get(out, dtype, i), element((int)(i / count), i % count), dtype, i, "gather");
+
+    fill(in, dtype, rank, n);
+    assert_ok(yk_scatter(group, out, rank == root ? in : NULL, count, dtype, root, NULL));
+    for (size_t i = 0; i < count; i++)
+        CHECK(get(out, dtype, i), element(root, (size_t)rank * count + i), dtype, i, "scatter");
+
+    assert_ok(yk_reduce_scatter(group, out, in, count, dtype, YK_REDUCE_SUM, NULL));
+    for (size_t i = 0; i < count; i++)
+        CHECK(get(out, dtype, i), reduced(world, (size_t)rank * count + i, dtype, YK_REDUCE_SUM),
+              dtype, i, "reduce_scatter");
+    assert_ok(yk_barrier(group));
+}
+
+static void copies_body(int rank, int world)
+{
+    (void)rank;
+    yk_group *group = join();
+    size_t bytes = (size_t)world * LARGEST * sizeof(double);
+    void *in, *out, *private_in = malloc(bytes), *private_out = malloc(bytes);
+    assert_ok(yk_group_alloc(group, bytes, &in));
+    assert_ok(yk_group_alloc(group, bytes, &out));
+    for (size_t c = 0; c < LENGTH(counts); c++)
+        for (size_t d = 0; d < LENGTH(dtypes); d++) {
+            if (counts[c] > 3000 && d % 3)
+                continue;
+            check_copies(group, private_in, private_out, counts[c], dtypes[d]);
+            check_copies(group, in, out, counts[c], dtypes[d]);
+            check_copies(group, in, private_out, counts[c], dtypes[d]);
+        }
+    free(private_in);
+    free(private_out);
+    yk_group_destroy(group);
+}
+
+YK_TEST(copies_1)
+{
+    yk_test_ranks(1, copies_body);
+}
+
+YK_TEST(copies_2)
+{
+    yk_test_ranks(2, copies_body);
+}
+
+YK_TEST(copies_4)
+{
+    yk_test_ranks(4, copies_body);
+}
+
+/* A ring of sends: even ranks send first, odd ones receive first. */
+YK_TEST_RANKS(send_and_recv, 4)
+{
+    yk_group *group = join();
+    int next = (rank + 1) % world, previous = (rank + world - 1) % world;
+    void *shared;
+    double *in = malloc(LARGEST * sizeof *in), *out = malloc(LARGEST * sizeof *out);
+    assert_ok(yk_group_alloc(group, LARGEST * sizeof *out, &shared));
+    for (size_t c = 0; c < LENGTH(counts); c++)
+        for (int place = 0; place < 2; place++) {
+            double *source = place ? shared : out;
+            fill(source, YK_F64, rank, counts[c]);
+            for (int turn = 0; turn < 2; turn++) {
+                if (rank % 2 == turn)
+                    assert_ok(yk_send(group, source, counts[c], YK_F64, next));
+                else
+                    assert_ok(yk_recv(group, in, counts[c], YK_F64, previous));
+            }
+            for (size_t i = 0; i < counts[c]; i++)
+                CHECK(in[i], element(previous, i), YK_F64, i, "recv");
+        }
+    free(in);
+    free(out);
+    yk_group_destroy(group);
+}
+
+/* Many works in flight, waited for in the reverse order; a blocking call in between. */
+YK_TEST_RANKS(works_run_in_order, 3)
+{
+    enum { WORKS = 40 };
+    yk_group *group = join();
+    yk_work *works[WORKS];
+    int64_t values[WORKS];
+    for (int i = 0; i < WORKS; i++) {
+        values[i] = i + rank;
+        assert_ok(yk_all_reduce(group, &values[i], 1, YK_I64, YK_REDUCE_SUM, &works[i]));
+    }
+    assert_ok(yk_barrier(group));
+    for (int i = WORKS - 1; i >= 0; i--) {
+        assert_true(yk_work_done(works[i]));
+        assert_ok(yk_work_wait(works[i]));
+        assert_int_equal(values[i], world * i + world * (world - 1) / 2);
+    }
+    yk_group_destroy(group);
+}
+
+/* Groups after one another from the same environment. */
+YK_TEST_RANKS(groups_after_one_another, 3)
+{
+    for (int i = 0; i < 4; i++) {
+        yk_group *group = join();
+        int32_t value = rank;
+        assert_ok(yk_all_reduce(group, &value, 1, YK_I32, YK_REDUCE_MAX, NULL));
+        assert_int_equal(value, world - 1);
+        yk_group_destroy(group);
+    }
+}
+
+/* As many ranks and regions as memory has room for: once all have mapped one, it takes no files. */
+YK_TEST_RANKS(regions_take_no_files, 3)
+{
+    yk_group *group = join();
+    struct rlimit limit = {40, 40};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < 40; i++) {
+        void *memory;
+        int32_t *value;
+        assert_ok(yk_group_alloc(group, 4096, &memory));
+        value = memory;
+        *value = i + rank;
+        assert_ok(yk_all_reduce(group, value, 1000, YK_I32, YK_REDUCE_SUM, NULL));
+        assert_int_equal(*value, world * i + world * (world - 1) / 2);
+    }
+    yk_group_destroy(group);
+}
+
+/* Rank 0 can make its part of a region, and has no file left to open the other's. */
+YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
+{
+    yk_group *group = join();
+    void *memory;
+    if (rank == 0) {
+        int next = dup(0);
+        struct rlimit limit = {(rlim_t)next + 1, (rlim_t)next + 1};
+        close(next);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    }
+    assert_status(YK_ERROR_IO, yk_group_alloc(group, 4096, &memory));
+    assert_contains(yk_last_error(),
+                    rank ? "rank 0 cannot make or open shared memory" : "Too many open files");
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+static void arguments_body(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group = join();
+    float x = 1;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_all_reduce(group, NULL, 4, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_all_reduce(group, &x, 1, YK_U8, YK_REDUCE_SUM, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_all_reduce(group, &x, SIZE_MAX / 2, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_all_reduce(group, &x, 1, YK_F32, (yk_reduce_op)9, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 99, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, (yk_dtype)77, 0, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_send(group, &x, 1, YK_F32, yk_group_rank(group)));
+    assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+    yk_group_destroy(group);
+}
+
+YK_TEST(refused_arguments_leave_the_group_whole)
+{
+    yk_test_ranks(2, arguments_body);
+}
+
+YK_TEST(refused_arguments_of_one)
+{
+    yk_test_ranks(1, arguments_body);
+}
+
+YK_TEST(a_timeout_that_never_comes_is_refused)
+{
+    const double timeouts[] = {-1, -INFINITY, NAN};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        yk_group *group;
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_group_init(&group, &(yk_group_options){.timeout_s = timeouts[i]}));
+        assert_contains(yk_last_error(), "timeout_s is ");
+    }
+}

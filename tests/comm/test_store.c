@@ -1,0 +1,354 @@
+/* The key-value store: its five operations, its waiting, who is refused, and malformed frames. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/store_wire.h"
+
+typedef struct fixture {
+    yk_store_server *server;
+    yk_store *store;
+    int port;
+} fixture;
+
+static fixture begin(const char *secret)
+{
+    fixture f = {0};
+    assert_ok(yk_store_serve(&f.server, "127.0.0.1", &f.port, secret));
+    assert_true(f.port > 0);
+    assert_ok(yk_store_connect(&f.store, "127.0.0.1", f.port, secret, 5));
+    return f;
+}
+
+static void end(fixture *f)
+{
+    yk_store_destroy(f->store);
+    yk_store_server_destroy(f->server);
+}
+
+YK_TEST(set_and_get)
+{
+    fixture f = begin("s3cret");
+    char value[64];
+    size_t used;
+    bool found;
+    assert_ok(yk_store_check(f.store, "a", &found));
+    assert_false(found);
+    assert_ok(yk_store_set(f.store, "a", "first", 5));
+    assert_ok(yk_store_set(f.store, "a", "second one", 10));
+    assert_ok(yk_store_set(f.store, "b", NULL, 0));
+    assert_ok(yk_store_get(f.store, "a", value, sizeof value, &used, 0));
+    assert_int_equal(used, 10);
+    assert_memory_equal(value, "second one", 10);
+    assert_ok(yk_store_get(f.store, "b", value, sizeof value, &used, 0));
+    assert_int_equal(used, 0);
+    assert_ok(yk_store_check(f.store, "a", &found));
+    assert_true(found);
+    end(&f);
+}
+
+YK_TEST(largest_value_and_beyond)
+{
+    fixture f = begin("");
+    size_t size = YKI_STORE_MAX_VALUE, used;
+    char *out = malloc(size + 1), *in = malloc(size + 1);
+    for (size_t i = 0; i <= size; i++)
+        out[i] = (char)(i * 31);
+    assert_ok(yk_store_set(f.store, "big", out, size));
+    assert_ok(yk_store_get(f.store, "big", in, size, &used, 0));
+    assert_int_equal(used, size);
+    assert_memory_equal(in, out, size);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set(f.store, "big", out, size + 1));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set(f.store, "", out, 1));
+    free(out);
+    free(in);
+    end(&f);
+}
+
+YK_TEST(get_times_out)
+{
+    fixture f = begin("s");
+    char value[8];
+    size_t used;
+    double start = yki_now();
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_store_get(f.store, "never", value, sizeof value, &used, 0.05));
+    assert_true(yki_now() - start >= 0.045);
+    assert_contains(yk_last_error(), "never");
+    assert_status(YK_ERROR_TIMEOUT, yk_store_wait(f.store, "never", 0));
+    assert_ok(yk_store_set(f.store, "now", "1", 1)); /* the connection is still in step */
+    assert_ok(yk_store_wait(f.store, "now", 1));
+    end(&f);
+}
+
+YK_TEST(a_value_without_room_leaves_the_connection_in_step)
+{
+    fixture f = begin("s");
+    static char out[100000];
+    char in[8];
+    size_t used;
+    assert_ok(yk_store_set(f.store, "long", out, sizeof out));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_store_get(f.store, "long", in, sizeof in, &used, 1));
+    assert_contains(yk_last_error(), "\"long\" has 100000 bytes, room for 8");
+    assert_ok(yk_store_set(f.store, "short", "1", 1));
+    assert_ok(yk_store_get(f.store, "short", in, sizeof in, &used, 1));
+    assert_int_equal(used, 1);
+    end(&f);
+}
+
+YK_TEST(a_negative_wait_is_none)
+{
+    fixture f = begin("s");
+    char value[8];
+    size_t used;
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_store_get(f.store, "never", value, sizeof value, &used, -100));
+    assert_status(YK_ERROR_TIMEOUT, yk_store_wait(f.store, "never", NAN));
+    assert_ok(yk_store_set(f.store, "now", "1", 1));
+    end(&f);
+}
+
+/* Waits that no int of milliseconds holds: of weeks, for ever. */
+static const double long_waits[] = {10, 3e6, 1e9, INFINITY};
+
+static void *set_later(void *argument)
+{
+    fixture *f = argument;
+    yk_store *store;
+    if (yk_store_connect(&store, "127.0.0.1", f->port, "s", 5) == YK_OK) {
+        usleep(30000);
+        yk_store_set(store, "later", "here", 4);
+        yk_store_destroy(store);
+    }
+    return NULL;
+}
+
+YK_TEST(get_waits_for_another_client)
+{
+    pthread_t thread;
+    char value[8];
+    size_t used;
+    for (size_t i = 0; i < sizeof long_waits / sizeof *long_waits; i++) {
+        fixture f = begin("s");
+        assert_int_equal(pthread_create(&thread, NULL, set_later, &f), 0);
+        assert_ok(yk_store_get(f.store, "later", value, sizeof value, &used, long_waits[i]));
+        assert_int_equal(used, 4);
+        assert_memory_equal(value, "here", 4);
+        pthread_join(thread, NULL);
+        end(&f);
+    }
+}
+
+enum { ADDERS = 4, ADDS = 200 };
+
+static void *add_many(void *argument)
+{
+    fixture *f = argument;
+    yk_store *store;
+    int64_t sum;
+    if (yk_store_connect(&store, "127.0.0.1", f->port, "s", 5) != YK_OK)
+        return NULL;
+    for (int i = 0; i < ADDS; i++)
+        yk_store_add(store, "n", 3, &sum);
+    yk_store_destroy(store);
+    return NULL;
+}
+
+YK_TEST(add_is_indivisible)
+{
+    fixture f = begin("s");
+    pthread_t threads[ADDERS];
+    int64_t sum;
+    for (int i = 0; i < ADDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, &f), 0);
+    for (int i = 0; i < ADDERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(yk_store_add(f.store, "n", -1, &sum));
+    assert_int_equal(sum, 3 * ADDERS * ADDS - 1);
+    end(&f);
+}
+
+/* Promise 32 in small: without the secret nothing can be read or written. */
+YK_TEST(promise_32_wrong_secret_is_refused)
+{
+    fixture f = begin("right");
+    yk_store *store = NULL;
+    assert_status(YK_ERROR_DENIED, yk_store_connect(&store, "127.0.0.1", f.port, "wrong", 5));
+    assert_contains(yk_last_error(), "YOKE_SECRET");
+    assert_status(YK_ERROR_DENIED, yk_store_connect(&store, "127.0.0.1", f.port, NULL, 5));
+    end(&f);
+}
+
+static int raw_connection(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Bytes that are no yoke client's: the server drops them and serves the others on. */
+YK_TEST(garbage_is_dropped)
+{
+    fixture f = begin("s");
+    for (int i = 0; i < 20; i++) {
+        int fd = raw_connection(f.port);
+        char bytes[300];
+        memset(bytes, 0x40 + i, sizeof bytes);
+        send(fd, bytes, sizeof bytes - (size_t)i * 13, MSG_NOSIGNAL);
+        if (i % 2) { /* wait to be thrown out; else leave at once */
+            while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                ;
+        }
+        close(fd);
+    }
+    assert_ok(yk_store_set(f.store, "still", "alive", 5));
+    end(&f);
+}
+
+/* An admitted client that sends oversized or senseless frames is dropped, too. */
+YK_TEST(malformed_frames_are_dropped)
+{
+    fixture f = begin("s");
+    const yki_store_header bad[] = {{YKI_STORE_SET, 0, 4, 0},
+                                    {YKI_STORE_SET, YKI_STORE_MAX_KEY + 1, 4, 0},
+                                    {YKI_STORE_SET, 4, YKI_STORE_MAX_VALUE + 1, 0},
+                                    {YKI_STORE_SET, UINT32_MAX, UINT32_MAX, 0},
+                                    {99, 4, 0, 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int fd = raw_connection(f.port);
+        unsigned char greeting[YKI_STORE_HANDSHAKE], proof[YKI_STORE_PROOF], frame[64] = "";
+        assert_int_equal(recv(fd, greeting, sizeof greeting, MSG_WAITALL), sizeof greeting);
+        assert_true(yki_store_prove(proof, "s", yki_store_unpack_handshake(greeting)));
+        yki_store_pack_handshake(greeting, proof);
+        assert_int_equal(send(fd, greeting, sizeof greeting, 0), sizeof greeting);
+        assert_int_equal(recv(fd, frame, YKI_STORE_HEADER, MSG_WAITALL), YKI_STORE_HEADER);
+        yki_store_pack_header(frame, &bad[i]);
+        memcpy(frame + YKI_STORE_HEADER, "name", 4);
+        assert_true(send(fd, frame, YKI_STORE_HEADER + 4, MSG_NOSIGNAL) > 0);
+        assert_true(recv(fd, frame, sizeof frame, 0) <= 0);
+        close(fd);
+    }
+    assert_ok(yk_store_set(f.store, "still", "alive", 5));
+    end(&f);
+}
+
+/* A server that may have few files open, in a process of its own; its port. */
+static int serve_with_few_files(pid_t *server)
+{
+    int ends[2], port = 0;
+    assert_int_equal(pipe(ends), 0);
+    *server = fork();
+    assert_true(*server >= 0);
+    if (*server == 0) {
+        yk_store_server *store;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){24, 24}) ||
+            yk_store_serve(&store, "127.0.0.1", &port, "s") != YK_OK ||
+            write(ends[1], &port, sizeof port) != (ssize_t)sizeof port)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &port, sizeof port), sizeof port);
+    close(ends[0]);
+    close(ends[1]);
+    return port;
+}
+
+/* Connections that never prove anything give way to one that does. */
+YK_TEST(promise_32_strangers_do_not_use_up_the_store)
+{
+    enum { STRANGERS = 40 };
+    pid_t server;
+    int strangers[STRANGERS], port = serve_with_few_files(&server);
+    yk_store *store;
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = raw_connection(port);
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "s", 2));
+    assert_ok(yk_store_set(store, "still", "alive", 5));
+    yk_store_destroy(store);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+    kill(server, SIGKILL);
+    assert_int_equal(waitpid(server, NULL, 0), server);
+}
+
+YK_TEST(port_in_use_is_named)
+{
+    fixture f = begin("s");
+    yk_store_server *second = NULL;
+    assert_status(YK_ERROR_NETWORK, yk_store_serve(&second, "127.0.0.1", &f.port, "s"));
+    char port[16];
+    snprintf(port, sizeof port, "port %d", f.port);
+    assert_contains(yk_last_error(), port);
+    end(&f);
+}
+
+YK_TEST(a_port_beyond_all_ports_is_refused)
+{
+    const int ports[] = {-1, 65536, 70000};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        yk_store_server *server = NULL;
+        yk_store *store = NULL;
+        int port = ports[i];
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_serve(&server, "127.0.0.1", &port, "s"));
+        assert_contains(yk_last_error(), "0 to 65535");
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_store_connect(&store, "127.0.0.1", port, "s", 0.1));
+    }
+}
+
+YK_TEST(nobody_listens)
+{
+    yk_store *store = NULL;
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_store_connect(&store, "127.0.0.1", yk_test_free_port(), "s", 0.1));
+}
+
+/* A host that drops what is sent to it, as behind a firewall: here by a full queue of connections.
+ * The system itself would go on trying for minutes. */
+YK_TEST(nobody_answers)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[8];
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    for (int i = 0; i < 8; i++) {
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(waiting[i], (struct sockaddr *)&address, size);
+    }
+    yk_store *store = NULL;
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_store_connect(&store, "127.0.0.1", ntohs(address.sin_port), "s", 0.1));
+    for (int i = 0; i < 8; i++)
+        close(waiting[i]);
+    close(listener);
+}
+
+YK_TEST(server_gone)
+{
+    fixture f = begin("s");
+    yk_store_server_destroy(f.server);
+    f.server = NULL;
+    assert_status(YK_ERROR_NETWORK, yk_store_set(f.store, "a", "b", 1));
+    assert_status(YK_ERROR_NETWORK, yk_store_set(f.store, "a", "b", 1));
+    end(&f);
+}

@@ -1,0 +1,399 @@
+/* Gradients over several ranks are those of one process on the joint batch. */
+#include "harness.h"
+
+#include "side.h"
+
+/* Weights and buffers of rank 0; the others must start elsewhere and end up here. */
+static const double rank0_shift = 0.25;
+
+static yk_model *make_rank_model(network net, int rank)
+{
+    net.seed += (uint64_t)rank;
+    yk_model *model = make_model(&net);
+    shift_buffers(model, rank0_shift * (rank + 1));
+    return model;
+}
+
+static void begin(side *s, const network *net, const yk_ddp_options *options)
+{
+    side_join(s, net);
+    s->model = make_rank_model(*net, s->rank);
+    s->alone = make_rank_model(*net, 0);
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, options));
+}
+
+static const network ref_norm = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
+static const network ref_plain = {.device = "ref", .dtype = YK_F64, .seed = 7};
+static const network cpu_norm = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7};
+
+/* ---- the mean over the joint batch ----------------------------------------------------------- */
+
+static void check_evaluation_mode(const network *net, const yk_ddp_options *options,
+                                  double tolerance)
+{
+    side s;
+    begin(&s, net, options);
+    assert_same_parameters(s.model, s.alone, 0);
+    assert_same_buffers(s.model, s.alone, 0);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    for (int i = 0; i < 3; i++) {
+        both_step(&s, 100 * i, 2 + i);
+        assert_same_gradients(s.model, s.alone, tolerance);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+static void f64_on_ref(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_evaluation_mode(&ref_norm, NULL, 1e-12);
+}
+
+YK_TEST(two_ranks_in_f64_equal_one_process)
+{
+    yk_test_ranks(2, f64_on_ref);
+}
+
+YK_TEST(three_ranks_in_f64_equal_one_process)
+{
+    yk_test_ranks(3, f64_on_ref);
+}
+
+static void f32_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    check_evaluation_mode(&cpu_norm, NULL, 1e-5);
+}
+
+YK_TEST(two_ranks_in_f32_equal_one_process)
+{
+    yk_test_ranks(2, f32_on_cpu);
+}
+
+YK_TEST(three_ranks_in_f32_equal_one_process)
+{
+    yk_test_ranks(3, f32_on_cpu);
+}
+
+YK_TEST_RANKS(a_bucket_per_gradient_changes_nothing, 3)
+{
+    check_evaluation_mode(&ref_norm, &(yk_ddp_options){.bucket_cap_mb = 1e-6}, 1e-12);
+}
+
+/* Optimizers see averaged gradients only, so that ranks stay bitwise equal. */
+YK_TEST_RANKS(training_equals_one_process, 3)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    yk_optimizer *sgd, *sgd_alone;
+    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3};
+    assert_ok(yk_sgd_create(&sgd, s.model, &options));
+    assert_ok(yk_sgd_create(&sgd_alone, s.alone, &options));
+    for (int i = 0; i < 3; i++) {
+        both_step(&s, 50 * i, 3);
+        assert_ok(yk_optimizer_step(sgd));
+        assert_ok(yk_optimizer_step(sgd_alone));
+    }
+    assert_same_parameters(s.model, s.alone, 1e-12);
+    for (size_t i = 0; i < yk_model_parameter_count(s.model); i++) {
+        yk_tensor mine = yk_model_parameter(s.model, i).value;
+        assert_equal_over_ranks(s.group, &mine);
+    }
+    yk_optimizer_destroy(sgd);
+    yk_optimizer_destroy(sgd_alone);
+    side_end(&s);
+}
+
+/* ---- unequal shares -------------------------------------------------------------------------- */
+
+static void uneven_batches(int rank, int world)
+{
+    (void)rank, (void)world;
+    static const int64_t counts[][3] = {{3, 3, 3}, {5, 2, 1}, {1, 4, 2}};
+    side s;
+    begin(&s, &ref_plain, NULL);
+    for (int i = 0; i < 3; i++) {
+        both_step_uneven(&s, 40 * i, counts[i]);
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+YK_TEST(promise_21_a_short_batch_is_weighted_by_its_samples)
+{
+    yk_test_ranks(3, uneven_batches);
+}
+
+YK_TEST(promise_21_a_short_batch_of_two_ranks)
+{
+    yk_test_ranks(2, uneven_batches);
+}
+
+/* Also where batch_norm is held in evaluation mode, as in fine-tuning. */
+YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    step(s.model, take_samples(&s.own, YK_F64, rank ? 5 : 0, rank ? 2 : 5));
+    step(s.alone, take_samples(&s.joint, YK_F64, 0, 7));
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+/* Of sums, the mean over the ranks: whoever has more samples, each sample counts alike. */
+static void check_sums(yk_accumulation accumulation)
+{
+    static const network ref_sum = {.device = "ref", .dtype = YK_F64, .seed = 7, .sum = true};
+    side s;
+    begin(&s, &ref_sum, NULL);
+    yk_model_set_accumulation(s.model, accumulation);
+    for (int synced = 0; synced < 2; synced++) {
+        yk_ddp_set_no_sync(s.ddp, !synced);
+        both_step_uneven(&s, 20 * synced, synced ? (int64_t[]){5, 0, 1} : (int64_t[]){1, 4, 2});
+    }
+    for (size_t i = 0; i < yk_model_parameter_count(s.alone); i++) {
+        yk_tensor grad = yk_model_parameter(s.alone, i).grad;
+        for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
+            ((double *)grad.data)[e] /= s.world;
+    }
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+YK_TEST_RANKS(sums_over_uneven_batches_count_each_sample_alike, 3)
+{
+    check_sums(YK_ACCUMULATION_SUM);
+}
+
+YK_TEST_RANKS(sums_have_no_mean_to_accumulate, 3)
+{
+    check_sums(YK_ACCUMULATION_MEAN);
+}
+
+/* A training forward that no backward follows has told other shares. */
+YK_TEST_RANKS(the_shares_are_those_of_the_last_forward, 2)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    assert_ok(yk_model_forward(s.model, take_samples(&s.own, YK_F64, 20, rank ? 1 : 6)));
+    yk_model_eval(s.model);
+    both_step_uneven(&s, 0, (int64_t[]){2, 5});
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+/* The samples of gradients that have been spent do not stand in for a batch. */
+YK_TEST_RANKS(batches_that_are_empty_on_all_ranks_are_refused_at_any_step, 2)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yk_model_forward(s.model, take_samples(&s.own, YK_F64, 0, 0)));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(s.model));
+        assert_contains(yk_last_error(), "the batches of all 2 ranks are empty");
+        both_step(&s, 0, 2);
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+/* ---- accumulation ---------------------------------------------------------------------------- */
+
+YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    for (int round = 0; round < 2; round++) {
+        yk_ddp_set_no_sync(s.ddp, true);
+        both_step(&s, 0, 3);
+        assert_true(yk_ddp_last_stats(s.ddp).communication_s == 0);
+        both_step(&s, 30, 3);
+        yk_ddp_set_no_sync(s.ddp, false);
+        both_step(&s, 60, 3);
+        assert_true(yk_ddp_last_stats(s.ddp).communication_s > 0);
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+/* A gradient that is already averaged must not be summed over the ranks again. */
+YK_TEST_RANKS(synced_backwards_add_up, 3)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    both_step(&s, 0, 3);
+    both_step(&s, 30, 3);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    yk_ddp_set_no_sync(s.ddp, true);
+    both_step(&s, 60, 3);
+    yk_ddp_set_no_sync(s.ddp, false);
+    both_step(&s, 90, 3);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+/* Micro-batches whose sizes differ from rank to rank and from one to the next. */
+static int64_t micro_batch_size(int rank, int micro)
+{
+    static const int64_t sizes[][3] = {{3, 2, 1}, {1, 4, 2}, {2, 2, 5}};
+    return sizes[micro][rank];
+}
+
+/* One step of three micro-batches, the last of them synced, against one process's joint batch. */
+static void accumulate_mean_step(side *s, int64_t first, int synced_from)
+{
+    int64_t at = first;
+    for (int micro = 0; micro < 3; micro++) {
+        yk_ddp_set_no_sync(s->ddp, micro < synced_from);
+        for (int rank = 0; rank < s->world; rank++) {
+            int64_t count = micro_batch_size(rank, micro);
+            if (rank == s->rank)
+                step(s->model, take_samples(&s->own, YK_F64, at, count));
+            at += count;
+        }
+    }
+    step(s->alone, take_samples(&s->joint, YK_F64, first, at - first));
+    assert_same_gradients(s->model, s->alone, 1e-12);
+    zero_both(s);
+}
+
+static void accumulate_mean(int rank, int world)
+{
+    (void)rank, (void)world;
+    side s;
+    begin(&s, &ref_plain, &(yk_ddp_options){.bucket_cap_mb = 1e-3});
+    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
+    for (int synced_from = 2; synced_from >= 0; synced_from--) /* at 0 all are synced */
+        for (int round = 0; round < 2; round++)
+            accumulate_mean_step(&s, 40 * round, synced_from);
+    side_end(&s);
+}
+
+YK_TEST(promise_21_uneven_micro_batches_equal_the_joint_batch)
+{
+    yk_test_ranks(3, accumulate_mean);
+}
+
+YK_TEST(promise_21_uneven_micro_batches_of_two_ranks)
+{
+    yk_test_ranks(2, accumulate_mean);
+}
+
+/* A network on the fast device; its own bits must not depend on what happened before. */
+YK_TEST_RANKS(micro_batches_in_f32_equal_the_joint_batch, 2)
+{
+    side s;
+    begin(&s, &(network){.device = "cpu", .dtype = YK_F32, .seed = 7}, NULL);
+    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
+    for (int i = 0; i < 2; i++) {
+        yk_ddp_set_no_sync(s.ddp, true);
+        step(s.model, take_samples(&s.own, YK_F32, s.rank * 4, 4));
+        yk_ddp_set_no_sync(s.ddp, false);
+        step(s.model, take_samples(&s.own, YK_F32, 8 + s.rank * 4, 4));
+        step(s.alone, take_samples(&s.joint, YK_F32, 0, 16));
+        assert_same_gradients(s.model, s.alone, 1e-5);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* Two training steps; where rank r's running statistics come from: rank 0's first batch, or its
+ * own, and then its own second one. Weights stand still, so the batches alone decide. */
+static void check_buffers(const yk_ddp_options *options, bool follow)
+{
+    side s;
+    begin(&s, &ref_norm, options);
+    for (int i = 0; i < 2; i++)
+        step(s.model, take_samples(&s.own, YK_F64, 10 * i + s.rank * 3, 3));
+    assert_ok(
+        yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, follow ? 0 : s.rank * 3, 3)));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
+    assert_same_buffers(s.model, s.alone, 0);
+    side_end(&s);
+}
+
+YK_TEST_RANKS(buffers_follow_rank_0, 3)
+{
+    check_buffers(NULL, true);
+}
+
+YK_TEST_RANKS(buffers_stay_apart_on_request, 2)
+{
+    check_buffers(&(yk_ddp_options){.no_broadcast_buffers = true}, false);
+}
+
+/* Accumulation moves them too: the synced forward behind it starts from rank 0's. */
+YK_TEST_RANKS(buffers_follow_after_no_sync, 2)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    yk_ddp_set_no_sync(s.ddp, true);
+    step(s.model, take_samples(&s.own, YK_F64, s.rank * 3, 3));
+    yk_ddp_set_no_sync(s.ddp, false);
+    step(s.model, take_samples(&s.own, YK_F64, 10 + s.rank * 3, 3));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 0, 3)));
+    assert_ok(yk_model_forward(s.alone, take_samples(&s.joint, YK_F64, 10 + s.rank * 3, 3)));
+    assert_same_buffers(s.model, s.alone, 0);
+    side_end(&s);
+}
+
+/* ---- what users see -------------------------------------------------------------------------- */
+
+YK_TEST_RANKS(statistics_are_sane, 2)
+{
+    side s;
+    begin(&s, &cpu_norm, NULL);
+    size_t bytes = 0, expected = 0;
+    for (size_t b = 0; b < yk_ddp_bucket_count(s.ddp); b++)
+        bytes += yk_ddp_bucket_bytes(s.ddp, b);
+    for (size_t i = 0; i < yk_model_parameter_count(s.model); i++) {
+        yk_tensor grad = yk_model_parameter(s.model, i).grad;
+        expected += yk_tensor_bytes(&grad);
+    }
+    assert_int_equal(bytes, expected);
+    assert_int_equal(yk_ddp_bucket_count(s.ddp), 1);
+    both_step(&s, 0, 4);
+    yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
+    assert_true(stats.communication_s > 0 && stats.communication_s < 60);
+    assert_true(stats.exposed_s >= 0 && stats.exposed_s < 60);
+    side_end(&s);
+}
+
+YK_TEST(one_rank_computes_what_no_group_does)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    assert_int_equal(s.world, 1);
+    both_step(&s, 0, 4);
+    assert_same_gradients(s.model, s.alone, 0);
+    assert_same_buffers(s.model, s.alone, 0);
+    side_end(&s);
+}
+
+YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
+{
+    side s;
+    begin(&s, &ref_plain, NULL);
+    both_step(&s, 0, 2);
+    yk_ddp_destroy(s.ddp);
+    yk_group_destroy(s.group);
+    s.ddp = NULL;
+    s.group = NULL;
+    for (int i = 0; i < 2; i++) { /* the same samples now, by itself */
+        yk_model *model = i ? s.model : s.alone;
+        yk_model_zero_grad(model);
+        step(model, take_samples(&s.own, YK_F64, 9, 3));
+    }
+    assert_same_gradients(s.model, s.alone, 0);
+    side_end(&s);
+}

@@ -1,0 +1,279 @@
+/* SyncBatchNorm on several ranks is batch_norm of one process on the joint batch. */
+#include "harness.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "side.h"
+
+enum { MAX_RANKS = 4 };
+
+static void begin(side *s, const network *net)
+{
+    side_join(s, net);
+    s->model = make_model(net);
+    s->alone = make_model(net);
+    assert_ok(yk_sync_batch_norm_convert(s->model, s->group));
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, NULL));
+}
+
+/* All ranks hold rank 0's buffers to the last bit. */
+static void assert_equal_buffers(const side *s)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(s->model); i++) {
+        yk_tensor mine = yk_model_buffer(s->model, i).value;
+        assert_equal_over_ranks(s->group, &mine);
+    }
+}
+
+static const network ref_f64 = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
+static const network cpu_f32 = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7};
+/* Two and a half blocks of channels, and images that threads share. */
+static const network cpu_blocked = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 40, .threads = 3};
+/* More statistics than travel with the exchange of shared memory: see comm/shm. */
+static const network cpu_wide = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 520};
+static const network cpu_bf16 = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_BF16, .channels = 40};
+static const network cpu_fp16 = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .amp = YK_AMP_FP16, .channels = 40};
+
+static void train_and_compare(const network *net, double tolerance)
+{
+    static const int64_t counts[][MAX_RANKS] = {{3, 3, 3, 3}, {4, 1, 2, 5}, {2, 0, 3, 0}};
+    side s;
+    begin(&s, net);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        both_step_uneven(&s, 100 * (int64_t)i, counts[i]);
+        assert_same_gradients(s.model, s.alone, tolerance);
+        assert_same_buffers(s.model, s.alone, tolerance);
+        assert_equal_buffers(&s);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
+static void in_f64_on_ref(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&ref_f64, 1e-12);
+}
+
+static void in_f32_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_f32, 1e-5);
+}
+
+static void in_bf16_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_bf16, 0.03);
+}
+
+static void in_fp16_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_fp16, 0.005);
+}
+
+static void in_blocks_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_blocked, 1e-5);
+}
+
+static void wide_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_wide, 1e-5);
+}
+
+YK_TEST(promise_26_two_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_three_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(3, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_four_ranks_in_f64_are_the_whole_batch)
+{
+    yk_test_ranks(4, in_f64_on_ref);
+}
+
+YK_TEST(promise_26_two_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_f32_on_cpu);
+}
+
+YK_TEST(promise_26_three_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(3, in_f32_on_cpu);
+}
+
+YK_TEST(promise_26_four_ranks_in_f32_are_the_whole_batch)
+{
+    yk_test_ranks(4, in_f32_on_cpu);
+}
+
+YK_TEST(promise_26_in_blocks_of_channels_too)
+{
+    yk_test_ranks(3, in_blocks_on_cpu);
+}
+
+YK_TEST(promise_26_with_many_channels_too)
+{
+    yk_test_ranks(2, wide_on_cpu);
+}
+
+YK_TEST(two_ranks_in_bf16_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_bf16_on_cpu);
+}
+
+YK_TEST(two_ranks_in_fp16_are_the_whole_batch)
+{
+    yk_test_ranks(2, in_fp16_on_cpu);
+}
+
+/* ---- modes ----------------------------------------------------------------------------------- */
+
+/* What was saved in training is what evaluation uses, without a word to the other ranks. */
+YK_TEST_RANKS(promise_26_evaluation_uses_the_saved_statistics, 3)
+{
+    static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
+    side s;
+    begin(&s, &ref_f64);
+    both_step_uneven(&s, 0, counts);
+    assert_same_buffers(s.model, s.alone, 1e-12);
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    for (int i = 0; i < 1 + rank; i++) { /* ranks evaluate different numbers of batches */
+        const yk_batch *batch = take_samples(&s.own, YK_F64, 500 + 20 * i, 1 + rank);
+        assert_ok(yk_model_forward(s.model, batch));
+        assert_ok(yk_model_forward(s.alone, batch));
+        assert_float_equal(yk_model_loss(s.model), yk_model_loss(s.alone), 1e-12);
+    }
+    assert_equal_buffers(&s);
+    side_end(&s);
+}
+
+/* Rank 0 writes a file; every rank's evaluation is that of the file's model, to the last bit. */
+YK_TEST_RANKS(promise_26_the_statistics_saved_are_the_ones_evaluated, 3)
+{
+    static const int64_t counts[MAX_RANKS] = {2, 4, 3, 3};
+    side s;
+    char path[512] = "";
+    begin(&s, &cpu_blocked);
+    for (int i = 0; i < 3; i++)
+        both_step_uneven(&s, 50 * i, counts);
+    if (rank == 0) {
+        snprintf(path, sizeof path, "%s/model.pth", yk_test_directory());
+        assert_ok(yk_model_save(s.model, path));
+    }
+    assert_ok(yk_broadcast(s.group, path, sizeof path, YK_U8, 0, NULL));
+    assert_ok(yk_model_load(s.alone, path));
+    yk_model_eval(s.model);
+    yk_model_eval(s.alone);
+    const yk_batch *batch = take_samples(&s.own, YK_F32, 500, 6);
+    assert_ok(yk_model_forward(s.model, batch));
+    assert_ok(yk_model_forward(s.alone, batch));
+    assert_true(yk_model_loss(s.model) == yk_model_loss(s.alone));
+    assert_ok(yk_barrier(s.group));
+    side_end(&s);
+}
+
+YK_TEST_RANKS(gradients_add_up_synced_and_unsynced, 3)
+{
+    static const int64_t counts[MAX_RANKS] = {3, 3, 3, 3};
+    side s;
+    begin(&s, &ref_f64);
+    both_step_uneven(&s, 0, counts);
+    both_step_uneven(&s, 50, counts);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    zero_both(&s);
+
+    yk_ddp_set_no_sync(s.ddp, true);
+    both_step_uneven(&s, 100, counts);
+    yk_ddp_set_no_sync(s.ddp, false);
+    both_step_uneven(&s, 150, counts);
+    assert_same_gradients(s.model, s.alone, 1e-12);
+    assert_same_buffers(s.model, s.alone, 1e-12);
+    side_end(&s);
+}
+
+/* A second model on the same group shares its channel; either may go first. */
+YK_TEST_RANKS(two_models_share_a_group, 2)
+{
+    static const int64_t counts[MAX_RANKS] = {2, 3};
+    side a;
+    begin(&a, &ref_f64);
+    yk_model *other = make_model(&ref_f64);
+    assert_ok(yk_sync_batch_norm_convert(other, a.group));
+    assert_ok(yk_sync_batch_norm_convert(other, a.group));
+    both_step_uneven(&a, 0, counts);
+    step(other, &a.own.batch);
+    assert_same_buffers(other, a.alone, 1e-12);
+    yk_model_destroy(other);
+    both_step_uneven(&a, 10, counts);
+    assert_same_buffers(a.model, a.alone, 1e-12);
+    side_end(&a);
+}
+
+YK_TEST(one_rank_or_no_batch_norm_is_left_alone)
+{
+    yk_group *group;
+    samples s;
+    network plain = {.device = "ref", .dtype = YK_F64, .seed = 7};
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = make_model(&ref_f64), *without = make_model(&plain);
+    assert_ok(yk_sync_batch_norm_convert(model, group));
+    assert_ok(yk_sync_batch_norm_convert(without, group));
+    step(model, take_samples(&s, YK_F64, 0, 2));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_model_forward(model, take_samples(&s, YK_F64, 0, 0)));
+    yk_model_destroy(model);
+    yk_model_destroy(without);
+    yk_group_destroy(group);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+YK_TEST_RANKS(a_joint_batch_without_samples_is_refused_on_all_ranks, 2)
+{
+    side s;
+    begin(&s, &ref_f64);
+    const yk_batch *nothing = take_samples(&s.own, YK_F64, 0, 0);
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_forward(s.model, nothing));
+    assert_contains(yk_last_error(), "batch_norm: a channel of 0 values has no variance");
+    side_end(&s);
+}
+
+static void one_dies(int rank, int world)
+{
+    (void)world;
+    side s;
+    static const int64_t counts[MAX_RANKS] = {2, 2, 2};
+    begin(&s, &ref_f64);
+    both_step_uneven(&s, 0, counts);
+    if (rank == 1)
+        raise(SIGKILL);
+    yk_ddp_set_no_sync(s.ddp, true); /* no collective but SyncBatchNorm's */
+    const yk_batch *batch = take_samples(&s.own, YK_F64, 0, 2);
+    assert_status(YK_ERROR_PEER_FAILED, yk_model_forward(s.model, batch));
+    assert_contains(yk_last_error(), "batch_norm");
+    assert_contains(yk_last_error(), "rank 1 is dead");
+    side_end(&s);
+}
+
+YK_TEST(a_rank_that_dies_is_named)
+{
+    int statuses[3];
+    yk_test_ranks_status(3, one_dies, statuses, NULL);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[2], 0);
+}

@@ -1,0 +1,301 @@
+/* ZeRO-1: a sharded optimizer gives the same bits, keeps less, and leaves the same checkpoints. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <sys/stat.h>
+
+#include "small_network.h"
+
+static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
+
+typedef struct side {
+    bool adam, sharded;
+    yk_group *group;
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_optimizer *optimizer;
+    yk_zero *zero;
+    samples own;
+} side;
+
+static void begin(side *s, yk_group *group, bool adam, bool sharded)
+{
+    *s = (side){.adam = adam, .sharded = sharded, .group = group, .model = make_model(&net)};
+    assert_ok(yk_ddp_create(&s->ddp, s->model, group, NULL));
+    if (adam)
+        assert_ok(yk_adam_create(&s->optimizer, s->model, &(yk_adam_options){.lr = 0.01}));
+    else
+        assert_ok(
+            yk_sgd_create(&s->optimizer, s->model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    if (sharded)
+        assert_ok(yk_zero_create(&s->zero, s->optimizer, s->model, group));
+}
+
+static void end(side *s)
+{
+    yk_zero_destroy(s->zero);
+    yk_optimizer_destroy(s->optimizer);
+    yk_ddp_destroy(s->ddp);
+    yk_model_destroy(s->model);
+}
+
+static void train(side *s, int first, int steps)
+{
+    int rank = yk_group_rank(s->group);
+    for (int i = first; i < first + steps; i++) {
+        step(s->model, take_samples(&s->own, net.dtype, 20 * i + 3 * rank, 3));
+        assert_ok(yk_clip_grad_norm(s->optimizer, 0.5, NULL)); /* of all gradients, on all ranks */
+        assert_ok(yk_optimizer_step(s->optimizer));
+    }
+}
+
+/* ---- the same bits, less memory -------------------------------------------------------------- */
+
+static void check_bits(int rank, int world, bool adam)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side plain, sharded;
+    begin(&plain, group, adam, false);
+    begin(&sharded, group, adam, true);
+    train(&plain, 0, 5);
+    train(&sharded, 0, 5);
+    assert_same_parameters(sharded.model, plain.model, 0);
+    assert_ok(yk_ddp_check_divergence(sharded.ddp));
+    const char *name;
+    yk_tensor mine, expected;
+    for (size_t p = 0; p < yk_model_parameter_count(plain.model); p++)
+        for (size_t slot = 0; yk_optimizer_state(plain.optimizer, p, slot, &name, &expected);
+             slot++) {
+            bool here = yk_optimizer_state(sharded.optimizer, p, slot, &name, &mine);
+            assert_int_equal(here, yk_zero_owner(sharded.zero, p) == rank);
+            if (here)
+                assert_memory_equal(mine.data, expected.data, yk_tensor_bytes(&expected));
+        }
+    size_t all = yk_optimizer_state_bytes(plain.optimizer);
+    assert_true(yk_optimizer_state_bytes(sharded.optimizer) < (world == 2 ? 7 : 5) * all / 10);
+    end(&plain);
+    end(&sharded);
+    yk_group_destroy(group);
+}
+
+static void sgd_bits(int rank, int world)
+{
+    check_bits(rank, world, false);
+}
+
+static void adam_bits(int rank, int world)
+{
+    check_bits(rank, world, true);
+}
+
+YK_TEST(sharded_sgd_gives_the_same_bits)
+{
+    yk_test_ranks(2, sgd_bits);
+}
+
+YK_TEST(sharded_adam_gives_the_same_bits)
+{
+    yk_test_ranks(3, adam_bits);
+}
+
+/* ---- who keeps what -------------------------------------------------------------------------- */
+
+/* conv1 108 + 4, bn1 4 + 4, conv2 144 + 4, bn2 4 + 4, fc 20 + 5: by falling size, to the least. */
+YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side s;
+    begin(&s, group, false, true);
+    int64_t sizes[2] = {0};
+    for (size_t p = 0; p < yk_model_parameter_count(s.model); p++) {
+        yk_parameter_view view = yk_model_parameter(s.model, p);
+        int owner = yk_zero_owner(s.zero, p);
+        assert_in_range(owner, 0, 1);
+        sizes[owner] += yk_tensor_count(&view.value);
+        if (strcmp(view.name, "conv2.weight") == 0)
+            assert_int_equal(owner, 0); /* the largest goes first */
+        else if (view.value.ndim > 1)
+            assert_int_equal(owner, 1);
+    }
+    assert_true(labs((long)(sizes[0] - sizes[1])) < 40);
+    end(&s);
+    yk_group_destroy(group);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static void read_file(const char *path, char **data, size_t *size)
+{
+    FILE *file = fopen(path, "rbe");
+    struct stat info;
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &info), 0);
+    *size = (size_t)info.st_size;
+    *data = malloc(*size);
+    assert_non_null(*data);
+    assert_int_equal(fread(*data, 1, *size, file), *size);
+    fclose(file);
+}
+
+static void save(side *s, const char *path)
+{
+    if (s->zero)
+        assert_ok(yk_zero_consolidate(s->zero));
+    if (yk_group_rank(s->group) == 0)
+        assert_ok(yk_checkpoint_save(path, s->model, s->optimizer, NULL));
+    assert_ok(yk_barrier(s->group));
+}
+
+/* The folder of the test's parent: its processes share it. */
+static const char *path_of(yk_group *group, const char *file)
+{
+    static char folder[256], path[512];
+    if (!folder[0]) {
+        if (yk_group_rank(group) == 0)
+            snprintf(folder, sizeof folder, "%s", yk_test_directory());
+        assert_ok(yk_broadcast(group, folder, sizeof folder, YK_U8, 0, NULL));
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return path;
+}
+
+static void checkpoints(int rank, int world)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side whole[2], parts;
+    for (int sharded = 0; sharded < 2; sharded++) {
+        begin(&whole[sharded], group, true, sharded);
+        train(&whole[sharded], 0, 3);
+        save(&whole[sharded], path_of(group, sharded ? "sharded.pth" : "plain.pth"));
+    }
+    if (rank == 0) {
+        char *data[2];
+        size_t size[2];
+        read_file(path_of(group, "plain.pth"), &data[0], &size[0]);
+        read_file(path_of(group, "sharded.pth"), &data[1], &size[1]);
+        assert_int_equal(size[0], size[1]);
+        assert_memory_equal(data[0], data[1], size[0]);
+        free(data[0]);
+        free(data[1]);
+    }
+    for (int sharded = 0; sharded < 2; sharded++) { /* each goes on from the other's */
+        begin(&parts, group, true, sharded);
+        const char *from = path_of(group, sharded ? "plain.pth" : "sharded.pth");
+        assert_ok(yk_checkpoint_load(from, parts.model, parts.optimizer, NULL));
+        train(&parts, 3, 2);
+        if (!sharded) {
+            train(&whole[0], 3, 2);
+            train(&whole[1], 3, 2);
+        }
+        assert_same_parameters(parts.model, whole[0].model, 0);
+        assert_same_parameters(whole[1].model, whole[0].model, 0);
+        end(&parts);
+    }
+    end(&whole[0]);
+    end(&whole[1]);
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_15_checkpoints_are_those_of_an_optimizer_that_is_not_sharded)
+{
+    yk_test_ranks(3, checkpoints);
+}
+
+/* ---- misuse ---------------------------------------------------------------------------------- */
+
+static void misuse(int rank, int world)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side s;
+    yk_zero *zero;
+    begin(&s, group, true, true);
+    train(&s, 0, 1);
+    if (rank == 0) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_checkpoint_save(path_of(group, "a.pth"), s.model, s.optimizer, NULL));
+        assert_contains(yk_last_error(), "yk_zero_consolidate");
+    } else
+        path_of(group, "a.pth");
+    end(&s);
+    begin(&s, group, true, true);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
+    assert_contains(yk_last_error(), "sharded already");
+    yk_zero_destroy(s.zero);
+    s.zero = NULL; /* the other ranks' state is nowhere now */
+    step(s.model, take_samples(&s.own, net.dtype, 3 * rank, 3));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
+    assert_contains(yk_last_error(), "yk_zero_destroy");
+    end(&s);
+    begin(&s, group, true, false);
+    train(&s, 0, 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
+    assert_contains(yk_last_error(), "has taken 1 steps");
+    end(&s);
+    yk_group_destroy(group);
+}
+
+YK_TEST(misuse_is_an_error)
+{
+    yk_test_ranks(2, misuse);
+}
+
+YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side s, other;
+    begin(&s, group, false, true);
+    begin(&other, group, false, false);
+    train(&s, 0, 2);
+    train(&other, 0, 2);
+    yk_zero_destroy(s.zero);
+    s.zero = NULL;
+    assert_same_parameters(s.model, other.model, 0);
+    end(&s);
+    end(&other);
+    yk_group_destroy(group);
+}
+
+/* Replicas are copied from the model's own memory, which ZeRO's parameters have left. */
+YK_TEST(data_parallel_and_zero_exclude_each_other)
+{
+    yk_group *group;
+    yk_data_parallel *dp;
+    yk_optimizer *optimizer;
+    yk_zero *zero;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = make_model(&net);
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_ok(yk_data_parallel_create(&dp, model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, optimizer, model, group));
+    assert_contains(yk_last_error(), "data parallel");
+    yk_data_parallel_destroy(dp);
+    assert_ok(yk_zero_create(&zero, optimizer, model, group));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
+    assert_contains(yk_last_error(), "ZeRO");
+    yk_zero_destroy(zero);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
+YK_TEST(one_rank_keeps_all)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side plain, sharded;
+    begin(&plain, group, true, false);
+    begin(&sharded, group, true, true);
+    train(&plain, 0, 3);
+    train(&sharded, 0, 3);
+    assert_same_parameters(sharded.model, plain.model, 0);
+    end(&plain);
+    end(&sharded);
+    yk_group_destroy(group);
+}
