@@ -52,6 +52,17 @@ void yk_test_register(const char *name, yk_test_fn run);
             fail_msg("\"%s\" does not contain \"%s\"", (text), (part));                            \
     } while (0)
 
+/*
+ * Options for one call: the defaults with a few fields changed, o being the struct. Example:
+ * YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)
+ */
+#define YK_WITH(type, INIT, ...)                                                                   \
+    ((type[1]){__extension__({                                                                     \
+        type o = INIT;                                                                             \
+        __VA_ARGS__;                                                                               \
+        o;                                                                                         \
+    })})
+
 /* Says why and ends the case as skipped. */
 #define skip_because(...)                                                                          \
     do {                                                                                           \
