@@ -21,26 +21,63 @@ static yk_status system_error(const char *path, const char *doing)
                      doing, strerror(error));
 }
 
-/* Whether path still names the file that fd has open: its last writer may have renamed it. */
+/* Whether path still names the file that fd has open: another writer may have renamed it. */
 static bool names_same_file(const char *path, int fd)
 {
     struct stat by_path, by_fd;
-    return stat(path, &by_path) == 0 && fstat(fd, &by_fd) == 0 && by_path.st_ino == by_fd.st_ino &&
+    return lstat(path, &by_path) == 0 && fstat(fd, &by_fd) == 0 && by_path.st_ino == by_fd.st_ino &&
            by_path.st_dev == by_fd.st_dev;
 }
 
-static yk_status open_locked(const char *path, int *fd)
+static yk_status busy(const char *path)
+{
+    return yki_error(YK_ERROR_IO, "%s: another process is writing it", path);
+}
+
+/*
+ * Deletes the temporary file that a writer left when it died, never its contents: the name may be
+ * a hard link to somebody's file. Anything but a file is not ours, a symbolic link least of all.
+ */
+static yk_status delete_leftover(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? YK_OK : system_error(path, "look at it");
+    if (!S_ISREG(info.st_mode))
+        return yki_error(YK_ERROR_IO,
+                         "%s: is in the way of the temporary file and is not a file itself: "
+                         "remove it",
+                         path);
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? YK_OK : system_error(path, "open it");
+    yk_status status = YK_OK;
+    if (!yki_lock(fd))
+        status = busy(path);
+    else if (names_same_file(path, fd) && unlink(path) != 0)
+        status = system_error(path, "delete it");
+    close(fd);
+    return status;
+}
+
+/* A new file of this name, locked. O_EXCL: whatever is there is neither opened nor followed. */
+static yk_status create_locked(const char *path, int *fd)
 {
     for (;;) {
-        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (*fd < 0)
+        *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*fd < 0 && errno != EEXIST)
             return system_error(path, "create it");
+        if (*fd < 0) {
+            YK_TRY(delete_leftover(path));
+            continue;
+        }
         bool locked = yki_lock(*fd);
         if (locked && names_same_file(path, *fd))
             return YK_OK;
         close(*fd);
+        *fd = -1;
         if (!locked)
-            return yki_error(YK_ERROR_IO, "%s: another process is writing it", path);
+            return busy(path);
     }
 }
 
@@ -73,9 +110,7 @@ yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
         return yki_error_memory(2 * size, "a file's name");
     }
     snprintf(file->temporary, size, "%s%s", path, YKI_TEMPORARY_SUFFIX);
-    yk_status status = open_locked(file->temporary, &file->fd);
-    if (status == YK_OK && ftruncate(file->fd, 0) != 0)
-        status = system_error(file->temporary, "empty it");
+    yk_status status = create_locked(file->temporary, &file->fd);
     if (status != YK_OK)
         forget(file);
     return status;

@@ -1,7 +1,11 @@
 /*
- * A file that appears whole or not at all: written as PATH.tmp in the same folder, synced, renamed
- * over PATH, and the folder synced. A crash at any moment leaves the old file as it was, and at
- * most a PATH.tmp, which the next writer of PATH takes over. A lock on it keeps two writers apart.
+ * A file that appears whole or not at all. It is written as PATH.tmp in the same folder, synced and
+ * renamed over PATH; then the folder is synced. A crash at any moment leaves the old file as it was
+ * and at most a PATH.tmp, which the next writer of PATH deletes. A lock on PATH.tmp keeps two
+ * writers apart.
+ *
+ * PATH.tmp is a predictable name, so whatever lies there is neither followed nor written to: the
+ * temporary file is always created by its writer (O_EXCL).
  */
 #ifndef YKI_ATOMIC_FILE_H
 #define YKI_ATOMIC_FILE_H
@@ -17,19 +21,21 @@ typedef struct yki_atomic_file {
     char *path, *temporary;
 } yki_atomic_file;
 
-/* Whether a file may take the place of what is at path: of nothing or a file, not of a device, a
- * pipe or a folder, which would be gone. */
+/* Whether a file may replace what is at path: nothing or a file, but not a device, a pipe or a
+ * folder. A symbolic link to a file is replaced; the file it points to stays as it is. */
 yk_status yki_check_replaceable(const char *path);
-/* Creates and locks PATH.tmp. Call commit or abandon afterwards; both leave nothing open. */
+/* Creates and locks PATH.tmp; refuses a symbolic link, device, pipe or folder of that name. Call
+ * commit or abandon afterwards; both close the file. */
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path);
-/* On failure the temporary file is gone and the old one still there, unless it was the folder that
- * could not be synced: then the new one is, and a power cut may undo that. */
+/* On failure the temporary file is deleted and the old file still there, with one exception: if the
+ * folder could not be synced, the new file is in place, but a power failure may undo that. */
 yk_status yki_atomic_commit(yki_atomic_file *file);
 void yki_atomic_abandon(yki_atomic_file *file);
 
-/* All of size bytes, or an error that names the file. */
+/* Writes all of size bytes, or returns an error that names the file. */
 yk_status yki_write_all(int fd, const char *path, const void *data, size_t size);
-/* Removes the temporary files in folder whose names begin with prefix and that nobody writes. */
+/* Deletes the temporary files in folder whose names begin with prefix and that nobody is writing.
+ */
 void yki_atomic_clean(const char *folder, const char *prefix);
 
 #endif

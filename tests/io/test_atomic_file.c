@@ -1,0 +1,110 @@
+/* Files that appear whole, and the temporary name that they are written under. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/atomic_file.h"
+
+static const char *scratch(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
+    return path[turn];
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fputs(text, file) >= 0, 1);
+    fclose(file);
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+    char found[64] = "";
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    found[fread(found, 1, sizeof found - 1, file)] = '\0';
+    fclose(file);
+    assert_string_equal(found, text);
+}
+
+static yk_status replace(const char *path, const char *text)
+{
+    yki_atomic_file file;
+    yk_status status = yki_atomic_open(&file, path);
+    if (status != YK_OK)
+        return status;
+    assert_ok(yki_write_all(file.fd, path, text, strlen(text)));
+    return yki_atomic_commit(&file);
+}
+
+YK_TEST(a_symbolic_link_at_the_temporary_name_is_not_followed)
+{
+    write_text(scratch("precious"), "precious");
+    assert_int_equal(symlink("precious", scratch("out.tmp")), 0);
+    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    assert_contains(yk_last_error(), "out.tmp: is in the way of the temporary file");
+    assert_holds(scratch("precious"), "precious");
+    assert_int_not_equal(access(scratch("out"), F_OK), 0);
+}
+
+YK_TEST(a_dangling_link_at_the_temporary_name_creates_nothing)
+{
+    assert_int_equal(symlink("elsewhere", scratch("out.tmp")), 0);
+    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    assert_int_not_equal(access(scratch("elsewhere"), F_OK), 0);
+}
+
+YK_TEST(a_hard_link_at_the_temporary_name_keeps_its_contents)
+{
+    write_text(scratch("precious"), "precious");
+    assert_int_equal(link(scratch("precious"), scratch("out.tmp")), 0);
+    assert_ok(replace(scratch("out"), "weights"));
+    assert_holds(scratch("precious"), "precious");
+    assert_holds(scratch("out"), "weights");
+}
+
+YK_TEST(pipes_and_folders_at_the_temporary_name_are_refused)
+{
+    assert_int_equal(mkfifo(scratch("out.tmp"), 0600), 0);
+    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    assert_int_equal(unlink(scratch("out.tmp")), 0);
+    assert_int_equal(mkdir(scratch("out.tmp"), 0700), 0);
+    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    assert_contains(yk_last_error(), "remove it");
+}
+
+YK_TEST(a_temporary_file_of_a_dead_writer_is_replaced)
+{
+    write_text(scratch("out.tmp"), "half of a longer text");
+    assert_ok(replace(scratch("out"), "new"));
+    assert_holds(scratch("out"), "new");
+    assert_int_not_equal(access(scratch("out.tmp"), F_OK), 0);
+}
+
+YK_TEST(a_temporary_file_being_written_stays)
+{
+    yki_atomic_file first, second;
+    assert_ok(yki_atomic_open(&first, scratch("out")));
+    assert_status(YK_ERROR_IO, yki_atomic_open(&second, scratch("out")));
+    assert_contains(yk_last_error(), "out.tmp: another process is writing it");
+    assert_ok(yki_write_all(first.fd, "out", "first", 5));
+    assert_ok(yki_atomic_commit(&first));
+    assert_holds(scratch("out"), "first");
+}
+
+YK_TEST(a_link_as_the_file_itself_is_replaced_not_followed)
+{
+    write_text(scratch("precious"), "precious");
+    assert_int_equal(symlink("precious", scratch("out")), 0);
+    assert_ok(replace(scratch("out"), "weights"));
+    assert_holds(scratch("precious"), "precious");
+    assert_holds(scratch("out"), "weights");
+}
