@@ -13,8 +13,9 @@
 
 #include "base/memory.h"
 #include "model/model.h"
+#include "tensor/tensor.h"
 
-enum { PARALLEL_FROM = 16384 }; /* elements: less is done sooner than threads are woken */
+enum { CHUNK_ELEMENTS = 16384 }; /* what one thread adds up sooner than a second one wakes up */
 
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation)
 {
@@ -64,28 +65,24 @@ void *yki_gradient_target(const yk_model *model, size_t parameter)
     return model->adding ? variable->increment : variable->grad;
 }
 
-#define DEFINE_ADD(name, real)                                                                     \
-    static void name(real *restrict grad, const real *restrict increment, int64_t count,           \
-                     real kept)                                                                    \
-    {                                                                                              \
-        _Pragma("omp parallel for simd if (count >= PARALLEL_FROM)") for (int64_t i = 0;           \
-                                                                          i < count; i++)          \
-            grad[i] = kept * grad[i] + increment[i];                                               \
+static void add_increment(const yk_tensor *grad, const void *increment, double kept_weight)
+{
+    int64_t count = yk_tensor_count(grad);
+    size_t size = yk_dtype_size(grad->dtype);
+#pragma omp parallel for schedule(static) if (count >= CHUNK_ELEMENTS)
+    for (int64_t begin = 0; begin < count; begin += CHUNK_ELEMENTS) {
+        int64_t rest = count - begin, part = rest < CHUNK_ELEMENTS ? rest : CHUNK_ELEMENTS;
+        char *sum = (char *)grad->data + (size_t)begin * size;
+        const char *more = (const char *)increment + (size_t)begin * size;
+        yki_add_scaled(grad->dtype, sum, kept_weight, sum, more, part);
     }
-
-DEFINE_ADD(add_f32, float)
-DEFINE_ADD(add_f64, double)
+}
 
 void yki_gradient_finish(yk_model *model, size_t parameter)
 {
     if (model->adding) {
         yk_tensor grad = yk_model_parameter(model, parameter).grad;
-        const void *increment = model->parameters[parameter].increment;
-        int64_t count = yk_tensor_count(&grad);
-        if (grad.dtype == YK_F64)
-            add_f64(grad.data, increment, count, model->kept_weight);
-        else
-            add_f32(grad.data, increment, count, (float)model->kept_weight);
+        add_increment(&grad, model->parameters[parameter].increment, model->kept_weight);
     }
     if (model->hooks.grad_ready)
         model->hooks.grad_ready(model->hooks.context, parameter);

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "model/model.h"
 #include "tensor/init.h"
+#include "tensor/tensor.h"
 
 static yk_tensor tensor_of(const yk_value *value, void *data)
 {
@@ -17,7 +18,7 @@ static yk_tensor tensor_of(const yk_value *value, void *data)
 size_t yki_variable_bytes(const yki_variable *variable)
 {
     yk_tensor tensor = tensor_of(variable->value, NULL);
-    return yki_align(yk_tensor_bytes(&tensor), YKI_ALIGNMENT);
+    return yki_tensor_padded_bytes(&tensor);
 }
 
 static yk_status collect(yk_model *model)

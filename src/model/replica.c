@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "model/model.h"
+#include "tensor/tensor.h"
 
 /* The places are those of the model: indices of parameters, buffers and inputs, in equal order. */
 static yk_status copy_places(yk_model *replica, const yk_model *model)
@@ -69,14 +70,11 @@ void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int cou
         yk_tensor grad = yk_model_parameter(model, p).grad;
         int64_t elements = yk_tensor_count(&grad);
         int64_t begin = elements * part / parts, end = elements * (part + 1) / parts;
+        size_t offset = (size_t)begin * yk_dtype_size(grad.dtype);
+        char *sum = (char *)grad.data + offset;
         for (int r = 0; r < count; r++) {
-            const void *more = replicas[r]->parameters[p].grad;
-            if (grad.dtype == YK_F64)
-                for (int64_t i = begin; i < end; i++)
-                    ((double *)grad.data)[i] += ((const double *)more)[i];
-            else
-                for (int64_t i = begin; i < end; i++)
-                    ((float *)grad.data)[i] += ((const float *)more)[i];
+            const char *more = replicas[r]->parameters[p].grad;
+            yki_add_scaled(grad.dtype, sum, 1, sum, more + offset, end - begin);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tensor/tensor.h"
 
 struct yk_ema {
     yk_optimizer *optimizer;
@@ -60,14 +61,14 @@ static yk_status make_parts(yk_ema *ema)
     YK_TRY(collect_views(ema));
     YK_TRY(yki_chunks_create(&ema->chunks, ema->views, ema->count));
     for (size_t i = 0; i < ema->count; i++)
-        ema->memory_bytes += yki_align(yk_tensor_bytes(&ema->views[i].value), YKI_ALIGNMENT);
+        ema->memory_bytes += yki_tensor_padded_bytes(&ema->views[i].value);
     ema->memory = yki_map(ema->memory_bytes);
     if (!ema->memory)
         return yki_error_memory(ema->memory_bytes, "averaged weights");
     char *at = ema->memory;
     for (size_t i = 0; i < ema->count; i++) {
         ema->average[i] = at;
-        at += yki_align(yk_tensor_bytes(&ema->views[i].value), YKI_ALIGNMENT);
+        at += yki_tensor_padded_bytes(&ema->views[i].value);
     }
     return YK_OK;
 }

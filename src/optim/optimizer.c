@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "model/model_hooks.h"
+#include "tensor/tensor.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -32,7 +33,7 @@ static yk_status make_state(yk_optimizer *optimizer)
 {
     size_t slot_bytes = 0;
     for (size_t i = 0; i < optimizer->parameters; i++)
-        slot_bytes += yki_align(yk_tensor_bytes(&optimizer->views[i].value), YKI_ALIGNMENT);
+        slot_bytes += yki_tensor_padded_bytes(&optimizer->views[i].value);
     optimizer->memory_bytes = slot_bytes * (size_t)optimizer->slots;
     optimizer->memory = yki_map(optimizer->memory_bytes);
     if (!optimizer->memory)
@@ -45,7 +46,7 @@ static yk_status make_state(yk_optimizer *optimizer)
             return yki_error_memory(optimizer->parameters * sizeof(char *), "the optimizer");
         for (size_t i = 0; i < optimizer->parameters; i++) {
             optimizer->state[slot][i] = at;
-            at += yki_align(yk_tensor_bytes(&optimizer->views[i].value), YKI_ALIGNMENT);
+            at += yki_tensor_padded_bytes(&optimizer->views[i].value);
         }
     }
     return YK_OK;

@@ -19,6 +19,7 @@
 #include "base/trace.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
+#include "tensor/tensor.h"
 
 #define MEBIBYTE 1048576.0
 
@@ -27,7 +28,7 @@
 static size_t padded_bytes(const yk_model *model, size_t parameter)
 {
     yk_tensor grad = yk_model_parameter(model, parameter).grad;
-    return yki_align(yk_tensor_bytes(&grad), YKI_ALIGNMENT);
+    return yki_tensor_padded_bytes(&grad);
 }
 
 static yk_status plan_buckets(yk_ddp *ddp)

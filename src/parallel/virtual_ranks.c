@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "parallel/ddp.h"
+#include "tensor/tensor.h"
 
 /* What is gathered at a time: at most so much of each share, and of all of them. */
 enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
@@ -48,7 +49,7 @@ struct yki_virtual_ranks {
 static size_t padded_bytes(const yk_ddp *ddp, size_t parameter)
 {
     yk_tensor value = yk_model_parameter(ddp->model, parameter).value;
-    return yki_align(yk_tensor_bytes(&value), YKI_ALIGNMENT);
+    return yki_tensor_padded_bytes(&value);
 }
 
 /* Runs of gradients in the ranks' common order; returns the bytes of a block, 0 for a dtype that
@@ -202,18 +203,6 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     return YK_OK;
 }
 
-#define DEFINE_ADD(name, real)                                                                     \
-    static void name(void *out, const void *left, const void *right, size_t bytes)                 \
-    {                                                                                              \
-        real *sum = out;                                                                           \
-        const real *a = left, *b = right;                                                          \
-        for (size_t i = 0; i < bytes / sizeof(real); i++)                                          \
-            sum[i] = a[i] + b[i];                                                                  \
-    }
-
-DEFINE_ADD(add_f32, float)
-DEFINE_ADD(add_f64, double)
-
 /* to = the sum of all ranks' shares, in order, of one piece. */
 static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
 {
@@ -221,12 +210,11 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     char *to = v->blocks[0] + offset, *all = v->all;
     for (int share = 0; share < v->own; share++)
         memcpy((char *)v->mine + (size_t)share * bytes, v->blocks[share] + offset, bytes);
-    YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * bytes / yk_dtype_size(dtype),
-                         dtype, NULL));
-    void (*add)(void *, const void *, const void *, size_t) = dtype == YK_F64 ? add_f64 : add_f32;
-    add(to, all, all + bytes, bytes);
+    size_t count = bytes / yk_dtype_size(dtype);
+    YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * count, dtype, NULL));
+    yki_add_scaled(dtype, to, 1, all, all + bytes, (int64_t)count);
     for (int share = 2; share < v->count; share++)
-        add(to, to, all + (size_t)share * bytes, bytes);
+        yki_add_scaled(dtype, to, 1, to, all + (size_t)share * bytes, (int64_t)count);
     return YK_OK;
 }
 

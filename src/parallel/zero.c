@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "model/model_hooks.h"
 #include "optim/optimizer.h"
+#include "tensor/tensor.h"
 
 struct yk_zero {
     yk_optimizer *optimizer;
@@ -29,7 +30,7 @@ struct yk_zero {
 static size_t bytes_of(const yk_zero *zero, size_t parameter)
 {
     yk_tensor value = yk_model_parameter(zero->model, parameter).value;
-    return yki_align(yk_tensor_bytes(&value), YKI_ALIGNMENT);
+    return yki_tensor_padded_bytes(&value);
 }
 
 /* The largest parameter that has no owner yet; the first of equals, as a stable sort gives them. */

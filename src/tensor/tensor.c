@@ -1,5 +1,7 @@
-/* Dtypes and shapes. */
-#include <yoke/tensor.h>
+/* Dtypes, shapes and sums of tensors. */
+#include "tensor/tensor.h"
+
+#include "base/memory.h"
 
 size_t yk_dtype_size(yk_dtype dtype)
 {
@@ -32,4 +34,27 @@ int64_t yk_tensor_count(const yk_tensor *tensor)
 size_t yk_tensor_bytes(const yk_tensor *tensor)
 {
     return (size_t)yk_tensor_count(tensor) * yk_dtype_size(tensor->dtype);
+}
+
+size_t yki_tensor_padded_bytes(const yk_tensor *tensor)
+{
+    return yki_align(yk_tensor_bytes(tensor), YKI_ALIGNMENT);
+}
+
+#define DEFINE_ADD_SCALED(name, real)                                                              \
+    static void name(real *out, real scale, const real *a, const real *b, int64_t count)           \
+    {                                                                                              \
+        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) out[i] = scale * a[i] + b[i];      \
+    }
+
+DEFINE_ADD_SCALED(add_scaled_f32, float)
+DEFINE_ADD_SCALED(add_scaled_f64, double)
+
+void yki_add_scaled(yk_dtype dtype, void *out, double scale, const void *a, const void *b,
+                    int64_t count)
+{
+    if (dtype == YK_F64)
+        add_scaled_f64(out, scale, a, b, count);
+    else
+        add_scaled_f32(out, (float)scale, a, b, count);
 }
