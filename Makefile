@@ -50,7 +50,7 @@ test: ## install what is missing, build, run every test; T=REGEX runs those whos
 
 .PHONY: build
 build: ## build the program (build/yoke) and the library; installs nothing
-	$(call cmake_build,release,yoke yoke_program)
+	$(call cmake_build,release,yoke yoke_program yoke_manual)
 
 .PHONY: debug
 debug: ## the same for a debugger, in build-debug/
@@ -86,7 +86,7 @@ bench: ## measure yoke and its peers on this machine
 
 .PHONY: install
 install: ## install the program, the library and its headers below PREFIX (/usr/local)
-	$(call cmake_build,release,yoke yoke_program)
+	$(call cmake_build,release,yoke yoke_program yoke_manual)
 	cmake --install build --prefix "$(PREFIX)"
 
 .PHONY: clean

@@ -7,6 +7,9 @@
 
 enum { CLI_EXIT_OK = 0, CLI_EXIT_FAILED = 1, CLI_EXIT_USAGE = 2 };
 
+/* What a command is for, in a phrase: that of "yoke train". */
+const char *cli_command_purpose(const char *full_name);
+
 int cli_cmd_train(int argc, char **argv);
 int cli_cmd_evaluate(int argc, char **argv);
 int cli_cmd_run(int argc, char **argv);

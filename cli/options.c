@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "cli.h"
-
-enum { HELP_COLUMN = 30 };
+#include "help.h"
 
 int cli_usage_error(const char *command_name, const char *format, ...)
 {
@@ -24,41 +23,6 @@ int cli_usage_error(const char *command_name, const char *format, ...)
             *at = '?';
     fprintf(stderr, "%s: %s (see %s --help)\n", command_name, line, command_name);
     return CLI_EXIT_USAGE;
-}
-
-/* ---- the help page -------------------------------------------------------------------------- */
-
-static void print_option(const cli_option *option)
-{
-    if (option->type == CLI_OPTION_GROUP) {
-        printf("\n%s:\n", option->name);
-        return;
-    }
-    int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
-    length += printf("--%s%s%s", option->name, option->argument ? " " : "",
-                     option->argument ? option->argument : "");
-    if (length >= HELP_COLUMN) {
-        putchar('\n');
-        length = 0;
-    }
-    printf("%*s", HELP_COLUMN - length, "");
-    for (const char *at = option->help; *at; at++) {
-        putchar(*at);
-        if (*at == '\n')
-            printf("%*s", HELP_COLUMN, "");
-    }
-    putchar('\n');
-}
-
-static void print_help(const cli_command *command)
-{
-    printf("Usage: %s [OPTION...]%s%s\n\n%s\n", command->name, *command->operands ? " " : "",
-           command->operands, command->summary);
-    for (size_t i = 0; i < command->option_count; i++)
-        print_option(&command->options[i]);
-    printf("%s  -h, --help%*sthis page\n", command->option_count ? "" : "\n", HELP_COLUMN - 12, "");
-    if (command->examples)
-        printf("\nExamples:\n%s\n", command->examples);
 }
 
 /* ---- parsing: an option --------------------------------------------------------------------- */
@@ -205,10 +169,10 @@ static int set_and_keep(const cli_command *command, const cli_option *option, co
 static int parse_option(const cli_command *command, int argc, char **argv, int *at)
 {
     const char *text = argv[*at];
-    if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
-        print_help(command);
-        return CLI_EXIT_OK;
-    }
+    if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0 || strncmp(text, "--help=", 7) == 0)
+        return cli_print_help(command, strchr(text, '=') ? text + 7 : NULL)
+                   ? CLI_EXIT_OK
+                   : cli_usage_error(command->name, "%s: expected text, man or options", text);
     bool is_long = text[1] == '-';
     const char *name = text + 1 + is_long;
     size_t length = is_long ? strcspn(name, "=") : 1;

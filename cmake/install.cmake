@@ -1,4 +1,5 @@
-# `make install`: the program, the library, the public headers, and how pkg-config and CMake find them.
+# `make install`: the program with its manual pages and completions, the library, the public headers,
+# and how pkg-config and CMake find them.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS yoke EXPORT yokeTargets
@@ -9,6 +10,13 @@ if(TARGET yoke_program)
   set_target_properties(yoke_program PROPERTIES
     INSTALL_RPATH "$ORIGIN/${YOKE_LIB_FROM_BIN}")
   install(TARGETS yoke_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY ${YOKE_MANUAL}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${YOKE_MANUAL}/completions/yoke.bash RENAME yoke
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${YOKE_MANUAL}/completions/_yoke
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${YOKE_MANUAL}/completions/yoke.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/yoke)

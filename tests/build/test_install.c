@@ -28,7 +28,9 @@ YK_TEST(install_has_a_running_program)
 {
     install();
     run("env -u LD_LIBRARY_PATH \"$PREFIX/bin/yoke\" --version | grep -x 'yoke [0-9.]*'");
-    run("ls \"$PREFIX\" | sort | xargs | grep -x 'bin include lib'");
+    run("ls \"$PREFIX\" | sort | xargs | grep -x 'bin include lib share'");
+    run("test -s \"$PREFIX/share/man/man1/yoke-train.1\" && test -s "
+        "\"$PREFIX/share/bash-completion/completions/yoke\"");
 }
 
 /* A step of training from an example, which has no other way to the library than the moved tree. */

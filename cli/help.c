@@ -1,0 +1,193 @@
+/* See help.h. */
+#include "help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <yoke/status.h>
+
+#include "cli.h"
+
+enum { HELP_COLUMN = 30 };
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void print_text_option(const cli_option *option)
+{
+    if (option->type == CLI_OPTION_GROUP) {
+        printf("\n%s:\n", option->name);
+        return;
+    }
+    int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
+    length += printf("--%s%s%s", option->name, option->argument ? " " : "",
+                     option->argument ? option->argument : "");
+    if (length >= HELP_COLUMN) {
+        putchar('\n');
+        length = 0;
+    }
+    printf("%*s", HELP_COLUMN - length, "");
+    for (const char *at = option->help; *at; at++) {
+        putchar(*at);
+        if (*at == '\n')
+            printf("%*s", HELP_COLUMN, "");
+    }
+    putchar('\n');
+}
+
+static void print_text_page(const cli_command *command)
+{
+    printf("Usage: %s [OPTION...]%s%s\n\n%s\n", command->name, *command->operands ? " " : "",
+           command->operands, command->summary);
+    for (size_t i = 0; i < command->option_count; i++)
+        print_text_option(&command->options[i]);
+    printf("%s  -h, --help%*sthis page\n", command->option_count ? "" : "\n", HELP_COLUMN - 12, "");
+    if (command->examples)
+        printf("\nExamples:\n%s\n", command->examples);
+}
+
+/* ---- manual pages: the man macros of groff --------------------------------------------------- */
+
+/* One character of text; a dash is an ASCII minus, so that options can be copied from the page. */
+static void print_man_character(char character)
+{
+    if (character == '\\')
+        fputs("\\e", stdout);
+    else if (character == '-')
+        fputs("\\-", stdout);
+    else
+        putchar(character);
+}
+
+static void print_man_line(const char *line, size_t length)
+{
+    if (length && (*line == '.' || *line == '\''))
+        fputs("\\&", stdout);
+    for (size_t i = 0; i < length; i++)
+        print_man_character(line[i]);
+    putchar('\n');
+}
+
+/* Text in which newlines are spaces. */
+static void print_man_flowing(const char *text)
+{
+    for (const char *at = text; *at; at++)
+        print_man_character(*at == '\n' ? ' ' : *at);
+    putchar('\n');
+}
+
+void cli_print_man_text(const char *text)
+{
+    bool as_is = false;
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        bool indented = *line == ' ';
+        if (indented != as_is)
+            puts(indented ? ".PP\n.nf" : ".fi");
+        as_is = indented;
+        if (length)
+            print_man_line(line, length);
+        else
+            puts(".PP");
+        line += length + (line[length] == '\n');
+    }
+    if (as_is)
+        puts(".fi");
+}
+
+void cli_print_man_title(const char *name, const char *purpose)
+{
+    printf(".TH \"");
+    for (const char *at = name; *at; at++)
+        print_man_character(*at == ' ' ? '-' : (char)toupper((unsigned char)*at));
+    printf("\" 1 \"\" \"yoke %s\" \"yoke manual\"\n.SH NAME\n", yk_version());
+    for (const char *at = name; *at; at++)
+        print_man_character(*at == ' ' ? '-' : *at);
+    printf(" \\- %s\n", purpose);
+}
+
+static void print_man_option(const cli_option *option)
+{
+    if (option->type == CLI_OPTION_GROUP) {
+        fputs(".SS ", stdout);
+        print_man_flowing(option->name);
+        return;
+    }
+    puts(".TP");
+    if (option->letter)
+        printf("\\fB\\-%c\\fR, ", option->letter);
+    fputs("\\fB\\-\\-", stdout);
+    for (const char *at = option->name; *at; at++)
+        print_man_character(*at);
+    fputs("\\fR", stdout);
+    if (option->argument) {
+        fputs(" \\fI", stdout);
+        for (const char *at = option->argument; *at; at++)
+            print_man_character(*at);
+        fputs("\\fR", stdout);
+    }
+    putchar('\n');
+    print_man_flowing(option->help);
+}
+
+static void print_man_page(const cli_command *command)
+{
+    cli_print_man_title(command->name, cli_command_purpose(command->name));
+    printf(".SH SYNOPSIS\n\\fB%s\\fR [\\fIOPTION\\fR...]%s", command->name,
+           *command->operands ? " " : "");
+    print_man_flowing(command->operands);
+    puts(".SH DESCRIPTION");
+    cli_print_man_text(command->summary);
+    puts(".SH OPTIONS");
+    for (size_t i = 0; i < command->option_count; i++)
+        print_man_option(&command->options[i]);
+    puts(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a help page");
+    if (command->examples) {
+        puts(".SH EXAMPLES");
+        cli_print_man_text(command->examples);
+    }
+    puts(".SH SEE ALSO\n.BR yoke (1)");
+}
+
+/* ---- the list for completions ---------------------------------------------------------------- */
+
+static void print_field(const char *text)
+{
+    putchar('\t');
+    if (!text || !*text)
+        putchar('-');
+    for (const char *at = text; at && *at; at++)
+        putchar(*at == '\n' || *at == '\t' ? ' ' : *at);
+}
+
+static void print_option_list(const cli_command *command)
+{
+    fputs("operands", stdout);
+    print_field(command->operands);
+    putchar('\n');
+    for (size_t i = 0; i < command->option_count; i++) {
+        const cli_option *option = &command->options[i];
+        if (option->type == CLI_OPTION_GROUP)
+            continue;
+        putchar(option->letter ? option->letter : '-');
+        print_field(option->name);
+        print_field(option->argument);
+        print_field(option->choices);
+        print_field(option->help);
+        putchar('\n');
+    }
+    puts("h\thelp\t-\t-\tprint a help page");
+}
+
+bool cli_print_help(const cli_command *command, const char *format)
+{
+    if (!format || strcmp(format, "text") == 0)
+        print_text_page(command);
+    else if (strcmp(format, "man") == 0)
+        print_man_page(command);
+    else if (strcmp(format, "options") == 0)
+        print_option_list(command);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,80 @@
+/*
+ * The manual pages and the completions that the build generates: every page is well formed, knows
+ * every option of its command, and bash completes from the same table.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char output[65536];
+
+/* Runs a shell script with MANUAL, the generated folder, and PROGRAM set; it must succeed. */
+static void run(const char *script)
+{
+    int code = yk_test_command(output, sizeof output, "set -e; MANUAL='%s/manual' PROGRAM='%s'; %s",
+                               getenv("YOKE_BUILD"), getenv("YOKE_PROGRAM"), script);
+    if (code != 0)
+        fail_msg("exit code %d: %s", code, output);
+}
+
+YK_TEST(every_command_has_a_manual_page)
+{
+    run("$PROGRAM --help=options | cut -f 1 | while read command; do"
+        "  test -s \"$MANUAL/man/yoke-$command.1\";"
+        "  grep -q \"yoke.-$command (1)\" \"$MANUAL/man/yoke.1\";"
+        "done");
+}
+
+YK_TEST(manual_pages_list_every_option)
+{
+    run("for command in train evaluate run bench data; do"
+        "  $PROGRAM $command --help=options | sed 1d | cut -f 2 | sed 's/-/\\\\-/g' |"
+        "  while read -r option; do"
+        "    grep -qF -- \"\\\\-\\\\-$option\" \"$MANUAL/man/yoke-$command.1\" ||"
+        "      { echo \"$command --$option\"; exit 1; };"
+        "  done;"
+        "done");
+}
+
+YK_TEST(manual_pages_are_well_formed)
+{
+    if (yk_test_command(output, sizeof output, "command -v man") != 0)
+        skip_because("man is not installed");
+    run("for page in \"$MANUAL\"/man/*.1; do"
+        "  warnings=$(MANWIDTH=80 man -l --warnings \"$page\" 2>&1 >/dev/null);"
+        "  test -z \"$warnings\" || { echo \"$page: $warnings\"; exit 1; };"
+        "done");
+}
+
+/* What bash offers for a command line whose last word is being typed. */
+static void expect_completion(const char *words, const char *expected)
+{
+    int code =
+        yk_test_command(output, sizeof output,
+                        "bash -c '. \"%s/manual/completions/yoke.bash\"; COMP_WORDS=(%s);"
+                        " COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); cd /var/empty 2>/dev/null ||"
+                        " cd /; _yoke; echo \"${COMPREPLY[@]}\"'",
+                        getenv("YOKE_BUILD"), words);
+    assert_int_equal(code, 0);
+    assert_contains(output, expected);
+}
+
+YK_TEST(bash_completes_commands_options_and_values)
+{
+    if (yk_test_command(output, sizeof output, "command -v bash") != 0)
+        skip_because("bash is not installed");
+    expect_completion("yoke tr", "train\n");
+    expect_completion("yoke train --batch", "--batch-size\n");
+    expect_completion("yoke train --amp \"\"", "off bf16 fp16\n");
+    expect_completion("yoke data pre", "preview\n");
+    expect_completion("yoke bench scaling --svg", "--svg\n");
+}
+
+YK_TEST(an_unknown_format_of_help_is_refused)
+{
+    int code = yk_test_command(output, sizeof output, "'%s' train --help=pdf 2>&1",
+                               getenv("YOKE_PROGRAM"));
+    assert_int_equal(code, 2);
+    assert_contains(output, "expected text, man or options");
+}
