@@ -84,7 +84,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_dataset *train = NULL, *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;
-    cli_evaluation result;
+    yk_evaluation result;
     const char *source;
     snprintf(path, sizeof path, "%s", checkpoint);
     bool fine = find_checkpoint(path, &state, &o) && cli_open_data(&train, &test, world, o.data);
@@ -100,10 +100,12 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
                                      .exact = true,
                                      .transform = yk_cifar10_normalize,
                                      .workers = (int)o.workers};
+        yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
+        evaluating.group = world;
         fine = cli_build_model(&model, &setup) &&
                cli_ok((o.ema ? yk_model_load_ema : yk_model_load)(model, path)) &&
                cli_ok(yk_loader_create(&loader, test, &loading)) &&
-               cli_evaluate(&result, model, loader, world, NULL);
+               cli_ok(yk_evaluate(&result, model, loader, &evaluating));
     }
     if (fine && yk_group_rank(world) == 0)
         printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o.arch,

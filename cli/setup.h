@@ -1,5 +1,5 @@
 /*
- * What several commands set up alike: ranks, data, models, evaluation. Functions that return bool
+ * What several commands set up alike: ranks, data, models. Functions that return bool
  * have said on stderr why they failed.
  */
 #ifndef YOKE_CLI_SETUP_H
@@ -76,18 +76,5 @@ const char *cli_arch_choices(void);
 bool cli_check_model(const char *name, const cli_model_setup *setup);
 /* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
-
-/* ---- evaluation (evaluation.c) --------------------------------------------------------------- */
-
-typedef struct cli_evaluation {
-    double loss, accuracy;
-    int64_t correct, count;
-    bool stopped; /* by a signal: the rest is meaningless */
-} cli_evaluation;
-
-/* Counts every sample of an exact loader once, spread over the ranks; leaves the model in training
- * mode. stop is asked between batches; it may be NULL. Collective. */
-bool cli_evaluate(cli_evaluation *result, yk_model *model, yk_loader *loader, yk_group *world,
-                  int (*stop)(void));
 
 #endif

@@ -129,11 +129,11 @@ bool cli_trainer_update_weights(cli_trainer *t, cli_update *update)
            (!t->ema || cli_ok(yk_ema_update(t->ema)));
 }
 
-bool cli_trainer_evaluate_ema(cli_trainer *t, cli_evaluation *result)
+bool cli_trainer_evaluate_ema(cli_trainer *t, yk_evaluation *result)
 {
     if (!cli_ok(yk_ema_swap(t->ema)))
         return false;
-    bool fine = cli_evaluate(result, t->model, t->test, t->world, cli_stop_signal);
+    bool fine = cli_trainer_evaluate(t, result);
     return cli_ok(yk_ema_swap(t->ema)) && fine;
 }
 

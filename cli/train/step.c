@@ -24,7 +24,7 @@ static double own_loss(const cli_trainer *t)
 /* Adds up the news of all ranks' shares, into the first. */
 static bool share_news(const cli_trainer *t)
 {
-    t->news->stopping = cli_stop_signal() != 0;
+    t->news->stopping = yk_stop_signal() != 0;
     return cli_sum_shares(t->world, &t->news->loss, t->shares, NEWS, &t->news[t->shares].loss);
 }
 

@@ -88,11 +88,25 @@ static bool train_epoch(cli_trainer *t, cli_epoch_times *times, bool *stopping)
     return true;
 }
 
+static bool asked_to_stop(void *unused)
+{
+    (void)unused;
+    return yk_stop_signal() != 0;
+}
+
+bool cli_trainer_evaluate(cli_trainer *t, yk_evaluation *result)
+{
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = t->world;
+    options.should_stop = asked_to_stop;
+    return cli_ok(yk_evaluate(result, t->model, t->test, &options));
+}
+
 static bool evaluate(cli_trainer *t, const cli_epoch_times *times, bool *stopping)
 {
-    cli_evaluation result, average = {.stopped = false};
+    yk_evaluation result, average = {.stopped = false};
     const yk_training_state *state = &t->state;
-    if (!cli_evaluate(&result, t->model, t->test, t->world, cli_stop_signal) ||
+    if (!cli_trainer_evaluate(t, &result) ||
         (t->ema && !result.stopped && !cli_trainer_evaluate_ema(t, &average)))
         return false;
     *stopping = result.stopped || average.stopped;
@@ -152,7 +166,7 @@ static bool train(cli_trainer *t, bool *stopping)
 /* The ranks' exit codes agree on the signal, whichever of them it came to. */
 static int agree_on_signal(const cli_trainer *t)
 {
-    int32_t number = cli_stop_signal();
+    int32_t number = yk_stop_signal();
     bool fine = cli_ok(yk_all_reduce(t->world, &number, 1, YK_I32, YK_REDUCE_MAX, NULL));
     return fine && number ? number : SIGTERM;
 }
@@ -182,7 +196,8 @@ static void close_timeline(cli_trainer *t)
 
 static int run(cli_trainer *t)
 {
-    cli_stop_on_signals();
+    if (!cli_ok(yk_stop_on_signals()))
+        return CLI_EXIT_FAILED;
     if (!cli_ok(yk_barrier(t->world))) /* who reads the introduction may signal any rank */
         return CLI_EXIT_FAILED;
     if (t->leads)
@@ -207,7 +222,7 @@ int cli_cmd_train(int argc, char **argv)
         code = cli_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
     if (code >= 0)
         return code;
-    if (!cli_stop_prepare())
+    if (!cli_ok(yk_stop_prepare()))
         return CLI_EXIT_FAILED;
     signal(SIGPIPE, SIG_IGN); /* who reads along may leave: the run is in its files */
     cli_trainer trainer;

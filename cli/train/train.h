@@ -109,8 +109,9 @@ typedef struct cli_update {
     double grad_norm, scale;
 } cli_update;
 bool cli_trainer_update_weights(cli_trainer *trainer, cli_update *update);
-/* The averaged weights in place of the model's. */
-bool cli_trainer_evaluate_ema(cli_trainer *trainer, cli_evaluation *result);
+bool cli_trainer_evaluate(cli_trainer *trainer, yk_evaluation *result);
+/* The same for the averaged weights. */
+bool cli_trainer_evaluate_ema(cli_trainer *trainer, yk_evaluation *result);
 
 /* The ranks' side (ddp.c). Whether all of them were given the same of what a run is, which those
  * that were started by hand may not have been; the one that was not says so. */
@@ -137,12 +138,5 @@ typedef struct cli_epoch_times {
 /* One step (step.c), begun at begin_s with `batch`; *stopping when a rank was asked to stop. */
 bool cli_trainer_step(cli_trainer *trainer, const yk_batch *batch, cli_epoch_times *times,
                       double begin_s, bool *stopping);
-
-/* Before any other thread starts: from here on one of its own takes the signals that stop. */
-bool cli_stop_prepare(void);
-/* From here on the first of them is remembered; a second one just ends the process. */
-void cli_stop_on_signals(void);
-/* The signal that has asked this rank to stop, or 0. */
-int cli_stop_signal(void);
 
 #endif

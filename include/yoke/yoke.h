@@ -20,6 +20,7 @@
 #include <yoke/system.h>
 #include <yoke/tensor.h>
 #include <yoke/tensor_file.h>
+#include <yoke/train.h>
 #include <yoke/zero.h>
 
 #endif

@@ -1,0 +1,175 @@
+/*
+ * Evaluation over all ranks: each sample counts once, whatever their number. One rank may have a
+ * batch more than another, so the ranks first agree on the number of rounds and then meet in each,
+ * in order to stop together.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/train.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "train/sums.h"
+
+/* ---- small functions that every loop needs --------------------------------------------------- */
+
+static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
+{
+    for (int i = 0; i < batch->count; i++)
+        if (strcmp(batch->names[i], name) == 0)
+            return &batch->tensors[i];
+    return NULL;
+}
+
+/* The column of the largest of row's `classes` logits; the first one when several are. */
+#define ARGMAX(row, classes, best)                                                                 \
+    do {                                                                                           \
+        (best) = 0;                                                                                \
+        for (int64_t c_ = 1; c_ < (classes); c_++)                                                 \
+            if ((row)[c_] > (row)[best])                                                           \
+                (best) = c_;                                                                       \
+    } while (0)
+
+/* logits (N, C), labels (N) */
+static int64_t count_rows(const yk_tensor *logits, const int32_t *labels)
+{
+    int64_t correct = 0, classes = logits->dims[1], best;
+    for (int64_t i = 0; i < logits->dims[0]; i++) {
+        if (logits->dtype == YK_F64)
+            ARGMAX((const double *)logits->data + i * classes, classes, best);
+        else
+            ARGMAX((const float *)logits->data + i * classes, classes, best);
+        correct += best == labels[i];
+    }
+    return correct;
+}
+
+yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch)
+{
+    yk_tensor logits;
+    *correct = 0;
+    if (!model || !batch)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_count_correct: the %s is NULL",
+                         model ? "batch" : "model");
+    YK_TRY(yk_model_output(model, &logits));
+    const yk_tensor *labels = find_tensor(batch, "labels");
+    if (!labels || labels->ndim != 1 || labels->dtype != YK_I32)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32");
+    if (logits.ndim != 2 || logits.dims[0] != labels->dims[0])
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
+                         "have %d dimensions, the first of %lld",
+                         (long long)labels->dims[0], logits.ndim, (long long)logits.dims[0]);
+    *correct = count_rows(&logits, labels->data);
+    return YK_OK;
+}
+
+yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight)
+{
+    double sums[2] = {value * weight, weight};
+    *mean = 0;
+    YK_TRY(yki_sum_over_ranks(group, sums, 1, 2, NULL));
+    *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    return YK_OK;
+}
+
+yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
+{
+    if (!model)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_model_broadcast_buffers: model is NULL");
+    if (!group)
+        return YK_OK;
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor value = yk_model_buffer(model, i).value;
+        size_t count = (size_t)yk_tensor_count(&value);
+        YK_TRY(yk_broadcast(group, value.data, count, value.dtype, 0, NULL));
+    }
+    yk_model_parameters_changed(model);
+    return YK_OK;
+}
+
+/* ---- an evaluation --------------------------------------------------------------------------- */
+
+enum { SUMS = 3 }; /* loss, correct answers, samples */
+
+typedef struct evaluation_run {
+    yk_model *model;
+    yk_loader *loader;
+    yk_evaluate_options options;
+    double *sums; /* (shares, SUMS) of this rank, followed by room for those of all ranks */
+    int shares;   /* virtual ranks that take turns on this rank */
+} evaluation_run;
+
+static yk_status evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *batch)
+{
+    int64_t correct;
+    YK_TRY(yk_model_forward(model, batch));
+    YK_TRY(yk_count_correct(&correct, model, batch));
+    sums[0] += yk_model_loss(model) * (double)batch->size;
+    sums[1] += (double)correct;
+    sums[2] += (double)batch->size;
+    return YK_OK;
+}
+
+/* One batch, where this rank has one left, and whether any rank wants to stop. */
+static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, bool *stopped)
+{
+    int32_t stopping = 0;
+    if (round < batches) {
+        const yk_batch *batch = yk_loader_next(run->loader);
+        if (!batch) {
+            YK_TRY(yk_loader_status(run->loader));
+            return yki_error(YK_ERROR_INTERNAL, "evaluation: the loader ended early");
+        }
+        YK_TRY(evaluate_batch(run->sums + round % run->shares * SUMS, run->model, batch));
+    }
+    if (run->options.should_stop) {
+        stopping = run->options.should_stop(run->options.context);
+        YK_TRY(yki_max_over_ranks_i32(run->options.group, &stopping));
+    }
+    *stopped = stopping != 0;
+    return YK_OK;
+}
+
+static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
+{
+    yk_group *group = run->options.group;
+    double *sums = run->sums;
+    int64_t batches = yk_loader_batches(run->loader), rounds = batches;
+    YK_TRY(yki_max_over_ranks_i64(group, &rounds));
+    for (int64_t round = 0; round < rounds && !result->stopped; round++)
+        YK_TRY(run_round(run, round, batches, &result->stopped));
+    if (result->stopped)
+        return YK_OK;
+    yk_loader_next(run->loader); /* NULL: takes the end of the epoch, for the next evaluation */
+    YK_TRY(yki_sum_over_ranks(group, sums, run->shares, SUMS, sums + run->shares * SUMS));
+    result->correct = (int64_t)sums[1];
+    result->count = (int64_t)sums[2];
+    result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
+    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    return YK_OK;
+}
+
+yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
+                      const yk_evaluate_options *options)
+{
+    *result = (yk_evaluation){0};
+    if (!model || !loader)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_evaluate: the %s is NULL",
+                         model ? "loader" : "model");
+    evaluation_run run = {.model = model, .loader = loader, .shares = yk_loader_shares(loader)};
+    YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
+    YK_TRY(yk_model_broadcast_buffers(model, run.options.group));
+    size_t rows = (size_t)run.shares * ((size_t)yki_ranks_of(run.options.group) + 1);
+    run.sums = yki_calloc(rows * SUMS, sizeof *run.sums);
+    if (!run.sums)
+        return yki_error_memory(rows * SUMS * sizeof *run.sums, "an evaluation");
+    yk_model_eval(model);
+    yk_status status = run_evaluation(&run, result);
+    yk_model_train(model);
+    free(run.sums);
+    return status;
+}

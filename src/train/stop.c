@@ -1,0 +1,75 @@
+/*
+ * Stopping in order: the first SIGINT, SIGTERM or SIGUSR1 is only remembered, and the training loop
+ * ends after its current step. A second one has its ordinary effect.
+ *
+ * A separate thread takes the signals. The kernel writes a handler's frame below the stack pointer
+ * of the thread that it interrupts, and oneDNN's matrix products for AVX2 keep that pointer in a
+ * buffer on the heap: on a thread that computes, a handler would overwrite the heap.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/train.h>
+
+#include "base/error.h"
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+
+static atomic_int received_signal;
+static atomic_bool prepared;
+
+static void remember_signal(int number)
+{
+    atomic_store(&received_signal, number);
+}
+
+int yk_stop_signal(void)
+{
+    return atomic_load(&received_signal);
+}
+
+static void *wait_for_signals(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+yk_status yk_stop_prepare(void)
+{
+    pthread_t thread;
+    if (atomic_exchange(&prepared, true))
+        return YK_OK;
+    int error = pthread_create(&thread, NULL, wait_for_signals, NULL);
+    if (error) {
+        atomic_store(&prepared, false);
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start the thread that takes signals: %s",
+                         strerror(error));
+    }
+    pthread_setname_np(thread, "yoke-signals");
+    pthread_detach(thread);
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        sigaddset(&set, stop_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return YK_OK;
+}
+
+yk_status yk_stop_on_signals(void)
+{
+    struct sigaction action = {.sa_handler = remember_signal,
+                               .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    if (!atomic_load(&prepared))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_stop_on_signals: call yk_stop_prepare first, at the start of main");
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        sigaction(stop_signals[i], &action, NULL);
+    return YK_OK;
+}

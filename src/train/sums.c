@@ -1,0 +1,45 @@
+/* See sums.h. */
+#include "train/sums.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+int yki_ranks_of(const yk_group *group)
+{
+    return group ? yk_group_size(group) : 1;
+}
+
+yk_status yki_max_over_ranks_i32(yk_group *group, int32_t *value)
+{
+    return group ? yk_all_reduce(group, value, 1, YK_I32, YK_REDUCE_MAX, NULL) : YK_OK;
+}
+
+yk_status yki_max_over_ranks_i64(yk_group *group, int64_t *value)
+{
+    return group ? yk_all_reduce(group, value, 1, YK_I64, YK_REDUCE_MAX, NULL) : YK_OK;
+}
+
+/* Every rank's rows, in rank order. */
+static yk_status gather_rows(yk_group *group, double *all, const double *rows, size_t count)
+{
+    if (group)
+        return yk_all_gather(group, all, rows, count, YK_F64, NULL);
+    memcpy(all, rows, count * sizeof *all);
+    return YK_OK;
+}
+
+yk_status yki_sum_over_ranks(yk_group *group, double *sums, int shares, int count, double *all)
+{
+    if (shares == 1) /* an all-reduce adds in rank order too */
+        return group ? yk_all_reduce(group, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL)
+                     : YK_OK;
+    YK_TRY(gather_rows(group, all, sums, (size_t)(shares * count)));
+    int rows = shares * yki_ranks_of(group);
+    for (int i = 0; i < count; i++) {
+        sums[i] = all[i];
+        for (int row = 1; row < rows; row++)
+            sums[i] += all[row * count + i];
+    }
+    return YK_OK;
+}

@@ -1,0 +1,125 @@
+/* Evaluation and the small functions that every training loop needs. */
+#include <yoke/yoke.h>
+
+#include <string.h>
+
+#include "harness.h"
+
+/* images (N, 3, 32, 32) -> logits (N, 10), without hidden layers: the logits can be foretold. */
+static yk_model *create_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_flatten(yk_nn_batch_norm(images, "bn")), "fc", 10);
+    yk_model_options options = {.logits = logits, .threads = 1};
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
+    return model;
+}
+
+/* The same answer for every image: this class. */
+static void always_answer(yk_model *model, int answer)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_parameter_view parameter = yk_model_parameter(model, i);
+        float *value = parameter.value.data;
+        int64_t count = yk_tensor_count(&parameter.value);
+        for (int64_t k = 0; k < count; k++)
+            value[k] = count == 10 && k == answer ? 1 : 0;
+    }
+    yk_model_parameters_changed(model);
+}
+
+static yk_loader *create_loader(yk_dataset *dataset, yk_group *group)
+{
+    yk_loader *loader;
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        &(yk_loader_options){
+            .group = group, .batch_size = 60, .exact = true, .transform = yk_cifar10_normalize}));
+    return loader;
+}
+
+static bool stop_at_third(void *context)
+{
+    return ++*(int *)context == 3;
+}
+
+YK_TEST(an_evaluation_counts_every_sample_once)
+{
+    yk_dataset *dataset;
+    yk_evaluation result;
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, NULL);
+    int64_t total = 0;
+    for (int class = 0; class < 10; class ++) {
+        always_answer(model, class);
+        assert_ok(yk_evaluate(&result, model, loader, NULL));
+        assert_int_equal(result.count, 1000);
+        assert_true(result.accuracy == (double)result.correct / 1000);
+        assert_false(result.stopped);
+        total += result.correct;
+    }
+    assert_int_equal(total, 1000);
+    int asked = 0;
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.should_stop = stop_at_third;
+    options.context = &asked;
+    assert_ok(yk_evaluate(&result, model, loader, &options));
+    assert_true(result.stopped);
+    assert_int_equal(asked, 3);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(misuse_of_an_evaluation_is_an_error)
+{
+    int64_t correct;
+    yk_evaluation result;
+    yk_model *model = create_model();
+    assert_int_equal(yk_evaluate(&result, NULL, NULL, NULL), YK_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(yk_evaluate(&result, model, NULL, NULL), YK_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(yk_count_correct(&correct, NULL, NULL), YK_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(yk_count_correct(&correct, model, NULL), YK_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(yk_model_broadcast_buffers(NULL, NULL), YK_ERROR_INVALID_ARGUMENT);
+    yk_model_destroy(model);
+}
+
+YK_TEST(signals_need_their_thread_first)
+{
+    assert_int_equal(yk_stop_on_signals(), YK_ERROR_INVALID_ARGUMENT);
+    assert_contains(yk_last_error(), "call yk_stop_prepare first");
+    assert_int_equal(yk_stop_signal(), 0);
+}
+
+/* Ranks that have moved their buffers apart evaluate with rank 0's, and agree on the result. */
+YK_TEST_RANKS(ranks_evaluate_as_one, 3)
+{
+    yk_dataset *dataset;
+    yk_evaluation result;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_int_equal(yk_group_size(group), world);
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, group);
+    yk_tensor mean = yk_model_buffer(model, 0).value;
+    *(float *)mean.data = (float)rank;
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = group;
+    assert_ok(yk_evaluate(&result, model, loader, &options));
+    assert_int_equal(result.count, 1000);
+    assert_true(*(float *)mean.data == 0);
+    double loss, least = result.loss;
+    assert_ok(yk_mean_over_ranks(&loss, group, rank, rank + 1)); /* (0*1 + 1*2 + 2*3) / 6 */
+    assert_true(loss == 8.0 / 6);
+    assert_ok(yk_all_reduce(group, &least, 1, YK_F64, YK_REDUCE_MIN, NULL));
+    assert_true(least == result.loss);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+    yk_group_destroy(group);
+}
