@@ -185,7 +185,9 @@ static void train(const arguments *args, yk_group *world)
     yk_ddp *ddp_model; /* (DDP) from here on backward averages over ranks, and all start alike */
     YK_CHECK(yk_ddp_create(&ddp_model, model, world, NULL));
     yk_optimizer *optimizer;
-    YK_CHECK(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1e-4}));
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 1e-4;
+    YK_CHECK(yk_sgd_create(&optimizer, model, &sgd));
 
     int64_t batch_size_per_rank = args->batch_size / size; /* (DDP) */
     yk_dataset *train_dataset = open_data(args->data, YK_SPLIT_TRAIN);

@@ -98,7 +98,10 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps, bool
     if (prints)
         printf("Start training...\n");
     yk_optimizer *optimizer;
-    YK_CHECK(yk_sgd_create(&optimizer, net, &(yk_sgd_options){.lr = 0.001, .momentum = 0.9}));
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.001;
+    sgd.momentum = 0.9;
+    YK_CHECK(yk_sgd_create(&optimizer, net, &sgd));
     yk_grad_scaler *fp16_scaler; /* (AMP) */
     YK_CHECK(yk_grad_scaler_create(&fp16_scaler, net, NULL));
 

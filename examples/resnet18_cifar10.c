@@ -485,7 +485,9 @@ int main(int argc, char **argv)
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
 
     yk_optimizer *optimizer;
-    YK_CHECK(yk_adam_create(&optimizer, model, &(yk_adam_options){.lr = lr}));
+    yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
+    adam.lr = lr;
+    YK_CHECK(yk_adam_create(&optimizer, model, &adam));
 
     for (int64_t epoch = 1; epoch <= args.epochs; epoch++) {
         train(model, optimizer, &tr_loader, &args, epoch);

@@ -72,7 +72,10 @@ static void create_training(training *t, const settings *set)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(set->arch(images, 10), labels, NULL);
     yk_model_options options = {.amp = set->amp, .threads = set->threads};
-    yk_sgd_options sgd = {.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4};
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    sgd.weight_decay = 5e-4;
     YK_CHECK(yk_group_init(&t->group, NULL));
     YK_CHECK(yk_model_create(&t->model, loss, &options));
     YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));

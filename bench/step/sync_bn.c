@@ -40,8 +40,10 @@ static void open_side(side *s, yk_group *group, yk_arch_fn build, bool synced, c
     if (synced)
         YK_CHECK(yk_sync_batch_norm_convert(s->model, group));
     YK_CHECK(yk_ddp_create(&s->ddp, s->model, group, NULL));
-    YK_CHECK(
-        yk_sgd_create(&s->optimizer, s->model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9}));
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    YK_CHECK(yk_sgd_create(&s->optimizer, s->model, &sgd));
     s->fastest = 1e9;
 }
 

@@ -139,11 +139,14 @@ static bool bench_step(const bench_options *o, yk_group *world)
     yk_optimizer *optimizer = NULL;
     yk_tensor tensors[2] = {{.data = NULL}};
     yk_batch batch = {.size = 0};
-    bool fine =
-        make_batch(&batch, tensors, o->batch_size / ranks) && cli_build_model(&model, &setup) &&
-        (ranks == 1 || cli_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
-        cli_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01, .momentum = 0.9})) &&
-        time_steps(times, exposed, steps, model, ddp, optimizer, &batch);
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    bool fine = make_batch(&batch, tensors, o->batch_size / ranks) &&
+                cli_build_model(&model, &setup) &&
+                (ranks == 1 || cli_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
+                cli_ok(yk_sgd_create(&optimizer, model, &sgd)) &&
+                time_steps(times, exposed, steps, model, ddp, optimizer, &batch);
     if (fine && yk_group_rank(world) == 0) {
         double step_s = median(times, steps);
         printf("%s, %s, batch %lld = %d x %lld, %s: %.1f images/s, %.2f ms a step", o->arch,

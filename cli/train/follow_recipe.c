@@ -6,23 +6,35 @@
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-static yk_status create_rule(cli_trainer *t, double lr)
+static yk_status create_sgd(cli_trainer *t, double lr)
 {
     const cli_recipe *r = &t->options.recipe;
-    if (strcmp(r->optimizer, "sgd") == 0)
-        return yk_sgd_create(&t->optimizer, t->model,
-                             &(yk_sgd_options){.lr = lr,
-                                               .momentum = r->momentum,
-                                               .dampening = r->dampening,
-                                               .weight_decay = r->weight_decay,
-                                               .nesterov = r->nesterov});
-    return yk_adam_create(&t->optimizer, t->model,
-                          &(yk_adam_options){.lr = lr,
-                                             .beta1 = r->beta1,
-                                             .beta2 = r->beta2,
-                                             .eps = r->eps,
-                                             .weight_decay = r->weight_decay,
-                                             .decoupled = strcmp(r->optimizer, "adamw") == 0});
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = lr;
+    sgd.momentum = r->momentum;
+    sgd.dampening = r->dampening;
+    sgd.weight_decay = r->weight_decay;
+    sgd.nesterov = r->nesterov;
+    return yk_sgd_create(&t->optimizer, t->model, &sgd);
+}
+
+static yk_status create_adam(cli_trainer *t, double lr)
+{
+    const cli_recipe *r = &t->options.recipe;
+    yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
+    adam.lr = lr;
+    adam.beta1 = r->beta1;
+    adam.beta2 = r->beta2;
+    adam.eps = r->eps;
+    adam.weight_decay = r->weight_decay;
+    adam.decoupled = strcmp(r->optimizer, "adamw") == 0;
+    return yk_adam_create(&t->optimizer, t->model, &adam);
+}
+
+static yk_status create_rule(cli_trainer *t, double lr)
+{
+    bool sgd = strcmp(t->options.recipe.optimizer, "sgd") == 0;
+    return sgd ? create_sgd(t, lr) : create_adam(t, lr);
 }
 
 /* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
@@ -48,7 +60,9 @@ bool cli_trainer_create_optimizer(cli_trainer *t)
 
 bool cli_trainer_create_ema(cli_trainer *t)
 {
-    yk_ema_options options = {.decay = t->options.recipe.ema, .use_buffers = true};
+    yk_ema_options options = YK_EMA_OPTIONS_INIT;
+    options.decay = t->options.recipe.ema;
+    options.use_buffers = true;
     return options.decay == 0 || cli_ok(yk_ema_create(&t->ema, t->optimizer, &options));
 }
 

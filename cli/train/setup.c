@@ -200,8 +200,9 @@ static bool create_model(cli_trainer *t)
 static bool create_scaler(cli_trainer *t)
 {
     const cli_train_options *o = &t->options;
-    yk_grad_scaler_options options = {.init_scale = o->init_scale,
-                                      .growth_interval = o->growth_interval};
+    yk_grad_scaler_options options = YK_GRAD_SCALER_OPTIONS_INIT;
+    options.init_scale = o->init_scale;
+    options.growth_interval = o->growth_interval;
     return strcmp(o->amp, "fp16") != 0 ||
            cli_ok(yk_grad_scaler_create(&t->scaler, t->model, &options));
 }

@@ -15,22 +15,38 @@ extern "C" {
 
 typedef struct yk_optimizer yk_optimizer;
 
+/** Hyperparameters of torch.optim.SGD. */
 typedef struct yk_sgd_options {
-    double lr; /* must be > 0 */
-    double momentum;
-    double dampening;
-    double weight_decay;
-    bool nesterov;
+    size_t size;         /**< set by YK_SGD_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [1e-3] */
+    double momentum;     /**< at least 0; 0 keeps no momentum buffer [0] */
+    double dampening;    /**< of the momentum [0] */
+    double weight_decay; /**< at least 0 [0] */
+    bool nesterov;       /**< requires a momentum above 0 and a dampening of 0 [false] */
 } yk_sgd_options;
 
+/** The defaults of yk_sgd_options: plain gradient descent with a learning rate of 1e-3. */
+#define YK_SGD_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(yk_sgd_options), 1e-3, 0, 0, 0, false                                               \
+    }
+
+/** Hyperparameters of torch.optim.Adam and AdamW. */
 typedef struct yk_adam_options {
-    double lr;    /* 0 means 1e-3 */
-    double beta1; /* 0 means 0.9 */
-    double beta2; /* 0 means 0.999 */
-    double eps;   /* 0 means 1e-8 */
-    double weight_decay;
-    bool decoupled; /* AdamW: the decay is applied to the weights, not added to the gradient */
+    size_t size;         /**< set by YK_ADAM_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [1e-3] */
+    double beta1;        /**< decay of the gradient's running mean, 0 <= beta1 < 1 [0.9] */
+    double beta2;        /**< decay of the squared gradient's mean, 0 <= beta2 < 1 [0.999] */
+    double eps;          /**< added to the denominator, at least 0 [1e-8] */
+    double weight_decay; /**< at least 0 [0] */
+    bool decoupled;      /**< AdamW: decay the weights instead of adding to gradients [false] */
 } yk_adam_options;
+
+/** The defaults of yk_adam_options, which are those of torch.optim.Adam. */
+#define YK_ADAM_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
+    }
 
 /* The optimizer keeps a pointer to the model: destroy it first. */
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
@@ -111,11 +127,20 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
  */
 typedef struct yk_ema yk_ema;
 
+/** How weights are averaged. */
 typedef struct yk_ema_options {
-    double decay;     /* 0 means 0.999 */
-    bool use_buffers; /* average floating-point buffers (running statistics) too, as torchvision's
-                         training does; else the average goes with the model's own */
+    size_t size;  /**< set by YK_EMA_OPTIONS_INIT */
+    double decay; /**< weight of the old average, 0 <= decay < 1 [0.999] */
+    bool
+        use_buffers; /**< also average floating-point buffers such as running statistics, as
+                          torchvision's training does; otherwise the model's own are used [false] */
 } yk_ema_options;
+
+/** The defaults of yk_ema_options. */
+#define YK_EMA_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(yk_ema_options), 0.999, false                                                       \
+    }
 
 /*
  * Of the model that the optimizer is for. The optimizer keeps a pointer to it, so that checkpoints

@@ -23,13 +23,21 @@ extern "C" {
 
 typedef struct yk_grad_scaler yk_grad_scaler;
 
+/** How the scale starts and adapts; the defaults are those of torch.cuda.amp.GradScaler. */
 typedef struct yk_grad_scaler_options {
-    double init_scale;       /* 0 means 65536 */
-    double growth_factor;    /* above 1; 0 means 2 */
-    double backoff_factor;   /* below 1; 0 means 0.5 */
-    int64_t growth_interval; /* steps in a row without a skip before it grows; 0 means 2000 */
-    bool disabled;           /* scale 1, and step is yk_optimizer_step */
+    size_t size;             /**< set by YK_GRAD_SCALER_OPTIONS_INIT */
+    double init_scale;       /**< above 0 [65536] */
+    double growth_factor;    /**< factor of a growing scale, above 1 [2] */
+    double backoff_factor;   /**< factor after a skipped step, above 0 and below 1 [0.5] */
+    int64_t growth_interval; /**< steps in a row without a skip before the scale grows [2000] */
+    bool enabled;            /**< false: the scale is 1 and a step is yk_optimizer_step [true] */
 } yk_grad_scaler_options;
+
+/** The defaults of yk_grad_scaler_options. */
+#define YK_GRAD_SCALER_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(yk_grad_scaler_options), 65536, 2, 0.5, 2000, true                                  \
+    }
 
 /* From here on the model's gradients are scaled. At most one a model; destroy it before the model.
  */

@@ -12,6 +12,7 @@
 
 #include <math.h>
 
+#include "base/options.h"
 #include "optim/vectorised.h"
 
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
@@ -116,17 +117,11 @@ static const yki_optimizer_rule adamw = {
     .update_f64 = update_f64,
 };
 
-static double or_default(double value, double otherwise)
-{
-    return value == 0 ? otherwise : value;
-}
-
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options)
 {
     *optimizer = NULL;
-    yk_adam_options o = options ? *options : (yk_adam_options){0};
-    double hyperparameters[] = {or_default(o.lr, 1e-3), or_default(o.beta1, 0.9),
-                                or_default(o.beta2, 0.999), or_default(o.eps, 1e-8),
-                                o.weight_decay};
+    yk_adam_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_adam_options, YK_ADAM_OPTIONS_INIT));
+    double hyperparameters[] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay};
     return yki_optimizer_create(optimizer, model, o.decoupled ? &adamw : &adam, hyperparameters);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "tensor/tensor.h"
 
 struct yk_ema {
@@ -76,9 +77,8 @@ static yk_status make_parts(yk_ema *ema)
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
 {
     *ema = NULL;
-    yk_ema_options chosen = options ? *options : (yk_ema_options){0};
-    if (chosen.decay == 0)
-        chosen.decay = 0.999;
+    yk_ema_options chosen;
+    YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_ema_options, YK_EMA_OPTIONS_INIT));
     YK_TRY(yki_check_option("ema", "decay", chosen.decay, 0, 1));
     if (optimizer->ema)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the optimizer has averaged weights already");

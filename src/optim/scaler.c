@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/trace.h"
 #include "model/model_hooks.h"
 #include "optim/chunks.h"
@@ -24,7 +25,7 @@ typedef enum stage { READY, UNSCALED, STEPPED } stage;
 struct yk_grad_scaler {
     yk_model *model;
     yki_chunks chunks;
-    bool disabled, found_inf;
+    bool enabled, found_inf;
     stage stage;
     float scale;
     double growth_factor, backoff_factor;
@@ -83,27 +84,27 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options)
 {
     *scaler = NULL;
-    yk_grad_scaler_options o = options ? *options : (yk_grad_scaler_options){0};
-    yk_grad_scaler_state start = {.scale = o.init_scale == 0 ? 65536 : o.init_scale,
-                                  .growth_factor = o.growth_factor == 0 ? 2 : o.growth_factor,
-                                  .backoff_factor = o.backoff_factor == 0 ? 0.5 : o.backoff_factor,
-                                  .growth_interval =
-                                      o.growth_interval == 0 ? 2000 : o.growth_interval};
+    yk_grad_scaler_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT));
+    yk_grad_scaler_state start = {.scale = o.init_scale,
+                                  .growth_factor = o.growth_factor,
+                                  .backoff_factor = o.backoff_factor,
+                                  .growth_interval = o.growth_interval};
     YK_TRY(check(&start));
     yk_grad_scaler *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the grad scaler");
     made->model = model;
-    made->disabled = o.disabled;
+    made->enabled = o.enabled;
     yk_status status = make_chunks(&made->chunks, model);
-    if (status == YK_OK && !made->disabled)
+    if (status == YK_OK && made->enabled)
         status = yki_model_take_loss_scale(model);
     if (status != YK_OK) {
         yki_chunks_destroy(&made->chunks);
         free(made);
         return status;
     }
-    if (!made->disabled)
+    if (made->enabled)
         adopt(made, &start);
     *scaler = made;
     return YK_OK;
@@ -113,7 +114,7 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 {
     if (!scaler)
         return;
-    if (!scaler->disabled)
+    if (scaler->enabled)
         yki_model_release_loss_scale(scaler->model);
     yki_chunks_destroy(&scaler->chunks);
     free(scaler);
@@ -152,7 +153,7 @@ static bool unscale_chunk(const yk_grad_scaler *scaler, const yki_chunk *chunk, 
 
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
 {
-    if (scaler->disabled)
+    if (!scaler->enabled)
         return YK_OK;
     if (scaler->stage != READY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -177,7 +178,7 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
     if (optimizer->model != scaler->model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: the optimizer is another model's");
-    if (scaler->disabled)
+    if (!scaler->enabled)
         return yk_optimizer_step(optimizer);
     if (scaler->stage == STEPPED)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -193,7 +194,7 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 
 yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
 {
-    if (scaler->disabled)
+    if (!scaler->enabled)
         return YK_OK;
     if (scaler->stage == READY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -216,7 +217,7 @@ yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
 
 double yk_grad_scaler_scale(const yk_grad_scaler *scaler)
 {
-    return scaler->disabled ? 1 : (double)scaler->scale;
+    return scaler->enabled ? (double)scaler->scale : 1;
 }
 
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler)
@@ -226,7 +227,7 @@ bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler)
 
 yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 {
-    if (scaler->disabled)
+    if (!scaler->enabled)
         return (yk_grad_scaler_state){0};
     return (yk_grad_scaler_state){.scale = (double)scaler->scale,
                                   .growth_factor = scaler->growth_factor,
@@ -237,7 +238,7 @@ yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 
 yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
 {
-    if (scaler->disabled || state->scale == 0)
+    if (!scaler->enabled || state->scale == 0)
         return YK_OK;
     YK_TRY(check(state));
     adopt(scaler, state);

@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "base/options.h"
 #include "optim/vectorised.h"
 
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
@@ -104,9 +105,8 @@ static const yki_optimizer_rule sgd = {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options)
 {
     *optimizer = NULL;
-    yk_sgd_options o = options ? *options : (yk_sgd_options){0};
-    if (!(o.lr > 0))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: lr must be above 0, not %g", o.lr);
+    yk_sgd_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_sgd_options, YK_SGD_OPTIONS_INIT));
     double hyperparameters[] = {o.lr, o.momentum, o.dampening, o.weight_decay, o.nesterov};
     return yki_optimizer_create(optimizer, model, &sgd, hyperparameters);
 }

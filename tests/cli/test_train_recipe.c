@@ -64,7 +64,9 @@ typedef struct loaded {
 static loaded load(const char *path)
 {
     loaded l = {.model = test_mlp()};
-    assert_ok(yk_sgd_create(&l.optimizer, l.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&l.optimizer, l.model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 1, o.momentum = 0.9)));
     assert_ok(yk_ema_create(&l.ema, l.optimizer, NULL));
     assert_ok(yk_checkpoint_load(path, l.model, l.optimizer, NULL));
     return l;
@@ -101,6 +103,23 @@ static void assert_same_checkpoints(const char *file)
     assert_true(yk_optimizer_lr(a.optimizer) == yk_optimizer_lr(b.optimizer));
     unload(a);
     unload(b);
+}
+
+YK_TEST(zero_is_a_value_of_adams_options)
+{
+    assert_int_equal(train("a", "--max-steps 1 --optimizer adam --beta1 0 --beta2 0 --eps 0"), 0);
+    yk_model *model = test_mlp();
+    yk_optimizer *adam;
+    assert_ok(yk_adam_create(&adam, model, NULL));
+    assert_ok(yk_checkpoint_load(path_of("a", "checkpoint-step-1.pth"), model, adam, NULL));
+    const char *name;
+    double value;
+    for (size_t i = 1; i <= 3; i++) { /* after lr: beta1, beta2 and eps */
+        assert_true(yk_optimizer_hyperparameter(adam, i, &name, &value));
+        assert_true(value == 0);
+    }
+    yk_optimizer_destroy(adam);
+    yk_model_destroy(model);
 }
 
 /* No option of the recipe is repeated; everything of it has its place in the checkpoint. */

@@ -44,7 +44,9 @@ static const target *the_target(void)
     if (made.model)
         return &made;
     made.model = make_model();
-    YK_CHECK(yk_sgd_create(&made.sgd, made.model, &(yk_sgd_options){.lr = 1, .momentum = 0.9}));
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.momentum = 0.9;
+    YK_CHECK(yk_sgd_create(&made.sgd, made.model, &sgd));
     YK_CHECK(yk_adam_create(&made.adam, made.model, NULL));
     made.ddp = make_ddp();
     return &made;

@@ -134,8 +134,9 @@ YK_TEST(scaling_keeps_gradients_from_vanishing)
     for (int scaled = 0; scaled < 2; scaled++) {
         models[scaled] = make_scaled_model("cpu", YK_AMP_FP16, NULL, 1e-7);
         yk_grad_scaler *scaler;
-        assert_ok(yk_grad_scaler_create(&scaler, models[scaled],
-                                        &(yk_grad_scaler_options){.disabled = !scaled}));
+        assert_ok(yk_grad_scaler_create(
+            &scaler, models[scaled],
+            YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, o.enabled = scaled)));
         run(models[scaled]);
         assert_ok(yk_grad_scaler_unscale(scaler));
         assert_false(yk_grad_scaler_found_inf(scaler));
@@ -153,9 +154,11 @@ YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
     yk_model *model = make_model("cpu", YK_AMP_FP16, NULL);
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(
+        &scaler, model,
+        YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, o.init_scale = 0x1p30)));
     assert_ok(
-        yk_grad_scaler_create(&scaler, model, &(yk_grad_scaler_options){.init_scale = 0x1p30}));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     double first = 0;
     int skipped = 0;
     for (int step = 0; step < 40; step++) {

@@ -60,9 +60,9 @@ static void train(yk_model *model, yk_optimizer *optimizer, int steps)
 static yk_optimizer *make_sgd(yk_model *model)
 {
     yk_optimizer *optimizer;
-    assert_ok(yk_sgd_create(
-        &optimizer, model,
-        &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}));
+    assert_ok(yk_sgd_create(&optimizer, model,
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
+                                    o.momentum = 0.9, o.weight_decay = 5e-4, o.nesterov = true)));
     return optimizer;
 }
 
@@ -138,7 +138,8 @@ YK_TEST(sgd_there_and_back)
     yk_optimizer *optimizer = make_sgd(model), *fresh;
     yk_training_state training = {.epoch = -1};
     train(model, optimizer, 3);
-    assert_ok(yk_sgd_create(&fresh, other, &(yk_sgd_options){.lr = 7, .momentum = 0.5}));
+    assert_ok(yk_sgd_create(
+        &fresh, other, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 7, o.momentum = 0.5)));
     assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
     assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, &training));
     assert_same_model(model, other);
@@ -163,9 +164,14 @@ YK_TEST(adamw_there_and_back)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 10);
     yk_optimizer *optimizer, *fresh;
-    yk_adam_options options = {.lr = 0.01, .beta1 = 0.8, .weight_decay = 0.1, .decoupled = true};
+    yk_adam_options options = YK_ADAM_OPTIONS_INIT;
+    options.lr = 0.01;
+    options.beta1 = 0.8;
+    options.weight_decay = 0.1;
+    options.decoupled = true;
     assert_ok(yk_adam_create(&optimizer, model, &options));
-    assert_ok(yk_adam_create(&fresh, other, &(yk_adam_options){.decoupled = true}));
+    assert_ok(yk_adam_create(&fresh, other,
+                             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = true)));
     train(model, optimizer, 3);
     assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, NULL));
     assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, NULL));

@@ -102,7 +102,8 @@ YK_TEST(converted_there_and_back)
 {
     yk_model *model = make_model(1), *other = make_model(2);
     yk_optimizer *optimizer;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer,
                                  &(yk_training_state){.arch = "small"}));
     assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("a.safetensors"), NULL));
@@ -562,7 +563,8 @@ YK_TEST(items_of_a_checkpoint)
     yk_optimizer *optimizer;
     yk_tensor_file *file;
     char text[4096] = "";
-    assert_ok(yk_adam_create(&optimizer, model, &(yk_adam_options){.lr = 0.25}));
+    assert_ok(yk_adam_create(&optimizer, model,
+                             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.25)));
     assert_ok(yk_optimizer_step(optimizer));
     assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer,
                                  &(yk_training_state){.arch = "small", .epoch = 3}));

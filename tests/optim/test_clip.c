@@ -26,7 +26,8 @@ static void check(yk_dtype dtype, double share)
 {
     yk_model *model = make_linear_model(dtype, 11003, 3);
     yk_optimizer *optimizer;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     double norm = fill(model), found;
     double factor = share < 1 ? norm * share / (norm + 1e-6) : 1;
     assert_ok(yk_clip_grad_norm(optimizer, norm * share, &found));
@@ -57,7 +58,8 @@ YK_TEST(threads_make_no_difference)
     yk_model *model = make_linear_model(YK_F32, 50021, 3);
     yk_optimizer *optimizer;
     double norms[3];
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
         fill(model);
@@ -74,7 +76,8 @@ YK_TEST(what_is_no_number_shows_in_the_norm)
     yk_model *model = make_linear_model(YK_F32, 5, 3);
     yk_optimizer *optimizer;
     double norm;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     fill(model);
     *(float *)yk_model_parameter(model, 1).grad.data = NAN;
     assert_ok(yk_clip_grad_norm(optimizer, 1, &norm));

@@ -43,9 +43,12 @@ static double parameter(const yk_model *model, size_t index)
 static void start(yk_model **model, yk_optimizer **optimizer, yk_ema **ema, bool use_buffers)
 {
     *model = make_model();
-    assert_ok(yk_sgd_create(optimizer, *model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
-    assert_ok(yk_ema_create(ema, *optimizer,
-                            &(yk_ema_options){.decay = 0.75, .use_buffers = use_buffers}));
+    assert_ok(
+        yk_sgd_create(optimizer, *model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
+    assert_ok(yk_ema_create(
+        ema, *optimizer,
+        YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.decay = 0.75, o.use_buffers = use_buffers)));
 }
 
 static void stop(yk_model *model, yk_optimizer *optimizer, yk_ema *ema)
@@ -119,6 +122,19 @@ YK_TEST(buffers_are_averaged_on_request)
     stop(model, optimizer, ema);
 }
 
+YK_TEST(a_decay_of_zero_follows_the_weights)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    start(&model, &optimizer, &ema, false);
+    yk_ema_destroy(ema);
+    assert_ok(
+        yk_ema_create(&ema, optimizer, YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.decay = 0)));
+    assert_true(yk_ema_decay(ema) == 0);
+    stop(model, optimizer, ema);
+}
+
 YK_TEST(wrong_decays_and_a_second_average_are_refused)
 {
     yk_model *model;
@@ -128,8 +144,9 @@ YK_TEST(wrong_decays_and_a_second_average_are_refused)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ema_create(&second, optimizer, NULL));
     assert_null(second);
     yk_ema_destroy(ema);
-    assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_ema_create(&ema, optimizer, &(yk_ema_options){.decay = 1}));
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_ema_create(&ema, optimizer, YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.decay = 1)));
     assert_contains(yk_last_error(), "decay must be at least 0 and below 1");
     stop(model, optimizer, NULL);
 }

@@ -77,7 +77,8 @@ static double plain(double value, double grad, double state[2], int step)
 
 YK_TEST(sgd_plain)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .weight_decay = 0.01}, plain);
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.weight_decay = 0.01),
+              plain);
 }
 
 static double with_momentum(double value, double grad, double state[2], int step)
@@ -89,7 +90,9 @@ static double with_momentum(double value, double grad, double state[2], int step
 
 YK_TEST(sgd_momentum_and_weight_decay)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4}, with_momentum);
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                      o.weight_decay = 5e-4),
+              with_momentum);
 }
 
 static double with_dampening(double value, double grad, double state[2], int step)
@@ -100,7 +103,9 @@ static double with_dampening(double value, double grad, double state[2], int ste
 
 YK_TEST(sgd_first_step_is_not_dampened)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.05, .momentum = 0.8, .dampening = 0.5}, with_dampening);
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.05, o.momentum = 0.8,
+                      o.dampening = 0.5),
+              with_dampening);
 }
 
 static double with_nesterov(double value, double grad, double state[2], int step)
@@ -113,7 +118,8 @@ static double with_nesterov(double value, double grad, double state[2], int step
 
 YK_TEST(sgd_nesterov)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                      o.weight_decay = 0.01, o.nesterov = true),
               with_nesterov);
 }
 
@@ -137,13 +143,44 @@ static double with_adamw(double value, double grad, double state[2], int step)
 
 YK_TEST(adam_adds_the_decay_to_the_gradient)
 {
-    check_adam(&(yk_adam_options){.weight_decay = 0.02}, with_adam);
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.weight_decay = 0.02), with_adam);
 }
 
 YK_TEST(adamw_shrinks_the_weights)
 {
-    check_adam(&(yk_adam_options){.lr = 0.003, .weight_decay = 0.01, .decoupled = true},
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.003, o.weight_decay = 0.01,
+                       o.decoupled = true),
                with_adamw);
+}
+
+/* beta1 = beta2 = eps = 0: the gradient over its own magnitude. */
+static double with_zeros(double value, double grad, double state[2], int step)
+{
+    (void)step;
+    state[0] = grad;
+    state[1] = grad * grad;
+    return value - 0.01 * grad / sqrt(grad * grad);
+}
+
+YK_TEST(zeros_are_values_not_defaults)
+{
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01, o.beta1 = 0, o.beta2 = 0,
+                       o.eps = 0),
+               with_zeros);
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    assert_ok(yk_adam_create(&optimizer, model,
+                             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0)));
+    assert_true(yk_optimizer_lr(optimizer) == 0);
+    yk_optimizer_destroy(optimizer);
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0)));
+    assert_true(yk_optimizer_lr(optimizer) == 0);
+    yk_optimizer_destroy(optimizer);
+    assert_ok(yk_sgd_create(&optimizer, model, NULL));
+    assert_true(yk_optimizer_lr(optimizer) == 1e-3);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
 }
 
 /* More elements than a chunk, and a number that no vector width divides. */
@@ -151,7 +188,9 @@ YK_TEST(every_element_is_updated_once)
 {
     yk_model *model = make_linear_model(YK_F32, 20011, 3);
     yk_optimizer *optimizer;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 1, .momentum = 0.5}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 1, o.momentum = 0.5)));
     for (size_t p = 0; p < 2; p++) {
         yk_parameter_view view = yk_model_parameter(model, p);
         for (int64_t i = 0; i < yk_tensor_count(&view.value); i++) {
@@ -177,7 +216,9 @@ YK_TEST(state_and_hyperparameters_have_torchs_names)
     const char *name;
     yk_tensor tensor;
     double value;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     assert_string_equal(yk_optimizer_name(optimizer), "sgd");
     assert_true(yk_optimizer_state(optimizer, 1, 0, &name, &tensor));
     assert_string_equal(name, "momentum_buffer");
@@ -196,13 +237,15 @@ YK_TEST(state_and_hyperparameters_have_torchs_names)
                   yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.25));
     yk_optimizer_destroy(optimizer);
 
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     assert_false(yk_optimizer_state(optimizer, 0, 0, &name, &tensor));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_hyperparameter(optimizer, "momentum", 0.5));
     yk_optimizer_destroy(optimizer);
 
-    assert_ok(yk_adam_create(&optimizer, model, &(yk_adam_options){.decoupled = true}));
+    assert_ok(yk_adam_create(&optimizer, model,
+                             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = true)));
     assert_string_equal(yk_optimizer_name(optimizer), "adamw");
     assert_true(yk_optimizer_lr(optimizer) == 1e-3);
     assert_true(yk_optimizer_state(optimizer, 0, 1, &name, &tensor));
@@ -222,22 +265,36 @@ static void assert_refused(yk_model *model, const yk_sgd_options *options, const
 YK_TEST(wrong_options_are_named)
 {
     yk_model *model = make_linear_model(YK_F32, 3, 2);
-    assert_refused(model, NULL, "lr");
-    assert_refused(model, &(yk_sgd_options){.lr = -1}, "lr");
-    assert_refused(model, &(yk_sgd_options){.lr = NAN}, "lr");
-    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .momentum = -0.1}, "momentum");
-    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .weight_decay = INFINITY}, "weight_decay");
-    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = NAN},
-                   "dampening");
-    assert_refused(model, &(yk_sgd_options){.lr = 0.1, .nesterov = true}, "nesterov");
+    assert_refused(model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = -1), "lr");
+    assert_refused(model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = NAN), "lr");
+    assert_refused(model,
+                   YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = -0.1),
+                   "momentum");
     assert_refused(
-        model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true},
-        "dampening");
+        model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.weight_decay = INFINITY),
+        "weight_decay");
+    assert_refused(model,
+                   YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                           o.dampening = NAN),
+                   "dampening");
+    assert_refused(model,
+                   YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.nesterov = true),
+                   "nesterov");
+    assert_refused(model,
+                   YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                           o.dampening = 0.1, o.nesterov = true),
+                   "dampening");
     yk_optimizer *optimizer;
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_adam_create(&optimizer, model, &(yk_adam_options){.beta2 = 1}));
+                  yk_adam_create(&optimizer, model,
+                                 YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 1)));
     assert_contains(yk_last_error(), "beta2 must be at least 0 and below 1, not 1");
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_adam_create(&optimizer, model, &(yk_adam_options){.lr = 0.1}));
+    assert_contains(yk_last_error(), "initialise the struct with YK_ADAM_OPTIONS_INIT");
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_hyperparameter(optimizer, "nesterov", 0.5));
     assert_contains(yk_last_error(), "nesterov must be 0 or 1, not 0.5");

@@ -40,7 +40,9 @@ YK_TEST(norms_and_biases_without_decay)
     yk_model *model = make_model();
     yk_optimizer *optimizer;
     size_t group;
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .weight_decay = 0.2}));
+    assert_ok(yk_sgd_create(
+        &optimizer, model,
+        YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.weight_decay = 0.2)));
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, &group));
     assert_int_equal(group, 1);
     assert_int_equal(yk_optimizer_group_count(optimizer), 2);
@@ -61,7 +63,8 @@ YK_TEST(a_group_by_name_with_its_own_rate)
     yk_optimizer *optimizer;
     size_t group;
     assert_ok(yk_sgd_create(&optimizer, model,
-                            &(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.5}));
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
+                                    o.momentum = 0.9, o.dampening = 0.5)));
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "fc2.*", &group));
     assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, group, "lr", 0.01));
     assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, group, "momentum", 0));
@@ -110,7 +113,10 @@ YK_TEST(a_checkpoint_holds_the_groups)
     snprintf(path, sizeof path, "%s/groups.pth", yk_test_directory());
     yk_model *model = make_model(), *other = make_model();
     yk_optimizer *optimizer, *fresh;
-    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
+    options.weight_decay = 0.01;
     assert_ok(yk_sgd_create(&optimizer, model, &options));
     assert_ok(yk_sgd_create(&fresh, other, &options));
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));

@@ -114,7 +114,9 @@ static void check_skips(yk_dtype dtype)
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     yk_parameter_view weight = yk_model_parameter(model, 0);
     size_t bytes = yk_tensor_bytes(&weight.value);
     void *before = malloc(bytes);
@@ -153,9 +155,11 @@ YK_TEST(the_scale_backs_off_and_grows)
     yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
-    assert_ok(yk_grad_scaler_create(
-        &scaler, model, &(yk_grad_scaler_options){.init_scale = 8, .growth_interval = 3}));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(yk_grad_scaler_create(&scaler, model,
+                                    YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT,
+                                            o.init_scale = 8, o.growth_interval = 3)));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     for (int step = 0; step < 9; step++) {
         assert_true(yk_grad_scaler_scale(scaler) == scales[step]);
         backward(model);
@@ -175,7 +179,8 @@ YK_TEST(calls_out_of_order_are_refused)
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_update(scaler));
     backward(model);
     assert_ok(yk_grad_scaler_unscale(scaler));
@@ -194,7 +199,8 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(yk_sgd_create(&optimizer, other, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, other, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     backward(model);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
     assert_contains(yk_last_error(), "the optimizer is another model's");
@@ -221,10 +227,13 @@ YK_TEST(a_second_scaler_of_a_model_is_refused)
 
 YK_TEST(impossible_factors_are_refused)
 {
-    static const yk_grad_scaler_options wrong[] = {
-        {.init_scale = -1},    {.init_scale = INFINITY}, {.growth_factor = 1},
-        {.backoff_factor = 1}, {.backoff_factor = NAN},  {.growth_interval = -1},
-        {.init_scale = 1e-60}}; /* zero as an f32 */
+#define WRONG(change) *YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, change)
+    const yk_grad_scaler_options wrong[] = {
+        WRONG(o.init_scale = -1),     WRONG(o.init_scale = INFINITY), WRONG(o.init_scale = 0),
+        WRONG(o.growth_factor = 1),   WRONG(o.growth_factor = 0),     WRONG(o.backoff_factor = 1),
+        WRONG(o.backoff_factor = 0),  WRONG(o.backoff_factor = NAN),  WRONG(o.growth_interval = -1),
+        WRONG(o.growth_interval = 0), WRONG(o.init_scale = 1e-60)}; /* zero as an f32 */
+#undef WRONG
     yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -239,8 +248,11 @@ YK_TEST(a_disabled_scaler_does_nothing)
     yk_model *model = make_model(YK_F32), *plain = make_model(YK_F32);
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
-    assert_ok(yk_grad_scaler_create(&scaler, model, &(yk_grad_scaler_options){.disabled = true}));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(yk_grad_scaler_create(
+        &scaler, model,
+        YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, o.enabled = false)));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     backward(model);
     backward(plain);
     assert_ok(yk_grad_scaler_unscale(scaler));

@@ -71,7 +71,8 @@ YK_TEST(every_group_goes_from_its_own_rate)
     yk_model *model = make_linear_model(YK_F32, 3, 2);
     yk_optimizer *optimizer;
     yk_schedule schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = 0.5};
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.8}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.8)));
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "*.bias", NULL));
     assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "lr", 0.08));
     for (int t = 0; t < 3; t++) {

@@ -117,7 +117,9 @@ YK_TEST(training_takes_the_steps_of_one_device)
 {
     side s;
     yk_optimizer *sgd, *sgd_alone;
-    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
     begin(&s, &ref_plain, NULL);
     assert_ok(yk_sgd_create(&sgd, s.model, &options));
     assert_ok(yk_sgd_create(&sgd_alone, s.alone, &options));

@@ -88,7 +88,10 @@ YK_TEST_RANKS(training_equals_one_process, 3)
     side s;
     begin(&s, &ref_plain, NULL);
     yk_optimizer *sgd, *sgd_alone;
-    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
+    options.weight_decay = 1e-3;
     assert_ok(yk_sgd_create(&sgd, s.model, &options));
     assert_ok(yk_sgd_create(&sgd_alone, s.alone, &options));
     for (int i = 0; i < 3; i++) {

@@ -18,7 +18,9 @@ static void begin(side *s, const yk_ddp_options *options)
     assert_ok(yk_group_init(&s->group, NULL));
     s->model = make_model(&net);
     assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, options));
-    assert_ok(yk_sgd_create(&s->sgd, s->model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&s->sgd, s->model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
 }
 
 static void end(side *s)
@@ -130,7 +132,9 @@ YK_TEST_RANKS(a_check_changes_no_bit, 2)
     b = a;
     b.model = make_model(&net);
     assert_ok(yk_ddp_create(&b.ddp, b.model, b.group, NULL));
-    assert_ok(yk_sgd_create(&b.sgd, b.model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&b.sgd, b.model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     for (int i = 0; i < 3; i++)
         train_one(&b, 20 * i);
     assert_ok(yk_ddp_check_divergence(b.ddp)); /* gives both rank 0's buffers */

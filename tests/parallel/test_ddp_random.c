@@ -145,7 +145,9 @@ static void run_training(yk_group *group, uint64_t seed)
     yk_ddp_options options = {.bucket_cap_mb = draw(&t, 2) ? 1e-3 : 0};
     assert_ok(yk_ddp_create(&t.s.ddp, t.s.model, group, &options));
     yk_model_set_accumulation(t.s.model, t.mean ? YK_ACCUMULATION_MEAN : YK_ACCUMULATION_SUM);
-    yk_sgd_options sgd = {.lr = 0.05, .momentum = 0.9};
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.05;
+    sgd.momentum = 0.9;
     assert_ok(yk_sgd_create(&t.optimizer, t.s.model, &sgd));
     if (draw(&t, 2))
         assert_ok(yk_zero_create(&t.zero, t.optimizer, t.s.model, group));

@@ -79,7 +79,10 @@ YK_TEST_RANKS(what_no_rank_uses_is_left_alone, 2)
     yk_model *model = branch_model(true, false, true);
     assert_ok(yk_ddp_create(&ddp, model, group, &allowed));
     assert_int_equal(yk_ddp_bucket_count(ddp), 2); /* a.weight and a.bias */
-    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.5};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
+    options.weight_decay = 0.5;
     assert_ok(yk_sgd_create(&sgd, model, &options));
     yk_tensor before = find(model, "b.weight").value;
     double b_before = largest(&before);
@@ -108,7 +111,8 @@ YK_TEST_RANKS(to_what_some_ranks_use_the_others_add_zeros, 2)
     assert_ok(yk_group_init(&group, NULL));
     yk_model *model = branch_model(rank == 0, rank == 1, true);
     assert_ok(yk_ddp_create(&ddp, model, group, &allowed));
-    assert_ok(yk_sgd_create(&sgd, model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(yk_sgd_create(
+        &sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     yk_model *alone[2] = {branch_model(true, false, true), branch_model(false, true, true)};
     for (int user = 0; user < 2; user++)
         branch_step(alone[user], user);

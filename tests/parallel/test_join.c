@@ -22,8 +22,9 @@ typedef struct side {
     int steps;
 } side;
 
-static const yk_sgd_options plain_sgd = {.lr = 0.1};
-static const yk_sgd_options momentum_sgd = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+static const yk_sgd_options plain_sgd = {sizeof(yk_sgd_options), .lr = 0.1};
+static const yk_sgd_options momentum_sgd = {sizeof(yk_sgd_options), .lr = 0.1, .momentum = 0.9,
+                                            .weight_decay = 0.01};
 
 static void begin(side *s, const network *net, const yk_sgd_options *sgd, bool sync_bn)
 {

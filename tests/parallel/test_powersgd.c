@@ -174,7 +174,9 @@ YK_TEST_RANKS(an_infinite_gradient_spoils_one_step_alone, 2)
 static double train(side *s, int steps)
 {
     yk_optimizer *sgd;
-    yk_sgd_options options = {.lr = 0.1, .momentum = 0.9};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
     double loss = 0;
     assert_ok(yk_sgd_create(&sgd, s->model, &options));
     for (int i = 0; i < steps; i++) {

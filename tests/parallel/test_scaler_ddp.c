@@ -39,7 +39,8 @@ static void train_with_infinities(yk_group *world, bool on_input)
     yk_optimizer *optimizer;
     assert_ok(yk_ddp_create(&ddp, model, world, NULL));
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.1}));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
     for (int s = 0; s < STEPS; s++) {
         bool bad = s == 2 || s == 5, mine = bad && rank == size - 1;
         const yk_batch *batch =

@@ -39,7 +39,9 @@ static outcome train_virtual(yk_group *group, int count, const char *device, yk_
     yk_optimizer *optimizer;
     int own = count / yk_group_size(group), first = own * yk_group_rank(group);
     assert_ok(yk_ddp_create(&ddp, made.model, group, &(yk_ddp_options){.virtual_ranks = count}));
-    assert_ok(yk_sgd_create(&optimizer, made.model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+    assert_ok(
+        yk_sgd_create(&optimizer, made.model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     for (int s = 0; s < STEPS; s++) {
         for (int share = 0; share < own; share++) {
             int64_t at = ((int64_t)s * count + first + share) * SHARE;

@@ -16,7 +16,9 @@ enum { GLOBAL_BATCH = 12, STEPS = 3 };
 static void train_three_steps(int rank, int world)
 {
     const network net = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
-    const yk_sgd_options options = {.lr = 0.1, .momentum = 0.9};
+    yk_sgd_options options = YK_SGD_OPTIONS_INIT;
+    options.lr = 0.1;
+    options.momentum = 0.9;
     samples own, joint;
     yk_group *group;
     yk_ddp *ddp;

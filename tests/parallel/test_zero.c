@@ -23,10 +23,12 @@ static void begin(side *s, yk_group *group, bool adam, bool sharded)
     *s = (side){.adam = adam, .sharded = sharded, .group = group, .model = make_model(&net)};
     assert_ok(yk_ddp_create(&s->ddp, s->model, group, NULL));
     if (adam)
-        assert_ok(yk_adam_create(&s->optimizer, s->model, &(yk_adam_options){.lr = 0.01}));
+        assert_ok(yk_adam_create(&s->optimizer, s->model,
+                                 YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01)));
     else
-        assert_ok(
-            yk_sgd_create(&s->optimizer, s->model, &(yk_sgd_options){.lr = 0.1, .momentum = 0.9}));
+        assert_ok(yk_sgd_create(
+            &s->optimizer, s->model,
+            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     if (sharded)
         assert_ok(yk_zero_create(&s->zero, s->optimizer, s->model, group));
 }

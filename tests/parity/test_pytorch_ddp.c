@@ -90,7 +90,8 @@ static void train(yk_model *model, yk_loader *loader, step *steps)
 {
     yk_optimizer *optimizer;
     assert_ok(yk_sgd_create(&optimizer, model,
-                            &(yk_sgd_options){.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4}));
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.02,
+                                    o.momentum = 0.9, o.weight_decay = 5e-4)));
     for (int i = 0; i < STEPS; i++) {
         const yk_batch *batch = yk_loader_next(loader);
         if (!batch)

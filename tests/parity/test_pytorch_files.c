@@ -135,8 +135,9 @@ static void check_sgd(const yk_sgd_options *options)
     yk_model *model = make_small(), *other = make_small();
     yk_optimizer *optimizer, *fresh;
     assert_ok(yk_sgd_create(&optimizer, model, options));
-    assert_ok(
-        yk_sgd_create(&fresh, other, &(yk_sgd_options){.lr = 5, .momentum = options->momentum}));
+    assert_ok(yk_sgd_create(
+        &fresh, other,
+        YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 5, o.momentum = options->momentum)));
     check_optimizer("sgd", model, optimizer, other, fresh);
 }
 
@@ -145,7 +146,9 @@ static void check_adam(const yk_adam_options *options)
     yk_model *model = make_small(), *other = make_small();
     yk_optimizer *optimizer, *fresh;
     assert_ok(yk_adam_create(&optimizer, model, options));
-    assert_ok(yk_adam_create(&fresh, other, &(yk_adam_options){.decoupled = options->decoupled}));
+    assert_ok(yk_adam_create(
+        &fresh, other,
+        YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = options->decoupled)));
     int64_t before = yk_optimizer_steps(fresh);
     assert_int_equal(before, 0);
     check_optimizer(options->decoupled ? "adamw" : "adam", model, optimizer, other, fresh);
@@ -153,33 +156,37 @@ static void check_adam(const yk_adam_options *options)
 
 YK_TEST(pytorch_goes_on_with_sgd)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                      o.weight_decay = 5e-4));
 }
 
 YK_TEST(pytorch_goes_on_with_plain_sgd)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .weight_decay = 5e-4});
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.weight_decay = 5e-4));
 }
 
 YK_TEST(pytorch_goes_on_with_dampened_sgd)
 {
-    check_sgd(&(yk_sgd_options){.lr = 0.1, .momentum = 0.9, .dampening = 0.3});
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
+                      o.dampening = 0.3));
 }
 
 YK_TEST(pytorch_goes_on_with_nesterov)
 {
-    check_sgd(
-        &(yk_sgd_options){.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
+    check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.05, o.momentum = 0.9,
+                      o.weight_decay = 5e-4, o.nesterov = true));
 }
 
 YK_TEST(pytorch_goes_on_with_adam)
 {
-    check_adam(&(yk_adam_options){.lr = 0.002, .beta1 = 0.85, .weight_decay = 0.01});
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.002, o.beta1 = 0.85,
+                       o.weight_decay = 0.01));
 }
 
 YK_TEST(pytorch_goes_on_with_adamw)
 {
-    check_adam(&(yk_adam_options){.lr = 0.002, .weight_decay = 0.05, .decoupled = true});
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.002, o.weight_decay = 0.05,
+                       o.decoupled = true));
 }
 
 /* ---- PyTorch's files ------------------------------------------------------------------------ */

@@ -84,7 +84,8 @@ static void create(training *t)
         &t->model, loss,
         &(yk_model_options){.device = t->device, .seed = 1, .threads = 1, .no_winograd = true}));
     assert_ok(yk_sgd_create(&t->optimizer, t->model,
-                            &(yk_sgd_options){.lr = t->lr, .momentum = 0.9, .weight_decay = 5e-4}));
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = t->lr,
+                                    o.momentum = 0.9, o.weight_decay = 5e-4)));
 }
 
 /* The weights of every block's last norm, before the shortcut is added. */

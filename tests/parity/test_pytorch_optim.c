@@ -27,38 +27,47 @@ typedef struct optim_case {
     double clip, ema;
 } optim_case;
 
+#define SGD(...)                                                                                   \
+    {                                                                                              \
+        sizeof(yk_sgd_options), __VA_ARGS__                                                        \
+    }
+#define ADAM(...)                                                                                  \
+    {                                                                                              \
+        sizeof(yk_adam_options), __VA_ARGS__                                                       \
+    }
+
 static const optim_case cases[] = {
-    {"sgd", .sgd = {.lr = 0.05}},
-    {"momentum", .sgd = {.lr = 0.02, .momentum = 0.9}},
-    {"decay", .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-3}},
-    {"dampening", .sgd = {.lr = 0.05, .momentum = 0.9, .dampening = 0.5}},
-    {"nesterov", .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}},
-    {"adam", .adam = true, .adam_options = {0.002, 0.85, 0.99, 1e-6, 1e-3, false}},
-    {"adamw", .adam = true, .adam_options = {.lr = 0.002, .weight_decay = 0.05, .decoupled = true}},
+    {"sgd", .sgd = SGD(.lr = 0.05)},
+    {"momentum", .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
+    {"decay", .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-3)},
+    {"dampening", .sgd = SGD(.lr = 0.05, .momentum = 0.9, .dampening = 0.5)},
+    {"nesterov", .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true)},
+    {"adam", .adam = true, .adam_options = ADAM(0.002, 0.85, 0.99, 1e-6, 1e-3, false)},
+    {"adamw", .adam = true, .adam_options = ADAM(0.002, 0.9, 0.999, 1e-8, 0.05, true)},
     {"norms_apart", .norms_apart = true,
-     .sgd = {.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01}},
-    {"last_slow", .last_slow = true, .sgd = {.lr = 0.02, .momentum = 0.9}},
-    {"step", .sgd = {.lr = 0.05},
+     .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01)},
+    {"last_slow", .last_slow = true, .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
+    {"step", .sgd = SGD(.lr = 0.05),
      .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 40, .gamma = 0.5}},
-    {"multistep", .last_slow = true, .sgd = {.lr = 0.05},
+    {"multistep", .last_slow = true, .sgd = SGD(.lr = 0.05),
      .schedule = {.kind = YK_SCHEDULE_MULTISTEP, .milestones = {50, 120}, .milestone_count = 2}},
-    {"cosine", .sgd = {.lr = 0.05},
+    {"cosine", .sgd = SGD(.lr = 0.05),
      .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 160, .eta_min = 0.001}},
     {"warm_cosine", .norms_apart = true, .adam = true,
-     .adam_options = {.lr = 0.004, .weight_decay = 0.05, .decoupled = true},
+     .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0.05, true),
      .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 180, .warmup = 20}},
-    {"warm_step", .sgd = {.lr = 0.05},
+    {"warm_step", .sgd = SGD(.lr = 0.05),
      .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 60, .warmup = 30}},
-    {"onecycle", .sgd = {.lr = 0.05, .momentum = 0.9},
+    {"onecycle", .sgd = SGD(.lr = 0.05, .momentum = 0.9),
      .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = STEPS}},
-    {"onecycle_adam", .adam = true, .adam_options = {.lr = 0.004},
+    {"onecycle_adam", .adam = true, .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0, false),
      .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE,
                   .total_steps = STEPS,
                   .pct_start = 0.4,
                   .three_phase = true,
                   .linear_anneal = true}},
-    {"clip", .sgd = {.lr = 0.05, .momentum = 0.9}, .clip = 0.3},
-    {"ema", .sgd = {.lr = 0.05}, .ema = 0.95},
+    {"clip", .sgd = SGD(.lr = 0.05, .momentum = 0.9), .clip = 0.3},
+    {"ema", .sgd = SGD(.lr = 0.05), .ema = 0.95},
 };
 
 static const char *path_of(const char *name, const char *ending)
@@ -163,7 +172,8 @@ static void check(const optim_case *c, FILE *rates)
     assert_ok(yk_model_load(model, path_of("init", ".pth")));
     yk_optimizer *optimizer = make_optimizer(model, c);
     if (c->ema > 0)
-        assert_ok(yk_ema_create(&ema, optimizer, &(yk_ema_options){.decay = c->ema}));
+        assert_ok(yk_ema_create(&ema, optimizer,
+                                YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.decay = c->ema)));
     assert_ok(yk_schedule_check(&c->schedule));
     for (int step = 0; step < STEPS; step++) {
         assert_ok(yk_schedule_apply(&c->schedule, optimizer, step));

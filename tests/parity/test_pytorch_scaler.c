@@ -35,7 +35,8 @@ static void train(FILE *file, const yk_grad_scaler_options *options, const char 
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
     assert_ok(yk_grad_scaler_create(&scaler, model, options));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01}));
+    assert_ok(yk_sgd_create(&optimizer, model,
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.01)));
     yk_parameter_view weight = yk_model_parameter(model, 0);
     float *value = weight.value.data, *grad = weight.grad.data;
     for (int step = 0; kinds[step]; step++) {
@@ -71,7 +72,7 @@ static void compare(const yk_grad_scaler_options *options, const char *kinds)
 
 YK_TEST(scales_and_skips_are_gradscalers)
 {
-    compare(&(yk_grad_scaler_options){65536, 2, 0.5, 4, false},
+    compare(&(yk_grad_scaler_options){sizeof(yk_grad_scaler_options), 65536, 2, 0.5, 4, true},
             "ii..n....m.........i..i..i....................n");
 }
 
@@ -95,12 +96,13 @@ YK_TEST(gradscaler_takes_up_a_checkpoints_scaler)
 /* Factors whose products an f32 must round. */
 YK_TEST(scales_of_odd_factors_are_gradscalers)
 {
-    compare(&(yk_grad_scaler_options){1000.1, 1.7, 0.3, 3, false},
+    compare(&(yk_grad_scaler_options){sizeof(yk_grad_scaler_options), 1000.1, 1.7, 0.3, 3, true},
             "...............i...n......m..........ii.......................");
 }
 
 /* Beyond what f32 holds the scale does not grow. */
 YK_TEST(the_largest_scale_is_gradscalers)
 {
-    compare(&(yk_grad_scaler_options){0x1p124, 4, 0.25, 2, false}, "........i.........");
+    compare(&(yk_grad_scaler_options){sizeof(yk_grad_scaler_options), 0x1p124, 4, 0.25, 2, true},
+            "........i.........");
 }

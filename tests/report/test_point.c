@@ -92,7 +92,7 @@ YK_TEST(point_in_checkpoints)
     set_decimal_comma();
     yk_model *model = test_mlp();
     yk_optimizer *sgd;
-    assert_ok(yk_sgd_create(&sgd, model, &(yk_sgd_options){.lr = 0.5}));
+    assert_ok(yk_sgd_create(&sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.5)));
     yk_training_state place = {.arch = "mlp", .epoch = 1, .step = 1};
     assert_ok(yk_checkpoint_dir_save(path_of("run"), model, sgd, &place, 0));
     char path[512], lr[16] = "";

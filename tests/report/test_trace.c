@@ -249,7 +249,8 @@ static void train_resnet(int rank, int world)
     yk_value *loss = yk_cross_entropy(yk_resnet18(images, 10), labels, NULL);
     assert_ok(yk_model_create(&model, loss, &(yk_model_options){.threads = 1}));
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
-    assert_ok(yk_sgd_create(&optimizer, model, &(yk_sgd_options){.lr = 0.01}));
+    assert_ok(yk_sgd_create(&optimizer, model,
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.01)));
     assert_ok(yk_trace_open(&trace, trace_path(), group,
                             &(yk_trace_options){.first_step = FIRST_STEP, .last_step = LAST_STEP}));
     for (int64_t step = 1; step <= LAST_STEP + 1; step++) {
