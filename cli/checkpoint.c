@@ -47,6 +47,16 @@ static void shape_text(char *text, size_t size, const yk_tensor_entry *entry)
         snprintf(text + at, size - at, ")");
 }
 
+/* The entry of tensor `index`; *known is false for a kind that yoke does not read, of which only
+ * the name and the kind are shown. */
+static bool read_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry,
+                       bool *known)
+{
+    yk_status status = yk_tensor_file_entry(file, index, entry);
+    *known = status == YK_OK;
+    return (status == YK_ERROR_UNSUPPORTED && *entry->dtype) || cli_ok(status);
+}
+
 /* ---- as a table ----------------------------------------------------------------------------- */
 
 typedef struct widths {
@@ -62,9 +72,10 @@ static int longer(int width, const char *text)
 static bool measure(widths *columns, const yk_tensor_file *file)
 {
     char shape[128];
+    bool known;
     yk_tensor_entry entry;
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
-        if (!cli_ok(yk_tensor_file_entry(file, i, &entry)))
+        if (!read_entry(file, i, &entry, &known))
             return false;
         shape_text(shape, sizeof shape, &entry);
         columns->name = longer(columns->name, entry.name);
@@ -79,14 +90,20 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
     yk_tensor_entry entry;
     char size[CLI_SIZE_TEXT];
     size_t count = yk_tensor_file_count(file);
+    bool known;
     double norm = 0, elements = 0, bytes = 0;
     if (!measure(&columns, file))
         return false;
     for (size_t i = 0; i < count; i++) {
         char shape[128];
-        if (!cli_ok(yk_tensor_file_entry(file, i, &entry)) ||
-            (!o->no_norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
+        if (!read_entry(file, i, &entry, &known) ||
+            (known && !o->no_norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
             return false;
+        if (!known) {
+            printf("  %-*s  %-8s  (yoke does not read this kind)\n", columns.name,
+                   printable(entry.name), entry.dtype);
+            continue;
+        }
         shape_text(shape, sizeof shape, &entry);
         printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
                o->no_norms ? 0 : columns.shape, shape);
@@ -147,13 +164,19 @@ static void print_json_item(void *context, const char *name, const char *value)
 static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_options *o)
 {
     yk_tensor_entry entry;
+    bool known;
     double norm = 0;
-    if (!cli_ok(yk_tensor_file_entry(file, index, &entry)) ||
-        (!o->no_norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
+    if (!read_entry(file, index, &entry, &known) ||
+        (known && !o->no_norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
         return false;
     printf("%s\n    {\"name\": ", index ? "," : "");
     cli_json_string(stdout, entry.name);
-    printf(", \"dtype\": \"%s\", \"shape\": [", entry.dtype);
+    printf(", \"dtype\": \"%s\"", entry.dtype);
+    if (!known) {
+        printf(", \"shape\": null}");
+        return true;
+    }
+    printf(", \"shape\": [");
     for (int i = 0; i < entry.ndim; i++)
         printf("%s%lld", i ? ", " : "", (long long)entry.dims[i]);
     printf("]");

@@ -41,6 +41,9 @@ void yk_tensor_file_close(yk_tensor_file *file);
 const char *yk_tensor_file_format(const yk_tensor_file *file);
 /* Tensors of the state_dict, in the file's order; 0 for a .pth file that has none. */
 size_t yk_tensor_file_count(const yk_tensor_file *file);
+/* YK_ERROR_UNSUPPORTED for a tensor of a kind that yoke does not read, such as complex or sparse:
+ * entry then holds its name and, as dtype, the word for its kind. YK_ERROR_FORMAT for a name that
+ * is not text, not UTF-8 or too long. */
 yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry);
 /* The square root of the sum of squares, in f64. Reads the tensor. */
 yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm);

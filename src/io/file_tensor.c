@@ -1,4 +1,4 @@
-/* See stored.h. Elements are read with memcpy: a file may put them at any address. */
+/* See file_tensor.h. Elements are read with memcpy: a file may put them at any address. */
 #include "io/file_tensor.h"
 
 #include <math.h>
@@ -140,7 +140,7 @@ static walk walk_begin(const yki_file_tensor *stored, const void *storage)
     return at;
 }
 
-/* The next element, or NULL behind the last. */
+/* The next element, or NULL after the last. */
 static const char *walk_next(walk *at)
 {
     const yki_file_tensor *stored = at->stored;
@@ -155,6 +155,19 @@ static const char *walk_next(walk *at)
         at->index[i] = 0;
     }
     return element;
+}
+
+static double element_value(const yki_file_tensor *stored, const char *element)
+{
+    double value = stored->dtype->read(element);
+    return stored->negated ? -value : value;
+}
+
+/* Flips the sign of count floats of this size, NaN's too, as PyTorch's neg does. */
+static void negate_floats(char *data, int64_t count, size_t size)
+{
+    for (int64_t i = 0; i < count; i++)
+        data[(size_t)i * size + size - 1] ^= (char)0x80; /* little-endian: the sign comes last */
 }
 
 /* Numbers that an integer dtype holds, from minimum to below the limit. */
@@ -173,7 +186,7 @@ bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk
     range_of(dtype, &minimum, &limit);
     walk at = walk_begin(stored, storage);
     for (const char *element; (element = walk_next(&at));) {
-        *culprit = stored->dtype->read(element);
+        *culprit = element_value(stored, element);
         if (!(trunc(*culprit) >= minimum && *culprit < limit))
             return false;
     }
@@ -214,14 +227,15 @@ void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage
 {
     size_t size = stored->dtype->size;
     walk at = walk_begin(stored, storage);
-    if (yki_file_tensor_is_dense(stored)) {
-        if (at.left > 0)
-            memcpy(data, at.storage + (size_t)at.element * size, (size_t)at.left * size);
-        return;
-    }
+    int64_t count = at.left;
     char *to = data;
-    for (const char *element; (element = walk_next(&at)); to += size)
-        memcpy(to, element, size);
+    if (yki_file_tensor_is_dense(stored) && count > 0)
+        memcpy(data, at.storage + (size_t)at.element * size, (size_t)count * size);
+    else
+        for (const char *element; (element = walk_next(&at)); to += size)
+            memcpy(to, element, size);
+    if (stored->negated)
+        negate_floats(data, count, size);
 }
 
 void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
@@ -234,7 +248,7 @@ void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk
     walk at = walk_begin(stored, storage);
     int64_t index = 0;
     for (const char *element; (element = walk_next(&at)); index++)
-        put(dtype, data, index, stored->dtype->read(element));
+        put(dtype, data, index, element_value(stored, element));
 }
 
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage)

@@ -33,6 +33,7 @@ typedef struct yki_file_tensor {
         strides[YKI_FILE_TENSOR_DIMS]; /* in elements; not negative */
     int64_t offset;                    /* of the first, in elements */
     size_t storage;                    /* its reader's number for it */
+    bool negated;                      /* floats only: the elements are the storage's, negated */
 } yki_file_tensor;
 
 /* All of them, by index; NULL past the last one. */
@@ -59,7 +60,7 @@ bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk
 /* Writes all elements to data, dense, converted to dtype: to nearest, or towards zero. */
 void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
                           void *data);
-/* The same in the stored dtype: bytes are moved, not converted. */
+/* The same in the stored dtype: nothing is rounded. */
 void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage, void *data);
 /* The square root of the sum of squares. */
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage);

@@ -145,8 +145,7 @@ const yki_pickle_value *yki_pth_root(const yki_pth *pth)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* A parameter is a call on its tensor; the tensor's own call otherwise. */
-static const yki_pickle_value *unwrap(const yki_pickle_value *value)
+const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
 {
     if (yki_pickle_is_call(value, "torch._utils", "_rebuild_parameter"))
         return yki_pickle_item(yki_pickle_arguments(value), 0);
@@ -155,7 +154,8 @@ static const yki_pickle_value *unwrap(const yki_pickle_value *value)
 
 bool yki_pth_is_tensor(const yki_pickle_value *value)
 {
-    return yki_pickle_is_call(unwrap(value), "torch._utils", "_rebuild_tensor_v2");
+    return yki_pickle_is_call(yki_pth_unwrap_parameter(value), "torch._utils",
+                              "_rebuild_tensor_v2");
 }
 
 /* A tuple of ndim numbers that are not negative. */
@@ -260,16 +260,51 @@ static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *argument
     return YK_OK;
 }
 
+/*
+ * The 7th argument of _rebuild_tensor_v2, where there is one: a dict of the bits that make a tensor
+ * the negative or the conjugate of its storage. A real number is its own conjugate.
+ */
+static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *metadata,
+                           yki_file_tensor *stored)
+{
+    for (size_t i = 0; i < yki_pickle_pairs(metadata); i++) {
+        const yki_pickle_value *key = yki_pickle_key(metadata, i);
+        const yki_pickle_value *bit = yki_pickle_pair_value(metadata, i);
+        bool negative = yki_pickle_is_text(key, "neg");
+        if (!yki_pickle_is(bit, YKI_PICKLE_BOOL) || (!negative && !yki_pickle_is_text(key, "conj")))
+            return yki_pickle_unexpected(pth->pickle, metadata,
+                                         "only the bits \"neg\" and \"conj\" in the metadata of "
+                                         "a tensor");
+        if (negative && bit->integer && !stored->dtype->is_float)
+            return yki_pickle_unexpected(pth->pickle, metadata,
+                                         "the negative bit on floats only, this is %s",
+                                         stored->dtype->name);
+        if (negative)
+            stored->negated = bit->integer != 0;
+    }
+    if (yki_pickle_pairs(metadata) == 0 && metadata && !yki_pickle_is(metadata, YKI_PICKLE_NONE) &&
+        !yki_pickle_is(metadata, YKI_PICKLE_DICT))
+        return yki_pickle_unexpected(pth->pickle, metadata, "the metadata of a tensor");
+    return YK_OK;
+}
+
 yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_file_tensor *stored)
 {
     *stored = (yki_file_tensor){0};
+    const char *kind = yki_pth_unsupported_kind(value);
+    if (kind)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: data.pkl: offset %u: is a tensor of kind %s: yoke reads dense floats "
+                         "of 16 to 64 bits, integers and bools",
+                         pth->path, value->offset, kind);
     if (!yki_pth_is_tensor(value))
         return yki_pickle_unexpected(pth->pickle, value, "a tensor");
-    const yki_pickle_value *arguments = yki_pickle_arguments(unwrap(value));
+    const yki_pickle_value *arguments = yki_pickle_arguments(yki_pth_unwrap_parameter(value));
     int64_t elements = 0, count;
     size_t bytes;
     YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), stored, &elements));
     YK_TRY(read_shape(pth, arguments, stored));
+    YK_TRY(read_bits(pth, yki_pickle_item(arguments, 6), stored));
     if (!yki_file_tensor_size(stored, &count, &bytes) || !yki_file_tensor_within(stored, elements))
         return yki_pickle_unexpected(pth->pickle, value,
                                      "a tensor within the %lld elements of its storage",

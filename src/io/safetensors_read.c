@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/input_file.h"
 
 enum { SIZE_BYTES = 8 /* of the header's size, at the beginning of the file */ };
@@ -152,11 +153,43 @@ static yk_status read_shape(const yki_safetensors *file, tensor *one, const cJSO
     return YK_OK;
 }
 
+/* A name of the header, of a tensor or in the metadata. */
+static yk_status check_text(const yki_safetensors *file, const char *text)
+{
+    char shown[128];
+    size_t length = strlen(text);
+    if (yki_utf8_is_valid(text, length))
+        return YK_OK;
+    return yki_error(YK_ERROR_FORMAT, "%s: offset 8: the header's \"%s\" is not valid UTF-8",
+                     file->input.path, yki_utf8_escape(shown, sizeof shown, text, length));
+}
+
+/* "__metadata__" maps strings to strings. */
+static yk_status check_metadata(const yki_safetensors *file, const cJSON *metadata)
+{
+    const cJSON *item;
+    if (!cJSON_IsObject(metadata))
+        return yki_error(YK_ERROR_FORMAT,
+                         "%s: offset 8: expected \"__metadata__\" to be an object of strings",
+                         file->input.path);
+    cJSON_ArrayForEach(item, metadata)
+    {
+        YK_TRY(check_text(file, item->string));
+        if (!cJSON_IsString(item))
+            return yki_error(YK_ERROR_FORMAT,
+                             "%s: offset 8: expected \"%.80s\" in \"__metadata__\" to be a string",
+                             file->input.path, item->string);
+        YK_TRY(check_text(file, item->valuestring));
+    }
+    return YK_OK;
+}
+
 static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJSON *info)
 {
     const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(info, "dtype");
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(info, "data_offsets");
     one->name = info->string;
+    YK_TRY(check_text(file, one->name));
     if (!cJSON_IsString(dtype))
         return refuse(file, one->name, "a \"dtype\"");
     one->stored.dtype = find_dtype(dtype->valuestring);
@@ -236,8 +269,10 @@ static yk_status read_tensors(yki_safetensors *file)
         return yki_error_memory(room * sizeof *file->tensors, "a list of tensors");
     cJSON_ArrayForEach(item, file->header)
     {
-        if (strcmp(item->string, metadata_key) == 0)
+        if (strcmp(item->string, metadata_key) == 0) {
+            YK_TRY(check_metadata(file, item));
             continue;
+        }
         tensor *one = &file->tensors[file->count];
         YK_TRY(read_tensor(file, one, item));
         one->stored.storage = file->count++;
@@ -324,8 +359,6 @@ void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_
     const cJSON *item, *dict = cJSON_GetObjectItemCaseSensitive(file->header, metadata_key);
     cJSON_ArrayForEach(item, dict)
     {
-        if (!item->string || !cJSON_IsString(item))
-            continue;
         if (limit-- <= 0)
             return;
         visit(context, item->string, item->valuestring);

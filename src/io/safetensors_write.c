@@ -36,6 +36,7 @@ static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_
     int64_t count;
     size_t bytes;
     const yki_file_tensor *stored = &source->stored;
+    YK_TRY(yki_tensor_name_check(source->name));
     if (!yki_file_tensor_size(stored, &count, &bytes))
         return yki_error(YK_ERROR_INVALID_SHAPE, "%s: more elements than 64 bits count",
                          source->name);

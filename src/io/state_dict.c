@@ -49,6 +49,7 @@ static yk_status write_entry(const dict_source *source, size_t index)
     yk_parameter_view view = model_entry(source->model, index);
     yk_tensor tensor = source->ema ? yk_ema_value(source->ema, index) : view.value;
     snprintf(name, sizeof name, "%s%s", source->ema ? "module." : "", view.name);
+    YK_TRY(yki_tensor_name_check(name));
     yki_pickle_text(yki_pth_pickle(source->writer), name);
     return yki_pth_tensor(source->writer, &tensor);
 }
@@ -160,14 +161,12 @@ static void note_unexpected(name_list *trouble, const yk_tensor_file *file, cons
     size_t wrapper = yki_tensor_file_wrapper(file), length;
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
         const char *name = yki_tensor_file_name(file, i, &length);
-        char text[128];
+        char label[YKI_TENSOR_LABEL];
         if (name && yki_is_n_averaged(name, length))
             continue;
         if (name && has_entry(model, count, name + wrapper, length - wrapper))
             continue;
-        snprintf(text, sizeof text, "%.*s", (int)(length < 100 ? length : 100),
-                 name ? name : "a name that is no text");
-        note(trouble, text);
+        note(trouble, yki_tensor_file_label(file, i, label));
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/input_file.h"
 #include "io/safetensors.h"
 #include "io/zip.h"
@@ -38,6 +39,25 @@ const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_
     const yki_pickle_value *key = yki_pickle_key(file->dict, index);
     *length = yki_pickle_is(key, YKI_PICKLE_STRING) ? key->count : 0;
     return yki_pickle_is(key, YKI_PICKLE_STRING) ? key->text : NULL;
+}
+
+const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
+                                  char label[YKI_TENSOR_LABEL])
+{
+    size_t length;
+    const char *name = yki_tensor_file_name(file, index, &length);
+    const yki_pickle_value *key = name ? NULL : yki_pickle_key(file->dict, index);
+    bool cut = length > YKI_TENSOR_LABEL / 2;
+    if (name && yki_utf8_is_valid(name, length))
+        snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", cut ? YKI_TENSOR_LABEL / 2 : (int)length, name,
+                 cut ? "..." : "");
+    else if (name)
+        yki_utf8_escape(label, YKI_TENSOR_LABEL, name, length);
+    else if (yki_pickle_is(key, YKI_PICKLE_INT))
+        snprintf(label, YKI_TENSOR_LABEL, "%lld (an integer)", (long long)key->integer);
+    else
+        snprintf(label, YKI_TENSOR_LABEL, "a name that is not text");
+    return label;
 }
 
 bool yki_is_n_averaged(const char *name, size_t length)
@@ -78,9 +98,9 @@ static size_t find_wrapper(const yk_tensor_file *file)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-typedef enum kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY } kind;
+typedef enum file_kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY } file_kind;
 
-static kind kind_of(const unsigned char *head, size_t size)
+static file_kind kind_of_file(const unsigned char *head, size_t size)
 {
     /* The pickled number 0x1950a86a20f9469cfc6c, torch.serialization's MAGIC_NUMBER. */
     static const char legacy[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
@@ -96,7 +116,7 @@ static kind kind_of(const unsigned char *head, size_t size)
 }
 
 /* What a file begins with; its size goes to *size. */
-static yk_status look_at(const char *path, kind *found, uint64_t *size)
+static yk_status look_at(const char *path, file_kind *found, uint64_t *size)
 {
     unsigned char head[512];
     yki_input_file file;
@@ -106,11 +126,11 @@ static yk_status look_at(const char *path, kind *found, uint64_t *size)
     *size = file.size;
     yki_input_file_close(&file);
     YK_TRY(status);
-    *found = kind_of(head, length);
+    *found = kind_of_file(head, length);
     return YK_OK;
 }
 
-static yk_status refuse(const char *path, kind found)
+static yk_status refuse(const char *path, file_kind found)
 {
     switch (found) {
     case EMPTY:
@@ -135,7 +155,9 @@ static yk_status refuse(const char *path, kind found)
 
 static bool holds_tensors(const yki_pickle_value *dict)
 {
-    return yki_pickle_pairs(dict) > 0 && yki_pth_is_tensor(yki_pickle_pair_value(dict, 0));
+    const yki_pickle_value *first = yki_pickle_pair_value(dict, 0);
+    return yki_pickle_pairs(dict) > 0 &&
+           (yki_pth_is_tensor(first) || yki_pth_unsupported_kind(first));
 }
 
 /* The names that people use for a model in a checkpoint. */
@@ -160,8 +182,32 @@ static bool is_module(const yki_pickle_value *value)
     return yki_pickle_get(yki_pickle_state(value), "_modules") != NULL;
 }
 
+/* The kinds of tensors in a file that yoke can read none of: "float8_e4m3fn, sparse". Empty when it
+ * can read some. */
+static void list_unsupported(const yk_tensor_file *file, char *kinds, size_t size)
+{
+    size_t at = 0;
+    kinds[0] = '\0';
+    for (size_t i = 0; file->pth && i < yk_tensor_file_count(file); i++) {
+        const char *kind = yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, i));
+        if (!kind) {
+            kinds[0] = '\0';
+            return;
+        }
+        if (!strstr(kinds, kind) && at + strlen(kind) + 3 < size)
+            at += (size_t)snprintf(kinds + at, size - at, "%s%s", at ? ", " : "", kind);
+    }
+}
+
 yk_status yki_tensor_file_check(const yk_tensor_file *file)
 {
+    char kinds[160];
+    list_unsupported(file, kinds, sizeof kinds);
+    if (kinds[0])
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: all its tensors are of kinds that yoke does not read (%s): convert "
+                         "them to dense floats in Python, e.g. with .to_dense().float()",
+                         file->path, kinds);
     if (yk_tensor_file_count(file) > 0)
         return YK_OK;
     const yki_pickle_value *root = file->pth ? yki_pth_root(file->pth) : NULL;
@@ -192,7 +238,7 @@ bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)
 
 static yk_status open_file(yk_tensor_file *file, const char *path)
 {
-    kind found = EMPTY;
+    file_kind found = EMPTY;
     uint64_t size = 0;
     YK_TRY(look_at(path, &found, &size));
     file->limit = size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
@@ -281,21 +327,25 @@ int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
 yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_file_tensor *stored)
 {
     int64_t count;
-    size_t bytes, length;
+    size_t bytes;
+    char label[YKI_TENSOR_LABEL];
     if (file->safetensors) {
         *stored = *yki_safetensors_stored(file->safetensors, index);
         return YK_OK;
     }
     const yki_pickle_value *value = yki_pickle_pair_value(file->dict, index);
+    const char *kind = yki_pth_unsupported_kind(value);
+    if (kind)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: data.pkl: offset %u: tensor %s is %s: yoke reads dense tensors of "
+                         "floats (16 to 64 bits), integers and bools",
+                         file->path, value->offset, yki_tensor_file_label(file, index, label),
+                         kind);
     YK_TRY(yki_pth_stored(file->pth, value, stored));
-    if (!yki_file_tensor_size(stored, &count, &bytes) || bytes > file->limit) {
-        const char *name = yki_tensor_file_name(file, index, &length);
+    if (!yki_file_tensor_size(stored, &count, &bytes) || bytes > file->limit)
         return yki_error(YK_ERROR_FORMAT,
-                         "%s: data.pkl: offset %u: %.*s would expand to far more than the file"
-                         " holds",
-                         file->path, value->offset, (int)(length < 80 ? length : 80),
-                         name ? name : "");
-    }
+                         "%s: data.pkl: offset %u: %s would expand to far more than the file holds",
+                         file->path, value->offset, yki_tensor_file_label(file, index, label));
     return YK_OK;
 }
 
@@ -325,19 +375,39 @@ const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_file_t
                      : yki_safetensors_storage(file->safetensors, stored);
 }
 
+/* The tensor's name, which must be UTF-8 and leave room for a zero. */
+static yk_status read_name(const yk_tensor_file *file, size_t index, char name[YK_FILE_NAME])
+{
+    size_t length;
+    char label[YKI_TENSOR_LABEL];
+    const char *text = yki_tensor_file_name(file, index, &length);
+    if (!text)
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a text as its name, found %s",
+                         file->path, index, yki_tensor_file_label(file, index, label));
+    if (!yki_utf8_is_valid(text, length))
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: its name \"%s\" is not valid UTF-8",
+                         file->path, index, yki_tensor_file_label(file, index, label));
+    if (length >= YK_FILE_NAME)
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
+                         file->path, index, YK_FILE_NAME);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    return YK_OK;
+}
+
 yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry)
 {
     yki_file_tensor stored;
-    size_t length;
+    *entry = (yk_tensor_entry){.dtype = ""};
     if (index >= yk_tensor_file_count(file))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
-    const char *name = yki_tensor_file_name(file, index, &length);
-    if (!name || length >= YK_FILE_NAME)
-        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
-                         file->path, index, YK_FILE_NAME);
+    YK_TRY(read_name(file, index, entry->name));
+    const char *kind =
+        file->pth ? yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, index)) : NULL;
+    entry->dtype = kind ? kind : "";
     YK_TRY(yki_tensor_file_stored(file, index, &stored));
-    *entry = (yk_tensor_entry){.dtype = stored.dtype->name, .ndim = stored.ndim};
-    memcpy(entry->name, name, length);
+    entry->dtype = stored.dtype->name;
+    entry->ndim = stored.ndim;
     memcpy(entry->dims, stored.dims, sizeof stored.dims);
     yki_file_tensor_size(&stored, &entry->count, &entry->bytes);
     return YK_OK;

@@ -33,6 +33,10 @@ struct yki_safetensors *yki_tensor_file_safetensors(const yk_tensor_file *file);
 /* A tensor's name, length bytes of it, not terminated; NULL where the file has another thing for a
  * name. What wraps the model ("module.") comes off with yki_tensor_file_wrapper bytes of it. */
 const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_t *length);
+enum { YKI_TENSOR_LABEL = 128 };
+/* The name for an error line: cut, and shown for what it is where it is not text. Returns label. */
+const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
+                                  char label[YKI_TENSOR_LABEL]);
 /* Bytes of "module." and "_orig_mod." that all names begin with. */
 size_t yki_tensor_file_wrapper(const yk_tensor_file *file);
 /* The index of the tensor of this name (the wrapper left off), or -1. */
@@ -59,6 +63,8 @@ typedef enum yki_tensor_format { YKI_PTH, YKI_SAFETENSORS } yki_tensor_format;
 
 /* What the name of a file says: safetensors where it ends so, else .pth. */
 yki_tensor_format yki_tensor_format_of(const char *path);
+/* Writers refuse a name that is not UTF-8: no reader of their files would open them. */
+yk_status yki_tensor_name_check(const char *name);
 /* A file of these tensors, whole or not at all. */
 yk_status yki_tensor_file_write(const char *path, yki_tensor_format format,
                                 const yki_tensor_source *sources, size_t count);

@@ -141,8 +141,9 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
     } else if (is_sequence(value) && depth < MAX_DEPTH && yki_pickle_pairs(value->items[0])) {
         walk_list(at, name, value, depth);
     } else {
-        if (yki_pth_is_tensor(value))
-            snprintf(text, sizeof text, "a tensor");
+        const char *kind = yki_pth_unsupported_kind(value);
+        if (kind || yki_pth_is_tensor(value))
+            snprintf(text, sizeof text, "a tensor%s%s", kind ? " of kind " : "", kind ? kind : "");
         else if (pairs || yki_pickle_is(value, YKI_PICKLE_DICT))
             snprintf(text, sizeof text, "%zu entries", pairs);
         else if (is_sequence(value))

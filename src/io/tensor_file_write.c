@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
 
@@ -19,12 +20,23 @@ yki_tensor_format yki_tensor_format_of(const char *path)
     return safetensors ? YKI_SAFETENSORS : YKI_PTH;
 }
 
+yk_status yki_tensor_name_check(const char *name)
+{
+    char shown[128];
+    size_t length = strlen(name);
+    if (yki_utf8_is_valid(name, length))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "the tensor name \"%s\" is not valid UTF-8",
+                     yki_utf8_escape(shown, sizeof shown, name, length));
+}
+
 static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sources, size_t count)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     yki_pickle_ordered_dict(pickle);
     yki_pickle_mark(pickle);
     for (size_t i = 0; i < count; i++) {
+        YK_TRY(yki_tensor_name_check(sources[i].name));
         yki_pickle_text(pickle, sources[i].name);
         YK_TRY(yki_pth_tensor_stored(writer, &sources[i].stored, sources[i].data));
     }
@@ -135,6 +147,7 @@ static yk_status convert_tensor(conversion *all, size_t index)
     YK_TRY(yki_tensor_file_stored(all->from, index, &stored));
     YK_TRY(yki_tensor_file_fetch(all->from, &stored));
     yki_file_tensor dense = stored;
+    dense.negated = false;
     bool converts = stored.dtype->is_float && all->dtype != YK_DTYPE_COUNT;
     if (converts)
         dense.dtype = yki_file_tensor_dtype_of(all->dtype);
@@ -207,6 +220,8 @@ yk_status yk_tensor_file_convert(const char *from, const char *to,
     yki_tensor_format format;
     YK_TRY(parse_dtype(o.dtype, &all.dtype));
     YK_TRY(parse_format(o.format, to, &format));
+    if (yki_tensor_name_check(all.prefix) != YK_OK)
+        return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "prefix");
     YK_TRY(yk_tensor_file_open(&all.from, from));
     yk_status status = convert_all(&all);
     if (status == YK_OK)

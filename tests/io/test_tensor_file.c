@@ -441,7 +441,236 @@ YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
     assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 1, 2, 1},
                        "expected a tensor within the 1 elements of its storage");
     assert_odd_refused(YK_ERROR_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
-                       "expected a storage of floats, integers or bools");
+                       "tensor odd is complex64: yoke reads dense tensors of floats");
+}
+
+/* ---- kinds of tensors, bits and names that PyTorch has and yoke does not ----------------------
+ */
+
+/* What a tensor's call looks like: a function of torch._utils on storage 0. */
+typedef struct call_of_tensor {
+    const char *function; /* of torch._utils; NULL: _rebuild_tensor_v2 */
+    const char *bit;      /* in its metadata, or NULL */
+    bool set;             /* the bit's value */
+    const char *dtype;    /* of torch, the 7th argument of _rebuild_tensor_v3, or NULL */
+} call_of_tensor;
+
+/* A tensor of three elements, as torch.save writes it. */
+static void pickle_call(yki_pth_writer *writer, const call_of_tensor *call)
+{
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_global(pickle, "torch._utils",
+                      call->function ? call->function : "_rebuild_tensor_v2");
+    yki_pickle_mark(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "storage");
+    yki_pickle_global(pickle, "torch", "FloatStorage");
+    yki_pickle_text(pickle, "0");
+    yki_pickle_text(pickle, "cpu");
+    yki_pickle_int(pickle, 3);
+    yki_pickle_tuple(pickle);
+    yki_pickle_persistent(pickle);
+    yki_pickle_int(pickle, 0);
+    for (int i = 0; i < 2; i++) { /* shape, strides */
+        yki_pickle_mark(pickle);
+        yki_pickle_int(pickle, i ? 1 : 3);
+        yki_pickle_tuple(pickle);
+    }
+    yki_pickle_bool(pickle, false);
+    yki_pickle_ordered_dict(pickle);
+    if (call->dtype)
+        yki_pickle_global(pickle, "torch", call->dtype);
+    if (call->bit) {
+        yki_pickle_dict(pickle);
+        yki_pickle_mark(pickle);
+        yki_pickle_text(pickle, call->bit);
+        yki_pickle_bool(pickle, call->set);
+        yki_pickle_setitems(pickle);
+    }
+    yki_pickle_tuple(pickle);
+    yki_pickle_reduce(pickle);
+}
+
+/* A state_dict of one sound tensor "w", whose storage the calls under "a0", "a1", ... share. */
+static void write_calls(const char *path, const call_of_tensor *calls, int count, bool sound)
+{
+    static const float values[3] = {1, -2, 3};
+    const yk_tensor tensor = {.data = (void *)(uintptr_t)values, .ndim = 1, .dims = {3}};
+    yki_pth_writer *writer;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_ordered_dict(pickle);
+    yki_pickle_mark(pickle);
+    for (int i = 0; i < count; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a%d", i);
+        yki_pickle_text(pickle, name);
+        pickle_call(writer, &calls[i]);
+    }
+    if (sound) {
+        yki_pickle_text(pickle, "w");
+        assert_ok(yki_pth_tensor(writer, &tensor));
+    }
+    yki_pickle_setitems(pickle);
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+}
+
+/* The three floats of the tensor of this name. */
+static void read_floats(const char *path, const char *name, float values[3])
+{
+    yk_tensor_file *file;
+    yki_file_tensor stored;
+    assert_ok(yk_tensor_file_open(&file, path));
+    size_t index = (size_t)yki_tensor_file_find(file, name);
+    assert_ok(yki_tensor_file_stored(file, index, &stored));
+    assert_ok(yki_tensor_file_fetch(file, &stored));
+    yki_file_tensor_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F32, values);
+    yk_tensor_file_close(file);
+}
+
+YK_TEST(the_negative_bit_is_applied)
+{
+    const call_of_tensor calls[] = {
+        {.bit = "neg", .set = true}, {.bit = "neg"}, {.bit = "conj", .set = true}};
+    static const float negated[] = {-1, 2, -3}, plain[] = {1, -2, 3};
+    float values[3];
+    write_calls(scratch("a.pth"), calls, 3, true);
+    for (int i = 0; i < 3; i++) {
+        read_floats(scratch("a.pth"), i == 0 ? "a0" : i == 1 ? "a1" : "a2", values);
+        assert_memory_equal(values, i == 0 ? negated : plain, sizeof values);
+    }
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.safetensors"), NULL));
+    read_floats(scratch("b.safetensors"), "a0", values);
+    assert_memory_equal(values, negated, sizeof values);
+    yk_convert_options wider = {.dtype = "f64"};
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), &wider));
+    read_floats(scratch("b.pth"), "a0", values);
+    assert_memory_equal(values, negated, sizeof values);
+}
+
+YK_TEST(unknown_bits_of_a_tensor_are_refused)
+{
+    write_calls(scratch("a.pth"), (call_of_tensor[]){{.bit = "mirror", .set = true}}, 1, true);
+    assert_status(YK_ERROR_FORMAT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_contains(yk_last_error(), "expected only the bits \"neg\" and \"conj\"");
+}
+
+YK_TEST(kinds_of_tensors_that_are_not_read_are_named)
+{
+    const call_of_tensor calls[] = {
+        {.function = "_rebuild_tensor_v3", .dtype = "float8_e4m3fn"},
+        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+        {.function = "_rebuild_sparse_tensor"},
+        {.function = "_rebuild_qtensor"},
+        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+    };
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    yk_model *model = make_model(1);
+    write_calls(scratch("a.pth"), calls, 5, false);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, scratch("a.pth")));
+    assert_contains(yk_last_error(), "(float8_e4m3fn, uint16, sparse, quantized)");
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_contains(yk_last_error(), "all its tensors are of kinds that yoke does not read");
+
+    write_calls(scratch("a.pth"), calls, 5, true); /* among others: by name */
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), NULL));
+    assert_contains(yk_last_error(), "tensor a0 is float8_e4m3fn");
+    assert_ok(yk_tensor_file_open(&file, scratch("a.pth")));
+    assert_int_equal(yk_tensor_file_count(file), 6);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_entry(file, 2, &entry));
+    assert_string_equal(entry.name, "a2");
+    assert_string_equal(entry.dtype, "sparse");
+    assert_ok(yk_tensor_file_entry(file, 5, &entry));
+    yk_tensor_file_close(file);
+    yk_model_destroy(model);
+}
+
+YK_TEST(names_that_are_integers_are_shown)
+{
+    yk_model *model = make_model(1);
+    yki_pth_writer *writer;
+    const char *path = scratch("a.pth");
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
+    yki_pickle_ordered_dict(yki_pth_pickle(writer));
+    yki_pickle_mark(yki_pth_pickle(writer));
+    yki_pickle_int(yki_pth_pickle(writer), 42);
+    assert_ok(yki_pth_scalar(writer, 3));
+    yki_pickle_setitems(yki_pth_pickle(writer));
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(model, path));
+    assert_contains(yk_last_error(), "unexpected 42 (an integer)");
+    assert_status(YK_ERROR_FORMAT, yk_tensor_file_convert(path, scratch("b.pth"), NULL));
+    assert_contains(yk_last_error(), "expected a text as its name, found 42 (an integer)");
+    yk_model_destroy(model);
+}
+
+/* A state_dict of one number under this name. */
+static void write_named(const char *path, const char *name)
+{
+    yki_pth_writer *writer;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_pth_writer_create(&writer, fd, path));
+    yki_pickle_ordered_dict(yki_pth_pickle(writer));
+    yki_pickle_mark(yki_pth_pickle(writer));
+    yki_pickle_text(yki_pth_pickle(writer), name);
+    assert_ok(yki_pth_scalar(writer, 3));
+    yki_pickle_setitems(yki_pth_pickle(writer));
+    assert_ok(yki_pth_writer_finish(writer));
+    close(fd);
+}
+
+YK_TEST(names_that_are_not_utf8_are_refused)
+{
+    float value = 1;
+    yki_tensor_source source = {"\xff\xfew", {0}, &value};
+    yk_convert_options prefix = {.prefix = "\xff\xfe"};
+    yk_tensor scalar = {.data = &value, .dtype = YK_F32};
+    source.stored = yki_file_tensor_from(&scalar);
+    write_named(scratch("a.pth"), "\xff\xfew");
+    assert_status(YK_ERROR_FORMAT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("b.safetensors"), NULL));
+    assert_contains(yk_last_error(), "its name \"\\xff\\xfew\" is not valid UTF-8");
+    write_named(scratch("a.pth"), "gr\xc3\xb6\xc3\x9f"
+                                  "e");
+    assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.safetensors"), NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_tensor_file_convert(scratch("a.pth"), scratch("c.safetensors"), &prefix));
+    assert_contains(yk_last_error(), "prefix: the tensor name \"\\xff\\xfe\" is not valid UTF-8");
+    for (int format = YKI_PTH; format <= YKI_SAFETENSORS; format++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yki_tensor_file_write(scratch("c"), (yki_tensor_format)format, &source, 1));
+        assert_contains(yk_last_error(), "not valid UTF-8");
+        assert_int_not_equal(access(scratch("c"), F_OK), 0);
+    }
+    write_header(scratch("a.safetensors"),
+                 "{\"\xff\xfe\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 0, 2);
+    assert_refused(YK_ERROR_FORMAT, scratch("a.safetensors"), "\"\\xff\\xfe\" is not valid UTF-8");
+}
+
+YK_TEST(metadata_of_safetensors_is_strings)
+{
+    static const struct {
+        const char *header, *words;
+    } cases[] = {
+        {"{\"__metadata__\":[\"format\"]}", "expected \"__metadata__\" to be an object"},
+        {"{\"__metadata__\":\"pt\"}", "expected \"__metadata__\" to be an object"},
+        {"{\"__metadata__\":{\"a\":\"b\",\"n\":1}}", "expected \"n\" in \"__metadata__\""},
+        {"{\"__metadata__\":{\"o\":{}}}", "to be a string"},
+        {"{\"__metadata__\":{\"a\":\"\xc3(\"}}", "\"\\xc3(\" is not valid UTF-8"},
+    };
+    const char *path = scratch("a.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_header(path, cases[i].header, 0, 0);
+        assert_refused(YK_ERROR_FORMAT, path, cases[i].words);
+    }
 }
 
 /* {"state": {}, "param_groups": []}, as PyTorch's optimizers have it. */

@@ -1,0 +1,60 @@
+/* See utf8.h. */
+#include "base/utf8.h"
+
+#include <stdio.h>
+
+/* Bytes of the sequence that begins here, at most `left`; 0 where it is not a valid one. The second
+ * byte's range is what rules out overlong forms, surrogates and numbers past U+10FFFF. */
+static size_t sequence_length(const unsigned char *at, size_t left)
+{
+    unsigned char first = at[0], low = 0x80, high = 0xbf;
+    if (first < 0x80)
+        return 1;
+    size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                    : first >= 0xe0 && first <= 0xef ? 3
+                    : first >= 0xf0 && first <= 0xf4 ? 4
+                                                     : 0;
+    if (length == 0 || length > left)
+        return 0;
+    if (first == 0xe0)
+        low = 0xa0;
+    else if (first == 0xed)
+        high = 0x9f;
+    else if (first == 0xf0)
+        low = 0x90;
+    else if (first == 0xf4)
+        high = 0x8f;
+    if (at[1] < low || at[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if (at[i] < 0x80 || at[i] > 0xbf)
+            return 0;
+    return length;
+}
+
+bool yki_utf8_is_valid(const char *text, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    for (size_t left = length; left > 0;) {
+        size_t taken = sequence_length(at, left);
+        if (taken == 0)
+            return false;
+        at += taken;
+        left -= taken;
+    }
+    return true;
+}
+
+const char *yki_utf8_escape(char *out, size_t size, const char *text, size_t length)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        bool plain = byte >= ' ' && byte < 127;
+        if (at + (plain ? 1 : 4) >= size)
+            break;
+        at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", byte);
+    }
+    return out;
+}

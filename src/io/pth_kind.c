@@ -1,0 +1,79 @@
+/*
+ * Kinds of PyTorch tensors that yoke does not read: complex, float8, quantized, sparse and so on.
+ * A pickle holds each as a call of a function of torch._utils, so that they can be named, and a
+ * state_dict is recognised even if yoke can read none of its tensors.
+ */
+#include "io/pth.h"
+
+#include <string.h>
+
+/* A pickled global "MODULE\nNAME" and the word for the tensors that it stands for. */
+typedef struct kind_of_global {
+    const char *module, *name, *kind;
+} kind_of_global;
+
+static const kind_of_global functions[] = {
+    {"torch._utils", "_rebuild_qtensor", "quantized"},
+    {"torch._utils", "_rebuild_sparse_tensor", "sparse"},
+    {"torch._utils", "_rebuild_sparse_csr_tensor", "sparse"},
+    {"torch._utils", "_rebuild_nested_tensor", "nested"},
+    {"torch._utils", "_rebuild_meta_tensor_no_storage", "meta"},
+    {"torch._utils", "_rebuild_wrapper_subclass", "tensor subclass"},
+    {"torch._utils", "_rebuild_device_tensor_from_numpy", "device tensor"},
+    {"torch._utils", "_rebuild_device_tensor_from_cpu_tensor", "device tensor"},
+    {"torch._tensor", "_rebuild_from_type", "tensor subclass"},
+    {"torch._tensor", "_rebuild_from_type_v2", "tensor subclass"},
+};
+
+static const kind_of_global storages[] = {
+    {"torch", "ComplexFloatStorage", "complex64"}, {"torch", "ComplexDoubleStorage", "complex128"},
+    {"torch", "QInt8Storage", "quantized"},        {"torch", "QUInt8Storage", "quantized"},
+    {"torch", "QInt32Storage", "quantized"},
+};
+
+/* torch's dtypes that have no storage class: _rebuild_tensor_v3 gives them as an argument. */
+static const kind_of_global dtypes[] = {
+    {"torch", "uint16", "uint16"},
+    {"torch", "uint32", "uint32"},
+    {"torch", "uint64", "uint64"},
+    {"torch", "complex32", "complex32"},
+    {"torch", "float8_e4m3fn", "float8_e4m3fn"},
+    {"torch", "float8_e5m2", "float8_e5m2"},
+    {"torch", "float8_e4m3fnuz", "float8_e4m3fnuz"},
+    {"torch", "float8_e5m2fnuz", "float8_e5m2fnuz"},
+    {"torch", "float8_e8m0fnu", "float8_e8m0fnu"},
+    {"torch", "float4_e2m1fn_x2", "float4_e2m1fn_x2"},
+};
+
+#define FIND_KIND(table, global) find_kind(table, sizeof(table) / sizeof *(table), global)
+
+static const char *find_kind(const kind_of_global *table, size_t count,
+                             const yki_pickle_value *global)
+{
+    for (size_t i = 0; i < count; i++)
+        if (yki_pickle_is_global(global, table[i].module, table[i].name))
+            return table[i].kind;
+    return NULL;
+}
+
+/* Of a storage's persistent id, ('storage', CLASS, ...). */
+static const char *kind_of_storage(const yki_pickle_value *storage)
+{
+    const yki_pickle_value *id =
+        yki_pickle_is(storage, YKI_PICKLE_PERSISTENT) ? storage->items[0] : NULL;
+    return FIND_KIND(storages, yki_pickle_item(id, 1));
+}
+
+const char *yki_pth_unsupported_kind(const yki_pickle_value *value)
+{
+    enum { V3_DTYPE = 6 /* argument of _rebuild_tensor_v3 */ };
+    value = yki_pth_unwrap_parameter(value);
+    const yki_pickle_value *arguments = yki_pickle_arguments(value);
+    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v2"))
+        return kind_of_storage(yki_pickle_item(arguments, 0));
+    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v3")) {
+        const char *kind = FIND_KIND(dtypes, yki_pickle_item(arguments, V3_DTYPE));
+        return kind ? kind : "unknown dtype";
+    }
+    return FIND_KIND(functions, yki_pickle_callable(value));
+}
