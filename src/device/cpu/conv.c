@@ -25,6 +25,7 @@ typedef struct conv_kernel {
     yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
     bool bias;
+    bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
 
 /* Everything oneDNN needs to know, in its own words. */
@@ -163,6 +164,17 @@ static yk_status prepare_backward_data(conv_kernel *k, const conv_problem *p, dn
     return prepare_pack(k, p, engine);
 }
 
+/*
+ * oneDNN 2.6 computes the bf16 weight gradient from a copy of x in which columns are sorted by
+ * their remainder modulo the stride. An image narrower than the stride has no column for some
+ * remainders: the kernel multiplies what it never wrote by zero, which is NaN if the memory held a
+ * NaN.
+ */
+static bool reads_unwritten_scratch(const conv_problem *p)
+{
+    return p->x->dtype == YK_BF16 && p->x->dims[3] < p->attrs->stride;
+}
+
 static yk_status prepare_backward_weight(conv_kernel *k, const conv_problem *p,
                                          dnnl_engine_t engine)
 {
@@ -170,6 +182,7 @@ static yk_status prepare_backward_weight(conv_kernel *k, const conv_problem *p,
     yki_const_md mds[] = {p->x_md, p->y_md, made, p->bias_md};
     int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
     YK_TRY(yki_dnn_prepare(&k->compute, engine, p->bias ? 4 : 3, arguments, mds));
+    k->clear_scratch = reads_unwritten_scratch(p);
     if (yki_md_equal(made, p->plain_weight_md))
         return YK_OK;
     k->gradient_bytes = yki_align(yki_md_size(made), YKI_ALIGNMENT);
@@ -329,6 +342,8 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
     void *made = k->gradient_bytes ? run->scratch : run->out[0];
     void *scratch = (char *)run->scratch + k->gradient_bytes;
     void *pointers[] = {run->in[0], run->in[1], made, k->bias ? run->out[1] : NULL};
+    if (k->clear_scratch)
+        memset(scratch, 0, k->compute.scratch);
     YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
     if (!k->gradient_bytes)
         return YK_OK;
