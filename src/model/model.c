@@ -1,6 +1,6 @@
 /*
- * A model: a graph, rewritten and differentiated once, with its parameters. model_run.c makes a
- * plan of it for each batch size and mode that comes by.
+ * A model: a graph, rewritten and differentiated once, with its parameters. executor.c runs it by
+ * a plan for each batch size and mode.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static yk_status check_options(const yk_model_options *options)
     return yk_autocast_check(options->autocast);
 }
 
-/* Who reads an output reads it row-major, and that no device's layout of (N, C, H, W) need be. */
+/* Users read an output row-major, which a device's layout of (N, C, H, W) need not be. */
 static yk_status flatten_output(yk_graph *graph, yk_value **logits)
 {
     if (!*logits || (*logits)->ndim != 4)
@@ -30,9 +30,10 @@ static yk_status flatten_output(yk_graph *graph, yk_value **logits)
 }
 
 /* Autocast, fusion, gradient, fusion. */
-static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradients)
+static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *gradients)
 {
     yk_graph *graph = model->graph;
+    yki_plan_source *source = &model->executor.source;
     yk_value *logits = model->options.logits;
     YK_TRY(yki_graph_prune(graph, loss, logits));
     if (model->options.amp != YK_AMP_OFF)
@@ -42,28 +43,45 @@ static yk_status rewrite(yk_model *model, yk_value *loss, yki_gradients *gradien
     YK_TRY(flatten_output(graph, &logits));
     YK_TRY(yki_graph_differentiate(graph, loss, gradients));
     YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
-    model->source = (yki_plan_source){.graph = graph,
-                                      .device = model->device,
-                                      .loss = loss,
-                                      .logits = logits,
-                                      .loss_gradient = gradients->loss_gradient,
-                                      .first_backward = gradients->first_node};
+    *source = (yki_plan_source){.graph = graph,
+                                .device = source->device,
+                                .loss = loss,
+                                .logits = logits,
+                                .loss_gradient = gradients->loss_gradient,
+                                .first_backward = gradients->first_node};
     return YK_OK;
 }
 
-static yk_status build(yk_model *model, yk_value *loss)
+/* Gives everything that is no activation its place, and the gradients their order. */
+static yk_status place_values(yk_model *model, const yki_gradients *gradients)
+{
+    yki_executor *executor = &model->executor;
+    size_t count = model->graph->value_count;
+    yki_place *fixed = yki_calloc(count, sizeof *fixed);
+    if (!fixed)
+        return yki_error_memory(count * sizeof *fixed, "the model");
+    executor->source.fixed = fixed;
+    for (size_t i = 0; i < executor->inputs.count; i++)
+        fixed[executor->inputs.values[i]->id] = (yki_place){.kind = YKI_PLACE_INPUT, .index = i};
+    fixed[gradients->loss_gradient->id] = (yki_place){.kind = YKI_PLACE_LOSS_GRADIENT};
+    yki_variables_place(&model->variables, gradients, fixed);
+    yki_variables_order(&model->variables, model->graph, gradients->first_node, fixed);
+    return YK_OK;
+}
+
+static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
-    bool winograd = !model->options.no_winograd;
-    YK_TRY(
-        yki_device_create(&model->device, model->options.device, model->options.threads, winograd));
-    yk_status status = rewrite(model, loss, &gradients);
+    YK_TRY(yki_device_create(&model->executor.source.device, model->options.device,
+                             model->options.threads, !model->options.no_winograd));
+    YK_TRY(rewrite_graph(model, loss, &gradients));
+    yk_status status = yki_inputs_create(&model->executor.inputs, model->graph);
     if (status == YK_OK)
-        status = yki_variables_create(model);
+        status = yki_variables_create(&model->variables, model->graph);
     if (status == YK_OK)
-        status = yki_variables_draw(model);
+        status = yki_variables_draw(&model->variables, model->options.seed);
     if (status == YK_OK)
-        status = yki_variables_place(model, &gradients);
+        status = place_values(model, &gradients);
     free(gradients.of);
     return status;
 }
@@ -95,10 +113,10 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
         return yki_error_memory(sizeof *made, "the model");
     made->graph = graph;
     made->options = chosen;
-    made->training = made->gradients_spent = true;
-    made->loss_scale = 1;
+    made->training = made->accumulation.spent = true;
+    made->loss_scale.factor = 1;
     graph->taken = true;
-    yk_status status = build(made, loss);
+    yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */
     if (status != YK_OK) {
         made->graph = NULL; /* stays the caller's */
@@ -113,15 +131,10 @@ void yk_model_destroy(yk_model *model)
 {
     if (!model)
         return;
-    yki_packs_destroy(model);
-    for (size_t i = 0; i < model->plan_count; i++)
-        yki_plan_destroy(model->plans[i]);
-    free(model->plans);
-    yki_unmap(model->arena, model->arena_bytes);
-    yki_variables_destroy(model);
-    free(model->source.fixed);
-    free(model->sync);
-    yki_device_destroy(model->device);
+    yki_executor_destroy(&model->executor);
+    yki_accumulation_destroy(&model->accumulation);
+    yki_variables_destroy(&model->variables);
+    free(model->distribution.sync);
     if (!model->is_replica)
         yk_graph_destroy(model->graph);
     free(model);
@@ -139,5 +152,25 @@ void yk_model_eval(yk_model *model)
 
 const char *yk_model_device_description(const yk_model *model)
 {
-    return model->device->description;
+    return model->executor.source.device->description;
+}
+
+int64_t yk_model_forwards(const yk_model *model)
+{
+    return (int64_t)model->step;
+}
+
+void yk_model_set_forwards(yk_model *model, int64_t forwards)
+{
+    model->step = (uint64_t)forwards;
+}
+
+void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation)
+{
+    model->accumulation.mode = accumulation;
+}
+
+void yk_model_zero_grad(yk_model *model)
+{
+    model->accumulation.spent = true;
 }

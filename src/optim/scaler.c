@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
+#include "model/loss_scale.h"
 #include "model/model_hooks.h"
 #include "optim/chunks.h"
 #include "optim/optimizer.h"

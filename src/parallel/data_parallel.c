@@ -20,7 +20,7 @@
 #include "base/cores.h"
 #include "base/memory.h"
 #include "base/trace.h"
-#include "model/model_hooks.h"
+#include "model/replica.h"
 #include "parallel/device_threads.h"
 
 typedef struct replica {
@@ -161,7 +161,7 @@ static yk_status gather(yk_data_parallel *dp)
 
 static yk_status forward(void *context, const yk_batch *batch)
 {
-    yk_data_parallel *dp = context;
+    yk_data_parallel *dp = ((replica *)context)->dp;
     dp->stats = (yk_data_parallel_stats){0};
     YK_TRY(scatter(dp, batch));
     yk_status status = run_phase(dp, replicate, "replicate", &dp->stats.replicate_s);
@@ -205,7 +205,7 @@ static yk_status reduce(void *context, int device)
 
 static yk_status backward(void *context)
 {
-    yk_data_parallel *dp = context;
+    yk_data_parallel *dp = ((replica *)context)->dp;
     if (dp->active == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
@@ -217,7 +217,7 @@ static yk_status backward(void *context)
 
 static double loss(const void *context)
 {
-    const yk_data_parallel *dp = context;
+    const yk_data_parallel *dp = ((const replica *)context)->dp;
     double whole = dp->active > 0 ? 0 : NAN;
     for (int i = 0; i < dp->active; i++)
         whole += dp->replicas[i].loss_weight * yki_model_loss(dp->replicas[i].model);
@@ -226,7 +226,7 @@ static double loss(const void *context)
 
 static yk_status output(void *context, yk_tensor *joined)
 {
-    const yk_data_parallel *dp = context;
+    const yk_data_parallel *dp = ((const replica *)context)->dp;
     if (!yki_model_has_output(dp->replicas[0].model))
         return yki_model_output(dp->replicas[0].model, joined); /* says what is missing */
     if (dp->active == 0)
@@ -288,16 +288,29 @@ static int choose_threads(const yki_device_list *devices)
     return threads > 0 ? threads : 1;
 }
 
-static yk_status make_replica(yk_data_parallel *dp, yk_model *model, int index)
+/* Replica 0 is the model itself, which leads its calls here. */
+static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
+{
+    replica *r = &dp->replicas[0];
+    yki_model_hooks hooks = {.context = r,
+                             .backward_begin = weigh,
+                             .run_forward = forward,
+                             .run_backward = backward,
+                             .loss = loss,
+                             .output = output};
+    YK_TRY(yki_model_attach(model, &hooks, "data parallel"));
+    *r = (replica){.dp = dp, .model = model};
+    return yki_model_prepare_for_replicas(model, dp->threads);
+}
+
+static yk_status make_replica(yk_data_parallel *dp, const yk_model *model, int index)
 {
     replica *r = &dp->replicas[index];
-    *r = (replica){.dp = dp, .model = index ? NULL : model};
-    if (index > 0) {
-        YK_TRY(yki_model_replicate(&r->model, model, index));
-        dp->others[index - 1] = r->model;
-    }
-    yki_model_set_hooks(r->model, &(yki_model_hooks){.context = r, .backward_begin = weigh});
-    return YK_OK;
+    yki_model_hooks hooks = {.context = r, .stream = index, .backward_begin = weigh};
+    r->dp = dp;
+    YK_TRY(yki_model_replicate(&r->model, model));
+    dp->others[index - 1] = r->model;
+    return yki_model_attach(r->model, &hooks, "data parallel");
 }
 
 static yk_status build(yk_data_parallel *dp, yk_model *model,
@@ -305,20 +318,15 @@ static yk_status build(yk_data_parallel *dp, yk_model *model,
 {
     YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
     dp->threads = options->threads ? options->threads : choose_threads(&dp->devices);
-    YK_TRY(yki_model_prepare_for_replicas(model, dp->threads));
     size_t count = (size_t)dp->devices.count;
     dp->replicas = yki_calloc(count, sizeof *dp->replicas);
     dp->others = yki_calloc(count, sizeof *dp->others);
     if (!dp->replicas || !dp->others)
         return yki_error_memory(count * sizeof *dp->replicas, "data parallel");
-    for (int i = 0; i < dp->devices.count; i++)
+    YK_TRY(attach_model(dp, model));
+    for (int i = 1; i < dp->devices.count; i++)
         YK_TRY(make_replica(dp, model, i));
     YK_TRY(yki_device_threads_create(&dp->device_threads, &dp->devices, dp));
-    yki_model_set_runner(model, &(yki_model_runner){.context = dp,
-                                                    .forward = forward,
-                                                    .backward = backward,
-                                                    .loss = loss,
-                                                    .output = output});
     describe(dp);
     return YK_OK;
 }
@@ -351,12 +359,10 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
     yki_device_threads_destroy(dp->device_threads);
     for (int i = 0; dp->replicas && i < dp->devices.count; i++) {
         replica *r = &dp->replicas[i];
-        if (r->model && i == 0) {
-            yki_model_set_runner(r->model, NULL);
-            yki_model_set_hooks(r->model, NULL);
-        } else {
+        if (r->model && i == 0)
+            yki_model_detach(r->model);
+        else
             yk_model_destroy(r->model);
-        }
         free(r->tensors);
     }
     free(dp->gathered);

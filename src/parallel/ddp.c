@@ -14,7 +14,7 @@ static yk_status share_maximum(void *context, double *value)
     return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_REDUCE_MAX, NULL);
 }
 
-static const yki_model_hooks reducing = {.forward_begin = yki_inputs_forward_begin,
+static const yki_model_hooks reducing = {.forward_begin = yki_forward_sync_forward_begin,
                                          .backward_begin = yki_reducer_backward_begin,
                                          .grad_ready = yki_reducer_grad_ready,
                                          .backward_end = yki_reducer_backward_end,
@@ -24,6 +24,15 @@ static const yki_model_hooks sharing = {.forward_begin = yki_virtual_ranks_forwa
                                         .backward_begin = yki_virtual_ranks_backward_begin,
                                         .backward_end = yki_virtual_ranks_backward_end,
                                         .share_maximum = share_maximum};
+
+static yk_status attach_hooks(yk_ddp *ddp)
+{
+    bool virtual = ddp->options.virtual_ranks > yk_group_size(ddp->group);
+    yki_model_hooks hooks = virtual ? sharing : reducing;
+    hooks.context = ddp;
+    hooks.stream = yk_group_rank(ddp->group);
+    return yki_model_attach(ddp->model, &hooks, "ddp");
+}
 
 static yk_status build(yk_ddp *ddp)
 {
@@ -35,7 +44,7 @@ static yk_status build(yk_ddp *ddp)
         YK_TRY(yki_virtual_ranks_create(ddp));
     else
         YK_TRY(yki_reducer_create(ddp));
-    YK_TRY(yki_inputs_create(ddp));
+    YK_TRY(yki_forward_sync_create(ddp));
     return yki_join_create(ddp);
 }
 
@@ -43,7 +52,6 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options)
 {
     *ddp = NULL;
-    YK_TRY(yki_model_check_free(model, "ddp"));
     yk_ddp *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ddp");
@@ -51,15 +59,16 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
     made->group = group;
     if (options)
         made->options = *options;
-    yk_status status = build(made);
+    yk_status status = attach_hooks(made);
+    if (status != YK_OK) {
+        free(made);
+        return status;
+    }
+    status = build(made);
     if (status != YK_OK) {
         yk_ddp_destroy(made);
         return status;
     }
-    yki_model_hooks hooks = made->virtual_ranks ? sharing : reducing;
-    hooks.context = made;
-    yki_model_set_hooks(model, &hooks);
-    yki_model_set_stream(model, yk_group_rank(group));
     *ddp = made;
     return YK_OK;
 }
@@ -69,8 +78,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
     if (!ddp)
         return;
     yki_shares_finish(ddp);
-    yki_model_set_hooks(ddp->model, NULL);
-    yki_model_set_stream(ddp->model, 0);
+    yki_model_detach(ddp->model);
     yki_hook_destroy(ddp);
     if (ddp->virtual_ranks)
         yki_virtual_ranks_destroy(ddp);

@@ -151,11 +151,11 @@ int yki_join_active(const yk_ddp *ddp);
 /* ---- inputs.c -------------------------------------------------------------------------------- */
 
 /* Memory for the exchange before a forward. Collective. */
-yk_status yki_inputs_create(yk_ddp *ddp);
+yk_status yki_forward_sync_create(yk_ddp *ddp);
 /* What cannot go with virtual ranks, however many ranks share them. */
-yk_status yki_inputs_check(const yk_ddp *ddp);
+yk_status yki_forward_sync_check(const yk_ddp *ddp);
 /* Of yki_model_hooks. */
-yk_status yki_inputs_forward_begin(void *context, int64_t samples);
+yk_status yki_forward_sync_forward_begin(void *context, int64_t samples);
 
 /* Copies all buffers into the flat block, or back. */
 void yki_buffers_copy(yk_ddp *ddp, bool pack);

@@ -7,7 +7,7 @@
 
 #include "parallel/ddp.h"
 
-yk_status yki_inputs_create(yk_ddp *ddp)
+yk_status yki_forward_sync_create(yk_ddp *ddp)
 {
     void *shares;
     YK_TRY(yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_ddp_share),
@@ -66,7 +66,7 @@ yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
                          YK_F64, &ddp->shares_work);
 }
 
-yk_status yki_inputs_check(const yk_ddp *ddp)
+yk_status yki_forward_sync_check(const yk_ddp *ddp)
 {
     if (!ddp->options.virtual_ranks)
         return YK_OK;
@@ -80,10 +80,10 @@ yk_status yki_inputs_check(const yk_ddp *ddp)
     return YK_OK;
 }
 
-yk_status yki_inputs_forward_begin(void *context, int64_t samples)
+yk_status yki_forward_sync_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
-    YK_TRY(yki_inputs_check(ddp));
+    YK_TRY(yki_forward_sync_check(ddp));
     YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
     if (ddp->join.on && !ddp->join.shadowing)
         YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));

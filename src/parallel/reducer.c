@@ -19,17 +19,10 @@
 #include "base/trace.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
-#include "tensor/tensor.h"
 
 #define MEBIBYTE 1048576.0
 
 /* ---- making ---------------------------------------------------------------------------------- */
-
-static size_t padded_bytes(const yk_model *model, size_t parameter)
-{
-    yk_tensor grad = yk_model_parameter(model, parameter).grad;
-    return yki_tensor_padded_bytes(&grad);
-}
 
 static yk_status plan_buckets(yk_ddp *ddp)
 {
@@ -72,7 +65,7 @@ static yk_status place_gradients(yk_ddp *ddp)
 {
     size_t count = yk_model_parameter_count(ddp->model), total = 0;
     for (size_t i = 0; i < ddp->used; i++)
-        total += padded_bytes(ddp->model, ddp->order[i]);
+        total += yki_model_padded_bytes(ddp->model, ddp->order[i]);
     void *block;
     YK_TRY(yk_group_alloc(ddp->group, total, &block));
     void **memory = yki_calloc(count, sizeof *memory);
@@ -85,7 +78,7 @@ static yk_status place_gradients(yk_ddp *ddp)
         for (size_t i = 0; i < bucket->plan.count; i++) {
             size_t parameter = ddp->order[bucket->plan.first + i];
             memory[parameter] = at;
-            at += padded_bytes(ddp->model, parameter);
+            at += yki_model_padded_bytes(ddp->model, parameter);
         }
         bucket->elements = (size_t)(at - (char *)bucket->data) / yk_dtype_size(bucket->plan.dtype);
     }

@@ -34,7 +34,7 @@ static yk_status gather(const yki_sync *sync, int64_t channels)
 
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
 {
-    if (yki_model_has_runner(model))
+    if (yki_model_is_replicated(model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "SyncBatchNorm: the model is under data parallel, whose replicas have a "
                          "batch_norm of their own each");

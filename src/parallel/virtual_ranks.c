@@ -46,12 +46,6 @@ struct yki_virtual_ranks {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static size_t padded_bytes(const yk_ddp *ddp, size_t parameter)
-{
-    yk_tensor value = yk_model_parameter(ddp->model, parameter).value;
-    return yki_tensor_padded_bytes(&value);
-}
-
 /* Runs of gradients in the ranks' common order; returns the bytes of a block, 0 for a dtype that
  * cannot be added up. */
 static size_t plan_runs(yk_ddp *ddp)
@@ -64,7 +58,7 @@ static size_t plan_runs(yk_ddp *ddp)
             return 0;
         if (v->run_count == 0 || v->runs[v->run_count - 1].dtype != dtype)
             v->runs[v->run_count++] = (run){.offset = offset, .dtype = dtype};
-        size_t bytes = padded_bytes(ddp, ddp->order[i]);
+        size_t bytes = yki_model_padded_bytes(ddp->model, ddp->order[i]);
         v->runs[v->run_count - 1].bytes += bytes;
         offset += bytes;
     }
@@ -81,7 +75,7 @@ static yk_status place_share(yk_ddp *ddp, int share, char *block)
         return yki_error_memory(bytes, "the gradients of virtual ranks");
     for (size_t i = 0; i < ddp->used; i++) {
         v->grads[share][ddp->order[i]] = block;
-        block += padded_bytes(ddp, ddp->order[i]);
+        block += yki_model_padded_bytes(ddp->model, ddp->order[i]);
     }
     return YK_OK;
 }
@@ -165,19 +159,17 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    YK_TRY(yki_inputs_check(ddp));
+    YK_TRY(yki_forward_sync_check(ddp));
     YK_TRY(take_share(v, samples));
     if (v->share == 0) {
         YK_TRY(yki_buffers_follow(ddp));
         ddp->buffers_moved = true;
-    } else {
-        yk_model_set_forwards(ddp->model, yk_model_forwards(ddp->model) - 1); /* the same step */
     }
     if (v->share > 0 && !v->kept) {
         yki_buffers_copy(ddp, true);
         v->kept = true;
     }
-    yki_model_set_stream(ddp->model, v->first + v->share);
+    yki_model_begin_micro_step(ddp->model, v->first + v->share, v->share == 0);
     return YK_OK;
 }
 

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "model/model_hooks.h"
 #include "optim/optimizer.h"
-#include "tensor/tensor.h"
 
 struct yk_zero {
     yk_optimizer *optimizer;
@@ -26,12 +25,6 @@ struct yk_zero {
 };
 
 /* ---- dealing out ----------------------------------------------------------------------------- */
-
-static size_t bytes_of(const yk_zero *zero, size_t parameter)
-{
-    yk_tensor value = yk_model_parameter(zero->model, parameter).value;
-    return yki_tensor_padded_bytes(&value);
-}
 
 /* The largest parameter that has no owner yet; the first of equals, as a stable sort gives them. */
 static size_t find_largest(const yk_zero *zero)
@@ -69,7 +62,7 @@ static yk_status deal(yk_zero *zero)
                 least = rank;
         zero->owner[parameter] = least;
         zero->offset[parameter] = dealt[least];
-        dealt[least] += bytes_of(zero, parameter);
+        dealt[least] += yki_model_padded_bytes(zero->model, parameter);
         if (dealt[least] > zero->shard_bytes)
             zero->shard_bytes = dealt[least];
     }
@@ -165,7 +158,7 @@ static yk_status build(yk_zero *zero)
             "where they are");
     if (zero->optimizer->model != zero->model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
-    if (yki_model_has_runner(zero->model))
+    if (yki_model_is_replicated(zero->model))
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "ZeRO: the model is under data parallel, whose replicas are copied from its "

@@ -13,7 +13,7 @@ enum { SAMPLES = 3, DIFFERENCES = 12 };
 static double loss_again(yk_model *model, const net_batch *b)
 {
     if (model->training)
-        model->step = 0;
+        yk_model_set_forwards(model, 0);
     assert_ok(yk_model_forward(model, &b->batch));
     return yk_model_loss(model);
 }

@@ -112,7 +112,8 @@ static void follow_step(follower *f, const yki_step *step)
         if (node->in[i])
             read_value(f, &step->in[i], node->in[i]);
     for (int i = 0; i < step->out_count; i++)
-        write_value(f, &step->out[i], node ? node->out[i] : f->model->inputs[step->in[0].index]);
+        write_value(f, &step->out[i],
+                    node ? node->out[i] : f->model->executor.inputs.values[step->in[0].index]);
     for (int i = 0; node && i < step->in_count; i++) {
         bool arena = node->in[i] && step->in[i].kind == YKI_PLACE_ARENA;
         if (arena && !f->holds[node->in[i]->id] && i != inplace)
@@ -133,7 +134,8 @@ static void check_plan(const yk_model *model, const yki_plan *plan)
         total += plan->slots[i].bytes;
     for (size_t i = 0; i < plan->step_count; i++)
         follow_step(&f, &plan->steps[i]);
-    assert_true(f.holds[model->source.loss->id] && f.holds[model->source.logits->id]);
+    assert_true(f.holds[model->executor.source.loss->id] &&
+                f.holds[model->executor.source.logits->id]);
     assert_true(plan->arena_bytes <= total);
     free(f.holds);
     free(f.at);
@@ -149,10 +151,11 @@ static void check_net(const test_net *net, const char *device, yk_dtype dtype, i
     yk_model_eval(model);
     assert_ok(yk_model_forward(model, &b.batch));
     net_step(model, &b);
-    assert_int_equal(model->plan_count, 3);
-    for (size_t i = 0; i < model->plan_count; i++)
-        check_plan(model, model->plans[i]);
-    assert_true(model->plans[1]->arena_bytes <= model->plans[0]->arena_bytes);
+    assert_int_equal(model->executor.plans.count, 3);
+    for (size_t i = 0; i < model->executor.plans.count; i++)
+        check_plan(model, model->executor.plans.list[i]);
+    assert_true(model->executor.plans.list[1]->arena_bytes <=
+                model->executor.plans.list[0]->arena_bytes);
     net_batch_fini(&b);
     yk_model_destroy(model);
 }

@@ -1,0 +1,43 @@
+/*
+ * Gradients of several backwards in one. The first backward after an optimizer step writes into the
+ * gradients themselves. Each further one writes a gradient into memory of its own and adds it at
+ * the moment it is final, while it is still in the cache:
+ *
+ *     gradient = kept_weight * gradient + increment
+ *
+ * The mean over all samples is kept as a running mean: with S samples in the gradients and n new
+ * ones the weights are S / (S + n) and n / (S + n), so that the number of backwards need not be
+ * known in advance. Distributed training weighs over all ranks instead (parallel/reducer.c).
+ */
+#ifndef YKI_ACCUMULATION_H
+#define YKI_ACCUMULATION_H
+
+#include "model/model_hooks.h"
+#include "model/variables.h"
+
+typedef struct yki_accumulation {
+    yk_accumulation mode;
+    bool spent;           /* the optimizer has used the gradients: the next backward sets them */
+    int64_t kept_samples; /* that the gradients stand for */
+    bool adding;          /* the running backward adds to the gradients ... */
+    double kept_weight;   /* ... which it multiplies by this first */
+    void *memory;         /* of the increments; NULL until a backward adds */
+    size_t bytes;
+} yki_accumulation;
+
+void yki_accumulation_destroy(yki_accumulation *accumulation);
+
+/* How a backward over so many samples would weigh them; sum: the loss is a sum over samples. */
+yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
+                                    bool sum);
+/* Before backward's first kernel. */
+yk_status yki_accumulation_begin(yki_accumulation *accumulation, yki_variables *variables,
+                                 const yki_backward *backward);
+/* Where the running backward writes the gradient of this parameter. */
+void *yki_accumulation_target(const yki_accumulation *accumulation, const yki_variable *parameter);
+/* The gradient has been written there: adds it where backward adds. */
+void yki_accumulation_add(const yki_accumulation *accumulation, const yki_variable *parameter);
+/* After backward's last kernel. */
+void yki_accumulation_end(yki_accumulation *accumulation, const yki_backward *backward);
+
+#endif

@@ -1,0 +1,88 @@
+/* See model_hooks.h. */
+#include "model/distribution.h"
+
+#include <stdlib.h>
+
+#include "model/model.h"
+
+yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who)
+{
+    if (model->distribution.hooks.context)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: the model is distributed already (DDP or data parallel)", who);
+    model->distribution.hooks = *hooks;
+    model->distribution.stream = (uint64_t)hooks->stream;
+    if (hooks->run_forward)
+        yki_executor_forget(&model->executor);
+    return YK_OK;
+}
+
+void yki_model_detach(yk_model *model)
+{
+    if (yki_model_is_replicated(model))
+        yki_executor_forget(&model->executor); /* it may have been a part of the batch */
+    model->distribution.hooks = (yki_model_hooks){0};
+    model->distribution.stream = 0;
+}
+
+bool yki_model_is_replicated(const yk_model *model)
+{
+    return model->distribution.hooks.run_forward != NULL;
+}
+
+void yki_model_begin_micro_step(yk_model *model, int stream, bool first)
+{
+    model->distribution.stream = (uint64_t)stream;
+    if (!first)
+        model->step--;
+}
+
+void yki_model_set_sync(yk_model *model, yki_sync *sync)
+{
+    free(model->distribution.sync);
+    model->distribution.sync = sync;
+}
+
+bool yki_model_is_synced(const yk_model *model)
+{
+    return model->distribution.sync != NULL;
+}
+
+int64_t yki_model_norm_channels(const yk_model *model)
+{
+    int64_t widest = 0;
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (node->op == &yki_op_batch_norm && node->in[0]->dims[1] > widest)
+            widest = node->in[0]->dims[1];
+    }
+    return widest;
+}
+
+/* ---- the calls that run a model: by itself, or by the hooks that have taken it over ------------
+ */
+
+yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->run_forward ? hooks->run_forward(hooks->context, batch)
+                              : yki_model_forward(model, batch);
+}
+
+yk_status yk_model_backward(yk_model *model)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->run_backward ? hooks->run_backward(hooks->context) : yki_model_backward(model);
+}
+
+double yk_model_loss(const yk_model *model)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->loss ? hooks->loss(hooks->context) : yki_model_loss(model);
+}
+
+yk_status yk_model_output(yk_model *model, yk_tensor *output)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->output ? hooks->output(hooks->context, output) : yki_model_output(model, output);
+}

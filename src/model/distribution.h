@@ -1,0 +1,13 @@
+/* A model's place in distributed training: what has been attached to it (model_hooks.h). */
+#ifndef YKI_DISTRIBUTION_H
+#define YKI_DISTRIBUTION_H
+
+#include "model/model_hooks.h"
+
+typedef struct yki_distribution {
+    yki_model_hooks hooks;
+    uint64_t stream; /* of random draws */
+    yki_sync *sync;  /* of batch_norm in training; NULL: not synchronised */
+} yki_distribution;
+
+#endif

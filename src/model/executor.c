@@ -1,0 +1,274 @@
+/*
+ * A model at work: forward and backward are a walk over the steps of the plan for the batch's size
+ * and the mode.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "compile/arena.h"
+#include "model/model.h"
+
+void yki_executor_destroy(yki_executor *executor)
+{
+    yki_plans_destroy(&executor->plans);
+    yki_inputs_destroy(&executor->inputs);
+    free(executor->source.fixed);
+    yki_device_destroy(executor->source.device);
+}
+
+void yki_executor_enter(const yki_executor *executor)
+{
+    yki_device *device = executor->source.device;
+    if (device->type->enter)
+        device->type->enter(device);
+}
+
+void yki_executor_forget(yki_executor *executor)
+{
+    executor->current = executor->last = NULL;
+}
+
+static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_plan **plan)
+{
+    yki_executor *executor = &model->executor;
+    return yki_plans_find(&executor->plans, &executor->source, batch, training,
+                          training || executor->eval_backward, plan);
+}
+
+yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
+{
+    yki_plan *plan = NULL;
+    if (batch_size < 1)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "batch_size is %lld, expected 1 or more",
+                         (long long)batch_size);
+    yki_executor_enter(&model->executor);
+    YK_TRY(find_plan(model, batch_size, true, &plan));
+    *memory = (yk_memory_plan){.parameters = model->variables.bytes,
+                               .gradients = model->variables.gradient_bytes,
+                               .activations = plan->arena_bytes,
+                               .scratch = plan->scratch_bytes,
+                               .packed_weights = yki_packs_bytes(&model->executor.plans.packs)};
+    return YK_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void *address_of(const yk_model *model, const yki_plan *plan, const yki_place *place)
+{
+    const yki_executor *executor = &model->executor;
+    const yki_variables *variables = &model->variables;
+    switch (place->kind) {
+    case YKI_PLACE_ARENA:
+        return (char *)executor->plans.arena + plan->slots[place->index].offset;
+    case YKI_PLACE_INPUT:
+        return (void *)(uintptr_t)executor->inputs.data[place->index];
+    case YKI_PLACE_PARAMETER:
+        return variables->parameters[place->index].data;
+    case YKI_PLACE_GRADIENT:
+        return yki_accumulation_target(&model->accumulation, &variables->parameters[place->index]);
+    case YKI_PLACE_BUFFER:
+        return variables->buffers[place->index].data;
+    case YKI_PLACE_LOSS_GRADIENT:
+        return (void *)(uintptr_t)&executor->loss_gradient;
+    case YKI_PLACE_NONE:
+        break;
+    }
+    return NULL;
+}
+
+static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step *step)
+{
+    yki_plans *plans = &model->executor.plans;
+    const yki_distribution *distribution = &model->distribution;
+    void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
+    for (int i = 0; i < step->in_count; i++)
+        in[i] = address_of(model, plan, &step->in[i]);
+    for (int i = 0; i < step->out_count; i++)
+        out[i] = address_of(model, plan, &step->out[i]);
+    if (step->pack >= 0)
+        YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version,
+                                 &in[step->kernel->pack_input]));
+    yki_kernel_args args = {.in = in,
+                            .out = out,
+                            .scratch = yki_plans_scratch(plans, plan),
+                            .seed = model->options.seed,
+                            .step = model->step ^ distribution->stream << 48,
+                            .sync = plan->training ? distribution->sync : NULL};
+    double begin = plan->training ? yki_trace_begin() : 0;
+    yk_status status = step->kernel->impl->run(step->kernel, &args);
+    if (step->node)
+        YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
+    else
+        YKI_TRACE_END(begin, YKI_NO_ARGS, "reorder of an input");
+    if (status != YK_OK && step->node)
+        return yki_error_context(status, "%s%s", step->node->scope, step->node->op->name);
+    return status;
+}
+
+/* Among ranks, one may have no samples left. */
+static yk_status check_samples(const yk_model *model, int64_t samples)
+{
+    bool among_ranks = model->distribution.hooks.forward_begin || model->distribution.sync;
+    if (samples >= (among_ranks ? 0 : 1))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples", (long long)samples);
+}
+
+static yk_status run_forward(yk_model *model, const yk_batch *batch, bool training)
+{
+    yki_executor *executor = &model->executor;
+    yki_plan *plan;
+    YK_TRY(find_plan(model, batch->size, training, &plan));
+    YK_TRY(yki_plans_reserve(&executor->plans, plan));
+    for (size_t i = 0; i < plan->forward_count; i++)
+        YK_TRY(run_step(model, plan, &plan->steps[i]));
+    executor->current = executor->last = plan;
+    return YK_OK;
+}
+
+static yki_trace_args trace_samples(int64_t samples)
+{
+    return (yki_trace_args){.key = {"samples"}, .value = {samples}};
+}
+
+yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
+{
+    yki_executor *executor = &model->executor;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    double begin = yki_trace_begin();
+    yki_executor_forget(executor);
+    YK_TRY(check_samples(model, batch->size));
+    YK_TRY(yki_inputs_take(&executor->inputs, batch));
+    yki_executor_enter(executor);
+    if (model->training) {
+        model->step++;
+        if (hooks->forward_begin)
+            YK_TRY(hooks->forward_begin(hooks->context, batch->size));
+    }
+    executor->batch = batch;
+    yk_status status = run_forward(model, batch, model->training);
+    YKI_TRACE_END(begin, trace_samples(batch->size), "forward%s",
+                  model->training ? "" : " (evaluation)");
+    return status;
+}
+
+yk_status yki_model_forward_empty(yk_model *model)
+{
+    yk_batch batch;
+    YK_TRY(yki_inputs_empty_batch(&model->executor.inputs, &batch));
+    yk_status status = yki_model_forward(model, &batch);
+    model->executor.batch = NULL;
+    yki_inputs_free_batch(&batch);
+    return status;
+}
+
+/* The gradient of this parameter has been written. */
+static void finish_gradient(yk_model *model, size_t parameter)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    yki_accumulation_add(&model->accumulation, &model->variables.parameters[parameter]);
+    if (hooks->grad_ready)
+        hooks->grad_ready(hooks->context, parameter);
+}
+
+/* The loss does not depend on the parameters after the first `finished` in grad_order. */
+static void finish_unreached(yk_model *model, size_t finished)
+{
+    const yki_variables *variables = &model->variables;
+    for (size_t i = finished; i < variables->parameter_count; i++) {
+        const yki_variable *parameter = &variables->parameters[variables->grad_order[i]];
+        memset(yki_accumulation_target(&model->accumulation, parameter), 0,
+               yki_variable_bytes(parameter));
+        finish_gradient(model, variables->grad_order[i]);
+    }
+}
+
+static yk_status run_backward(yk_model *model, const yki_backward *backward)
+{
+    yki_executor *executor = &model->executor;
+    const yki_plan *plan = executor->current;
+    YK_TRY(yki_accumulation_begin(&model->accumulation, &model->variables, backward));
+    double start = backward->loss_weight * model->loss_scale.factor;
+    if (executor->source.loss->dtype == YK_F64)
+        executor->loss_gradient.f64 = start;
+    else
+        executor->loss_gradient.f32 = (float)start;
+    size_t finished = 0;
+    for (size_t i = plan->forward_count; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        YK_TRY(run_step(model, plan, step));
+        for (int g = 0; g < step->gradients; g++, finished++)
+            finish_gradient(model, step->parameter[g]);
+    }
+    finish_unreached(model, finished);
+    return YK_OK;
+}
+
+/* After a failure too: what is in flight still uses the gradients. */
+static yk_status end_backward(const yki_model_hooks *hooks, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    if (!hooks->backward_end)
+        return status;
+    if (status == YK_OK)
+        return hooks->backward_end(hooks->context);
+    yki_error_copy(line, sizeof line);
+    hooks->backward_end(hooks->context);
+    return yki_error_set_line(status, line);
+}
+
+yk_status yki_model_backward(yk_model *model)
+{
+    yki_executor *executor = &model->executor;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    double begin = yki_trace_begin();
+    if (!executor->current)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
+    yki_executor_enter(executor);
+    if (!executor->current->backward) {
+        /* The first backward in evaluation mode: from now on such plans keep what it needs. */
+        executor->eval_backward = true;
+        YK_TRY(run_forward(model, executor->batch, false));
+    }
+    yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
+    backward.training = executor->current->training;
+    if (hooks->backward_begin)
+        YK_TRY(hooks->backward_begin(hooks->context, &backward));
+    yk_status status = end_backward(hooks, run_backward(model, &backward));
+    YKI_TRACE_END(begin, trace_samples(executor->current->batch), "backward");
+    executor->current = NULL;
+    if (status == YK_OK)
+        yki_accumulation_end(&model->accumulation, &backward);
+    return status;
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+double yki_model_loss(const yk_model *model)
+{
+    const yki_executor *executor = &model->executor;
+    const yki_plan *plan = executor->last;
+    if (!plan)
+        return NAN;
+    const void *loss = address_of(model, plan, &plan->loss);
+    return executor->source.loss->dtype == YK_F64 ? *(const double *)loss : *(const float *)loss;
+}
+
+yk_status yki_model_output(yk_model *model, yk_tensor *output)
+{
+    const yk_value *logits = model->options.logits; /* by its shape, and as the plan keeps it */
+    const yki_plan *plan = model->executor.last;
+    if (!logits)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
+    if (!plan)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
+    *output = (yk_tensor){.data = address_of(model, plan, &plan->logits),
+                          .dtype = model->executor.source.logits->dtype,
+                          .ndim = logits->ndim};
+    memcpy(output->dims, logits->dims, sizeof output->dims);
+    if (output->ndim && output->dims[0] == YK_BATCH)
+        output->dims[0] = plan->batch;
+    return YK_OK;
+}

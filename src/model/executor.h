@@ -1,0 +1,29 @@
+/* What runs a model: the rewritten graph, plans made of it, and the forward in progress. */
+#ifndef YKI_EXECUTOR_H
+#define YKI_EXECUTOR_H
+
+#include "model/inputs.h"
+#include "model/plans.h"
+
+typedef struct yki_executor {
+    yki_plan_source source; /* what plans are made of, the device among it */
+    yki_inputs inputs;
+    yki_plans plans;
+    bool eval_backward; /* backward has been called in evaluation mode: plans keep what it needs */
+    yki_plan *current;  /* of a forward that backward may follow, or NULL */
+    yki_plan *last;     /* of the last forward, whose loss and logits can be read, or NULL */
+    const yk_batch *batch; /* of the last forward; NULL where it had no samples */
+    union {
+        float f32;
+        double f64;
+    } loss_gradient;
+} yki_executor;
+
+void yki_executor_destroy(yki_executor *executor);
+
+/* Before preparing or running kernels on this thread. */
+void yki_executor_enter(const yki_executor *executor);
+/* The last forward can be neither read nor followed by backward from now on. */
+void yki_executor_forget(yki_executor *executor);
+
+#endif

@@ -1,0 +1,28 @@
+/* See loss_scale.h. */
+#include "model/loss_scale.h"
+
+#include "model/model.h"
+
+yk_status yki_model_take_loss_scale(yk_model *model)
+{
+    if (model->loss_scale.taken)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "grad scaler: the model has one already");
+    model->loss_scale.taken = true;
+    return YK_OK;
+}
+
+void yki_model_release_loss_scale(yk_model *model)
+{
+    model->loss_scale = (yki_loss_scale){.factor = 1};
+}
+
+void yki_model_set_loss_scale(yk_model *model, double scale)
+{
+    model->loss_scale.factor = scale;
+}
+
+yk_status yki_model_share_maximum(yk_model *model, double *value)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->share_maximum ? hooks->share_maximum(hooks->context, value) : YK_OK;
+}

@@ -1,0 +1,24 @@
+/* The factor that the gradient of the loss is multiplied by, and the one grad scaler that sets it
+ * (optim/scaler.c). */
+#ifndef YKI_LOSS_SCALE_H
+#define YKI_LOSS_SCALE_H
+
+#include <yoke/model.h>
+
+typedef struct yki_loss_scale {
+    double factor;
+    bool taken; /* by a grad scaler */
+} yki_loss_scale;
+
+/* Fails when another grad scaler has taken the scale. */
+yk_status yki_model_take_loss_scale(yk_model *model);
+/* Gives the scale back, as 1. */
+void yki_model_release_loss_scale(yk_model *model);
+/* From the next backward on. */
+void yki_model_set_loss_scale(yk_model *model, double scale);
+
+/* Makes *value the largest that any rank passes; collective. A model that is not distributed leaves
+ * it as it is. */
+yk_status yki_model_share_maximum(yk_model *model, double *value);
+
+#endif

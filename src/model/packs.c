@@ -1,0 +1,84 @@
+/* See packs.h. */
+#include "model/packs.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+static bool can_share(const yki_pack *pack, const yki_kernel *kernel, const yki_place *source)
+{
+    return source->kind == YKI_PLACE_PARAMETER && pack->source.kind == YKI_PLACE_PARAMETER &&
+           pack->source.index == source->index &&
+           pack->kernel->impl->same_pack == kernel->impl->same_pack &&
+           kernel->impl->same_pack(kernel, pack->kernel);
+}
+
+static yk_status find_pack(yki_packs *packs, const yki_kernel *kernel, const yki_place *source,
+                           int *index)
+{
+    for (size_t i = 0; i < packs->count; i++) {
+        if (can_share(&packs->list[i], kernel, source)) {
+            *index = (int)i;
+            return YK_OK;
+        }
+    }
+    yki_pack *larger = realloc(packs->list, (packs->count + 1) * sizeof *larger);
+    if (larger)
+        packs->list = larger;
+    void *memory = larger ? yki_map(kernel->pack_bytes) : NULL;
+    if (!memory)
+        return yki_error_memory(kernel->pack_bytes, "packed weights");
+    *index = (int)packs->count;
+    packs->list[packs->count++] = (yki_pack){.source = *source, .kernel = kernel, .memory = memory};
+    return YK_OK;
+}
+
+static void remove_last(yki_packs *packs, size_t kept)
+{
+    while (packs->count > kept) {
+        const yki_pack *pack = &packs->list[--packs->count];
+        yki_unmap(pack->memory, pack->kernel->pack_bytes);
+    }
+}
+
+yk_status yki_packs_add(yki_packs *packs, yki_plan *plan)
+{
+    size_t before = packs->count;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        yki_step *step = &plan->steps[i];
+        const yki_kernel *kernel = step->kernel;
+        if (!kernel->pack_bytes)
+            continue;
+        yk_status status = find_pack(packs, kernel, &step->in[kernel->pack_input], &step->pack);
+        if (status != YK_OK) {
+            remove_last(packs, before);
+            return status;
+        }
+    }
+    return YK_OK;
+}
+
+void yki_packs_destroy(yki_packs *packs)
+{
+    remove_last(packs, 0);
+    free(packs->list);
+}
+
+size_t yki_packs_bytes(const yki_packs *packs)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < packs->count; i++)
+        bytes += packs->list[i].kernel->pack_bytes;
+    return bytes;
+}
+
+yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version, void **weight)
+{
+    yki_pack *pack = &packs->list[step->pack];
+    const void *canonical = *weight;
+    *weight = pack->memory;
+    if (pack->source.kind == YKI_PLACE_PARAMETER && pack->version == version)
+        return YK_OK;
+    pack->version = version;
+    return step->kernel->impl->pack(step->kernel, canonical, pack->memory);
+}

@@ -1,0 +1,37 @@
+/*
+ * Replicas of a model for data parallelism on one machine (parallel/data_parallel.c): the same
+ * graph with parameters, gradients, kernels and memory of its own, so that another thread can run
+ * it. The graph is only read once a model has been made.
+ */
+#ifndef YKI_REPLICA_H
+#define YKI_REPLICA_H
+
+#include "model/model_hooks.h"
+
+/* Gives a model that has not run yet this many threads. Refuses one that is distributed already,
+ * and outputs whose first dimension is not the batch. */
+yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
+/* Creates a model of the same graph; it must be destroyed before the model. */
+yk_status yki_model_replicate(yk_model **replica, const yk_model *model);
+/* Copies parameters, buffers and the mode to the replica; on any thread while the model rests. */
+void yki_model_refresh_replica(yk_model *replica, const yk_model *model);
+/* Before the replica's backward, which sets its gradients: only the model keeps and adds. */
+void yki_model_begin_replica(yk_model *replica, const yk_model *model);
+/* Adds the replicas' gradients to the model's, in their order: of each, slice `part` of `parts`. */
+void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
+                             int parts);
+
+/* Whether the loss is a sum over samples, not a mean. */
+bool yki_model_loss_is_sum(const yk_model *model);
+/* How the model's next backward would weigh a batch of so many samples. */
+yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
+/* Whether it was made with options.logits. */
+bool yki_model_has_output(const yk_model *model);
+
+/* yk_model_forward, _backward, _loss and _output of this model alone, for the hooks that run it. */
+yk_status yki_model_forward(yk_model *model, const yk_batch *batch);
+yk_status yki_model_backward(yk_model *model);
+double yki_model_loss(const yk_model *model);
+yk_status yki_model_output(yk_model *model, yk_tensor *output);
+
+#endif

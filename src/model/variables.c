@@ -1,0 +1,161 @@
+/* See variables.h. Parameters lie one after the other, each padded; so do their gradients. */
+#include "model/variables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "tensor/init.h"
+#include "tensor/tensor.h"
+
+yk_tensor yki_variable_tensor(const yki_variable *variable, void *data)
+{
+    const yk_value *value = variable->value;
+    yk_tensor tensor = {.data = data, .dtype = value->dtype, .ndim = value->ndim};
+    memcpy(tensor.dims, value->dims, sizeof tensor.dims);
+    return tensor;
+}
+
+size_t yki_variable_bytes(const yki_variable *variable)
+{
+    yk_tensor tensor = yki_variable_tensor(variable, NULL);
+    return yki_tensor_padded_bytes(&tensor);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static yk_status collect_variables(yki_variables *variables, const yk_graph *graph)
+{
+    size_t count = graph->value_count;
+    variables->parameters = yki_calloc(count, sizeof *variables->parameters);
+    variables->buffers = yki_calloc(count, sizeof *variables->buffers);
+    variables->grad_order = yki_calloc(count, sizeof *variables->grad_order);
+    variables->used = yki_calloc(count, sizeof *variables->used);
+    if (!variables->parameters || !variables->buffers || !variables->grad_order || !variables->used)
+        return yki_error_memory(count * sizeof *variables->parameters, "the model");
+    for (size_t i = 0; i < count; i++) {
+        yk_value *value = graph->values[i];
+        if (value->kind == YKI_PARAMETER)
+            variables->parameters[variables->parameter_count++].value = value;
+        else if (value->kind == YKI_BUFFER)
+            variables->buffers[variables->buffer_count++].value = value;
+    }
+    return YK_OK;
+}
+
+static size_t total_bytes(const yki_variable *variables, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += yki_variable_bytes(&variables[i]);
+    return bytes;
+}
+
+static void lay_out(yki_variables *variables)
+{
+    char *value = variables->memory, *grad = variables->gradient_memory;
+    for (size_t i = 0; i < variables->parameter_count; i++) {
+        yki_variable *parameter = &variables->parameters[i];
+        parameter->data = value;
+        parameter->grad = grad;
+        value += yki_variable_bytes(parameter);
+        grad += yki_variable_bytes(parameter);
+    }
+    for (size_t i = 0; i < variables->buffer_count; i++) {
+        variables->buffers[i].data = value;
+        value += yki_variable_bytes(&variables->buffers[i]);
+    }
+}
+
+yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph)
+{
+    YK_TRY(collect_variables(variables, graph));
+    variables->gradient_bytes = total_bytes(variables->parameters, variables->parameter_count);
+    variables->bytes =
+        variables->gradient_bytes + total_bytes(variables->buffers, variables->buffer_count);
+    variables->memory = yki_map(variables->bytes);
+    variables->gradient_memory = yki_map(variables->gradient_bytes);
+    if (!variables->memory || !variables->gradient_memory)
+        return yki_error_memory(variables->bytes + variables->gradient_bytes, "parameters");
+    lay_out(variables);
+    variables->version = 1;
+    return YK_OK;
+}
+
+void yki_variables_destroy(yki_variables *variables)
+{
+    yki_unmap(variables->memory, variables->bytes);
+    yki_unmap(variables->gradient_memory, variables->gradient_bytes);
+    free(variables->parameters);
+    free(variables->buffers);
+    free(variables->grad_order);
+    free(variables->used);
+}
+
+/* ---- initial values -------------------------------------------------------------------------- */
+
+static yk_status draw(yki_mt19937 *generator, const yki_variable *variable)
+{
+    yk_tensor tensor = yki_variable_tensor(variable, variable->data);
+    return yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
+}
+
+/*
+ * One generator for the whole model, like torch.manual_seed, read in the order in which
+ * torchvision's networks draw: first every module's constructor, in order of declaration; then
+ * kaiming_normal_ for all convolutions. What nn.Conv2d's constructor draws for them, one uniform
+ * number per element, is overwritten, but it advances the generator.
+ */
+yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
+{
+    yki_mt19937 generator;
+    yki_mt19937_init(&generator, (uint32_t)seed);
+    for (size_t i = 0; i < variables->parameter_count; i++) {
+        const yki_variable *variable = &variables->parameters[i];
+        yk_tensor tensor = yki_variable_tensor(variable, variable->data);
+        if (variable->value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+            yki_mt19937_skip(&generator, yk_tensor_count(&tensor));
+        else
+            YK_TRY(draw(&generator, variable));
+    }
+    for (size_t i = 0; i < variables->parameter_count; i++)
+        if (variables->parameters[i].value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+            YK_TRY(draw(&generator, &variables->parameters[i]));
+    for (size_t i = 0; i < variables->buffer_count; i++)
+        YK_TRY(draw(&generator, &variables->buffers[i]));
+    return YK_OK;
+}
+
+/* ---- in the graph ---------------------------------------------------------------------------- */
+
+void yki_variables_place(const yki_variables *variables, const yki_gradients *gradients,
+                         yki_place *fixed)
+{
+    for (size_t i = 0; i < variables->buffer_count; i++)
+        fixed[variables->buffers[i].value->id] = (yki_place){.kind = YKI_PLACE_BUFFER, .index = i};
+    for (size_t i = 0; i < variables->parameter_count; i++) {
+        int id = variables->parameters[i].value->id;
+        fixed[id] = (yki_place){.kind = YKI_PLACE_PARAMETER, .index = i};
+        if (gradients->of[id])
+            fixed[gradients->of[id]->id] = (yki_place){.kind = YKI_PLACE_GRADIENT, .index = i};
+    }
+}
+
+/* Parameters without a gradient come last. */
+void yki_variables_order(yki_variables *variables, const yk_graph *graph, size_t first_backward,
+                         const yki_place *fixed)
+{
+    size_t count = 0;
+    for (size_t n = first_backward; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n]->out_count; i++) {
+            const yk_value *value = graph->nodes[n]->out[i];
+            if (value && fixed[value->id].kind == YKI_PLACE_GRADIENT)
+                variables->grad_order[count++] = fixed[value->id].index;
+        }
+    for (size_t i = 0; i < count; i++)
+        variables->used[variables->grad_order[i]] = true;
+    for (size_t p = 0; p < variables->parameter_count; p++)
+        if (!variables->used[p])
+            variables->grad_order[count++] = p;
+}
