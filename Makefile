@@ -1,4 +1,4 @@
-# The front door. CMake builds (CMakeLists.txt, CMakePresets.json); this file says what people do.
+# The targets that people use. CMake does the building (CMakeLists.txt, CMakePresets.json).
 #
 #   make train      a first training run, from a fresh machine to a validation accuracy
 #   make test       every test
@@ -15,11 +15,11 @@ build_folder_asan = build-asan
 build_folder_tsan = build-tsan
 build_folder_fuzz = build-fuzz
 
-# $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS): with Ninja where it is, looked for when its
-# package may have come; a build folder keeps the generator that it was made with.
+# $(call cmake_build,PRESET,TARGETS,CONFIGURE OPTIONS): uses Ninja where it is installed. A build
+# folder keeps the generator that it was created with.
 define cmake_build
 @command -v cmake >/dev/null || { \
-    echo "make: cmake is missing; scripts/install-deps installs what yoke needs" >&2; exit 1; }
+    echo "make: cmake is missing; make deps installs what yoke needs" >&2; exit 1; }
 @command -v ninja >/dev/null && : "$${CMAKE_GENERATOR:=Ninja}" && export CMAKE_GENERATOR; \
     out=$$(cmake --preset $(1) --log-level=WARNING $(3) 2>&1) || { echo "$$out" >&2; exit 1; }
 @cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
@@ -33,17 +33,21 @@ endef
 .PHONY: check
 check: ## build, and run the fast tests (the default)
 	$(call cmake_build,release,all)
-	@pkg-config --exists cmocka || { echo "make: no tests without cmocka; make test installs it"; exit 1; }
+	@pkg-config --exists cmocka || { echo "make: no tests without cmocka; make deps installs it"; exit 1; }
 	$(call run_tests,release,--label-exclude '^(faults|parity|build)$$')
 
+.PHONY: deps
+deps: ## only install the packages that building and testing need and that are missing
+	@scripts/install-deps build test
+
 .PHONY: train
-train: ## install what is missing, build, train on 2 ranks; DATA=DIR: your copy of CIFAR-10
+train: ## install what is missing, build, train on 2 ranks; DATA=DIR uses your copy of CIFAR-10
 	@scripts/install-deps build
 	$(call cmake_build,release,yoke_program)
 	@scripts/train "$(DATA)"
 
 .PHONY: test
-test: ## install what is missing, build, run every test; T=REGEX runs those whose name matches
+test: ## install what is missing, build, run every test; T=REGEX runs the tests whose names match
 	@scripts/install-deps build test
 	$(call cmake_build,release,all)
 	$(call run_tests,release)
@@ -53,7 +57,7 @@ build: ## build the program (build/yoke) and the library; installs nothing
 	$(call cmake_build,release,yoke yoke_program yoke_manual)
 
 .PHONY: debug
-debug: ## the same for a debugger, in build-debug/
+debug: ## build for a debugger, in build-debug/
 	$(call cmake_build,debug,all)
 
 .PHONY: asan tsan
@@ -63,7 +67,7 @@ asan tsan: ## every test under AddressSanitizer + UBSan, or under ThreadSanitize
 	$(call run_tests,$@)
 
 .PHONY: fuzz
-fuzz: ## feed every file reader damaged files, FUZZ_SECONDS (20) each; T=NAME: one reader
+fuzz: ## fuzz every file reader for FUZZ_SECONDS (20) each; T=NAME fuzzes one
 	@scripts/install-deps build fuzz
 	$(call cmake_build,fuzz,yoke_fuzz)
 	@tests/fuzz/run build-fuzz $(T)
@@ -83,6 +87,12 @@ bench: ## measure yoke and its peers on this machine
 	@scripts/install-deps build bench
 	$(call cmake_build,release,all,-DYOKE_BENCH=ON)
 	@for run in bench/*/run; do "$$run" build || exit 1; done
+
+.PHONY: docs
+docs: ## write the HTML site to build/docs/html, from docs/ and the public headers
+	@scripts/install-deps docs
+	@mkdir -p build/docs
+	doxygen docs/site/Doxyfile
 
 .PHONY: install
 install: ## install the program, the library and its headers below PREFIX (/usr/local)

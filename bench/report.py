@@ -1,0 +1,137 @@
+"""Raw results of the benchmarks, and the tables made of them.
+
+A result is a dict {"benchmark", "machine", "settings", "rows"}; its rows hold every repeat, so that a table
+can be computed from it again. bench/tables writes the tables of docs/benchmarks.md from bench/results/*.json.
+"""
+import json, os, platform, re, statistics, subprocess
+
+median = statistics.median
+
+
+def machine():
+    """What a figure depends on: the processor, the cores, the system and the libraries."""
+    def first(pattern, text, otherwise=""):
+        found = re.search(pattern, text, re.M)
+        return found.group(1).strip() if found else otherwise
+
+    cpu = open("/proc/cpuinfo").read()
+    flags = set(first(r"^flags\s*:(.*)", cpu).split())
+    vectors = [name for flag, name in (("avx2", "AVX2"), ("avx512f", "AVX-512"), ("avx512_bf16", "AVX-512 BF16"),
+                                       ("amx_bf16", "AMX")) if flag in flags]
+    system = first(r'^PRETTY_NAME="?([^"\n]*)', open("/etc/os-release").read(), platform.system())
+    return {"processor": first(r"^model name\s*:(.*)", cpu, platform.machine()), "vectors": vectors,
+            "cores": len(os.sched_getaffinity(0)), "system": system}
+
+
+def versions(build, python):
+    """The versions of yoke, oneDNN and PyTorch that were compared."""
+    def output(*command):
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else ""
+
+    yoke = os.path.join(build, "yoke")
+    found = {"yoke": output(yoke, "--version").replace("yoke", "").strip()}
+    dnn = re.search(r"oneDNN ([0-9.]+)", output(yoke, "info"))
+    if dnn:
+        found["oneDNN"] = dnn.group(1)
+    torch = output(python, "-c", "import torch; print(torch.__version__)").strip()
+    if torch:
+        found["PyTorch"] = torch
+    return found
+
+
+def result(benchmark, settings, rows, build, python="/usr/bin/python3"):
+    return {"benchmark": benchmark, "machine": machine(), "versions": versions(build, python), "settings": settings,
+            "rows": rows}
+
+
+def save(found, path):
+    with open(path, "w") as file:
+        json.dump(found, file, indent=1)
+        file.write("\n")
+
+
+def markdown(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def describe(found):
+    """One line: where and with what the figures were taken."""
+    m, cores = found["machine"], found["machine"]["cores"]
+    libraries = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return (f"Medians of {found['settings']['repeats']} interleaved repeats on {cores} core{'s' * (cores > 1)} of an "
+            f"{m['processor']} ({', '.join(m['vectors'])}), {m['system']}; {libraries}.")
+
+
+# ---- one function for each benchmark: the table of a result --------------------------------------
+
+def step_table(found):
+    rows = []
+    for row in found["rows"]:
+        ours, theirs = ([median(r[key] for r in row[side]) for key in ("images_per_s", "peak_mb")]
+                        for side in ("yoke", "pytorch"))
+        exposed = median(100 * r["exposed_ms"] / r["step_ms"] for r in row["yoke"])
+        rows.append(["f32" if row["amp"] == "off" else row["amp"], f"{row['ranks']} x {row['threads']}",
+                     f"{ours[0]:.1f}", f"{theirs[0]:.1f}", f"{ours[0] / theirs[0]:.2f}",
+                     f"{exposed:.1f} %" if row["ranks"] > 1 else "", f"{ours[1]:.0f} / {theirs[1]:.0f}"])
+    return markdown(["", "ranks x threads", "yoke", "PyTorch", "ratio", "exposed communication",
+                     "peak MB per rank: yoke / PyTorch"], rows)
+
+
+def size_text(size):
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size} B"
+
+
+def time_text(us):
+    return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 100 else f"{us:.0f}"
+
+
+def all_reduce_table(found):
+    programs = found["rows"]
+    rows = []
+    for size in programs["yoke"][0]:
+        times = [median(repeat[size] for repeat in programs[name]) for name in programs]
+        rows.append([size_text(int(size)), time_text(times[0])] +
+                    [f"{time_text(us)} ({us / times[0]:.1f})" for us in times[1:]])
+    return markdown(["", *programs], rows)
+
+
+def features_table(found):
+    rows = []
+    for row in found["rows"]:
+        without, with_it = (median(row[side]) for side in ("without", "with"))
+        rows.append([f"`{row['feature']}`", f"{without:.0f}", f"{with_it:.0f}", f"{100 * (with_it / without - 1):+.1f} %"])
+    return markdown(["with", "ms per step without it", "ms per step with it", "cost"], rows)
+
+
+def startup_table(found):
+    return markdown(["", "seconds"],
+                    [["yoke: from exec to the end of the first step, minus one step",
+                      f"{median(found['rows']['yoke']):.2f}"],
+                     ["PyTorch: `import torch` alone", f"{median(found['rows']['pytorch']):.2f}"]])
+
+
+def scaling_table(found):
+    rows = [[row["name"], f"{row['images_per_s']:.1f}", f"{row['speedup']:.2f}", f"{100 * row['efficiency']:.0f} %",
+             f"{row['exposed_percent']:.1f} %"] for row in found["rows"]]
+    return markdown(["", "images/s", "speed-up", "efficiency", "exposed communication"], rows)
+
+
+def accuracy_table(found):
+    rows = []
+    for row in found["rows"]:
+        means = [statistics.mean(seed[epoch] for seed in row["seeds"]) for epoch in range(len(row["seeds"][0]))]
+        rows.append([row["name"]] + [", ".join(f"{value:.1f}" for value in values) for values in [*row["seeds"], means]])
+    return markdown([""] + [f"seed {i}" for i in range(len(found["rows"][0]["seeds"]))] + ["mean"], rows)
+
+
+TABLES = {"step": step_table, "all_reduce": all_reduce_table, "features": features_table, "startup": startup_table,
+          "scaling": scaling_table, "accuracy": accuracy_table}
+
+
+def table(found):
+    return TABLES[found["benchmark"]](found)
