@@ -99,7 +99,10 @@ int cli_cmd_convert(int argc, char **argv)
         code = check(argv[0], &o, operands, count);
     if (code >= 0)
         return code;
-    const yk_convert_options options = {.format = o.format, .dtype = o.dtype, .prefix = o.prefix};
+    yk_convert_options options = YK_CONVERT_OPTIONS_INIT;
+    options.format = o.format;
+    options.dtype = o.dtype;
+    options.prefix = o.prefix;
     if (!cli_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
         return CLI_EXIT_FAILED;
     return print_written(operands[1]) ? CLI_EXIT_OK : CLI_EXIT_FAILED;

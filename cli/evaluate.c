@@ -95,11 +95,12 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
                                  .threads =
                                      cli_threads(o.threads, yk_group_local_size(world), &source),
                                  .classes = yk_dataset_classes(test)};
-        yk_loader_options loading = {.group = world,
-                                     .batch_size = o.batch_size / yk_group_size(world),
-                                     .exact = true,
-                                     .transform = yk_cifar10_normalize,
-                                     .workers = (int)o.workers};
+        yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+        loading.group = world;
+        loading.batch_size = o.batch_size / yk_group_size(world);
+        loading.exact = true;
+        loading.transform = yk_cifar10_normalize;
+        loading.workers = (int)o.workers;
         yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
         evaluating.group = world;
         fine = cli_build_model(&model, &setup) &&

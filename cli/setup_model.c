@@ -45,15 +45,17 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = arch(images, setup->classes);
-    yk_value *loss = yk_cross_entropy(
-        logits, labels, &(yk_cross_entropy_options){.label_smoothing = setup->label_smoothing});
-    yk_model_options options = {.device = setup->device,
-                                .amp = amp_of(setup->amp),
-                                .autocast = setup->autocast,
-                                .seed = setup->seed,
-                                .threads = setup->threads,
-                                .logits = logits,
-                                .no_winograd = setup->no_winograd};
+    yk_cross_entropy_options cross_entropy = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    cross_entropy.label_smoothing = setup->label_smoothing;
+    yk_value *loss = yk_cross_entropy(logits, labels, &cross_entropy);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = setup->device;
+    options.amp = amp_of(setup->amp);
+    options.autocast = setup->autocast;
+    options.seed = setup->seed;
+    options.threads = setup->threads;
+    options.logits = logits;
+    options.winograd = !setup->no_winograd;
     if (cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);

@@ -52,10 +52,16 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 {
     yk_transform transform = {.flip = true, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
     int64_t batch_size = 256 * device_count; /* (DP) each device gets 256 */
-    yk_loader_options training = {
-        .batch_size = batch_size, .shuffle = true, .transform = transform, .workers = 2};
-    yk_loader_options testing = {
-        .batch_size = batch_size, .exact = true, .transform = transform, .workers = 2};
+    yk_loader_options training = YK_LOADER_OPTIONS_INIT;
+    training.batch_size = batch_size;
+    training.shuffle = true;
+    training.transform = transform;
+    training.workers = 2;
+    yk_loader_options testing = YK_LOADER_OPTIONS_INIT;
+    testing.batch_size = batch_size;
+    testing.exact = true;
+    testing.transform = transform;
+    testing.workers = 2;
     YK_CHECK(yk_loader_create(trainloader, trainset, &training));
     YK_CHECK(yk_loader_create(testloader, testset, &testing));
 }
@@ -72,7 +78,9 @@ static yk_model *create_net(yk_arch_fn arch)
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *net;
-    YK_CHECK(yk_model_create(&net, criterion, &(yk_model_options){.logits = outputs}));
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = outputs;
+    YK_CHECK(yk_model_create(&net, criterion, &options));
     return net;
 }
 

@@ -51,13 +51,12 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
                               bool training)
 {
     yk_loader *loader;
-    yk_loader_options options = {
-        .group = world,
-        .batch_size = batch_size,
-        .shuffle = training,
-        .exact = !training, /* no sample twice, so that the accuracy is exact */
-        .transform = training ? yk_cifar10_augment : yk_cifar10_normalize,
-    };
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    options.group = world;
+    options.batch_size = batch_size;
+    options.shuffle = training;
+    options.exact = !training; /* no sample twice, so that the accuracy is exact */
+    options.transform = training ? yk_cifar10_augment : yk_cifar10_normalize;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }
@@ -74,7 +73,9 @@ static yk_model *create_model(yk_arch_fn arch)
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *model;
-    YK_CHECK(yk_model_create(&model, criterion, &(yk_model_options){.logits = outputs}));
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = outputs;
+    YK_CHECK(yk_model_create(&model, criterion, &options));
     return model;
 }
 

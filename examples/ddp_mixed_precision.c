@@ -59,16 +59,18 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 {
     yk_transform transform = {.flip = true, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
     int64_t batch_size = 256;
-    yk_loader_options training = {.group = world,
-                                  .batch_size = batch_size,
-                                  .shuffle = true,
-                                  .transform = transform,
-                                  .workers = 2};
-    yk_loader_options testing = {.group = world,
-                                 .batch_size = batch_size,
-                                 .exact = true,
-                                 .transform = transform,
-                                 .workers = 2};
+    yk_loader_options training = YK_LOADER_OPTIONS_INIT;
+    training.group = world;
+    training.batch_size = batch_size;
+    training.shuffle = true;
+    training.transform = transform;
+    training.workers = 2;
+    yk_loader_options testing = YK_LOADER_OPTIONS_INIT;
+    testing.group = world;
+    testing.batch_size = batch_size;
+    testing.exact = true;
+    testing.transform = transform;
+    testing.workers = 2;
     YK_CHECK(yk_loader_create(trainloader, trainset, &training));
     YK_CHECK(yk_loader_create(testloader, testset, &testing));
 }
@@ -85,9 +87,10 @@ static yk_model *create_net(yk_arch_fn arch)
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *net;
-    YK_CHECK(yk_model_create(
-        &net, criterion,
-        &(yk_model_options){.logits = outputs, .amp = YK_AMP_FP16})); /* (AMP) autocast */
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = outputs;
+    options.amp = YK_AMP_FP16; /* (AMP) autocast */
+    YK_CHECK(yk_model_create(&net, criterion, &options));
     return net;
 }
 

@@ -124,12 +124,12 @@ typedef struct data_loader {
 static void create_loader(data_loader *loader, const tensor_dataset *set, const arguments *args,
                           bool training)
 {
-    *loader = (data_loader){.set = set,
-                            .sampler = {.size = set->count,
-                                        .world_size = (int)args->world_size,
-                                        .rank = (int)args->rank,
-                                        .shuffle = training,
-                                        .exact = !training}};
+    *loader = (data_loader){.set = set, .sampler = YK_SAMPLER_OPTIONS_INIT};
+    loader->sampler.samples = set->count;
+    loader->sampler.world_size = (int)args->world_size;
+    loader->sampler.rank = (int)args->rank;
+    loader->sampler.shuffle = training;
+    loader->sampler.exact = !training;
     int64_t count = yk_sampler_count(&loader->sampler);
     loader->batches = training ? count / BATCH : (count + BATCH - 1) / BATCH; /* drop_last=True */
     loader->indices = allocate((size_t)count * sizeof *loader->indices);
@@ -194,7 +194,10 @@ static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int6
     yk_value *weight =
         yk_parameter(graph, "weight", YK_F32, 4, (int64_t[]){out_channels, dims[1], kernel, kernel},
                      YK_INIT_KAIMING_UNIFORM, 0);
-    x = yk_conv2d(x, weight, NULL, &(yk_conv2d_options){.stride = stride, .padding = kernel / 2});
+    yk_conv2d_options conv2d = YK_CONV2D_OPTIONS_INIT;
+    conv2d.stride = stride;
+    conv2d.padding = kernel / 2;
+    x = yk_conv2d(x, weight, NULL, &conv2d);
     yk_scope_pop(graph);
     return yk_nn_batch_norm(x, norm);
 }
@@ -251,7 +254,10 @@ static yk_model *create_model(int64_t width, uint64_t seed)
     yk_value *out = resnet(images, width);
     yk_value *loss = yk_cross_entropy(out, labels, NULL);
     yk_model *model;
-    YK_CHECK(yk_model_create(&model, loss, &(yk_model_options){.seed = seed, .logits = out}));
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.seed = seed;
+    options.logits = out;
+    YK_CHECK(yk_model_create(&model, loss, &options));
     return model;
 }
 

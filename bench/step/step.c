@@ -71,7 +71,9 @@ static void create_training(training *t, const settings *set)
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(set->arch(images, 10), labels, NULL);
-    yk_model_options options = {.amp = set->amp, .threads = set->threads};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.amp = set->amp;
+    options.threads = set->threads;
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
     sgd.lr = 0.01;
     sgd.momentum = 0.9;

@@ -34,8 +34,9 @@ static void open_side(side *s, yk_group *group, yk_arch_fn build, bool synced, c
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(build(images, 10), labels, NULL);
-    yk_model_options options = {.amp = strcmp(argv[3], "bf16") ? YK_AMP_OFF : YK_AMP_BF16,
-                                .threads = atoi(argv[4])};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.amp = strcmp(argv[3], "bf16") ? YK_AMP_OFF : YK_AMP_BF16;
+    options.threads = atoi(argv[4]);
     YK_CHECK(yk_model_create(&s->model, loss, &options));
     if (synced)
         YK_CHECK(yk_sync_batch_norm_convert(s->model, group));

@@ -49,7 +49,9 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
     if (sscanf(text, "%lld:%lld%n", &first, &last, &length) != 2 || text[length] || first < 1 ||
         last < first)
         return false;
-    *window = (yk_trace_options){.first_step = first, .last_step = last};
+    *window = (yk_trace_options)YK_TRACE_OPTIONS_INIT;
+    window->first_step = first;
+    window->steps = last - first + 1;
     return true;
 }
 

@@ -108,7 +108,8 @@ static bool catch_up(cli_trainer *t)
 bool cli_trainer_create_schedule(cli_trainer *t)
 {
     const cli_recipe *r = &t->options.recipe;
-    double peak = r->max_lr * cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    double factor = cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    double peak = r->given.max_lr ? r->max_lr * factor : YK_LR_INITIAL;
     return cli_ok(
                cli_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch)) &&
            catch_up(t);

@@ -77,20 +77,21 @@ yk_status cli_recipe_schedule(yk_schedule *s, const cli_recipe *r, double max_lr
     int64_t unit = per_step ? steps_per_epoch : 1, warmup = r->warmup_epochs * unit;
     if (r->warmup_steps)
         warmup = r->warmup_steps;
-    *s = (yk_schedule){.kind = kind_of(r->schedule),
-                       .per_step = per_step,
-                       .warmup = warmup,
-                       .warmup_factor = r->warmup_factor,
-                       .gamma = r->gamma,
-                       .step_size = r->step_size,
-                       .t_max = epochs * unit - warmup,
-                       .eta_min = r->eta_min,
-                       .total_steps = epochs * unit,
-                       .max_lr = max_lr,
-                       .pct_start = r->pct_start,
-                       .div_factor = r->div_factor,
-                       .final_div_factor = r->final_div_factor,
-                       .fixed_momentum = r->no_cycle_momentum};
+    *s = (yk_schedule)YK_SCHEDULE_INIT;
+    s->kind = kind_of(r->schedule);
+    s->per_step = per_step;
+    s->warmup = warmup;
+    s->warmup_factor = r->warmup_factor;
+    s->gamma = r->gamma;
+    s->step_size = r->step_size;
+    s->t_max = epochs * unit - warmup;
+    s->eta_min = r->eta_min;
+    s->total_steps = epochs * unit;
+    s->max_lr = max_lr;
+    s->pct_start = r->pct_start;
+    s->div_factor = r->div_factor;
+    s->final_div_factor = r->final_div_factor;
+    s->cycle_momentum = !r->no_cycle_momentum;
     if (parse_milestones(s, r->milestones) != YK_OK)
         return YK_ERROR_INVALID_ARGUMENT;
     return yk_schedule_check(s);
@@ -189,7 +190,8 @@ bool cli_recipe_check(const char *name, const cli_recipe *r, int64_t epochs)
     if (!trouble)
         trouble = schedule_trouble(r, epochs);
     /* How many steps an epoch has is not known yet: more than one warm-up needs. */
-    if (!trouble && cli_recipe_schedule(&schedule, r, 0, epochs, r->warmup_steps + 1) != YK_OK)
+    if (!trouble &&
+        cli_recipe_schedule(&schedule, r, YK_LR_INITIAL, epochs, r->warmup_steps + 1) != YK_OK)
         trouble = schedule.kind == YK_SCHEDULE_MULTISTEP
                       ? "--milestones: expected up to 32 rising numbers from 1 on, such as 30,60"
                       : yk_last_error();

@@ -262,19 +262,21 @@ static bool create_loaders(cli_trainer *t)
     t->news = calloc((size_t)(t->shares + shares), sizeof *t->news);
     if (!t->news)
         return cli_complain("out of memory");
-    yk_loader_options train = {.group = t->world,
-                               .virtual_ranks = (int)o->virtual_ranks,
-                               .batch_size = t->micro_batch,
-                               .shuffle = true,
-                               .transform = yk_cifar10_augment,
-                               .seed = (uint64_t)o->seed,
-                               .workers = (int)o->workers};
-    yk_loader_options test = {.group = t->world,
-                              .virtual_ranks = (int)o->virtual_ranks,
-                              .batch_size = t->micro_batch,
-                              .exact = true,
-                              .transform = yk_cifar10_normalize,
-                              .workers = (int)o->workers};
+    yk_loader_options train = YK_LOADER_OPTIONS_INIT;
+    train.group = t->world;
+    train.virtual_ranks = (int)o->virtual_ranks;
+    train.batch_size = t->micro_batch;
+    train.shuffle = true;
+    train.transform = yk_cifar10_augment;
+    train.seed = (uint64_t)o->seed;
+    train.workers = (int)o->workers;
+    yk_loader_options test = YK_LOADER_OPTIONS_INIT;
+    test.group = t->world;
+    test.virtual_ranks = (int)o->virtual_ranks;
+    test.batch_size = t->micro_batch;
+    test.exact = true;
+    test.transform = yk_cifar10_normalize;
+    test.workers = (int)o->workers;
     if (!cli_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
         !cli_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;

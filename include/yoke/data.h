@@ -27,10 +27,21 @@ typedef struct yk_dataset yk_dataset;
  */
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split);
 
+/** yk_synthetic_options.count: 5,000 images for training, 1,000 for testing. */
+#define YK_SYNTHETIC_COUNT_AUTO (-1)
+
+/** What synthetic images are drawn. */
 typedef struct yk_synthetic_options {
-    int64_t count; /* images; 0 means 5,000 (train) or 1,000 (test) */
-    uint64_t seed;
+    size_t size;   /**< set by YK_SYNTHETIC_OPTIONS_INIT */
+    int64_t count; /**< images, or YK_SYNTHETIC_COUNT_AUTO [YK_SYNTHETIC_COUNT_AUTO] */
+    uint64_t seed; /**< the images depend on it, on the split and on their index [0] */
 } yk_synthetic_options;
+
+/** The defaults of yk_synthetic_options. */
+#define YK_SYNTHETIC_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(yk_synthetic_options), YK_SYNTHETIC_COUNT_AUTO, 0                                   \
+    }
 
 /* Ten procedurally drawn classes of 3x32x32 images that can truly be learnt, without any file. */
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
@@ -61,15 +72,26 @@ yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, in
 
 /* ---- transforms ----------------------------------------------------------------------------- */
 
-/*
- * RandomCrop(32, padding), RandomHorizontalFlip, ToTensor, Normalize, in this order. What is drawn
- * depends on (seed, epoch, sample index) alone.
+/**
+ * What happens to an image on its way into a batch: RandomCrop(32, padding), RandomHorizontalFlip,
+ * ToTensor and Normalize, in this order. Random choices depend only on (seed, epoch, index of the
+ * sample).
  */
 typedef struct yk_transform {
-    int crop_padding; /* 0: no crop */
-    bool flip;
-    float mean[3], std[3]; /* of pixels scaled to [0, 1]; std 0 means 1 */
+    int crop_padding; /**< zeros around the image before a random crop of 32x32; 0: no crop [0] */
+    bool flip;        /**< mirror every second image, at random [false] */
+    float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1] [0] */
+    float std[3];     /**< then each channel is divided by it; above 0 [1] */
 } yk_transform;
+
+/** A transform that only scales pixels to [0, 1]. */
+#define YK_TRANSFORM_INIT                                                                          \
+    {                                                                                              \
+        0, false, {0, 0, 0},                                                                       \
+        {                                                                                          \
+            1, 1, 1                                                                                \
+        }                                                                                          \
+    }
 
 /* Padding 4, flip, and the tutorials' mean and standard deviation; the second without crop, flip.
  */
@@ -78,13 +100,24 @@ extern const yk_transform yk_cifar10_normalize;
 
 /* ---- sampler -------------------------------------------------------------------------------- */
 
+/** Which samples of an epoch belong to which rank. */
 typedef struct yk_sampler_options {
-    int64_t size; /* of the data set */
-    int world_size, rank;
-    bool shuffle, drop_last;
-    uint64_t seed;
-    bool exact; /* evaluation: no padding, each sample exactly once over all ranks */
+    size_t size;     /**< set by YK_SAMPLER_OPTIONS_INIT */
+    int64_t samples; /**< in the data set, at least 0 [0] */
+    int world_size;  /**< ranks that share them [1] */
+    int rank;        /**< this one, from 0 [0] */
+    bool shuffle;    /**< in another order each epoch [false] */
+    bool drop_last;  /**< drop what the ranks cannot share evenly instead of repeating samples
+                          [false] */
+    uint64_t seed;   /**< of the order; the same on all ranks [0] */
+    bool exact;      /**< for evaluation: every sample exactly once over all ranks [false] */
 } yk_sampler_options;
+
+/** The defaults of yk_sampler_options. */
+#define YK_SAMPLER_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(yk_sampler_options), 0, 1, 0, false, false, 0, false                                \
+    }
 
 /*
  * Number of indices of one rank and epoch. With more ranks than samples the indices repeat, as
@@ -98,23 +131,31 @@ yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, i
 
 typedef struct yk_loader yk_loader;
 
+/** How batches are made. */
 typedef struct yk_loader_options {
-    const yk_group *group; /* NULL: one rank */
-    /*
-     * V > 0, a multiple of the N ranks: the loader serves V/N of V virtual ranks in turn, a batch
-     * of each, as yk_ddp_options.virtual_ranks has them. Each samples like a rank of V.
-     */
-    int virtual_ranks;
-    int64_t batch_size; /* of this rank, or of each virtual one */
-    bool shuffle;
-    bool drop_last; /* the last batch if short, and what the ranks cannot share evenly */
-    bool exact;     /* see yk_sampler_options */
-    yk_transform transform;
-    uint64_t seed;
-    int workers;    /* threads; 0: one. The batch is always prepared ahead */
-    int prefetch;   /* batches a worker; 0: 2 */
-    yk_dtype dtype; /* of images: YK_F32 (0, default) or YK_F64 */
+    size_t size;            /**< set by YK_LOADER_OPTIONS_INIT */
+    const yk_group *group;  /**< the ranks that share the data set, or NULL for one rank [NULL] */
+    int virtual_ranks;      /**< V, a multiple of the N ranks: the loader serves V / N of V virtual
+                                 ranks in turn, a batch each, as yk_ddp_options.virtual_ranks needs;
+                                 each samples like a rank of V. 0: no virtual ranks [0] */
+    int64_t batch_size;     /**< of this rank, or of each of its virtual ranks [1] */
+    bool shuffle;           /**< in another order each epoch [false] */
+    bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly
+                                 [false] */
+    bool exact;             /**< for evaluation: every sample exactly once over all ranks [false] */
+    yk_transform transform; /**< of each image [YK_TRANSFORM_INIT] */
+    uint64_t seed;          /**< of order and transform; the same on all ranks [0] */
+    int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
+    int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */
+    yk_dtype dtype;         /**< of images: YK_F32 or YK_F64 [YK_F32] */
 } yk_loader_options;
+
+/** The defaults of yk_loader_options. */
+#define YK_LOADER_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, YK_TRANSFORM_INIT, 0, 1, 2,    \
+            YK_F32                                                                                 \
+    }
 
 /*
  * Starts the worker threads, which begin with epoch 0 at once. The data set stays the caller's and

@@ -68,12 +68,20 @@ yk_graph *yk_value_graph(const yk_value *value);
 
 /* ---- operators: the functional forms, torch.nn.functional's ------------------------------- */
 
+/** How windows move over an image. */
 typedef struct yk_conv2d_options {
-    int64_t stride;   /* 0 means 1 */
-    int64_t padding;  /* zeros on every side */
-    int64_t dilation; /* 0 means 1 */
-    int64_t groups;   /* 0 means 1 */
+    size_t size;      /**< set by YK_CONV2D_OPTIONS_INIT */
+    int64_t stride;   /**< rows and columns between windows, at least 1 [1] */
+    int64_t padding;  /**< zeros added on every side [0] */
+    int64_t dilation; /**< rows and columns between the taps of a window, at least 1 [1] */
+    int64_t groups;   /**< channels are split into so many independent groups [1] */
 } yk_conv2d_options;
+
+/** The defaults of yk_conv2d_options. */
+#define YK_CONV2D_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_conv2d_options), 1, 0, 1, 1                                                      \
+    }
 
 /* x (N, C, H, W), weight (K, C / groups, R, S), bias (K) or NULL -> (N, K, P, Q). */
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
@@ -81,11 +89,21 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
 /* x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 
+/** How batch normalisation computes. */
 typedef struct yk_batch_norm_options {
-    double eps;                    /* 0 means 1e-5 */
-    double momentum;               /* of the running statistics, PyTorch's sense; 0 means 0.1 */
-    yk_value *num_batches_tracked; /* i64 scalar buffer that counts training forwards, or NULL */
+    size_t size;                   /**< set by YK_BATCH_NORM_OPTIONS_INIT */
+    double eps;                    /**< added to the variance, above 0 [1e-5] */
+    double momentum;               /**< weight of the new batch in the running statistics, from 0 to
+                                        1, as in PyTorch; 0 keeps them as they are [0.1] */
+    yk_value *num_batches_tracked; /**< int64 scalar buffer that counts forward passes in training
+                                        mode, or NULL [NULL] */
 } yk_batch_norm_options;
+
+/** The defaults of yk_batch_norm_options. */
+#define YK_BATCH_NORM_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(yk_batch_norm_options), 1e-5, 0.1, NULL                                             \
+    }
 
 /*
  * x (N, C, H, W) or (N, C); weight, bias, running_mean, running_var (C), none NULL. In training it
@@ -109,10 +127,18 @@ yk_value *yk_flatten(yk_value *x);
 yk_value *yk_dropout(yk_value *x, double p);
 
 typedef enum yk_loss_reduction { YK_LOSS_MEAN, YK_LOSS_SUM } yk_loss_reduction;
+/** How cross entropy is computed. */
 typedef struct yk_cross_entropy_options {
-    double label_smoothing;
-    yk_loss_reduction reduction;
+    size_t size;                 /**< set by YK_CROSS_ENTROPY_OPTIONS_INIT */
+    double label_smoothing;      /**< from 0 to 1 [0] */
+    yk_loss_reduction reduction; /**< over the samples [YK_LOSS_MEAN] */
 } yk_cross_entropy_options;
+
+/** The defaults of yk_cross_entropy_options. */
+#define YK_CROSS_ENTROPY_OPTIONS_INIT                                                              \
+    {                                                                                              \
+        sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN                                          \
+    }
 
 /* logits (N, C), labels (N) i32 in [0, C) -> scalar. A label out of range fails the forward. */
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,

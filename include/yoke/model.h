@@ -24,15 +24,27 @@ typedef struct yk_model yk_model;
  */
 typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16, YK_AMP_FP16 } yk_amp;
 
+/** yk_model_options.threads: one thread for each core that this process may use. */
+#define YK_THREADS_AUTO (-1)
+
+/** How a model is compiled and run. Strings are copied. */
 typedef struct yk_model_options {
-    const char *device;   /* "cpu" (default) or "ref", the readable oracle */
-    yk_amp amp;           /* autocast: convolutions and linear in 16 bit, f32 master weights */
-    const char *autocast; /* exceptions to its policy, see yk_autocast_check; NULL: none */
-    uint64_t seed;        /* initial weights and dropout; PyTorch's manual_seed in spirit */
-    int threads;          /* of this model's kernels; 0: yk_threads_default(1) */
-    yk_value *logits;     /* kept readable after forward (yk_model_output); may be NULL */
-    bool no_winograd;     /* use direct convolution only: slower, a little more accurate */
+    size_t size;          /**< set by YK_MODEL_OPTIONS_INIT */
+    const char *device;   /**< "cpu", or "ref": plain readable C, for comparison ["cpu"] */
+    yk_amp amp;           /**< mixed precision [YK_AMP_OFF] */
+    const char *autocast; /**< exceptions to its policy, see yk_autocast_check, or NULL [NULL] */
+    uint64_t seed;        /**< of initial weights and dropout, like torch.manual_seed [0] */
+    int threads;          /**< of this model's kernels, or YK_THREADS_AUTO [YK_THREADS_AUTO] */
+    yk_value *logits;     /**< value kept readable for yk_model_output, or NULL [NULL] */
+    bool winograd;        /**< use Winograd's algorithm for 3x3 convolutions: faster than direct
+                               convolution, and a little less accurate [true] */
 } yk_model_options;
+
+/** The defaults of yk_model_options. */
+#define YK_MODEL_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true          \
+    }
 
 /* One mini-batch. Tensors are views into whoever made it; see yk_loader_next. */
 typedef struct yk_batch {

@@ -80,10 +80,22 @@ void yk_progress_destroy(yk_progress *progress);
  */
 typedef struct yk_trace yk_trace;
 
+/** yk_trace_options.first_step: the first step that begins. */
+#define YK_TRACE_NEXT_STEP (-1)
+
+/** Which steps a timeline records. */
 typedef struct yk_trace_options {
-    int64_t first_step; /* 0: the first step that begins */
-    int64_t last_step;  /* 0: 50 steps in all */
+    size_t size;        /**< set by YK_TRACE_OPTIONS_INIT */
+    int64_t first_step; /**< number given to yk_trace_step_begin, or YK_TRACE_NEXT_STEP
+                             [YK_TRACE_NEXT_STEP] */
+    int64_t steps;      /**< recording ends after so many, at least 1 [50] */
 } yk_trace_options;
+
+/** The defaults of yk_trace_options. */
+#define YK_TRACE_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(yk_trace_options), YK_TRACE_NEXT_STEP, 50                                           \
+    }
 
 /*
  * Collective over group (NULL: this process alone). Rank 0 creates the file, which one file system

@@ -24,33 +24,50 @@ typedef enum yk_schedule_kind {
 
 enum { YK_MAX_MILESTONES = 32 };
 
-/* All counts are of t, which starts at 0: epochs or optimizer steps, as the caller likes. */
+/** yk_schedule.max_lr: the rate that each parameter group started with. */
+#define YK_LR_INITIAL (-1.0)
+
+/**
+ * A schedule. t, which all lengths count, starts at 0; it counts epochs or optimizer steps, as the
+ * caller likes.
+ */
 typedef struct yk_schedule {
-    yk_schedule_kind kind;
-    bool per_step; /* for the caller and for checkpoints: t counts steps, not epochs */
+    yk_schedule_kind kind; /**< [YK_SCHEDULE_CONSTANT] */
+    bool per_step;         /**< for the caller and for checkpoints: t counts steps, not epochs
+                                [false] */
 
-    /* Linear warm-up: LinearLR for t < warmup, the schedule proper from there on with t - warmup,
-     * as SequentialLR has it. Not with one-cycle, which warms up by itself. */
-    int64_t warmup;
-    double warmup_factor; /* of the rate at t = 0; 0 means 1/3 */
+    int64_t warmup;       /**< linear warm-up (LinearLR) while t < warmup, followed by the schedule
+                               at t - warmup, as with SequentialLR; one-cycle warms up by itself and
+                               takes none [0] */
+    double warmup_factor; /**< of the rate at t = 0, from 0 to 1 [1/3] */
 
-    double gamma; /* 0 means 0.1 */
-    int64_t step_size;
-    int64_t milestones[YK_MAX_MILESTONES], milestone_count; /* in rising order */
+    double gamma;                          /**< factor of STEP and MULTISTEP [0.1] */
+    int64_t step_size;                     /**< of STEP, at least 1 [0] */
+    int64_t milestones[YK_MAX_MILESTONES]; /**< of MULTISTEP, in rising order [0] */
+    int64_t milestone_count;               /**< how many there are [0] */
 
-    int64_t t_max;
-    double eta_min;
+    int64_t t_max;  /**< of COSINE, at least 1 [0] */
+    double eta_min; /**< of COSINE: the rate at t_max [0] */
 
-    int64_t total_steps;
-    double max_lr;                      /* of every group; 0: each group's own starting rate */
-    double pct_start;                   /* the share of the rise; 0 means 0.3 */
-    double div_factor;                  /* max_lr / first rate; 0 means 25 */
-    double final_div_factor;            /* first rate / last rate; 0 means 1e4 */
-    bool linear_anneal;                 /* straight lines instead of half cosines */
-    bool three_phase;                   /* down to the first rate as fast as up, then the rest */
-    bool fixed_momentum;                /* cycle_momentum=False */
-    double base_momentum, max_momentum; /* 0 means 0.85 and 0.95 */
+    int64_t total_steps;     /**< of ONE_CYCLE, at least 1 [0] */
+    double max_lr;           /**< its peak for every group, or YK_LR_INITIAL [YK_LR_INITIAL] */
+    double pct_start;        /**< fraction of the steps in which the rate rises [0.3] */
+    double div_factor;       /**< max_lr / first rate, above 0 [25] */
+    double final_div_factor; /**< first rate / last rate, above 0 [1e4] */
+    bool linear_anneal;      /**< straight lines instead of half cosines [false] */
+    bool three_phase;        /**< fall to the first rate as fast as it rose, then to the last
+                                  [false] */
+    bool cycle_momentum;     /**< momentum (Adam: beta1) goes the other way [true] */
+    double base_momentum;    /**< at the peak of the rate [0.85] */
+    double max_momentum;     /**< at the first and last rate [0.95] */
 } yk_schedule;
+
+/** A constant rate, with PyTorch's defaults for the other kinds. */
+#define YK_SCHEDULE_INIT                                                                           \
+    {                                                                                              \
+        YK_SCHEDULE_CONSTANT, false, 0, 1.0 / 3, 0.1, 0, {0}, 0, 0, 0, 0, YK_LR_INITIAL, 0.3, 25,  \
+            1e4, false, false, true, 0.85, 0.95                                                    \
+    }
 
 /* YK_ERROR_INVALID_ARGUMENT, with what is wrong, for values that PyTorch refuses or that make no
  * sense. The functions below take schedules that have passed. */

@@ -56,11 +56,20 @@ yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm);
 typedef void (*yk_tensor_file_visit)(void *context, const char *name, const char *value);
 void yk_tensor_file_items(const yk_tensor_file *file, yk_tensor_file_visit visit, void *context);
 
+/** How a file of tensors is converted. */
 typedef struct yk_convert_options {
-    const char *format; /* "pth" or "safetensors"; NULL: by the ending of the new file's name */
-    const char *dtype;  /* of all floating tensors: "f32", "f16", "bf16"; NULL: as they are */
-    const char *prefix; /* put before every name; NULL: nothing */
+    size_t size;        /**< set by YK_CONVERT_OPTIONS_INIT */
+    const char *format; /**< "pth" or "safetensors"; NULL: by the ending of the name [NULL] */
+    const char *dtype;  /**< of all floating-point tensors: "f32", "f16" or "bf16"; NULL: unchanged
+                             [NULL] */
+    const char *prefix; /**< put before every name; NULL: nothing [NULL] */
 } yk_convert_options;
+
+/** The defaults of yk_convert_options. */
+#define YK_CONVERT_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(yk_convert_options), NULL, NULL, NULL                                               \
+    }
 
 /*
  * Writes the state_dict of one file into another. "module." (DataParallel, DDP) and "_orig_mod."

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/sampler.h"
@@ -188,11 +189,11 @@ static yk_status check_options(const yk_loader_options *options)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "loader: %d virtual ranks cannot be shared equally by %d ranks",
                          options->virtual_ranks, ranks);
-    if (options->workers < 0 || options->workers > MAX_WORKERS)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: %d workers: expected 0 to %d",
+    if (options->workers < 1 || options->workers > MAX_WORKERS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: %d workers: expected 1 to %d",
                          options->workers, MAX_WORKERS);
-    if (options->prefetch < 0 || options->prefetch > MAX_SLOTS / MAX_WORKERS)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: prefetch %d: expected 0 to %d",
+    if (options->prefetch < 1 || options->prefetch > MAX_SLOTS / MAX_WORKERS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: prefetch %d: expected 1 to %d",
                          options->prefetch, MAX_SLOTS / MAX_WORKERS);
     if (options->dtype != YK_F32 && options->dtype != YK_F64)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: images are float32 or float64, not %s",
@@ -246,7 +247,7 @@ static yk_status plan_shares(yk_loader *loader)
     yk_sampler_options sampler = loader->sampler;
     int64_t size = loader->options.batch_size;
     for (int share = 0; share < loader->shares; share++, sampler.rank++) {
-        int64_t count = yk_sampler_count(&sampler);
+        int64_t count = yki_sampler_count(&sampler);
         loader->starts[share + 1] = loader->starts[share] + count;
         loader->batches += loader->options.drop_last ? count / size : (count + size - 1) / size;
     }
@@ -256,7 +257,7 @@ static yk_status plan_shares(yk_loader *loader)
 
 static yk_status allocate(yk_loader *loader)
 {
-    size_t size = loader->options.shuffle ? (size_t)loader->sampler.size : 0;
+    size_t size = loader->options.shuffle ? (size_t)loader->sampler.samples : 0;
     YK_TRY(plan_shares(loader));
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
@@ -271,16 +272,13 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
 {
     loader->dataset = dataset;
     loader->options = *options;
-    if (!options->workers)
-        loader->options.workers = 1;
-    if (!options->prefetch)
-        loader->options.prefetch = 2;
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
     int ranks = options->group ? yk_group_size(options->group) : 1;
     int rank = options->group ? yk_group_rank(options->group) : 0;
     loader->shares = options->virtual_ranks ? options->virtual_ranks / ranks : 1;
     loader->sampler = (yk_sampler_options){
-        .size = yk_dataset_size(dataset),
+        .size = sizeof(yk_sampler_options),
+        .samples = yk_dataset_size(dataset),
         .world_size = loader->shares * ranks,
         .rank = loader->shares * rank,
         .shuffle = options->shuffle,
@@ -297,14 +295,17 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options)
 {
-    YK_TRY(check_options(options));
+    *loader = NULL;
+    yk_loader_options chosen;
+    YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_loader_options, YK_LOADER_OPTIONS_INIT));
+    YK_TRY(check_options(&chosen));
     yk_loader *self = yki_calloc(1, sizeof *self);
     if (!self)
         return yki_error_memory(sizeof *self, "a loader");
-    set_up(self, dataset, options);
+    set_up(self, dataset, &chosen);
     yk_status status = yki_sampler_validate(&self->sampler);
     if (status == YK_OK)
-        status = yki_transform_prepare(&self->plan, &options->transform);
+        status = yki_transform_prepare(&self->plan, &chosen.transform);
     if (status == YK_OK)
         status = allocate(self);
     if (status == YK_OK)

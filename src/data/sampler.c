@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/options.h"
 #include "base/random.h"
 
 /* From here on torch.randperm draws 64-bit numbers (ATen, randperm_cpu): not reproduced. */
@@ -15,9 +16,9 @@
 
 yk_status yki_sampler_validate(const yk_sampler_options *options)
 {
-    if (options->size < 0 || (options->shuffle && options->size >= RANDPERM_LIMIT))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sampler: size %lld: expected 0 to %u",
-                         (long long)options->size, RANDPERM_LIMIT - 1);
+    if (options->samples < 0 || (options->shuffle && options->samples >= RANDPERM_LIMIT))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sampler: %lld samples: expected 0 to %u",
+                         (long long)options->samples, RANDPERM_LIMIT - 1);
     if (options->world_size < 1 || options->rank < 0 || options->rank >= options->world_size)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "sampler: rank %d of %d: no such rank",
                          options->rank, options->world_size);
@@ -27,14 +28,29 @@ yk_status yki_sampler_validate(const yk_sampler_options *options)
     return YK_OK;
 }
 
-int64_t yk_sampler_count(const yk_sampler_options *options)
+static yk_status read_options(yk_sampler_options *options, const yk_sampler_options *given)
 {
-    int64_t n = options->size, world = options->world_size;
-    if (n <= 0 || world < 1)
+    YK_TRY(YKI_READ_OPTIONS(options, given, yk_sampler_options, YK_SAMPLER_OPTIONS_INIT));
+    return yki_sampler_validate(options);
+}
+
+int64_t yk_sampler_count(const yk_sampler_options *given)
+{
+    yk_sampler_options o;
+    if (read_options(&o, given) != YK_OK)
+        return 0;
+    return yki_sampler_count(&o);
+}
+
+int64_t yki_sampler_count(const yk_sampler_options *options)
+{
+    int64_t n = options->samples, world = options->world_size;
+    if (n == 0)
         return 0;
     if (options->drop_last)
         return n / world;
-    return options->exact ? (n - options->rank + world - 1) / world : (n + world - 1) / world;
+    int64_t first = options->exact ? options->rank : 0; /* whose turn the last samples are */
+    return n / world + (n % world > first);
 }
 
 /* torch.randperm(n): Fisher and Yates's shuffle from the front, one 32-bit word a draw. */
@@ -55,23 +71,24 @@ static void randperm(uint32_t seed, int64_t n, int64_t *permutation)
 void yki_sampler_fill(const yk_sampler_options *options, int64_t epoch, int64_t *permutation,
                       int64_t *indices)
 {
-    int64_t count = yk_sampler_count(options);
+    int64_t count = yki_sampler_count(options);
     if (options->shuffle)
-        randperm((uint32_t)(options->seed + (uint64_t)epoch), options->size, permutation);
+        randperm((uint32_t)(options->seed + (uint64_t)epoch), options->samples, permutation);
     for (int64_t i = 0; i < count; i++) {
-        int64_t at = (options->rank + i * options->world_size) % options->size;
+        int64_t at = (options->rank + i * options->world_size) % options->samples;
         indices[i] = options->shuffle ? permutation[at] : at;
     }
 }
 
-yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, int64_t *indices)
+yk_status yk_sampler_indices(const yk_sampler_options *given, int64_t epoch, int64_t *indices)
 {
-    YK_TRY(yki_sampler_validate(options));
-    size_t bytes = options->shuffle ? (size_t)options->size * sizeof(int64_t) : 0;
+    yk_sampler_options o;
+    YK_TRY(read_options(&o, given));
+    size_t bytes = o.shuffle ? (size_t)o.samples * sizeof(int64_t) : 0;
     int64_t *permutation = malloc(bytes + 1);
     if (!permutation)
         return yki_error_memory(bytes, "a permutation");
-    yki_sampler_fill(options, epoch, permutation, indices);
+    yki_sampler_fill(&o, epoch, permutation, indices);
     free(permutation);
     return YK_OK;
 }

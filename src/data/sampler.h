@@ -8,6 +8,8 @@
 
 /* Whether the options can be served. */
 yk_status yki_sampler_validate(const yk_sampler_options *options);
+/* As yk_sampler_count, of options that are valid. */
+int64_t yki_sampler_count(const yk_sampler_options *options);
 /* options are valid; permutation is scratch of (size), used when shuffling. */
 void yki_sampler_fill(const yk_sampler_options *options, int64_t epoch, int64_t *permutation,
                       int64_t *indices);

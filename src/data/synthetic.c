@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "data/shapes.h"
 
@@ -187,12 +188,16 @@ static void fill(yk_dataset *dataset, int64_t count, uint64_t seed, yk_split spl
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options)
 {
-    int64_t count = options ? options->count : 0;
-    if (count < 0 || count > MAX_COUNT)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "synthetic: %lld images: expected 0 to %d",
-                         (long long)count, MAX_COUNT);
-    if (!count)
+    *dataset = NULL;
+    yk_synthetic_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT));
+    int64_t count = o.count;
+    if (count == YK_SYNTHETIC_COUNT_AUTO)
         count = split == YK_SPLIT_TRAIN ? DEFAULT_TRAIN : DEFAULT_TEST;
+    if (count < 0 || count > MAX_COUNT)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "synthetic: %lld images: expected 0 to %d or YK_SYNTHETIC_COUNT_AUTO",
+                         (long long)count, MAX_COUNT);
     yk_dataset *self = yki_dataset_new("synthetic", yki_shape_names);
     if (!self)
         return YK_ERROR_OUT_OF_MEMORY;
@@ -204,7 +209,7 @@ yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
         yk_dataset_destroy(self);
         return status;
     }
-    fill(self, count, options ? options->seed : 0, split);
+    fill(self, count, o.seed, split);
     *dataset = self;
     return YK_OK;
 }

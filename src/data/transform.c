@@ -6,6 +6,7 @@
  */
 #include "data/transform.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -25,7 +26,12 @@ yk_status yki_transform_prepare(yki_transform_plan *plan, const yk_transform *tr
     plan->padding = transform->crop_padding;
     plan->flip = transform->flip;
     for (int c = 0; c < 3; c++) {
-        float mean = transform->mean[c], std = transform->std[c] == 0 ? 1 : transform->std[c];
+        float mean = transform->mean[c], std = transform->std[c];
+        if (!(std > 0 && isfinite(std) && isfinite(mean)))
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "transform: mean %g and std %g of channel %d: expected numbers, and a "
+                             "std above 0",
+                             (double)mean, (double)std, c);
         for (int byte = 0; byte < 256; byte++) {
             plan->f32[c][byte] = ((float)byte / 255.0f - mean) / std;
             plan->f64[c][byte] = ((double)byte / 255.0 - (double)mean) / (double)std;

@@ -1,4 +1,5 @@
 /* conv2d, torch.nn.functional.conv2d: cross-correlation, NCHW. */
+#include "base/options.h"
 #include "graph/ops.h"
 
 static yk_status infer_conv2d(const yki_node *node, yki_shape *out)
@@ -74,11 +75,11 @@ const yki_op yki_op_conv2d_backward_weight = {.name = "conv2d_backward_weight", 
 
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv2d_options *options)
 {
-    yk_conv2d_options o = options ? *options : (yk_conv2d_options){0};
-    yki_attrs attrs = {.stride = o.stride ? o.stride : 1,
-                       .padding = o.padding,
-                       .dilation = o.dilation ? o.dilation : 1,
-                       .groups = o.groups ? o.groups : 1};
+    yk_conv2d_options o;
+    if (YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) != YK_OK)
+        return yki_emit_error(x, &yki_op_conv2d);
+    yki_attrs attrs = {
+        .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
     if (!x->valid)
         return x;
     return yki_emit(x->graph, &yki_op_conv2d, &attrs, 3, (yk_value *[]){x, weight, bias});

@@ -202,6 +202,12 @@ static bool is_countable(const yki_shape *shape)
     return true;
 }
 
+yk_value *yki_emit_error(yk_value *x, const yki_op *op)
+{
+    return fail(x->graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", x->graph->scope, op->name,
+                yki_error_text());
+}
+
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
 yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                    yk_value *const *in)

@@ -113,6 +113,8 @@ struct yk_graph {
  */
 yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
                    yk_value *const *in);
+/* An invalid value: op cannot be applied to x, for the reason in this thread's error line. */
+yk_value *yki_emit_error(yk_value *x, const yki_op *op);
 /*
  * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
  * NULL when memory is out (sticky).

@@ -2,6 +2,7 @@
  * Losses. cross_entropy of logits and class labels, with label smoothing as PyTorch: the target is
  * (1 - s) * one_hot + s / C. The softmax is kept for backward: dlogits = probabilities - target.
  */
+#include "base/options.h"
 #include "graph/ops.h"
 
 static yk_status expect_reduction(const yki_node *node)
@@ -53,11 +54,11 @@ const yki_op yki_op_cross_entropy_backward = {.name = "cross_entropy_backward", 
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options)
 {
-    yki_attrs attrs = {0};
-    if (options) {
-        attrs.label_smoothing = options->label_smoothing;
-        attrs.reduction = options->reduction;
-    }
+    yk_cross_entropy_options o;
+    if (YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT) !=
+        YK_OK)
+        return yki_emit_error(logits, &yki_op_cross_entropy);
+    yki_attrs attrs = {.label_smoothing = o.label_smoothing, .reduction = o.reduction};
     if (!logits->valid)
         return logits;
     return yki_emit(logits->graph, &yki_op_cross_entropy, &attrs, 2,

@@ -2,6 +2,7 @@
  * batch_norm, torch.nn.BatchNorm2d's arithmetic (Ioffe and Szegedy 2015): biased variance to
  * normalise, unbiased in the running statistics, which the node updates in place.
  */
+#include "base/options.h"
 #include "graph/ops.h"
 
 enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, BATCHES, RESIDUAL, INPUTS };
@@ -73,8 +74,10 @@ const yki_op yki_op_batch_norm_backward = {.name = "batch_norm_backward", .out_c
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options)
 {
-    yk_batch_norm_options o = options ? *options : (yk_batch_norm_options){0};
-    yki_attrs attrs = {.eps = o.eps ? o.eps : 1e-5, .momentum = o.momentum ? o.momentum : 0.1};
+    yk_batch_norm_options o;
+    if (YKI_READ_OPTIONS(&o, options, yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT) != YK_OK)
+        return yki_emit_error(x, &yki_op_batch_norm);
+    yki_attrs attrs = {.eps = o.eps, .momentum = o.momentum};
     yk_value *in[INPUTS] = {x,   weight, bias, running_mean, running_var, o.num_batches_tracked,
                             NULL};
     return x->valid ? yki_emit(x->graph, &yki_op_batch_norm, &attrs, INPUTS, in) : x;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/utf8.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
@@ -215,7 +216,8 @@ static void conversion_fini(conversion *all)
 yk_status yk_tensor_file_convert(const char *from, const char *to,
                                  const yk_convert_options *options)
 {
-    yk_convert_options o = options ? *options : (yk_convert_options){0};
+    yk_convert_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_convert_options, YK_CONVERT_OPTIONS_INIT));
     conversion all = {.prefix = o.prefix ? o.prefix : ""};
     yki_tensor_format format;
     YK_TRY(parse_dtype(o.dtype, &all.dtype));

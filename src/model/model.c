@@ -7,13 +7,17 @@
 #include <yoke/system.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "model/model.h"
+
+enum { MAX_THREADS = 1024 };
 
 static yk_status check_options(const yk_model_options *options)
 {
-    if (options->threads < 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "threads is %d, expected 0 or more",
-                         options->threads);
+    if (options->threads < 1 || options->threads > MAX_THREADS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "threads is %d, expected 1 to %d or YK_THREADS_AUTO", options->threads,
+                         MAX_THREADS);
     if ((unsigned)options->amp > YK_AMP_FP16)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "amp is %d, expected off, bf16 or fp16",
                          (int)options->amp);
@@ -73,7 +77,7 @@ static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
     YK_TRY(yki_device_create(&model->executor.source.device, model->options.device,
-                             model->options.threads, !model->options.no_winograd));
+                             model->options.threads, model->options.winograd));
     YK_TRY(rewrite_graph(model, loss, &gradients));
     yk_status status = yki_inputs_create(&model->executor.inputs, model->graph);
     if (status == YK_OK)
@@ -99,12 +103,13 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
                          "the graph belongs to another model already: each "
                          "model is made of a graph of its own");
 
-    yk_model_options chosen = options ? *options : (yk_model_options){0};
+    yk_model_options chosen;
+    YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
     if (chosen.logits && chosen.logits->graph != graph)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
     if (!chosen.device)
-        chosen.device = "cpu";
-    if (chosen.threads == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.device is NULL");
+    if (chosen.threads == YK_THREADS_AUTO)
         chosen.threads = yk_threads_default(1);
     YK_TRY(check_options(&chosen));
 
@@ -118,6 +123,8 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     graph->taken = true;
     yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */
+    const yki_device *device = made->executor.source.device;
+    made->options.device = device ? device->type->name : NULL;
     if (status != YK_OK) {
         made->graph = NULL; /* stays the caller's */
         yk_model_destroy(made);

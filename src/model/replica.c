@@ -29,7 +29,7 @@ static yk_status copy_places(yk_model *replica, const yk_model *model)
 static yk_status build_replica(yk_model *replica, const yk_model *model)
 {
     YK_TRY(yki_device_create(&replica->executor.source.device, replica->options.device,
-                             replica->options.threads, !replica->options.no_winograd));
+                             replica->options.threads, replica->options.winograd));
     YK_TRY(yki_inputs_create(&replica->executor.inputs, replica->graph));
     YK_TRY(yki_variables_create(&replica->variables, replica->graph));
     return copy_places(replica, model);
@@ -109,7 +109,7 @@ yk_status yki_model_prepare_for_replicas(yk_model *model, int threads)
 {
     yki_device *device;
     YK_TRY(check_replicable(model));
-    YK_TRY(yki_device_create(&device, model->options.device, threads, !model->options.no_winograd));
+    YK_TRY(yki_device_create(&device, model->options.device, threads, model->options.winograd));
     yki_device_destroy(model->executor.source.device);
     model->executor.source.device = device;
     model->options.threads = threads;

@@ -8,6 +8,8 @@
  */
 #include <yoke/nn.h>
 
+#include "base/options.h"
+
 /* Dimensions of x, or false for an invalid value or one of another number of dimensions, which the
  * operator then names. */
 static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
@@ -22,7 +24,11 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
     if (yk_value_shape(x, dims) < 0)
         return x;
     int64_t channels = has_shape(x, 4, dims) ? dims[1] : 1;
-    int64_t groups = options && options->groups > 0 ? options->groups : 1;
+    yk_conv2d_options o;
+    bool readable =
+        YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) == YK_OK;
+    int64_t groups =
+        readable && o.groups > 0 ? o.groups : 1; /* else yk_conv2d says what is wrong */
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *weight = yk_parameter(
@@ -67,8 +73,9 @@ yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
     yk_value *mean = yk_buffer(graph, "running_mean", dtype, 1, &channels, YK_INIT_ZEROS);
     yk_value *var = yk_buffer(graph, "running_var", dtype, 1, &channels, YK_INIT_ONES);
     yk_value *batches = yk_buffer(graph, "num_batches_tracked", YK_I64, 0, NULL, YK_INIT_ZEROS);
-    yk_value *y = yk_batch_norm(x, weight, bias, mean, var,
-                                &(yk_batch_norm_options){.num_batches_tracked = batches});
+    yk_batch_norm_options options = YK_BATCH_NORM_OPTIONS_INIT;
+    options.num_batches_tracked = batches;
+    yk_value *y = yk_batch_norm(x, weight, bias, mean, var, &options);
     yk_scope_pop(graph);
     return y;
 }

@@ -22,8 +22,10 @@ enum { STEM_WIDTH = 64, STAGES = 4, BOTTLENECK_EXPANSION = 4 };
 static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int64_t channels,
                            int64_t kernel, int64_t stride)
 {
-    x = yk_nn_conv2d(x, conv, channels, kernel,
-                     &(yk_conv2d_options){.stride = stride, .padding = kernel / 2});
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.stride = stride;
+    options.padding = kernel / 2;
+    x = yk_nn_conv2d(x, conv, channels, kernel, &options);
     return yk_nn_batch_norm(x, norm);
 }
 

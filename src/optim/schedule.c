@@ -14,11 +14,6 @@
 
 static const double pi = 3.14159265358979323846;
 
-static double or_default(double value, double otherwise)
-{
-    return value == 0 ? otherwise : value;
-}
-
 static const char *const names[] = {"constant", "step", "multistep", "cosine", "onecycle"};
 
 const char *yk_schedule_name(yk_schedule_kind kind)
@@ -50,13 +45,22 @@ static yk_status check_milestones(const yk_schedule *s)
     return YK_OK;
 }
 
+static yk_status check_divisor(const char *name, double value)
+{
+    if (value > 0 && isfinite(value))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "schedule onecycle: %s must be above 0, not %g",
+                     name, value);
+}
+
 static yk_status check_one_cycle(const yk_schedule *s)
 {
     YK_TRY(check_count(s, "total_steps", s->total_steps));
-    YK_TRY(yki_check_option("schedule onecycle", "max_lr", s->max_lr, 0, 0));
+    if (s->max_lr != YK_LR_INITIAL)
+        YK_TRY(yki_check_option("schedule onecycle", "max_lr", s->max_lr, 0, 0));
     YK_TRY(yki_check_option("schedule onecycle", "pct_start", s->pct_start, 0, 1));
-    YK_TRY(yki_check_option("schedule onecycle", "div_factor", s->div_factor, 0, 0));
-    YK_TRY(yki_check_option("schedule onecycle", "final_div_factor", s->final_div_factor, 0, 0));
+    YK_TRY(check_divisor("div_factor", s->div_factor));
+    YK_TRY(check_divisor("final_div_factor", s->final_div_factor));
     YK_TRY(yki_check_option("schedule onecycle", "base_momentum", s->base_momentum, 0, 1));
     YK_TRY(yki_check_option("schedule onecycle", "max_momentum", s->max_momentum, 0, 1));
     if (s->warmup)
@@ -77,7 +81,7 @@ yk_status yk_schedule_check(const yk_schedule *s)
                          yk_schedule_name(s->kind), (long long)s->warmup);
     if (!(s->warmup_factor >= 0 && s->warmup_factor <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "schedule %s: warmup_factor must be above 0 and at most 1, not %g",
+                         "schedule %s: warmup_factor must be at least 0 and at most 1, not %g",
                          yk_schedule_name(s->kind), s->warmup_factor);
     YK_TRY(yki_check_option("schedule", "gamma", s->gamma, 0, 0));
     switch (s->kind) {
@@ -109,7 +113,7 @@ typedef struct phase {
 /* Where in which phase t lies: 0 at its begin, 1 at its end. */
 static double find_phase(const yk_schedule *s, int64_t t, phase *found)
 {
-    double rise = or_default(s->pct_start, 0.3) * (double)s->total_steps;
+    double rise = s->pct_start * (double)s->total_steps;
     double last = (double)s->total_steps - 1;
     const phase two[] = {{rise - 1, FIRST, PEAK}, {last, PEAK, LAST}};
     const phase three[] = {
@@ -132,9 +136,8 @@ static double anneal(const yk_schedule *s, double from, double to, double share)
 
 static double one_cycle_lr(const yk_schedule *s, int64_t t, double initial_lr)
 {
-    double peak = or_default(s->max_lr, initial_lr), first = peak / or_default(s->div_factor, 25);
-    double rates[] = {
-        [FIRST] = first, [PEAK] = peak, [LAST] = first / or_default(s->final_div_factor, 1e4)};
+    double peak = s->max_lr == YK_LR_INITIAL ? initial_lr : s->max_lr, first = peak / s->div_factor;
+    double rates[] = {[FIRST] = first, [PEAK] = peak, [LAST] = first / s->final_div_factor};
     phase now;
     double share = find_phase(s, t, &now);
     return anneal(s, rates[now.from], rates[now.to], share);
@@ -142,9 +145,9 @@ static double one_cycle_lr(const yk_schedule *s, int64_t t, double initial_lr)
 
 bool yk_schedule_momentum(const yk_schedule *s, int64_t t, double *momentum)
 {
-    if (s->kind != YK_SCHEDULE_ONE_CYCLE || s->fixed_momentum)
+    if (s->kind != YK_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
         return false;
-    double high = or_default(s->max_momentum, 0.95), low = or_default(s->base_momentum, 0.85);
+    double high = s->max_momentum, low = s->base_momentum;
     double momenta[] = {[FIRST] = high, [PEAK] = low, [LAST] = high};
     phase now;
     double share = find_phase(s, t, &now);
@@ -158,7 +161,7 @@ bool yk_schedule_momentum(const yk_schedule *s, int64_t t, double *momentum)
  * does, so that the result is PyTorch's to the bit. */
 static double decay(const yk_schedule *s, int64_t t, double lr)
 {
-    double gamma = or_default(s->gamma, 0.1);
+    double gamma = s->gamma;
     int64_t times = 0;
     if (s->kind == YK_SCHEDULE_STEP)
         times = t / s->step_size;
@@ -173,7 +176,7 @@ static double decay(const yk_schedule *s, int64_t t, double lr)
 double yk_schedule_lr(const yk_schedule *s, int64_t t, double initial_lr)
 {
     if (t < s->warmup) {
-        double factor = or_default(s->warmup_factor, 1.0 / 3);
+        double factor = s->warmup_factor;
         return initial_lr * (factor + (1 - factor) * (double)t / (double)s->warmup);
     }
     t -= s->warmup;

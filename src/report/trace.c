@@ -24,11 +24,12 @@
 #include "base/c_locale.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/trace.h"
 
 #define END "\n]\n"
 
-enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, STEPS = 50, DEPTH = 16 };
+enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, DEPTH = 16 };
 
 static const double FLUSH_S = 1, FLUSH_FILL = 0.5;
 
@@ -267,10 +268,12 @@ static yk_status make_file(yk_trace *trace, yk_group *group)
 
 static yk_status check_options(const yk_trace_options *options)
 {
-    if (options->first_step < 0 || options->last_step < 0 ||
-        (options->last_step && options->last_step < options->first_step))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "timeline: steps %lld to %lld",
-                         (long long)options->first_step, (long long)options->last_step);
+    bool next = options->first_step == YK_TRACE_NEXT_STEP;
+    if ((options->first_step < 0 && !next) || options->steps < 1)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "timeline: %lld steps from step %lld on: expected at least 1 step, from 0 "
+                         "or YK_TRACE_NEXT_STEP on",
+                         (long long)options->steps, (long long)options->first_step);
     return YK_OK;
 }
 
@@ -278,8 +281,9 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
                         const yk_trace_options *options)
 {
     *trace = NULL;
-    if (options)
-        YK_TRY(check_options(options));
+    yk_trace_options o;
+    YK_TRY(YKI_READ_OPTIONS(&o, options, yk_trace_options, YK_TRACE_OPTIONS_INIT));
+    YK_TRY(check_options(&o));
     if (atomic_exchange(&is_open, true))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: another timeline is open", path);
     yk_trace *made = yki_calloc(1, sizeof *made);
@@ -293,8 +297,7 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     made->fd = -1;
     made->path = copy;
     made->rank = group ? yk_group_rank(group) : 0;
-    if (options)
-        made->options = *options;
+    made->options = o;
     yki_trace_name_thread("compute", YKI_TRACE_COMPUTE);
     yk_status status = make_file(made, group);
     if (status != YK_OK) {
@@ -336,21 +339,20 @@ yk_status yk_trace_close(yk_trace *trace)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The default window begins at the first step seen. */
-static void choose_window(yk_trace_options *options, int64_t step)
+/* Whether all steps asked for lie before this one. */
+static bool is_past_window(const yk_trace *trace, int64_t step)
 {
-    if (!options->first_step)
-        options->first_step = step;
-    if (!options->last_step)
-        options->last_step = options->first_step + STEPS - 1;
+    return step >= trace->options.first_step &&
+           step - trace->options.first_step >= trace->options.steps;
 }
 
 void yk_trace_step_begin(yk_trace *trace, int64_t step)
 {
     if (!trace || trace->finished)
         return;
-    choose_window(&trace->options, step);
-    if (step > trace->options.last_step) {
+    if (trace->options.first_step == YK_TRACE_NEXT_STEP)
+        trace->options.first_step = step;
+    if (is_past_window(trace, step)) {
         finish(trace);
         return;
     }
@@ -369,7 +371,7 @@ void yk_trace_step_end(yk_trace *trace)
         return;
     YKI_TRACE_END(trace->step_begin, YKI_NO_ARGS, "step %lld", (long long)trace->step);
     trace->step_begin = 0;
-    if (trace->step >= trace->options.last_step)
+    if (is_past_window(trace, trace->step + 1))
         finish(trace);
     else if (yki_now() - trace->flushed_s > FLUSH_S || yki_trace_fill() > FLUSH_FILL)
         flush(trace);

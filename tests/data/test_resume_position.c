@@ -11,13 +11,11 @@ enum { GLOBAL = 12, MOST = 600, EPOCH = 3 };
 static yk_loader *load(const yk_dataset *dataset, int ranks, bool exact)
 {
     yk_loader *loader;
-    assert_ok(yk_loader_create(&loader, dataset,
-                               &(yk_loader_options){.virtual_ranks = ranks,
-                                                    .batch_size = GLOBAL / ranks,
-                                                    .shuffle = !exact,
-                                                    .exact = exact,
-                                                    .seed = 5,
-                                                    .workers = 2}));
+    assert_ok(
+        yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.virtual_ranks = ranks,
+                                 o.batch_size = GLOBAL / ranks, o.shuffle = !exact, o.exact = exact,
+                                 o.seed = 5, o.workers = 2)));
     assert_int_equal(yk_loader_shares(loader), ranks);
     return loader;
 }
@@ -25,8 +23,9 @@ static yk_loader *load(const yk_dataset *dataset, int ranks, bool exact)
 static yk_dataset *make_dataset(int64_t count)
 {
     yk_dataset *dataset;
-    assert_ok(
-        yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = count}));
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = count)));
     return dataset;
 }
 
@@ -79,10 +78,10 @@ YK_TEST(shares_are_the_ranks_of_the_sampler)
     yk_dataset *dataset = make_dataset(SAMPLES);
     yk_loader *loader = load(dataset, SHARES, false);
     for (int share = 0; share < SHARES; share++)
-        assert_ok(yk_sampler_indices(
-            &(yk_sampler_options){
-                .size = SAMPLES, .world_size = SHARES, .rank = share, .shuffle = true, .seed = 5},
-            0, expected[share]));
+        assert_ok(yk_sampler_indices(YK_WITH(yk_sampler_options, YK_SAMPLER_OPTIONS_INIT,
+                                             o.samples = SAMPLES, o.world_size = SHARES,
+                                             o.rank = share, o.shuffle = true, o.seed = 5),
+                                     0, expected[share]));
     int turn = 0;
     for (const yk_batch *batch; (batch = yk_loader_next(loader)); turn = (turn + 1) % SHARES) {
         assert_memory_equal(batch->indices, expected[turn] + at[turn],
@@ -114,8 +113,9 @@ YK_TEST(promise_16_any_position_is_reached_at_once)
     struct timespec start, end;
     yk_dataset *dataset = make_dataset(50000);
     yk_loader *loader;
-    assert_ok(yk_loader_create(
-        &loader, dataset, &(yk_loader_options){.batch_size = 64, .shuffle = true, .workers = 1}));
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 64,
+                                       o.shuffle = true, o.workers = 1)));
     clock_gettime(CLOCK_MONOTONIC, &start);
     assert_ok(yk_loader_seek(loader, 100000, 700));
     assert_non_null(yk_loader_next(loader));
@@ -134,6 +134,7 @@ YK_TEST(shares_that_ranks_cannot_have_equally_are_refused)
     yk_dataset *dataset = make_dataset(20);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset,
-                                   &(yk_loader_options){.virtual_ranks = -2, .batch_size = 2}));
+                                   YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                           o.virtual_ranks = -2, o.batch_size = 2)));
     yk_dataset_destroy(dataset);
 }

@@ -34,10 +34,15 @@ YK_TEST(has_ten_balanced_classes)
 YK_TEST(depends_on_seed_and_index_alone)
 {
     yk_dataset *few, *many, *other;
-    assert_ok(yk_synthetic_create(&few, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = 30}));
-    assert_ok(yk_synthetic_create(&many, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = 90}));
-    assert_ok(yk_synthetic_create(&other, YK_SPLIT_TRAIN,
-                                  &(yk_synthetic_options){.count = 30, .seed = 1}));
+    assert_ok(yk_synthetic_create(
+        &few, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 30)));
+    assert_ok(yk_synthetic_create(
+        &many, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 90)));
+    assert_ok(yk_synthetic_create(
+        &other, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 30, o.seed = 1)));
     for (int64_t i = 0; i < 30; i++) {
         const uint8_t *image = image_of(few, i, NULL);
         assert_memory_equal(image, image_of(many, i, NULL), BYTES);
@@ -47,7 +52,9 @@ YK_TEST(depends_on_seed_and_index_alone)
     yk_dataset_destroy(many);
     yk_dataset_destroy(other);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_synthetic_create(&few, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = -1}));
+                  yk_synthetic_create(
+                      &few, YK_SPLIT_TRAIN,
+                      YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = -2)));
 }
 
 /*
@@ -87,8 +94,12 @@ YK_TEST(can_be_learnt_but_not_trivially)
 {
     enum { TRAIN = 2000, TEST = 300 };
     yk_dataset *train, *test;
-    assert_ok(yk_synthetic_create(&train, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = TRAIN}));
-    assert_ok(yk_synthetic_create(&test, YK_SPLIT_TEST, &(yk_synthetic_options){.count = TEST}));
+    assert_ok(yk_synthetic_create(
+        &train, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = TRAIN)));
+    assert_ok(yk_synthetic_create(
+        &test, YK_SPLIT_TEST,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = TEST)));
     float(*known)[FEATURES] = malloc(TRAIN * sizeof *known);
     for (int i = 0; i < TRAIN; i++)
         features(image_of(train, i, NULL), known[i]);
@@ -120,7 +131,9 @@ YK_TEST(preview_is_a_png)
     char path[256];
     yk_dataset *dataset;
     snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
-    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, &(yk_synthetic_options){.count = 25}));
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TEST,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 25)));
     assert_ok(yk_dataset_preview(dataset, path, 4));
     unsigned char head[8];
     FILE *file = fopen(path, "rb");

@@ -43,7 +43,9 @@ YK_TEST(crop_and_flip_draw_all_offsets_evenly)
     enum { DRAWS = 4000 };
     make_image(pixels);
     yki_transform_plan plan;
-    yk_transform transform = {.crop_padding = 4, .flip = true};
+    yk_transform transform = YK_TRANSFORM_INIT;
+    transform.crop_padding = 4;
+    transform.flip = true;
     assert_ok(yki_transform_prepare(&plan, &transform));
     for (int draw = 0; draw < DRAWS; draw++) {
         yki_transform_apply(&plan, pixels, 1, 2, draw, YK_F64, out);
@@ -84,12 +86,15 @@ YK_TEST(normalises_as_torchvision_does)
 YK_TEST(zero_std_means_one_and_bad_padding_is_refused)
 {
     yki_transform_plan plan;
-    assert_ok(yki_transform_prepare(&plan, &(yk_transform){.crop_padding = 32}));
+    assert_ok(yki_transform_prepare(&plan,
+                                    YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32)));
     assert_true(plan.f32[2][255] == 1.0f && plan.f64[0][51] == 0.2);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yki_transform_prepare(&plan, &(yk_transform){.crop_padding = -1}));
+                  yki_transform_prepare(
+                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = -1)));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yki_transform_prepare(&plan, &(yk_transform){.crop_padding = 33}));
+                  yki_transform_prepare(
+                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 33)));
 }
 
 YK_TEST(padding_as_wide_as_the_image_stays_inside)
@@ -98,7 +103,8 @@ YK_TEST(padding_as_wide_as_the_image_stays_inside)
     double out[PIXELS];
     make_image(pixels);
     yki_transform_plan plan;
-    assert_ok(yki_transform_prepare(&plan, &(yk_transform){.crop_padding = 32, .flip = true}));
+    assert_ok(yki_transform_prepare(
+        &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32, o.flip = true)));
     for (int draw = 0; draw < 20000; draw++)
         yki_transform_apply(&plan, pixels, 9, 0, draw, YK_F64, out);
 }

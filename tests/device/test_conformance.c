@@ -126,7 +126,10 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
     yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
     yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
     return yk_conv2d(x, weight, bias,
-                     &(yk_conv2d_options){c->stride, c->padding, c->dilation, c->groups});
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
+                             o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
+                             o.dilation = c->dilation ? c->dilation : 1,
+                             o.groups = c->groups ? c->groups : 1));
 }
 
 FAMILY(conv2d, build_conv2d);
@@ -495,10 +498,9 @@ static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c,
     yk_value *logits = conformance_x(graph, c, dtype);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, c->x);
     return yk_cross_entropy(logits, labels,
-                            &(yk_cross_entropy_options){
-                                .label_smoothing = c->smoothing,
-                                .reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN,
-                            });
+                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                    o.label_smoothing = c->smoothing,
+                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
 }
 
 FAMILY(cross_entropy, build_cross_entropy);

@@ -88,7 +88,10 @@ static yk_value *build_convolution(yk_graph *graph, const conformance_case *c, y
     yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
     yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
     return yk_conv2d(x, weight, bias,
-                     &(yk_conv2d_options){c->stride, c->padding, c->dilation, c->groups});
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
+                             o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
+                             o.dilation = c->dilation ? c->dilation : 1,
+                             o.groups = c->groups ? c->groups : 1));
 }
 
 static void draw_convolutions(const conformance_setting *setting)

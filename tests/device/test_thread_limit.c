@@ -27,11 +27,13 @@ static void run(int threads, double *loss, float *gradient, size_t elements)
     yk_value *images =
         yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, CHANNELS, SIDE, SIDE});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *x = yk_nn_conv2d(images, "conv", CHANNELS, 3, &(yk_conv2d_options){.padding = 1});
+    yk_value *x = yk_nn_conv2d(images, "conv", CHANNELS, 3,
+                               YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.padding = 1));
     x = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_nn_batch_norm(x, "bn"))));
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL),
-                              &(yk_model_options){.threads = threads}));
+    assert_ok(
+        yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL),
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = threads)));
     assert_contains(yk_model_device_description(model), ", 1 thread");
     assert_ok(yk_model_forward(model, &batch));
     assert_ok(yk_model_backward(model));

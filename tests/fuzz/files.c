@@ -22,8 +22,9 @@ static yk_model *make_model(void)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model *model;
     x = yk_nn_linear(yk_flatten(yk_nn_batch_norm(x, "bn")), "fc", 2);
-    YK_CHECK(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                             &(yk_model_options){.device = "ref"}));
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = "ref";
+    YK_CHECK(yk_model_create(&model, yk_cross_entropy(x, labels, NULL), &options));
     return model;
 }
 
@@ -90,7 +91,9 @@ void fuzz_tensor_file(const char *path, size_t size)
     fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));
     fuzz_check(yk_checkpoint_load_comm_hook(path, into->ddp));
-    yk_convert_options options = {.format = "safetensors", .dtype = "bf16"};
+    yk_convert_options options = YK_CONVERT_OPTIONS_INIT;
+    options.format = "safetensors";
+    options.dtype = "bf16";
     fuzz_check(yk_tensor_file_convert(path, out, &options));
     unlink(out);
     fuzz_end();

@@ -31,7 +31,9 @@ static yk_value *conv(yk_value *x, const char *name, int64_t filters, int64_t st
     filters *= net_width;
     yk_scope_push(yk_value_graph(x), name);
     yk_value *weight = parameter(x, "weight", 4, (int64_t[]){filters, channels_of(x), 3, 3});
-    x = yk_conv2d(x, weight, NULL, &(yk_conv2d_options){.stride = stride, .padding = 1});
+    x = yk_conv2d(
+        x, weight, NULL,
+        YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = stride, o.padding = 1));
     yk_scope_pop(yk_value_graph(x));
     return x;
 }
@@ -46,7 +48,8 @@ static yk_value *norm(yk_value *x, const char *name)
     yk_value *var = yk_buffer(graph, "running_var", net_dtype, 1, dims, YK_INIT_ONES);
     yk_value *batches = yk_buffer(graph, "batches", YK_I64, 0, dims, YK_INIT_ZEROS);
     x = yk_batch_norm(x, weight, bias, mean, var,
-                      &(yk_batch_norm_options){.num_batches_tracked = batches});
+                      YK_WITH(yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT,
+                              o.num_batches_tracked = batches));
     yk_scope_pop(graph);
     return x;
 }
@@ -122,7 +125,8 @@ static yk_value *shared_net(yk_value *x, uint64_t seed)
     x = conv(x, "c1", 3, 1);
     const int64_t dims[] = {3 * net_width, 3 * net_width, 3, 3};
     yk_value *weight = parameter(x, "shared", 4, dims);
-    yk_conv2d_options same = {.padding = 1};
+    yk_conv2d_options same = YK_CONV2D_OPTIONS_INIT;
+    same.padding = 1;
     x = yk_relu(yk_conv2d(x, weight, NULL, &same));
     x = yk_relu(yk_conv2d(x, weight, NULL, &same));
     return classify(yk_conv2d(x, weight, NULL, &same));
@@ -150,7 +154,8 @@ static yk_value *derived_net(yk_value *x, uint64_t seed)
     (void)seed;
     const int64_t first[] = {4 * net_width, NET_CHANNELS, 3, 3};
     const int64_t second[] = {4 * net_width, 4 * net_width, 3, 3};
-    yk_conv2d_options same = {.padding = 1};
+    yk_conv2d_options same = YK_CONV2D_OPTIONS_INIT;
+    same.padding = 1;
     yk_value *frozen = yk_buffer(yk_value_graph(x), "frozen", net_dtype, 4, first, YK_INIT_ZEROS);
     x = yk_relu(norm(yk_conv2d(x, frozen, NULL, &same), "n1"));
     yk_value *weight = parameter(x, "conv.weight", 4, second);
@@ -274,11 +279,16 @@ yk_model *net_model(const test_net *net, const char *device, yk_dtype dtype, int
     net_dtype = dtype;
     net_width = width;
     yk_value *logits = net->build(yk_input(graph, "images", dtype, 4, dims), net->seed);
-    yk_value *loss = yk_cross_entropy(logits, yk_input(graph, "labels", YK_I32, 1, dims),
-                                      &(yk_cross_entropy_options){.label_smoothing = 0.1});
+    yk_value *loss = yk_cross_entropy(
+        logits, yk_input(graph, "labels", YK_I32, 1, dims),
+        YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT, o.label_smoothing = 0.1));
     yk_model *model;
-    yk_model_options options = {
-        .device = device, .threads = 2, .seed = 3, .logits = logits, .no_winograd = true};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
+    options.threads = 2;
+    options.seed = 3;
+    options.logits = logits;
+    options.winograd = false;
     if (yk_model_create(&model, loss, &options) != YK_OK)
         fail_msg("%s: %s", net->name, yk_last_error());
     net_shake(model, 1);

@@ -13,7 +13,8 @@ enum { SIDE = 8, CHANNELS = 16, CLASSES = 4, SAMPLES = 6, PIXELS = 3 * SIDE * SI
 /* Every operator that a policy is for. */
 static yk_value *build(yk_value *images)
 {
-    yk_conv2d_options same = {.padding = 1};
+    yk_conv2d_options same = YK_CONV2D_OPTIONS_INIT;
+    same.padding = 1;
     yk_value *stem = yk_nn_conv2d(images, "stem", CHANNELS, 3, &same);
     yk_value *x = yk_max_pool2d(yk_relu(yk_nn_batch_norm(stem, "bn1")), 2, 2, 0);
     yk_value *y = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", CHANNELS, 3, &same), "bn2");
@@ -31,13 +32,14 @@ static yk_model *make_scaled_model(const char *device, yk_amp amp, const char *a
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = build(images);
-    yk_model_options options = {.device = device,
-                                .amp = amp,
-                                .autocast = autocast,
-                                .seed = 5,
-                                .threads = 1,
-                                .logits = logits,
-                                .no_winograd = true};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
+    options.amp = amp;
+    options.autocast = autocast;
+    options.seed = 5;
+    options.threads = 1;
+    options.logits = logits;
+    options.winograd = false;
     yk_value *loss = yk_cross_entropy(logits, labels, NULL);
     yk_model *model;
     assert_ok(yk_model_create(&model, factor == 1 ? loss : yk_scale(loss, factor), &options));
@@ -242,7 +244,8 @@ static yk_model *make_factorised(const char *device, yk_amp amp)
     yk_value *logits = yk_linear(yk_flatten(images), yk_linear(left, right, NULL), NULL);
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              &(yk_model_options){.device = device, .amp = amp, .seed = 5}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.amp = amp, o.seed = 5)));
     return model;
 }
 

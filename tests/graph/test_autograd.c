@@ -94,7 +94,8 @@ YK_TEST(a_parameters_gradient_survives_fusion)
     yk_model *model;
     net_batch b;
     int64_t count;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref"}));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     net_shake(model, 3);
     net_batch_init(&b, YK_F64, SAMPLES, 7);
     net_step(model, &b);
@@ -114,7 +115,8 @@ YK_TEST(a_parameter_that_is_added_to_the_loss_has_gradient_one)
     yk_value *loss = yk_mse_loss(yk_nn_linear(x, "fc", 3), x, YK_LOSS_MEAN);
     yk_model *model;
     double pixels[] = {1, 2, 3};
-    assert_ok(yk_model_create(&model, yk_add(loss, offset), &(yk_model_options){.device = "ref"}));
+    assert_ok(yk_model_create(&model, yk_add(loss, offset),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     const yk_tensor images = {.data = pixels, .dtype = YK_F64, .ndim = 2, .dims = {1, 3}};
     const yk_batch batch = {
         .size = 1, .count = 1, .names = (const char *[]){"images"}, .tensors = &images};

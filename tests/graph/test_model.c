@@ -43,6 +43,34 @@ YK_TEST(backward_adds_until_gradients_are_spent)
     yk_model_destroy(model);
 }
 
+/* A momentum of 0 keeps the running statistics as they are: 0 does not mean the default. */
+YK_TEST(a_batch_norm_momentum_of_zero_is_a_value)
+{
+    yk_graph *graph = yk_graph_create();
+    const int64_t channels = 2;
+    yk_value *x = yk_input(graph, "x", YK_F64, 2, (int64_t[]){YK_BATCH, channels});
+    yk_value *weight = yk_parameter(graph, "weight", YK_F64, 1, &channels, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", YK_F64, 1, &channels, YK_INIT_ZEROS, 0);
+    yk_value *mean = yk_buffer(graph, "mean", YK_F64, 1, &channels, YK_INIT_ZEROS);
+    yk_value *var = yk_buffer(graph, "var", YK_F64, 1, &channels, YK_INIT_ONES);
+    yk_value *y = yk_batch_norm(
+        x, weight, bias, mean, var,
+        YK_WITH(yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT, o.momentum = 0, o.eps = 1e-30));
+    yk_value *target = yk_input(graph, "target", YK_F64, 2, (int64_t[]){YK_BATCH, channels});
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, target, YK_LOSS_SUM), NULL));
+    double values[] = {1, 2, 3, 6}, wanted[] = {-1, -1, 1, 1};
+    const char *names[] = {"x", "target"};
+    yk_tensor tensors[] = {{.data = values, .dtype = YK_F64, .ndim = 2, .dims = {2, channels}},
+                           {.data = wanted, .dtype = YK_F64, .ndim = 2, .dims = {2, channels}}};
+    yk_batch batch = {.size = 2, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_true(yk_model_loss(model) < 1e-28); /* with so small an eps it is normalised exactly */
+    const double *running = yk_model_buffer(model, 0).value.data;
+    assert_true(running[0] == 0 && running[1] == 0);
+    yk_model_destroy(model);
+}
+
 YK_TEST(a_parameter_the_loss_does_not_reach_has_gradient_zero)
 {
     yk_model *model = net_model(net_find("loose"), "ref", YK_F64, 1);
@@ -194,7 +222,9 @@ static yk_model *twice_normed(bool fused)
     yk_value *second = yk_batch_norm(yk_gelu(images), weight, bias, mean, var, NULL);
     yk_value *loss = yk_mse_loss(yk_add(first, images), second, YK_LOSS_MEAN);
     yk_model *model;
-    yk_model_options options = {.device = "ref", .logits = fused ? NULL : first};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = "ref";
+    options.logits = fused ? NULL : first;
     assert_ok(yk_model_create(&model, loss, &options));
     return model;
 }
@@ -225,7 +255,9 @@ static yk_model *map_model(const char *device)
     yk_value *map = yk_nn_conv2d(yk_input(graph, "images", YK_F32, 4, dims), "conv", 24, 3, NULL);
     yk_value *loss = yk_cross_entropy(yk_nn_linear(yk_flatten(map), "fc", 4), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = device, .logits = map}));
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.logits = map)));
     return model;
 }
 
@@ -295,7 +327,8 @@ static void refuses_huge_batches(const char *device)
     const int64_t sizes[] = {(int64_t)1 << 31, (int64_t)1 << 33, (int64_t)1 << 62, INT64_MAX};
     yk_model *model;
     yk_memory_plan plan;
-    assert_ok(yk_model_create(&model, small_loss(), &(yk_model_options){.device = device}));
+    assert_ok(yk_model_create(&model, small_loss(),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, sizes[i], &plan));
         assert_contains(yk_last_error(), "samples is too large");
@@ -338,7 +371,8 @@ YK_TEST(logits_of_another_graph_are_refused)
     for (int i = 0; i < 100; i++)
         x = yk_relu(x); /* numbered far beyond the other graph's values */
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_model_create(&model, loss, &(yk_model_options){.logits = x}));
+                  yk_model_create(&model, loss,
+                                  YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = x)));
     assert_contains(yk_last_error(), "options.logits belongs to another graph");
     yk_graph_destroy(yk_value_graph(loss));
     yk_graph_destroy(other);

@@ -31,8 +31,9 @@ static yk_model *make_model(uint64_t seed, int64_t classes)
     yk_scope_pop(graph);
     x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", classes);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                              &(yk_model_options){.device = "ref", .seed = seed}));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(x, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = seed)));
     return model;
 }
 
@@ -234,7 +235,7 @@ YK_TEST(missing_and_unexpected_names_are_listed)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model *mlp;
     assert_ok(yk_model_create(&mlp, yk_cross_entropy(yk_mlp(x, 10), labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     assert_ok(yk_model_save(model, scratch("a.pth")));
     assert_status(YK_ERROR_MISMATCH, yk_model_load(mlp, scratch("a.pth")));
     assert_contains(yk_last_error(), "missing fc1.weight, fc1.bias, fc2.weight and 1 more");
@@ -304,8 +305,9 @@ static yk_model *make_dropout_model(uint64_t seed)
     x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv1", 4, 3, NULL), "bn1"));
     x = yk_nn_linear(yk_dropout(yk_flatten(x), 0.4), "fc", 5);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                              &(yk_model_options){.seed = seed, .threads = 1}));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(x, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = seed, o.threads = 1)));
     return model;
 }
 

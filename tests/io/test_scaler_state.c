@@ -27,7 +27,7 @@ static yk_model *make_model(void)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 2), labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     return model;
 }
 

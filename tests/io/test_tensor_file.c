@@ -29,8 +29,9 @@ static yk_model *make_model(uint64_t seed)
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 4, 3, NULL), "bn");
     x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 10);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                              &(yk_model_options){.device = "ref", .seed = seed}));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(x, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = seed)));
     return model;
 }
 
@@ -112,7 +113,9 @@ YK_TEST(converted_there_and_back)
     assert_same_model(model, other, 0);
 
     /* Wrapped as DDP's: the wrapper comes off by itself, at loading and at converting. */
-    yk_convert_options wrapped = {.prefix = "module.", .format = "safetensors"};
+    yk_convert_options wrapped = YK_CONVERT_OPTIONS_INIT;
+    wrapped.prefix = "module.";
+    wrapped.format = "safetensors";
     assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("c.bin"), &wrapped));
     yk_tensor_file *file;
     yk_tensor_entry entry;
@@ -178,7 +181,8 @@ YK_TEST(sixteen_bits_round_to_nearest)
     assert_ok(yk_model_save(model, scratch("a.pth")));
     for (int i = 0; i < 4; i++) {
         const char *ending = i < 2 ? "b.pth" : "b.safetensors";
-        yk_convert_options options = {.dtype = cases[i % 2].dtype};
+        yk_convert_options options = YK_CONVERT_OPTIONS_INIT;
+        options.dtype = cases[i % 2].dtype;
         yk_tensor_file *file;
         yk_tensor_entry entry;
         assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch(ending), &options));
@@ -193,10 +197,12 @@ YK_TEST(sixteen_bits_round_to_nearest)
         assert_string_equal(entry.dtype, "int64"); /* integers stay */
         yk_tensor_file_close(file);
     }
-    yk_convert_options wrong = {.dtype = "f8"};
+    yk_convert_options wrong = YK_CONVERT_OPTIONS_INIT;
+    wrong.dtype = "f8";
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
-    wrong = (yk_convert_options){.format = "onnx"};
+    wrong = (yk_convert_options)YK_CONVERT_OPTIONS_INIT;
+    wrong.format = "onnx";
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("c.pth"), &wrong));
     assert_int_not_equal(access(scratch("c.pth"), F_OK), 0);
@@ -544,7 +550,8 @@ YK_TEST(the_negative_bit_is_applied)
     assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.safetensors"), NULL));
     read_floats(scratch("b.safetensors"), "a0", values);
     assert_memory_equal(values, negated, sizeof values);
-    yk_convert_options wider = {.dtype = "f64"};
+    yk_convert_options wider = YK_CONVERT_OPTIONS_INIT;
+    wider.dtype = "f64";
     assert_ok(yk_tensor_file_convert(scratch("a.pth"), scratch("b.pth"), &wider));
     read_floats(scratch("b.pth"), "a0", values);
     assert_memory_equal(values, negated, sizeof values);
@@ -631,7 +638,8 @@ YK_TEST(names_that_are_not_utf8_are_refused)
 {
     float value = 1;
     yki_tensor_source source = {"\xff\xfew", {0}, &value};
-    yk_convert_options prefix = {.prefix = "\xff\xfe"};
+    yk_convert_options prefix = YK_CONVERT_OPTIONS_INIT;
+    prefix.prefix = "\xff\xfe";
     yk_tensor scalar = {.data = &value, .dtype = YK_F32};
     source.stored = yki_file_tensor_from(&scalar);
     write_named(scratch("a.pth"), "\xff\xfew");

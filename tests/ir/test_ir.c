@@ -18,7 +18,9 @@ static yk_value *parameter(yk_graph *graph, const char *name, int ndim, const in
 static void assert_refused(yk_value *value, yk_status status, const char *text)
 {
     yk_model *model = NULL;
-    assert_status(status, yk_model_create(&model, value, &(yk_model_options){.device = "ref"}));
+    assert_status(status, yk_model_create(
+                              &model, value,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     assert_null(model);
     assert_contains(yk_last_error(), text);
 }
@@ -38,11 +40,30 @@ YK_TEST(the_batch_stays_symbolic)
     yk_graph *graph = yk_graph_create();
     int64_t dims[YK_MAX_DIMS];
     yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
-    yk_value *y = yk_conv2d(images(graph), weight, NULL, &(yk_conv2d_options){.stride = 2});
+    yk_value *y = yk_conv2d(images(graph), weight, NULL,
+                            YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 2));
     assert_int_equal(yk_value_shape(y, dims), 4);
     assert_true(dims[0] == YK_BATCH && dims[1] == 5 && dims[2] == 3 && dims[3] == 3);
     assert_int_equal(yk_value_dtype(y), YK_F32);
     assert_ptr_equal(yk_value_graph(y), graph);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(options_without_their_initialiser_are_an_error_of_the_graph)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
+    yk_value *y = yk_conv2d(images(graph), weight, NULL,
+                            YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 2));
+    assert_error(y, YK_ERROR_INVALID_ARGUMENT,
+                 "conv2d: yk_conv2d_options: its size is 0; initialise the struct with "
+                 "YK_CONV2D_OPTIONS_INIT");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
+    y = yk_conv2d(images(graph), weight, NULL,
+                  YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 0));
+    assert_error(y, YK_ERROR_INVALID_ARGUMENT, "conv2d: stride 0");
     yk_graph_destroy(graph);
 }
 
@@ -168,8 +189,10 @@ YK_TEST(the_loss_must_be_a_scalar)
     yk_model *model = NULL;
     yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
     yk_value *y = yk_conv2d(images(graph), weight, NULL, NULL);
-    assert_status(YK_ERROR_INVALID_SHAPE,
-                  yk_model_create(&model, y, &(yk_model_options){.device = "ref"}));
+    assert_status(
+        YK_ERROR_INVALID_SHAPE,
+        yk_model_create(&model, y,
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     assert_contains(yk_last_error(), "(N, 5, 6, 6)");
     assert_contains(yk_last_error(), "scalar");
     yk_graph_destroy(graph);

@@ -145,7 +145,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
         return batch_norm(graph, x, c->other);
     if (strcmp(c->call, "cross_entropy") == 0)
         return yk_cross_entropy(x, yk_input(graph, "labels", YK_I32, ndim, c->other),
-                                &(yk_cross_entropy_options){.label_smoothing = c->number});
+                                YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                        o.label_smoothing = c->number));
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "mse_loss") == 0)
@@ -154,7 +155,10 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
     return yk_conv2d(x, weight, NULL,
-                     &(yk_conv2d_options){c->stride, c->padding, c->dilation, c->groups});
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
+                             o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
+                             o.dilation = c->dilation ? c->dilation : 1,
+                             o.groups = c->groups ? c->groups : 1));
 }
 
 static yk_value *build(yk_graph *graph, const shape_case *c)
@@ -281,9 +285,9 @@ static void assert_norm_error(bool with_weight, yk_dtype counter, int counter_nd
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 6});
     yk_value *vector = yk_buffer(graph, "vector", YK_F32, 1, channels, YK_INIT_ZEROS);
     yk_value *batches = yk_buffer(graph, "batches", counter, counter_ndim, channels, YK_INIT_ZEROS);
-    yk_value *y =
-        yk_batch_norm(x, with_weight ? vector : NULL, vector, vector, vector,
-                      &(yk_batch_norm_options){.eps = eps, .num_batches_tracked = batches});
+    yk_value *y = yk_batch_norm(x, with_weight ? vector : NULL, vector, vector, vector,
+                                YK_WITH(yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT,
+                                        o.eps = eps, o.num_batches_tracked = batches));
     assert_false(y->valid);
     assert_contains(graph->error, expected);
     yk_graph_destroy(graph);

@@ -13,7 +13,7 @@ static yk_model *make_model(void)
     x = yk_nn_batch_norm(yk_nn_linear(x, "fc", 3), "bn");
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     return model;
 }
 

@@ -13,7 +13,7 @@ static yk_model *make_model(void)
     yk_value *logits = yk_nn_linear(yk_nn_linear(x, "fc1", 4), "fc2", 2);
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
         yk_parameter_view view = yk_model_parameter(model, p);
         for (int64_t i = 0; i < yk_tensor_count(&view.value); i++) {

@@ -20,8 +20,9 @@ static yk_model *make_model(yk_dtype dtype)
     yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){CLASSES, INPUTS},
                                     YK_INIT_KAIMING_UNIFORM, 0);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
-                              &(yk_model_options){.device = "ref", .seed = 1}));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = 1)));
     return model;
 }
 

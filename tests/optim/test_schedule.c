@@ -23,24 +23,30 @@ static void assert_rates(const yk_schedule *schedule, const double *expected, in
 
 YK_TEST(rates_are_torchs)
 {
-    ASSERT_RATES(&(yk_schedule){0}, 0.1, 0.1, 0.1);
-    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 3, .gamma = 0.5}), 0.1, 0.1,
-                 0.1, 0.05, 0.05, 0.05, 0.025, 0.025);
-    ASSERT_RATES(
-        (&(yk_schedule){.kind = YK_SCHEDULE_MULTISTEP, .milestones = {2, 5}, .milestone_count = 2}),
-        0.1, 0.1, 0.010000000000000002, 0.010000000000000002, 0.010000000000000002,
-        0.0010000000000000002, 0.0010000000000000002);
-    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_COSINE, .t_max = 6, .eta_min = 0.01}), 0.1,
-                 0.09397114317029975, 0.0775, 0.055, 0.0325, 0.01602885682970026, 0.01,
+    ASSERT_RATES(&(yk_schedule)YK_SCHEDULE_INIT, 0.1, 0.1, 0.1);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP, o.step_size = 3,
+                          o.gamma = 0.5)),
+                 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_MULTISTEP,
+                          o.milestones[0] = 2, o.milestones[1] = 5, o.milestone_count = 2)),
+                 0.1, 0.1, 0.010000000000000002, 0.010000000000000002, 0.010000000000000002,
+                 0.0010000000000000002, 0.0010000000000000002);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE, o.t_max = 6,
+                          o.eta_min = 0.01)),
+                 0.1, 0.09397114317029975, 0.0775, 0.055, 0.0325, 0.01602885682970026, 0.01,
                  0.01602885682970026, 0.0325);
-    ASSERT_RATES((&(yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 2, .warmup = 4}),
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP, o.step_size = 2,
+                          o.warmup = 4)),
                  0.03333333333333333, 0.05, 0.06666666666666668, 0.08333333333333334, 0.1, 0.1,
                  0.010000000000000002, 0.010000000000000002, 0.0010000000000000002);
 }
 
 YK_TEST(one_cycle_is_torchs)
 {
-    yk_schedule schedule = {.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 10, .max_lr = 0.4};
+    yk_schedule schedule = YK_SCHEDULE_INIT;
+    schedule.kind = YK_SCHEDULE_ONE_CYCLE;
+    schedule.total_steps = 10;
+    schedule.max_lr = 0.4;
     const double momenta[] = {0.95, 0.9, 0.85, 0.854951556604879, 0.8688255099070633};
     ASSERT_RATES(&schedule, 0.016, 0.208, 0.4, 0.38019385280538953, 0.3246982615799052,
                  0.24450480877451572, 0.1554967912254843, 0.0753033384200948, 0.019807747194610516,
@@ -50,11 +56,12 @@ YK_TEST(one_cycle_is_torchs)
         assert_true(yk_schedule_momentum(&schedule, t, &momentum));
         assert_true(fabs(momentum - momenta[t]) < 1e-15);
     }
-    schedule.three_phase = schedule.linear_anneal = schedule.fixed_momentum = true;
+    schedule.three_phase = schedule.linear_anneal = true;
+    schedule.cycle_momentum = false;
     ASSERT_RATES(&schedule, 0.016, 0.208, 0.4, 0.208, 0.016, 0.01280032, 0.00960064, 0.00640096,
                  0.00320128, 1.6e-06);
     assert_false(yk_schedule_momentum(&schedule, 0, &(double){0}));
-    schedule.max_lr = 0; /* the group's own rate is the peak */
+    schedule.max_lr = YK_LR_INITIAL; /* the group's own rate is the peak */
     assert_true(yk_schedule_lr(&schedule, 2, 0.7) == 0.7);
 }
 
@@ -70,7 +77,10 @@ YK_TEST(every_group_goes_from_its_own_rate)
 {
     yk_model *model = make_linear_model(YK_F32, 3, 2);
     yk_optimizer *optimizer;
-    yk_schedule schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = 0.5};
+    yk_schedule schedule = YK_SCHEDULE_INIT;
+    schedule.kind = YK_SCHEDULE_STEP;
+    schedule.step_size = 1;
+    schedule.gamma = 0.5;
     assert_ok(
         yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.8)));
     assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "*.bias", NULL));
@@ -102,20 +112,30 @@ static void assert_refused(yk_schedule schedule, const char *words)
 
 YK_TEST(wrong_schedules_are_refused)
 {
-    assert_refused((yk_schedule){.kind = (yk_schedule_kind)9}, "kind 9");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_STEP}, "step_size must be at least 1, not 0");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_STEP, .step_size = 1, .gamma = NAN}, "gamma");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_MULTISTEP}, "1 to 32 milestones, not 0");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = (yk_schedule_kind)9), "kind 9");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP),
+                   "step_size must be at least 1, not 0");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP,
+                            o.step_size = 1, o.gamma = NAN),
+                   "gamma");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_MULTISTEP),
+                   "1 to 32 milestones, not 0");
     assert_refused(
         (yk_schedule){.kind = YK_SCHEDULE_MULTISTEP, .milestones = {5, 3}, .milestone_count = 2},
         "must rise from 1 on, not 3");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_COSINE}, "t_max");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_COSINE, .t_max = 3, .eta_min = -1}, "eta_min");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE}, "total_steps");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 5, .pct_start = 1.5},
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE), "t_max");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE, o.t_max = 3,
+                            o.eta_min = -1),
+                   "eta_min");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE),
+                   "total_steps");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
+                            o.total_steps = 5, o.pct_start = 1.5),
                    "pct_start");
-    assert_refused((yk_schedule){.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = 5, .warmup = 2},
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
+                            o.total_steps = 5, o.warmup = 2),
                    "no warmup of 2 before it");
-    assert_refused((yk_schedule){.warmup = -1}, "warmup");
-    assert_refused((yk_schedule){.warmup = 1, .warmup_factor = 2}, "warmup_factor");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = -1), "warmup");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 1, o.warmup_factor = 2),
+                   "warmup_factor");
 }

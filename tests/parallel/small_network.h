@@ -28,7 +28,8 @@ static inline yk_value *convolve(yk_value *x, const char *name, const char *norm
                                  const network *net)
 {
     int channels = net->channels ? net->channels : 4;
-    x = yk_nn_conv2d(x, name, channels, 3, &(yk_conv2d_options){.padding = 1});
+    x = yk_nn_conv2d(x, name, channels, 3,
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.padding = 1));
     return net->norm ? yk_nn_batch_norm(x, norm_name) : x;
 }
 
@@ -42,15 +43,15 @@ static inline yk_model *make_model(const network *net)
     yk_value *first = yk_relu(convolve(images, "conv1", "bn1", net));
     yk_value *second = convolve(first, "conv2", "bn2", net);
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
-    yk_value *loss = yk_cross_entropy(
-        yk_nn_linear(pooled, "fc", CLASSES), labels,
-        &(yk_cross_entropy_options){.reduction = net->sum ? YK_LOSS_SUM : YK_LOSS_MEAN});
+    yk_value *loss =
+        yk_cross_entropy(yk_nn_linear(pooled, "fc", CLASSES), labels,
+                         YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                 o.reduction = net->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
     yk_model *model;
     assert_ok(yk_model_create(&model, loss,
-                              &(yk_model_options){.device = net->device,
-                                                  .seed = net->seed,
-                                                  .amp = net->amp,
-                                                  .threads = net->threads ? net->threads : 1}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = net->device, o.seed = net->seed, o.amp = net->amp,
+                                      o.threads = net->threads ? net->threads : 1)));
     return model;
 }
 

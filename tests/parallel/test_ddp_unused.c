@@ -17,7 +17,9 @@ static yk_model *branch_model(bool use_a, bool use_b, bool loose)
     yk_value *y = use_a && use_b ? yk_add(a, b) : use_a ? a : b;
     yk_value *loss = yk_cross_entropy(y, labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.device = "ref", .seed = 2}));
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = 2)));
     return model;
 }
 

@@ -27,7 +27,7 @@ static yk_model *make_variant(const variant *v)
         yk_buffer(graph, "extra", YK_I64, 0, NULL, YK_INIT_ZEROS);
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     return model;
 }
 

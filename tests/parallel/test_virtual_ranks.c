@@ -14,13 +14,15 @@ static yk_model *make_virtual_model(const char *device, yk_dtype dtype)
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", dtype, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *features = yk_nn_conv2d(images, "conv1", 4, 3, &(yk_conv2d_options){.padding = 1});
+    yk_value *features = yk_nn_conv2d(
+        images, "conv1", 4, 3, YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.padding = 1));
     features = yk_relu(yk_nn_batch_norm(features, "bn1"));
     features = yk_dropout(yk_flatten(features), 0.3);
     yk_value *loss = yk_cross_entropy(yk_nn_linear(features, "fc", CLASSES), labels, NULL);
     yk_model *model;
     assert_ok(yk_model_create(&model, loss,
-                              &(yk_model_options){.device = device, .seed = 3, .threads = 1}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.seed = 3, o.threads = 1)));
     return model;
 }
 

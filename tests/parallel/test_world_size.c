@@ -74,8 +74,9 @@ static yk_model *make_resnet(int threads)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(yk_resnet18(images, 10), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss,
-                              &(yk_model_options){.threads = threads, .no_winograd = true}));
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = threads, o.winograd = false)));
     return model;
 }
 

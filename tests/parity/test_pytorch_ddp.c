@@ -39,7 +39,9 @@ static const char *file_path(const char *name)
 static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int64_t channels,
                            int64_t kernel, int64_t stride)
 {
-    yk_conv2d_options options = {.stride = stride, .padding = kernel / 2};
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.stride = stride;
+    options.padding = kernel / 2;
     return yk_nn_batch_norm(yk_nn_conv2d(x, conv, channels, kernel, &options), norm);
 }
 
@@ -71,7 +73,8 @@ static yk_model *create_model(void)
     yk_value *logits = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 10);
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              &(yk_model_options){.seed = 1, .threads = 1, .no_winograd = true}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 1,
+                                      o.threads = 1, o.winograd = false)));
     return model;
 }
 
@@ -154,14 +157,13 @@ static void train_rank(int rank, int world)
     (void)world;
     yk_model *model = create_model();
     assert_ok(yk_group_init(&group, NULL));
-    assert_ok(
-        yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, &(yk_synthetic_options){.count = IMAGES}));
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = IMAGES)));
     assert_ok(yk_loader_create(&loader, dataset,
-                               &(yk_loader_options){.group = group,
-                                                    .batch_size = BATCH,
-                                                    .shuffle = true,
-                                                    .transform = yk_cifar10_augment,
-                                                    .seed = 3}));
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group,
+                                       o.batch_size = BATCH, o.shuffle = true,
+                                       o.transform = yk_cifar10_augment, o.seed = 3)));
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
     if (rank == 0)
         assert_ok(yk_model_save(model, file_path("weights.pth")));

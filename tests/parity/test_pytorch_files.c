@@ -37,8 +37,9 @@ static yk_model *make(yk_value *logits, yk_graph *graph)
 {
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              &(yk_model_options){.device = "ref", .seed = 3}));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(logits, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = 3)));
     return model;
 }
 
@@ -342,9 +343,9 @@ static network make_network(const char *name, int64_t side)
         (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, 3, side, side}};
     made.tensors[1] = (yk_tensor){
         .data = calloc(IMAGES, sizeof(int32_t)), .dtype = YK_I32, .ndim = 1, .dims = {IMAGES}};
-    assert_ok(
-        yk_model_create(&made.model, yk_cross_entropy(logits, labels, NULL),
-                        &(yk_model_options){.seed = 3, .logits = logits, .no_winograd = true}));
+    assert_ok(yk_model_create(&made.model, yk_cross_entropy(logits, labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 3,
+                                      o.logits = logits, o.winograd = false)));
     return made;
 }
 

@@ -38,7 +38,8 @@ static yk_model *make(const char *arch, int seed)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(yk_arch_find(arch)(x, 10), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.seed = (uint64_t)seed}));
+    assert_ok(yk_model_create(
+        &model, loss, YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = (uint64_t)seed)));
     return model;
 }
 

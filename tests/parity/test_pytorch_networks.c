@@ -80,9 +80,9 @@ static void create(training *t)
     yk_value *images = yk_input(graph, "images", t->dtype, 4, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, dims);
     yk_value *loss = yk_cross_entropy(yk_arch_find(t->arch)(images, CLASSES), labels, NULL);
-    assert_ok(yk_model_create(
-        &t->model, loss,
-        &(yk_model_options){.device = t->device, .seed = 1, .threads = 1, .no_winograd = true}));
+    assert_ok(yk_model_create(&t->model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = t->device,
+                                      o.seed = 1, o.threads = 1, o.winograd = false)));
     assert_ok(yk_sgd_create(&t->optimizer, t->model,
                             YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = t->lr,
                                     o.momentum = 0.9, o.weight_decay = 5e-4)));

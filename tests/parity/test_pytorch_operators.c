@@ -101,11 +101,11 @@ static yk_value *build_conv2d(operator_case *c)
     int64_t rows = operator_between(dice, 1, 5), columns = rows;
     if (operator_once_in(dice, 4))
         columns = operator_between(dice, 1, 7);
-    yk_conv2d_options options = {.stride = operator_between(dice, 1, 3),
-                                 .padding = operator_between(dice, 0, 3),
-                                 .dilation =
-                                     operator_once_in(dice, 3) ? operator_between(dice, 2, 3) : 1,
-                                 .groups = groups};
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.stride = operator_between(dice, 1, 3);
+    options.padding = operator_between(dice, 0, 3);
+    options.dilation = operator_once_in(dice, 3) ? operator_between(dice, 2, 3) : 1;
+    options.groups = groups;
     int64_t least[] = {options.dilation * (rows - 1) + 1 - 2 * options.padding,
                        options.dilation * (columns - 1) + 1 - 2 * options.padding};
     int64_t x[] = {operator_between(dice, 1, 4), groups * channels};
@@ -127,7 +127,8 @@ static yk_value *build_winograd(operator_case *c)
     bool bias = operator_once_in(dice, 2);
     return yk_conv2d(input(c, "x", 4, dims), parameter(c, "weight", 4, weight),
                      bias ? parameter(c, "bias", 1, weight) : NULL,
-                     &(yk_conv2d_options){.padding = operator_between(dice, 0, 1)});
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
+                             o.padding = operator_between(dice, 0, 1)));
 }
 
 static yk_value *build_linear(operator_case *c)
@@ -169,10 +170,11 @@ static yk_value *build_batch_norm(operator_case *c)
         x, parameter(c, "weight", 1, channels), parameter(c, "bias", 1, channels),
         yk_buffer(c->graph, "running_mean", YK_F32, 1, channels, YK_INIT_ZEROS),
         yk_buffer(c->graph, "running_var", YK_F32, 1, channels, YK_INIT_ONES),
-        &(yk_batch_norm_options){.eps = operator_once_in(&c->dice, 2) ? 1e-5 : 1e-3,
-                                 .momentum = 0.1 * (double)operator_between(&c->dice, 1, 9),
-                                 .num_batches_tracked = yk_buffer(c->graph, "num_batches_tracked",
-                                                                  YK_I64, 0, NULL, YK_INIT_ZEROS)});
+        YK_WITH(yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT,
+                o.eps = operator_once_in(&c->dice, 2) ? 1e-5 : 1e-3,
+                o.momentum = 0.1 * (double)operator_between(&c->dice, 1, 9),
+                o.num_batches_tracked =
+                    yk_buffer(c->graph, "num_batches_tracked", YK_I64, 0, NULL, YK_INIT_ZEROS)));
 }
 
 YK_TEST(batch_norm_is_pytorchs)
@@ -297,8 +299,8 @@ static yk_value *build_cross_entropy(operator_case *c)
 {
     operator_dice *dice = &c->dice;
     int64_t dims[] = {operator_between(dice, 1, 150), operator_between(dice, 2, 120)};
-    yk_cross_entropy_options options = {.reduction =
-                                            operator_once_in(dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN};
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.reduction = operator_once_in(dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN;
     if (operator_once_in(dice, 2))
         options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
     yk_value *logits = input(c, "x", 2, dims);

@@ -36,6 +36,14 @@ typedef struct optim_case {
         sizeof(yk_adam_options), __VA_ARGS__                                                       \
     }
 
+/* The other fields at their defaults. */
+#define SCHEDULE(kind, gamma, pct_start, ...)                                                      \
+    {                                                                                              \
+        kind, .warmup_factor = 1.0 / 3, gamma, .max_lr = YK_LR_INITIAL, pct_start,                 \
+              .div_factor = 25, .final_div_factor = 1e4, .cycle_momentum = true,                   \
+              .base_momentum = 0.85, .max_momentum = 0.95, __VA_ARGS__                             \
+    }
+
 static const optim_case cases[] = {
     {"sgd", .sgd = SGD(.lr = 0.05)},
     {"momentum", .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
@@ -48,24 +56,27 @@ static const optim_case cases[] = {
      .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01)},
     {"last_slow", .last_slow = true, .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
     {"step", .sgd = SGD(.lr = 0.05),
-     .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 40, .gamma = 0.5}},
+     .schedule =
+         SCHEDULE(.kind = YK_SCHEDULE_STEP, .gamma = 0.5, .pct_start = 0.3, .step_size = 40)},
     {"multistep", .last_slow = true, .sgd = SGD(.lr = 0.05),
-     .schedule = {.kind = YK_SCHEDULE_MULTISTEP, .milestones = {50, 120}, .milestone_count = 2}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_MULTISTEP, .gamma = 0.1, .pct_start = 0.3,
+                          .milestones = {50, 120}, .milestone_count = 2)},
     {"cosine", .sgd = SGD(.lr = 0.05),
-     .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 160, .eta_min = 0.001}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_COSINE, .gamma = 0.1, .pct_start = 0.3, .t_max = 160,
+                          .eta_min = 0.001)},
     {"warm_cosine", .norms_apart = true, .adam = true,
      .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0.05, true),
-     .schedule = {.kind = YK_SCHEDULE_COSINE, .t_max = 180, .warmup = 20}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_COSINE, .gamma = 0.1, .pct_start = 0.3, .t_max = 180,
+                          .warmup = 20)},
     {"warm_step", .sgd = SGD(.lr = 0.05),
-     .schedule = {.kind = YK_SCHEDULE_STEP, .step_size = 60, .warmup = 30}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_STEP, .gamma = 0.1, .pct_start = 0.3, .step_size = 60,
+                          .warmup = 30)},
     {"onecycle", .sgd = SGD(.lr = 0.05, .momentum = 0.9),
-     .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE, .total_steps = STEPS}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_ONE_CYCLE, .gamma = 0.1, .pct_start = 0.3,
+                          .total_steps = STEPS)},
     {"onecycle_adam", .adam = true, .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0, false),
-     .schedule = {.kind = YK_SCHEDULE_ONE_CYCLE,
-                  .total_steps = STEPS,
-                  .pct_start = 0.4,
-                  .three_phase = true,
-                  .linear_anneal = true}},
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_ONE_CYCLE, .gamma = 0.1, .pct_start = 0.4,
+                          .total_steps = STEPS, .three_phase = true, .linear_anneal = true)},
     {"clip", .sgd = SGD(.lr = 0.05, .momentum = 0.9), .clip = 0.3},
     {"ema", .sgd = SGD(.lr = 0.05), .ema = 0.95},
 };
@@ -85,7 +96,8 @@ static yk_model *make_model(void)
     x = yk_gelu(yk_nn_linear(x, "fc1", 16));
     yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc2", CLASSES), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.threads = 1}));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = 1)));
     return model;
 }
 

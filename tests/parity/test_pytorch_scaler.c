@@ -20,7 +20,7 @@ static yk_model *make_model(void)
                                     (int64_t[]){CLASSES, SIZE / CLASSES}, YK_INIT_ONES, 0);
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
-                              &(yk_model_options){.device = "ref"}));
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
     return model;
 }
 

@@ -241,18 +241,22 @@ static void train_resnet(int rank, int world)
     (void)rank, (void)world;
     assert_ok(yk_group_init(&group, NULL));
     assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TRAIN, NULL));
-    assert_ok(
-        yk_loader_create(&loader, dataset, &(yk_loader_options){.group = group, .batch_size = 4}));
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group, o.batch_size = 4)));
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(yk_resnet18(images, 10), labels, NULL);
-    assert_ok(yk_model_create(&model, loss, &(yk_model_options){.threads = 1}));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = 1)));
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
     assert_ok(yk_sgd_create(&optimizer, model,
                             YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.01)));
-    assert_ok(yk_trace_open(&trace, trace_path(), group,
-                            &(yk_trace_options){.first_step = FIRST_STEP, .last_step = LAST_STEP}));
+    assert_ok(
+        yk_trace_open(&trace, trace_path(), group,
+                      YK_WITH(yk_trace_options, YK_TRACE_OPTIONS_INIT, o.first_step = FIRST_STEP,
+                              o.steps = LAST_STEP - FIRST_STEP + 1)));
     for (int64_t step = 1; step <= LAST_STEP + 1; step++) {
         yk_trace_step_begin(trace, step);
         const yk_batch *batch = yk_loader_next(loader);
@@ -366,7 +370,8 @@ YK_TEST(trace_says_where_it_cannot_write)
     assert_contains(yk_last_error(), "/no/such/folder/trace.json");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_trace_open(&trace, trace_path(), NULL,
-                                &(yk_trace_options){.first_step = 5, .last_step = 4}));
+                                YK_WITH(yk_trace_options, YK_TRACE_OPTIONS_INIT, o.first_step = 5,
+                                        o.steps = 0)));
 }
 
 /* ---- ends before the end -------------------------------------------------------------------- */

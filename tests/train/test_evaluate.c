@@ -12,7 +12,9 @@ static yk_model *create_model(void)
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = yk_nn_linear(yk_flatten(yk_nn_batch_norm(images, "bn")), "fc", 10);
-    yk_model_options options = {.logits = logits, .threads = 1};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = logits;
+    options.threads = 1;
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
     return model;
@@ -34,10 +36,10 @@ static void always_answer(yk_model *model, int answer)
 static yk_loader *create_loader(yk_dataset *dataset, yk_group *group)
 {
     yk_loader *loader;
-    assert_ok(yk_loader_create(
-        &loader, dataset,
-        &(yk_loader_options){
-            .group = group, .batch_size = 60, .exact = true, .transform = yk_cifar10_normalize}));
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group,
+                                       o.batch_size = 60, o.exact = true,
+                                       o.transform = yk_cifar10_normalize)));
     return loader;
 }
 
