@@ -152,7 +152,10 @@ int cli_cmd_evaluate(int argc, char **argv)
     if (code >= 0)
         return code;
     yk_group *world;
-    if (!cli_ok(yk_group_init(&world, &(yk_group_options){.timeout_s = o.timeout_s})))
+    yk_group_options joining = YK_GROUP_OPTIONS_INIT;
+    if (o.timeout_s > 0) /* given */
+        joining.timeout_s = o.timeout_s;
+    if (!cli_ok(yk_group_init(&world, &joining)))
         return CLI_EXIT_FAILED;
     bool fine = evaluate(checkpoint, &o, world);
     yk_group_destroy(world);

@@ -193,8 +193,9 @@ int main(int argc, char **argv)
 
     yk_data_parallel *dp; /* (DP) from here on forward and backward run on all devices */
     printf("Let's use %d devices!\n", set.device_count);
-    YK_CHECK(
-        yk_data_parallel_create(&dp, net, &(yk_data_parallel_options){.devices = set.devices}));
+    yk_data_parallel_options options = YK_DATA_PARALLEL_OPTIONS_INIT;
+    options.devices = set.devices;
+    YK_CHECK(yk_data_parallel_create(&dp, net, &options));
 
     double start_train = now();
     train(net, trainloader, set.max_steps);

@@ -285,7 +285,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
     arguments args = parse_args(argc, argv);
     yk_group *world; /* (DDP) init_process_group; alone, a group of one */
-    YK_CHECK(yk_group_init(&world, &(yk_group_options){.init_method = "env://"}));
+    YK_CHECK(yk_group_init(&world, NULL));
     train(&args, world);
     yk_group_destroy(world);
     return 0;

@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     settings set = parse_args(argc, argv);
     double start = now();
     yk_group *world; /* (DDP) init_distributed: the launcher gives RANK and WORLD_SIZE */
-    YK_CHECK(yk_group_init(&world, &(yk_group_options){.init_method = "env://"}));
+    YK_CHECK(yk_group_init(&world, NULL));
     YK_CHECK(yk_barrier(world));
 
     yk_loader *trainloader, *testloader;

@@ -468,9 +468,11 @@ int main(int argc, char **argv)
 
     /* Settings for distributed training: initialise the process group. */
     yk_group *world;
-    YK_CHECK(yk_group_init(&world, &(yk_group_options){.init_method = args.init_method,
-                                                       .rank = (int)args.rank,
-                                                       .world_size = (int)args.world_size}));
+    yk_group_options joining = YK_GROUP_OPTIONS_INIT;
+    joining.init_method = args.init_method;
+    joining.rank = (int)args.rank;
+    joining.world_size = (int)args.world_size;
+    YK_CHECK(yk_group_init(&world, &joining));
 
     tensor_dataset tr_set = get_data(&args, YK_SPLIT_TRAIN),
                    val_set = get_data(&args, YK_SPLIT_TEST);

@@ -45,13 +45,14 @@ static bool register_hook(cli_trainer *t)
         return cli_ok(yk_ddp_register_bf16_compress_hook(t->ddp));
     if (strcmp(o->comm_hook, "fp16") == 0)
         return cli_ok(yk_ddp_register_fp16_compress_hook(t->ddp));
-    if (strcmp(o->comm_hook, "powersgd") == 0)
-        return cli_ok(yk_ddp_register_powersgd_hook(
-            t->ddp, &(yk_powersgd_options){.matrix_approximation_rank = o->powersgd_rank,
-                                           .start_iter = o->powersgd_start,
-                                           .random_seed = (uint64_t)o->seed,
-                                           .iter = t->state.step}));
-    return true;
+    if (strcmp(o->comm_hook, "powersgd") != 0)
+        return true;
+    yk_powersgd_options powersgd = YK_POWERSGD_OPTIONS_INIT;
+    powersgd.matrix_approximation_rank = o->powersgd_rank;
+    powersgd.start_iter = o->powersgd_start;
+    powersgd.random_seed = (uint64_t)o->seed;
+    powersgd.iter = t->state.step;
+    return cli_ok(yk_ddp_register_powersgd_hook(t->ddp, &powersgd));
 }
 
 /* Without its state in the file, or with that of other options, the hook begins anew. */
@@ -77,7 +78,8 @@ bool cli_trainer_create_ddp(cli_trainer *t)
     /* Alone there is nobody to share gradients with; unless a launcher has made it a job of one. */
     if (ranks == 1 && t->shares == 1 && !getenv("WORLD_SIZE"))
         return true;
-    yk_ddp_options options = {.virtual_ranks = virtual_ranks};
+    yk_ddp_options options = YK_DDP_OPTIONS_INIT;
+    options.virtual_ranks = virtual_ranks;
     return cli_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && register_hook(t);
 }
 

@@ -189,7 +189,10 @@ static bool create_model(cli_trainer *t)
         return false;
     yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     if (strcmp(o->parallel, "dp") == 0) {
-        yk_data_parallel_options options = {.devices = o->devices, .threads = (int)o->threads};
+        yk_data_parallel_options options = YK_DATA_PARALLEL_OPTIONS_INIT;
+        options.devices = o->devices;
+        if (o->threads > 0) /* given */
+            options.threads = (int)o->threads;
         return cli_ok(yk_data_parallel_create(&t->dp, t->model, &options));
     }
     if (o->sync_bn && !cli_ok(yk_sync_batch_norm_convert(t->model, t->world)))
@@ -310,7 +313,9 @@ static bool create_reports(cli_trainer *t)
 bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)
 {
     *t = (cli_trainer){.options = *options, .shares = 1};
-    yk_group_options joining = {.timeout_s = options->timeout_s};
+    yk_group_options joining = YK_GROUP_OPTIONS_INIT;
+    if (options->timeout_s > 0) /* given */
+        joining.timeout_s = options->timeout_s;
     if (!cli_ok(yk_group_init(&t->world, &joining)))
         return false;
     t->leads = yk_group_rank(t->world) == 0;

@@ -1,6 +1,7 @@
-/*
+/**
+ * @file
  * Distributed data parallelism: from yk_ddp_create on, yk_model_backward averages gradients over
- * the group's ranks, bucket by bucket, while it still computes the earlier layers.
+ * the group's ranks, bucket by bucket, while it is still computing the earlier layers.
  */
 #ifndef YOKE_DDP_H
 #define YOKE_DDP_H
@@ -13,110 +14,141 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/*
- * torch.nn.SyncBatchNorm.convert_sync_batchnorm: from now on each batch_norm of the model, in
- * training, takes its statistics over the joint batch of all the group's ranks, and its gradient
- * follows; running statistics are bitwise the same on all ranks. Evaluation is as before. Every
- * rank must then run the same forwards and backwards; one that has no samples left runs a batch of
- * size 0 (tensors of no elements) and still takes part.
+/**
+ * Converts a model to SyncBatchNorm, as torch.nn.SyncBatchNorm.convert_sync_batchnorm does: from
+ * now on each batch_norm in training mode takes its statistics over the joint batch of all ranks,
+ * and its gradient follows; running statistics have the same bits on all ranks. Evaluation is as
+ * before. Every rank must then run the same forwards and backwards. A rank without samples runs a
+ * batch of size 0 (tensors without elements) and still takes part.
  *
- * Collective; before or after yk_ddp_create, which is still needed: gradients stay each rank's own.
- * A model without batch_norm, or a group of one rank, is left as it is; one that is under
- * yk_data_parallel is refused. The group must outlive the model's last forward and backward.
+ * Collective; before or after yk_ddp_create, which is still needed because gradients remain each
+ * rank's own. A model without batch_norm, or a group of one rank, is left as it is; a model under
+ * yk_data_parallel is refused. The model keeps the group alive.
  */
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group);
 
+/** A model that is trained by all ranks of a group. */
 typedef struct yk_ddp yk_ddp;
 
+/** Options of yk_ddp_create. Initialise them with YK_DDP_OPTIONS_INIT. */
 typedef struct yk_ddp_options {
-    double bucket_cap_mb;      /* 0 means 25; a bucket is closed when its bytes reach the cap */
-    double first_bucket_mb;    /* 0 means 1 (bucket_cap_mb if that is set): starts sooner */
-    bool no_broadcast_buffers; /* buffers otherwise follow rank 0 before each synced forward */
-    /*
-     * A parameter that the loss of some rank does not depend on is refused at construction, by
-     * name: its gradient would stand still for ever. With this set, one that no rank uses is left
-     * alone by buckets and optimizers alike, and to one that some ranks use the others add zeros.
+    size_t size; /**< of this struct; set by YK_DDP_OPTIONS_INIT */
+    /** A bucket is closed when its gradients reach this many MiB [25]; 0 gives each parameter a
+     * bucket of its own. */
+    double bucket_cap_mb;
+    /** The cap of the first bucket [1], so that communication starts sooner. Never more than
+     * bucket_cap_mb. */
+    double first_bucket_mb;
+    /** Whether buffers (running statistics) follow rank 0's before each synced forward [true]. */
+    bool broadcast_buffers;
+    /**
+     * Whether parameters may be unused [false]. Without it, a parameter that some rank's loss does
+     * not depend on is refused by name at construction, because it would never be updated. With
+     * it, buckets and optimizers leave parameters alone that no rank uses; where only some ranks
+     * use a parameter, the others add zeros.
      */
     bool find_unused_parameters;
-    /*
-     * Training that does not depend on the number of ranks, to the bit: V > 0 virtual ranks, a
-     * multiple of the group's size N, which may be 1. A step then is V/N forwards and backwards on
-     * each rank, of equal batches, before the optimizer's (see yk_loader_options.virtual_ranks),
-     * and trains what ordinary DDP would on V ranks. Gradients are added in the order of the
-     * virtual ranks; where N is less than V that is done after the last backward, and with N > 1
-     * each rank keeps V/N gradients. Kernels need the same number of threads whatever N is. Neither
-     * no_sync nor SyncBatchNorm goes with it.
+    /**
+     * The number V of virtual ranks [0, none]. With it, training does not depend on the number of
+     * ranks, to the bit. V must be a multiple of the group's size N, which may be 1. Each step is
+     * V/N forwards and backwards on every rank, of equal batches, before the optimizer's step (see
+     * yk_loader_options.virtual_ranks), and gives what ordinary DDP gives on V ranks. Gradients are
+     * added in the order of virtual ranks; where N is less than V this is done after the last
+     * backward, and with N > 1 each rank keeps V/N gradients. The kernels must use the same number
+     * of threads for every N. Cannot be combined with no_sync or SyncBatchNorm.
      */
     int virtual_ranks;
 } yk_ddp_options;
 
-/*
- * Collective. Checks that names, shapes and dtypes of parameters and buffers agree on all ranks (a
- * difference is refused on every rank with the name, both sides and both ranks), then gives every
- * rank rank 0's parameters and buffers. Gradients move into memory shared with the peers. Create it
- * before the optimizer; destroy it before model and group. A model is under one yk_ddp or one
- * yk_data_parallel at a time.
+/** The defaults of yk_ddp_options. */
+#define YK_DDP_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(yk_ddp_options), 25, 1, true, false, 0                                              \
+    }
+
+/**
+ * Puts the model under DDP. Collective. Checks that names, shapes and dtypes of parameters and
+ * buffers agree on all ranks: a difference is YK_ERROR_MISMATCH on every rank, with the name, both
+ * sides and both ranks. Then every rank gets rank 0's parameters and buffers, and gradients move
+ * into memory that the peers can read, so views of gradients taken earlier are stale. Create it
+ * before the optimizer.
+ *
+ * A model is under one yk_ddp or one yk_data_parallel at a time. The yk_ddp keeps the model and the
+ * group alive. On failure *ddp is NULL.
  */
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options);
+/** Takes the model out of DDP; gradients move back to the model's own memory. Accepts NULL. */
 void yk_ddp_destroy(yk_ddp *ddp);
 
-/* While true, backward only accumulates locally, gradients divided by the number of ranks; the next
- * synced backward reduces the sum. */
+/**
+ * While no_sync is true, backward only accumulates gradients locally, divided by the number of
+ * ranks; the next synced backward reduces the sum.
+ */
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 
+/** Options of yk_ddp_join_begin. Initialise them with YK_JOIN_OPTIONS_INIT. */
 typedef struct yk_join_options {
-    /*
-     * A step in which some ranks have no data is, by default, divided by all ranks, as PyTorch's
-     * is: every sample then weighs as much as in the others. With this set it is divided by those
-     * that have data: the mean over the samples that there are.
+    size_t size; /**< of this struct; set by YK_JOIN_OPTIONS_INIT */
+    /**
+     * A step for which some ranks have no data is divided by all ranks, as in PyTorch, so that
+     * every sample weighs as much as in the other steps. With this set [false] it is divided by the
+     * ranks that have data, which gives the mean over the samples of the step.
      */
     bool divide_by_effective_world_size;
-    bool
-        throw_on_early_termination; /* YK_ERROR_INTERRUPTED on all ranks, in forward or in join_end,
-                                       once one is out of data: that ends Join, without join_end */
-    /*
-     * What the loop does after a synced backward: clip, step, schedule. Called in yk_ddp_join_end
-     * for the steps of the others, it keeps the parameters, the optimizer's state and the rates of
-     * all ranks the same. Without it a rank that is out of data stands still, and has the final
-     * parameters, yet its own older momentum.
+    /** Whether the first rank to run out of data ends the loop of all ranks [false]:
+     * YK_ERROR_INTERRUPTED in forward or in yk_ddp_join_end. Join is over then, without a
+     * yk_ddp_join_end. */
+    bool throw_on_early_termination;
+    /**
+     * What the loop does after a synced backward: clip, step, schedule [NULL]. yk_ddp_join_end
+     * calls it for the steps of the other ranks, which keeps parameters, optimizer state and
+     * learning rates the same on all ranks. Without it, a rank without data ends with the final
+     * parameters but with its own older momentum.
      */
     yk_status (*step)(void *context);
-    void *context;
+    void *context; /**< given to step */
 } yk_join_options;
 
-/*
- * Join, for ranks with different numbers of batches: torch.distributed.algorithms.join's context
- * manager around the loop. Every rank calls begin before its loop and end behind it; between them,
- * in training mode, each forward says that there is data, and is to be followed by its backward. In
- * end a rank goes through the steps of those that still have data, on batches without samples,
- * until nobody has; then all get parameters and buffers from the first rank of those that went on
- * longest. Works with accumulation (alike on all ranks), comm hooks and SyncBatchNorm. Without Join
- * a rank that ends its loop early gives the others an error that names it.
+/** The defaults of yk_join_options. */
+#define YK_JOIN_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_join_options), false, false, NULL, NULL                                          \
+    }
+
+/**
+ * Join, for ranks with different numbers of batches, as torch.distributed.algorithms.join. Every
+ * rank calls begin before its training loop and end after it. Between the two, each forward in
+ * training mode says that there is data and must be followed by its backward. In end, a rank
+ * without data runs the steps of the ranks that still have some, on batches without samples, until
+ * no rank has data; then all ranks take parameters and buffers from the first of the ranks that
+ * trained longest. Works with accumulation (the same on all ranks), comm hooks and SyncBatchNorm.
+ * Without Join, a rank that ends its loop early gives the others an error that names it.
  */
 yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options);
+/** Ends Join; see yk_ddp_join_begin. Blocks until no rank has data. */
 yk_status yk_ddp_join_end(yk_ddp *ddp);
 
-/*
- * Collective, between steps. Compares a hash of every parameter and buffer over the ranks: any
- * difference, be it one bit, is YK_ERROR_MISMATCH on every rank, with one and the same line that
- * names the first tensor that differs and the rank that stands apart from the others. Buffers
- * become rank 0's first, as before the next forward; with no_broadcast_buffers they are each rank's
- * own and are not compared. Reads all parameters once.
+/**
+ * Compares a hash of every parameter and buffer over the ranks. Collective, between steps. Any
+ * difference, even of one bit, is YK_ERROR_MISMATCH on every rank, with the same line: it names the
+ * first tensor that differs and the rank that differs from the others. Buffers first become rank
+ * 0's, as before the next forward; without broadcast_buffers they are each rank's own and are not
+ * compared. Reads all parameters once.
  */
 yk_status yk_ddp_check_divergence(yk_ddp *ddp);
 
+/** The number of buckets. */
 size_t yk_ddp_bucket_count(const yk_ddp *ddp);
+/** The bytes of the gradients in a bucket; 0 for one that does not exist. */
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 
-/*
- * The last backward: seconds from the first bucket's launch to the last one's landing, and the part
- * of it that backward had to wait for. Zero without communication.
- */
+/** Times of the last backward, in seconds; zeros where it did not communicate. */
 typedef struct yk_ddp_stats {
-    double communication_s;
-    double exposed_s;
+    double communication_s; /**< from the first bucket's launch until the last one has landed */
+    double exposed_s;       /**< the part of it after backward's last kernel: what is waited for */
 } yk_ddp_stats;
+/** The times of the last backward. */
 yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp);
 
 #pragma GCC visibility pop

@@ -1,11 +1,12 @@
-/*
- * Process groups: torch.distributed's. Every rank calls the same collectives in the same order;
- * each call is numbered and compared over all ranks before any data moves, so that a mismatch is
- * an error on every rank that names both sides, never a hang and never wrong numbers.
+/**
+ * @file
+ * Process groups, as in torch.distributed. Every rank calls the same collectives in the same order.
+ * Each call is numbered and compared over all ranks before any data moves, so a mismatch is an
+ * error on every rank that names both sides; it is never a hang and never a wrong number.
  *
- * Blocking calls return when the result is in the buffer. With a work object the call returns at
- * once, the group's own thread runs it in order, and the buffer belongs to the group until
- * yk_work_wait. A group may be used by one thread at a time.
+ * A blocking call returns when its result is in the buffer. A call that is given a work object
+ * returns at once: the group's own thread runs it, in order, and the buffer belongs to the group
+ * until yk_work_wait. A group may be used by one thread at a time.
  */
 #ifndef YOKE_GROUP_H
 #define YOKE_GROUP_H
@@ -20,75 +21,118 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** The ranks of a job, connected with each other. */
 typedef struct yk_group yk_group;
+/** A collective that is under way. */
 typedef struct yk_work yk_work;
 
+/** How a reduction combines the elements of all ranks. */
 typedef enum yk_reduce_op {
-    YK_REDUCE_SUM,
-    YK_REDUCE_AVG,
-    YK_REDUCE_MIN,
-    YK_REDUCE_MAX,
-    YK_REDUCE_PRODUCT
+    YK_REDUCE_SUM,    /**< their sum */
+    YK_REDUCE_AVG,    /**< their sum divided by the number of ranks */
+    YK_REDUCE_MIN,    /**< the smallest */
+    YK_REDUCE_MAX,    /**< the largest */
+    YK_REDUCE_PRODUCT /**< their product */
 } yk_reduce_op;
 
+/** In yk_group_options: read this value from the environment. */
+#define YK_FROM_ENVIRONMENT (-1)
+
+/** How a rank joins its job. Initialise it with YK_GROUP_OPTIONS_INIT. */
 typedef struct yk_group_options {
-    const char *init_method; /* "env://" (default), "tcp://HOST:PORT", "file:///PATH" */
-    const char *backend;     /* NULL: self for one rank, shm for ranks of one machine */
-    int rank, world_size;    /* for tcp:// and file://; world_size 0: RANK and WORLD_SIZE */
-    double timeout_s;        /* of rendezvous and of each collective; 0 means YOKE_TIMEOUT or 300 */
+    size_t size;             /**< of this struct; set by YK_GROUP_OPTIONS_INIT */
+    const char *init_method; /**< "env://" [default], "tcp://HOST:PORT" or "file:///PATH" */
+    const char *backend;     /**< "self" or "shm"; NULL [default] chooses by the ranks' places */
+    int rank;                /**< this process; YK_FROM_ENVIRONMENT [default] reads RANK */
+    int world_size;          /**< all processes; YK_FROM_ENVIRONMENT [default] reads WORLD_SIZE */
+    double timeout_s;        /**< seconds to wait for the other ranks, in rendezvous and in each
+                                  collective; YK_FROM_ENVIRONMENT [default] reads YOKE_TIMEOUT, and
+                                  takes 300 where that is not set */
 } yk_group_options;
 
-/*
- * Joins the job and blocks until all ranks have. Without RANK and WORLD_SIZE in the environment
- * env:// makes a group of one. Ranks still missing are listed on stderr after 5 s and named in the
- * error at the timeout.
+/** The defaults of yk_group_options. */
+#define YK_GROUP_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(yk_group_options), "env://", NULL, YK_FROM_ENVIRONMENT, YK_FROM_ENVIRONMENT,        \
+            YK_FROM_ENVIRONMENT                                                                    \
+    }
+
+/**
+ * Joins the job and blocks until all ranks have joined. Where neither the options nor the
+ * environment give a rank and a world size, env:// makes a group of one.
+ *
+ * After 5 s the ranks that are still missing are listed in the log; at the timeout they are named
+ * in the error (YK_ERROR_TIMEOUT). YK_ERROR_MISMATCH when two processes claim one rank or disagree
+ * on the world size. On failure *group is NULL.
  */
 yk_status yk_group_init(yk_group **group, const yk_group_options *options);
-/* Leaves the job; the other ranks see an orderly departure. Accepts NULL. */
+
+/**
+ * Releases the caller's hold on the group. Whatever was made with the group keeps it alive: works
+ * that nobody has waited for, yk_ddp, yk_zero and models converted to SyncBatchNorm. When the last
+ * of them is gone this rank leaves the job, which the other ranks see as an orderly departure.
+ * Accepts NULL.
+ */
 void yk_group_destroy(yk_group *group);
 
+/** This process's rank, from 0. */
 int yk_group_rank(const yk_group *group);
+/** The number of ranks (the world size). */
 int yk_group_size(const yk_group *group);
+/** This process's rank among those of its machine. */
 int yk_group_local_rank(const yk_group *group);
+/** The number of ranks on this machine. */
 int yk_group_local_size(const yk_group *group);
+/** The backend's name: "self" or "shm". */
 const char *yk_group_backend(const yk_group *group);
 
-/*
- * Memory that every rank of the group can read directly, zeroed, 64-byte aligned; a collective
- * call (all ranks, same bytes). Collectives on it need no copy. Freed with the group.
+/**
+ * Allocates memory that every rank of the group can read directly; collectives on it need no copy.
+ * Collective: all ranks call it with the same number of bytes. The memory is zeroed and aligned to
+ * 64 bytes. It is freed by yk_group_free or with the group. On failure *memory is NULL.
  */
 yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory);
 
-/*
- * The collectives. count is in elements; work may be NULL for a blocking call. Reductions take f32,
- * f64, bf16, f16, i32 and i64 (bf16 and f16 accumulate in f32), are performed in rank order and are
- * bitwise the same on all ranks and in every run. data is in place. AVG of integers truncates like
- * C, and their sums and products wrap around.
+/**
+ * Reduces `count` elements over all ranks, in place: afterwards data holds the result on every
+ * rank.
+ *
+ * This holds for all collectives: count is in elements; work may be NULL for a blocking call.
+ * Reductions take f32, f64, bf16, f16, i32 and i64 (bf16 and f16 are accumulated in f32), are
+ * performed in the order of ranks, and give the same bits on all ranks and in every run. AVG of
+ * integers truncates as C does; integer sums and products wrap around. On failure *work is NULL.
  */
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work);
+/** Copies root's `count` elements to every rank, in place. */
 yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
                        yk_work **work);
-/* in: count elements; out: world_size * count, in rank order. */
+/** Gathers everybody's `count` elements everywhere: out takes world_size * count, by rank. */
 yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                         yk_work **work);
-/* in: world_size * count; out: this rank's count elements of the reduced whole. */
+/** Reduces world_size * count elements of in; out takes this rank's `count` of the result. */
 yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
                             yk_dtype dtype, yk_reduce_op op, yk_work **work);
-/* out is used on root alone (world_size * count elements); may be NULL elsewhere. */
+/** Gathers everybody's `count` elements on root; out (world_size * count) is used there alone. */
 yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                     int root, yk_work **work);
-/* in is used on root alone (world_size * count elements). */
+/** Gives each rank its `count` elements of in (world_size * count), which is used on root alone. */
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work);
-/* Point to point, matched in order by (source, destination). Blocking. */
+/** Sends to one rank. Blocking; sends and receives are matched in order by (source, destination).
+ */
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to);
+/** Receives from one rank. Blocking. */
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from);
+/** Returns when every rank has called it. */
 yk_status yk_barrier(yk_group *group);
 
-/* Waits, returns the operation's status (its error line becomes this thread's), frees the work. */
+/**
+ * Waits for the work, returns the operation's status (its error line becomes this thread's) and
+ * frees the work. Every work must be waited for exactly once.
+ */
 yk_status yk_work_wait(yk_work *work);
-/* True once yk_work_wait would not block. */
+/** True once yk_work_wait would not block. */
 bool yk_work_done(const yk_work *work);
 
 #pragma GCC visibility pop

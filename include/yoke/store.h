@@ -1,11 +1,14 @@
-/*
- * The key-value store by which the processes of a job find each other, over TCP. One process serves
- * it (the launcher, or rank 0 when there is none); the ranks are its clients. Who cannot prove to
- * know the job's secret is refused. Keys hold up to 1 KiB, values up to 1 MiB.
+/**
+ * @file
+ * The key-value store, over TCP, by which the processes of a job find each other. One process
+ * serves it (the launcher, or rank 0 where there is none); the ranks are its clients. Clients that
+ * cannot prove they know the job's secret are rejected. Keys are at most 1 KiB long, values at most
+ * 1 MiB.
  *
- * What a launcher does: serve a store on a free port, a new one for every attempt of a job; give
- * the ranks MASTER_ADDR, MASTER_PORT, YOKE_SECRET (the same secret) and YOKE_USE_LAUNCHER_STORE=1;
- * and when a child dies, set the key "dead/RANK" to how it ended, so that the survivors can say it:
+ * A launcher serves a store on a free port, a new one for each attempt of a job. It gives the ranks
+ * MASTER_ADDR, MASTER_PORT, YOKE_SECRET (the same secret) and YOKE_USE_LAUNCHER_STORE=1. When a
+ * child dies it sets the key "dead/RANK" to how the child ended, so that the survivors can report
+ * it:
  *     "pid 4242 killed by signal 9 (SIGKILL)"  or  "pid 4242 exited with code 3"
  */
 #ifndef YOKE_STORE_H
@@ -24,44 +27,51 @@ extern "C" {
 
 /* ---- server --------------------------------------------------------------------------------- */
 
+/** A store that this process serves. */
 typedef struct yk_store_server yk_store_server;
 
-/*
- * Serves a new, empty store on a thread of its own until it is destroyed. host is the address to
- * listen on, and where no interface here carries it (containers, NAT) all of them are listened on;
- * *port 0 picks a free one, and *port holds the one in use afterwards. secret may be NULL or "" for
- * none; it is copied. YK_ERROR_NETWORK when the address is in use.
+/** As the port to serve on: any free one. */
+#define YK_PORT_ANY 0
+
+/**
+ * Serves a new, empty store on its own thread until it is destroyed. host is the address to listen
+ * on; where no interface here has that address (containers, NAT) all interfaces are listened on.
+ * *port may be YK_PORT_ANY and holds the port in use afterwards. secret is copied; NULL or "" means
+ * that clients need none. YK_ERROR_NETWORK when the address is in use. On failure *server is NULL.
  */
 yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
-/* Stops the thread and closes all connections. Accepts NULL. */
+/** Stops the thread and closes all connections. Accepts NULL. */
 void yk_store_server_destroy(yk_store_server *server);
 
 /* ---- client --------------------------------------------------------------------------------- */
 
-/* A connection; used by one thread at a time. All calls block. */
+/** A connection to a store, used by one thread at a time. All calls block. */
 typedef struct yk_store yk_store;
 
-/*
- * Connects, trying again until timeout_s while nobody listens (YK_ERROR_TIMEOUT then).
- * YK_ERROR_DENIED when the secret is wrong, YK_ERROR_FORMAT when what listens there is no yoke
- * store.
+/**
+ * Connects, and keeps trying for timeout_s seconds while nobody listens (YK_ERROR_TIMEOUT then).
+ * YK_ERROR_DENIED when the secret is wrong, YK_ERROR_FORMAT when what listens there is not a yoke
+ * store. On failure *store is NULL.
  */
 yk_status yk_store_connect(yk_store **store, const char *host, int port, const char *secret,
                            double timeout_s);
+/** Closes the connection. Accepts NULL. */
 void yk_store_destroy(yk_store *store);
 
+/** Sets a key to `size` bytes. */
 yk_status yk_store_set(yk_store *store, const char *key, const void *value, size_t size);
-/*
- * Waits up to timeout_s (0: not at all) until the key is there and copies its value, of at most
- * `size` bytes, to value; *used is its length. YK_ERROR_TIMEOUT when it did not come in time.
+/**
+ * Waits up to timeout_s seconds until the key exists (with 0 it does not wait) and copies its value
+ * of at most `size` bytes to value; *used is its length. YK_ERROR_TIMEOUT when the key did not
+ * appear in time.
  */
 yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t size, size_t *used,
                        double timeout_s);
-/* Adds to a number (0 when the key is new) in one indivisible step; *result is the sum. */
+/** Adds to a number, which is 0 while the key is new, in one atomic step; *result is the sum. */
 yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t *result);
-/* Whether the key is there. */
+/** Whether the key exists. */
 yk_status yk_store_check(yk_store *store, const char *key, bool *found);
-/* Waits until the key is there; YK_ERROR_TIMEOUT when it did not come in time. */
+/** Waits until the key exists; YK_ERROR_TIMEOUT when it did not appear in time. */
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s);
 
 #pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/trace.h"
 #include "comm/describe.h"
 #include "comm/failure.h"
@@ -278,18 +279,19 @@ static yk_status open_backend(yk_group *group, const yki_backend_table *table)
     return YK_OK;
 }
 
-yk_status yk_group_init(yk_group **out, const yk_group_options *options)
+yk_status yk_group_init(yk_group **out, const yk_group_options *given)
 {
-    static const yk_group_options defaults;
     const yki_backend_table *table;
-    options = options ? options : &defaults;
+    yk_group_options options;
+    *out = NULL;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
     yk_group *group = yki_calloc(1, sizeof *group);
     if (!group)
         return yki_error_memory(sizeof *group, "a group");
-    yk_status status = yki_job_join(&group->job, options);
+    yk_status status = yki_job_join(&group->job, &options);
     if (status != YK_OK)
         goto out_group;
-    status = choose_backend(&table, &group->job, options->backend);
+    status = choose_backend(&table, &group->job, options.backend);
     if (status == YK_OK)
         status = open_backend(group, table);
     if (status != YK_OK)

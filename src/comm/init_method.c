@@ -34,12 +34,13 @@ static yk_status read_timeout(yki_job *job, const yk_group_options *options)
 {
     bool found;
     job->timeout_s = DEFAULT_TIMEOUT_S;
-    YK_TRY(yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found));
-    if (!(options->timeout_s >= 0)) /* NaN would wait for ever */
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "timeout_s is %g, expected 0 or more",
+    if (options->timeout_s == YK_FROM_ENVIRONMENT)
+        return yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found);
+    if (!(options->timeout_s > 0)) /* NaN would wait for ever */
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "timeout_s is %g, expected more than 0 seconds, or YK_FROM_ENVIRONMENT",
                          options->timeout_s);
-    if (options->timeout_s > 0)
-        job->timeout_s = options->timeout_s;
+    job->timeout_s = options->timeout_s;
     return YK_OK;
 }
 
@@ -47,10 +48,10 @@ static yk_status read_ranks(yki_job *job, const yk_group_options *options)
 {
     long rank = options->rank, world = options->world_size;
     bool has_rank = true, has_world = true;
-    if (world == 0) {
+    if (world == YK_FROM_ENVIRONMENT)
         YK_TRY(yki_env_int("WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
+    if (rank == YK_FROM_ENVIRONMENT)
         YK_TRY(yki_env_int("RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
-    }
     if (has_rank != has_world)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is set but %s is not",
                          has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");

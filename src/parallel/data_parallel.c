@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/trace.h"
 #include "model/replica.h"
 #include "parallel/device_threads.h"
@@ -317,7 +318,8 @@ static yk_status build(yk_data_parallel *dp, yk_model *model,
                        const yk_data_parallel_options *options)
 {
     YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
-    dp->threads = options->threads ? options->threads : choose_threads(&dp->devices);
+    dp->threads =
+        options->threads != YK_THREADS_AUTO ? options->threads : choose_threads(&dp->devices);
     size_t count = (size_t)dp->devices.count;
     dp->replicas = yki_calloc(count, sizeof *dp->replicas);
     dp->others = yki_calloc(count, sizeof *dp->others);
@@ -332,18 +334,19 @@ static yk_status build(yk_data_parallel *dp, yk_model *model,
 }
 
 yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
-                                  const yk_data_parallel_options *options)
+                                  const yk_data_parallel_options *given)
 {
-    static const yk_data_parallel_options defaults;
+    yk_data_parallel_options options;
     *dp = NULL;
-    options = options ? options : &defaults;
-    if (options->threads < 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "threads is %d, expected 0 or more",
-                         options->threads);
+    YK_TRY(
+        YKI_READ_OPTIONS(&options, given, yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT));
+    if (options.threads < 1 && options.threads != YK_THREADS_AUTO)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "threads is %d, expected 1 or more, or YK_THREADS_AUTO", options.threads);
     yk_data_parallel *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "data parallel");
-    yk_status status = build(made, model, options);
+    yk_status status = build(made, model, &options);
     if (status != YK_OK) {
         yk_data_parallel_destroy(made);
         return status;

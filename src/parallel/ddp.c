@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "parallel/ddp.h"
 #include "parallel/verify_model.h"
 
@@ -34,6 +35,16 @@ static yk_status attach_hooks(yk_ddp *ddp)
     return yki_model_attach(ddp->model, &hooks, "ddp");
 }
 
+/* NaN is refused too. */
+static yk_status check_options(const yk_ddp_options *options)
+{
+    if (!(options->bucket_cap_mb >= 0) || !(options->first_bucket_mb >= 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "ddp: bucket_cap_mb is %g and first_bucket_mb is %g, expected 0 or more",
+                         options->bucket_cap_mb, options->first_bucket_mb);
+    return YK_OK;
+}
+
 static yk_status build(yk_ddp *ddp)
 {
     int ranks = yk_group_size(ddp->group);
@@ -48,17 +59,18 @@ static yk_status build(yk_ddp *ddp)
     return yki_join_create(ddp);
 }
 
-yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
-                        const yk_ddp_options *options)
+yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk_ddp_options *given)
 {
+    yk_ddp_options options;
     *ddp = NULL;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_ddp_options, YK_DDP_OPTIONS_INIT));
+    YK_TRY(check_options(&options));
     yk_ddp *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ddp");
     made->model = model;
     made->group = group;
-    if (options)
-        made->options = *options;
+    made->options = options;
     yk_status status = attach_hooks(made);
     if (status != YK_OK) {
         free(made);

@@ -94,7 +94,7 @@ static yk_status compare(const yk_ddp *ddp, const uint64_t *hashes, size_t count
 yk_status yk_ddp_check_divergence(yk_ddp *ddp)
 {
     size_t count = yk_model_parameter_count(ddp->model);
-    if (!ddp->options.no_broadcast_buffers)
+    if (ddp->options.broadcast_buffers)
         count += yk_model_buffer_count(ddp->model);
     size_t ranks = (size_t)yk_group_size(ddp->group);
     if (!ddp->hashes)

@@ -37,7 +37,7 @@ void yki_buffers_copy(yk_ddp *ddp, bool pack)
 
 yk_status yki_buffers_follow(yk_ddp *ddp)
 {
-    if (!ddp->buffers_moved || ddp->flat_bytes == 0 || ddp->options.no_broadcast_buffers)
+    if (!ddp->buffers_moved || ddp->flat_bytes == 0 || !ddp->options.broadcast_buffers)
         return YK_OK;
     int leader = ddp->join.leader;
     bool root = yk_group_rank(ddp->group) == leader;

@@ -8,6 +8,7 @@
  * shadow its own collectives.
  */
 #include "base/memory.h"
+#include "base/options.h"
 #include "parallel/ddp.h"
 #include "parallel/verify_model.h"
 
@@ -77,14 +78,16 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
     return YK_OK;
 }
 
-yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options)
+yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
 {
+    yk_join_options options;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_join_options, YK_JOIN_OPTIONS_INIT));
     if (ddp->join.on)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: begun twice without an end between");
     if (ddp->options.virtual_ranks)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "join: virtual ranks take equal batches by definition");
-    ddp->join.options = options ? *options : (yk_join_options){0};
+    ddp->join.options = options;
     ddp->join.on = true;
     return YK_OK;
 }

@@ -19,10 +19,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "parallel/ddp.h"
-
-enum { START_ITER = 1000 };
 
 /* A gradient that is compressed, and where its factors lie in the bucket's. */
 typedef struct matrix {
@@ -58,7 +57,7 @@ typedef struct powersgd {
     size_t error_elements, q_elements;
     uint8_t *warm; /* by bucket */
     int64_t iter;
-    float share; /* 1 / ranks */
+    float inverse_ranks;
     yk_powersgd_stats stats;
 } powersgd;
 
@@ -178,7 +177,7 @@ static void give_up_step(factors *f)
 static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
 {
     factors *f = &state->of[bucket];
-    if (!*f->warm || state->options.no_warm_start)
+    if (!*f->warm || !state->options.warm_start)
         randomise(state, bucket, f);
     *f->warm = true;
     for (size_t i = 0; i < f->matrix_count; i++) {
@@ -204,7 +203,7 @@ static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
     YK_TRY(yk_all_reduce(group, f->q, f->q_elements, YK_F32, YK_REDUCE_SUM, NULL));
 
     for (size_t i = 0; i < f->matrix_count; i++)
-        decompress(&f->matrices[i], state->share);
+        decompress(&f->matrices[i], state->inverse_ranks);
     state->stats.elements_before += (int64_t)f->elements;
     state->stats.elements_after += (int64_t)(f->sent_elements + f->q_elements);
     return YK_OK;
@@ -258,7 +257,7 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
         f->matrices[f->matrix_count++] = (matrix){.grad = grad.data, .n = n, .m = m, .rank = rank};
         p_elements += (size_t)(rank * n);
         f->q_elements += (size_t)(rank * m);
-        if (!state->options.no_error_feedback)
+        if (state->options.error_feedback)
             state->error_elements += (size_t)count;
     }
     f->sent_elements += p_elements;
@@ -278,7 +277,7 @@ static float *place_bucket(const powersgd *state, factors *f, float *errors)
         x->q = q;
         sent += x->rank * x->n;
         q += x->rank * x->m;
-        if (!state->options.no_error_feedback) {
+        if (state->options.error_feedback) {
             x->error = errors;
             errors += x->n * x->m;
         }
@@ -348,45 +347,43 @@ static yki_hook_memory memory_of(const powersgd *state, const yk_ddp *ddp)
 
 static yk_status check(const yk_powersgd_options *o)
 {
-    if (o->matrix_approximation_rank < 0 || o->start_iter < 0 || o->iter < 0)
+    if (o->matrix_approximation_rank < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "PowerSGD: rank %lld, start_iter %lld and iter %lld must be 0 or more",
-                         (long long)o->matrix_approximation_rank, (long long)o->start_iter,
-                         (long long)o->iter);
+                         "PowerSGD: matrix_approximation_rank is %lld, expected 1 or more",
+                         (long long)o->matrix_approximation_rank);
+    if (o->start_iter < 0 || o->iter < 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "PowerSGD: start_iter is %lld and iter is %lld, expected 0 or more",
+                         (long long)o->start_iter, (long long)o->iter);
     if (!(o->min_compression_rate >= 0) || !(o->orthogonalization_epsilon >= 0))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "PowerSGD: min_compression_rate %g and orthogonalization_epsilon %g must "
-                         "be 0 or more",
-                         o->min_compression_rate, o->orthogonalization_epsilon);
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "PowerSGD: min_compression_rate is %g and orthogonalization_epsilon is %g, "
+            "expected 0 or more",
+            o->min_compression_rate, o->orthogonalization_epsilon);
     return YK_OK;
 }
 
-yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *options)
+yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *given)
 {
+    yk_powersgd_options options;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT));
+    YK_TRY(check(&options));
     powersgd *state = yki_calloc(1, sizeof *state);
     if (!state)
         return yki_error_memory(sizeof *state, "PowerSGD");
-    if (options)
-        state->options = *options;
-    yk_powersgd_options *o = &state->options;
-    yk_status status = check(o);
-    if (o->matrix_approximation_rank == 0)
-        o->matrix_approximation_rank = 1;
-    if (o->start_iter == 0)
-        o->start_iter = START_ITER;
-    if (o->min_compression_rate == 0)
-        o->min_compression_rate = 2;
-    state->iter = o->iter;
-    state->share = 1.0F / (float)yk_group_size(ddp->group);
-    if (status == YK_OK)
-        status = build(state, ddp);
-    if (status == YK_OK)
-        return yki_hook_register(ddp, &(yki_hook){.run = powersgd_hook,
-                                                  .state = state,
-                                                  .destroy = destroy,
-                                                  .memory = memory_of(state, ddp)});
-    destroy(state);
-    return status;
+    state->options = options;
+    state->iter = options.iter;
+    state->inverse_ranks = 1.0F / (float)yk_group_size(ddp->group);
+    yk_status status = build(state, ddp);
+    if (status != YK_OK) {
+        destroy(state);
+        return status;
+    }
+    return yki_hook_register(ddp, &(yki_hook){.run = powersgd_hook,
+                                              .state = state,
+                                              .destroy = destroy,
+                                              .memory = memory_of(state, ddp)});
 }
 
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp)

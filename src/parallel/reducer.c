@@ -24,6 +24,13 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* Of a cap that ddp.c has checked; more than any model has where it does not fit a size. */
+static size_t bytes_of_mb(double mebibytes)
+{
+    double bytes = mebibytes * MEBIBYTE;
+    return bytes < (double)PTRDIFF_MAX ? (size_t)bytes : PTRDIFF_MAX;
+}
+
 static yk_status plan_buckets(yk_ddp *ddp)
 {
     size_t count = yk_model_parameter_count(ddp->model);
@@ -43,11 +50,10 @@ static yk_status plan_buckets(yk_ddp *ddp)
         ddp->bucket_of[i] = SIZE_MAX;
     }
     if (status == YK_OK) {
-        double cap = ddp->options.bucket_cap_mb, first = ddp->options.first_bucket_mb;
-        first = first > 0 ? first : cap > 0 ? cap : 1;
-        cap = cap > 0 ? cap : 25;
-        ddp->bucket_count = yki_bucket_plan(plan, order, bytes, dtypes, ddp->used,
-                                            (size_t)(first * MEBIBYTE), (size_t)(cap * MEBIBYTE));
+        size_t cap = bytes_of_mb(ddp->options.bucket_cap_mb);
+        size_t first = bytes_of_mb(ddp->options.first_bucket_mb);
+        ddp->bucket_count =
+            yki_bucket_plan(plan, order, bytes, dtypes, ddp->used, first < cap ? first : cap, cap);
         for (size_t b = 0; b < ddp->bucket_count; b++) {
             ddp->buckets[b].plan = plan[b];
             for (size_t i = 0; i < plan[b].count; i++)

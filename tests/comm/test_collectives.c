@@ -26,7 +26,8 @@ static const yk_reduce_op ops[] = {YK_REDUCE_SUM, YK_REDUCE_AVG, YK_REDUCE_MIN, 
 static yk_group *join(void)
 {
     yk_group *group = NULL;
-    assert_ok(yk_group_init(&group, &(yk_group_options){.timeout_s = 60}));
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
     return group;
 }
 
@@ -400,11 +401,13 @@ YK_TEST(refused_arguments_of_one)
 
 YK_TEST(a_timeout_that_never_comes_is_refused)
 {
-    const double timeouts[] = {-1, -INFINITY, NAN};
+    const double timeouts[] = {0, -2, -INFINITY, NAN};
     for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
-        yk_group *group;
+        yk_group *group = (yk_group *)(uintptr_t)1;
         assert_status(YK_ERROR_INVALID_ARGUMENT,
-                      yk_group_init(&group, &(yk_group_options){.timeout_s = timeouts[i]}));
+                      yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                    o.timeout_s = timeouts[i])));
         assert_contains(yk_last_error(), "timeout_s is ");
+        assert_null(group);
     }
 }

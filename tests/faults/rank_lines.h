@@ -71,7 +71,8 @@ static inline void await_texts(const char *name, int world)
 static inline yk_group *join(double timeout_s)
 {
     yk_group *group = NULL;
-    assert_ok(yk_group_init(&group, &(yk_group_options){.timeout_s = timeout_s}));
+    assert_ok(yk_group_init(
+        &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = timeout_s)));
     return group;
 }
 

@@ -83,7 +83,8 @@ static void launched_body(int rank, int world)
 {
     (void)world;
     yk_group *group = NULL;
-    assert_ok(yk_group_init(&group, &(yk_group_options){.init_method = getenv("YK_TEST_STORE")}));
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.init_method = getenv("YK_TEST_STORE"))));
     reduce_until_failure(group, rank);
 }
 

@@ -15,7 +15,8 @@ static void missing_body(int rank, int world)
     snprintf(path, sizeof path, "%s/stderr-%d", getenv("YK_TEST_LINES"), rank);
     assert_non_null(freopen(path, "w", stderr));
     yk_group *group = NULL;
-    yk_status status = yk_group_init(&group, &(yk_group_options){.timeout_s = 4});
+    yk_status status =
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 4));
     leave_line(rank);
     exit(status == YK_ERROR_TIMEOUT ? 3 : 4);
 }
@@ -40,7 +41,9 @@ static void no_rank_0_body(int rank, int world)
     yk_group *group = NULL;
     if (rank == 0)
         return;
-    assert_status(YK_ERROR_TIMEOUT, yk_group_init(&group, &(yk_group_options){.timeout_s = 0.5}));
+    assert_status(
+        YK_ERROR_TIMEOUT,
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 0.5)));
     assert_contains(yk_last_error(), "rank 0");
 }
 
@@ -57,10 +60,9 @@ static void twice_body(int rank, int world)
     int claimed = rank == 2 ? 1 : rank;
     double start = yki_now();
     assert_status(YK_ERROR_MISMATCH,
-                  yk_group_init(&group, &(yk_group_options){.init_method = method,
-                                                            .rank = claimed,
-                                                            .world_size = world,
-                                                            .timeout_s = 30}));
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = method, o.rank = claimed,
+                                                o.world_size = world, o.timeout_s = 30)));
     assert_contains(yk_last_error(), "rank 1 came twice");
     assert_true(yki_now() - start < 10);
 }
@@ -74,7 +76,8 @@ YK_TEST(a_rank_beyond_its_world_is_refused_with_what_to_set)
 {
     yk_group *group = NULL;
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_group_init(&group, &(yk_group_options){.rank = 2, .world_size = 2}));
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.rank = 2,
+                                                o.world_size = 2)));
     assert_contains(yk_last_error(), "rank 2 of a world of 2: RANK counts from 0, WORLD_SIZE from");
 }
 
@@ -86,12 +89,14 @@ YK_TEST(init_methods_that_make_no_sense_are_refused_on_one_rank_too)
         yk_group *group = NULL;
         assert_status(
             YK_ERROR_INVALID_ARGUMENT,
-            yk_group_init(&group, &(yk_group_options){.init_method = wrong[i], .world_size = 1}));
+            yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                          o.init_method = wrong[i], o.world_size = 1, o.rank = 0)));
         assert_contains(yk_last_error(), wrong[i]);
     }
     yk_group *group;
-    assert_ok(yk_group_init(
-        &group, &(yk_group_options){.init_method = "tcp://127.0.0.1:29500", .world_size = 1}));
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.init_method = "tcp://127.0.0.1:29500",
+                                            o.world_size = 1, o.rank = 0)));
     yk_group_destroy(group);
 }
 
@@ -103,8 +108,9 @@ static void job_body(int rank, int world)
     char method[256];
     yk_group *group = NULL;
     snprintf(method, sizeof method, "file://%s/job-%d", getenv("YK_TEST_LINES"), rank / 2);
-    assert_ok(yk_group_init(
-        &group, &(yk_group_options){.init_method = method, .rank = rank % 2, .world_size = 2}));
+    assert_ok(yk_group_init(&group,
+                            YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.init_method = method,
+                                    o.rank = rank % 2, o.world_size = 2)));
     int64_t sum = rank / 2;
     assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_REDUCE_SUM, NULL));
     assert_int_equal(sum, rank / 2 * 2);

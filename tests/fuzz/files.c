@@ -32,8 +32,12 @@ static yk_ddp *make_ddp(void)
 {
     yk_group *group;
     yk_ddp *ddp;
-    yk_powersgd_options all = {.min_compression_rate = 1e-9};
-    YK_CHECK(yk_group_init(&group, &(yk_group_options){.world_size = 1}));
+    yk_group_options alone = YK_GROUP_OPTIONS_INIT;
+    yk_powersgd_options all = YK_POWERSGD_OPTIONS_INIT;
+    alone.rank = 0;
+    alone.world_size = 1;
+    all.min_compression_rate = 1e-9;
+    YK_CHECK(yk_group_init(&group, &alone));
     YK_CHECK(yk_ddp_create(&ddp, make_model(), group, NULL));
     YK_CHECK(yk_ddp_register_powersgd_hook(ddp, &all));
     return ddp;

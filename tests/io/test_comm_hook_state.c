@@ -27,12 +27,15 @@ typedef struct side {
 /* With a PowerSGD that has this many backwards behind it; rank 0: that of the options. */
 static void begin(side *s, yk_group *group, int64_t iter, const yk_powersgd_options *options)
 {
-    yk_powersgd_options own = {.start_iter = 2, .min_compression_rate = 1e-9};
+    yk_powersgd_options own = YK_POWERSGD_OPTIONS_INIT;
+    own.start_iter = 2;
+    own.min_compression_rate = 1e-9;
     if (options)
         own = *options;
     own.iter = iter;
     *s = (side){.group = group, .model = make_model(&net)};
-    assert_ok(yk_ddp_create(&s->ddp, s->model, group, &(yk_ddp_options){.bucket_cap_mb = 1e-3}));
+    assert_ok(yk_ddp_create(&s->ddp, s->model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3)));
     assert_ok(yk_ddp_register_powersgd_hook(s->ddp, &own));
 }
 
@@ -130,8 +133,9 @@ static void on_other_ranks(int rank, int world)
     if (rank < 2) {
         char where[256];
         snprintf(where, sizeof where, "file://%s/two", getenv("YOKE_TEST_SHARED"));
-        assert_ok(yk_group_init(
-            &two, &(yk_group_options){.init_method = where, .rank = rank, .world_size = 2}));
+        assert_ok(
+            yk_group_init(&two, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                        o.init_method = where, o.rank = rank, o.world_size = 2)));
         begin(&parts, two, BEFORE, NULL);
         assert_ok(yk_checkpoint_load_comm_hook(path, parts.ddp));
         assert_float_equal(total_error(&parts), expected, 1e-5 * fabs(expected));
@@ -161,9 +165,9 @@ static void mismatches(int rank, int world)
     const char *path = save(&whole);
     double before = total_error(&whole);
 
-    yk_powersgd_options wrong = {
-        .matrix_approximation_rank = 2, .start_iter = 2, .min_compression_rate = 1e-9};
-    begin(&other, group, BEFORE, &wrong);
+    begin(&other, group, BEFORE,
+          YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.matrix_approximation_rank = 2,
+                  o.start_iter = 2, o.min_compression_rate = 1e-9));
     assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
     assert_contains(yk_last_error(), "\"factors\" of the comm hook");
     assert_float_equal(total_error(&other), 0, 0);
@@ -226,7 +230,8 @@ YK_TEST(numbers_that_no_hook_writes_are_refused)
     side s;
     yk_group *group;
     snprintf(path, sizeof path, "%s/odd.pth", yk_test_directory());
-    assert_ok(yk_group_init(&group, &(yk_group_options){.world_size = 1}));
+    assert_ok(yk_group_init(
+        &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.world_size = 1, o.rank = 0)));
     begin(&s, group, 0, NULL);
     const yki_hook_memory *memory = &s.ddp->hook.memory;
     write_warm(path, memory, 1);

@@ -80,7 +80,8 @@ static void own_hook(int rank, int world)
     (void)rank, (void)world;
     yk_group *group = join();
     side plain, hooked;
-    yk_ddp_options options = {.bucket_cap_mb = 1e-6};
+    yk_ddp_options options = YK_DDP_OPTIONS_INIT;
+    options.bucket_cap_mb = 1e-6;
     account seen = {0};
     begin_in(&plain, group, &options);
     begin_in(&hooked, group, &options);
@@ -154,8 +155,8 @@ static void check_sixteen_bits(yk_dtype dtype)
 {
     yk_group *group = join();
     side local, hooked;
-    begin_in(&local, group, &(yk_ddp_options){.bucket_cap_mb = 1e-3});
-    begin_in(&hooked, group, &(yk_ddp_options){.bucket_cap_mb = 1e-3});
+    begin_in(&local, group, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3));
+    begin_in(&hooked, group, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3));
     assert_ok(yk_ddp_register_comm_hook(local.ddp, local_hook, NULL));
     assert_ok(dtype == YK_BF16 ? yk_ddp_register_bf16_compress_hook(hooked.ddp)
                                : yk_ddp_register_fp16_compress_hook(hooked.ddp));

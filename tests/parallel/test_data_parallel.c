@@ -26,8 +26,9 @@ static void begin(side *s, const network *net, const char *devices)
     s->alone = make_model(net);
     shift_buffers(s->model, 0.25);
     shift_buffers(s->alone, 0.25);
-    assert_ok(
-        yk_data_parallel_create(&s->dp, s->model, &(yk_data_parallel_options){.devices = devices}));
+    assert_ok(yk_data_parallel_create(
+        &s->dp, s->model,
+        YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT, o.devices = devices)));
 }
 
 static void end(side *s)

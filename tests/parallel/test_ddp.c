@@ -79,7 +79,8 @@ YK_TEST(three_ranks_in_f32_equal_one_process)
 
 YK_TEST_RANKS(a_bucket_per_gradient_changes_nothing, 3)
 {
-    check_evaluation_mode(&ref_norm, &(yk_ddp_options){.bucket_cap_mb = 1e-6}, 1e-12);
+    check_evaluation_mode(
+        &ref_norm, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-6), 1e-12);
 }
 
 /* Optimizers see averaged gradients only, so that ranks stay bitwise equal. */
@@ -272,7 +273,7 @@ static void accumulate_mean(int rank, int world)
 {
     (void)rank, (void)world;
     side s;
-    begin(&s, &ref_plain, &(yk_ddp_options){.bucket_cap_mb = 1e-3});
+    begin(&s, &ref_plain, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3));
     yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
     for (int synced_from = 2; synced_from >= 0; synced_from--) /* at 0 all are synced */
         for (int round = 0; round < 2; round++)
@@ -332,7 +333,7 @@ YK_TEST_RANKS(buffers_follow_rank_0, 3)
 
 YK_TEST_RANKS(buffers_stay_apart_on_request, 2)
 {
-    check_buffers(&(yk_ddp_options){.no_broadcast_buffers = true}, false);
+    check_buffers(YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.broadcast_buffers = false), false);
 }
 
 /* Accumulation moves them too: the synced forward behind it starts from rank 0's. */
@@ -399,4 +400,45 @@ YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
     }
     assert_same_gradients(s.model, s.alone, 0);
     side_end(&s);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+YK_TEST(caps_that_are_no_sizes_are_refused)
+{
+    yk_group *group;
+    yk_model *model = make_model(&ref_plain);
+    const double wrong[] = {-1, NAN};
+    assert_ok(yk_group_init(&group, NULL));
+    for (int i = 0; i < 2; i++) {
+        yk_ddp *ddp = (yk_ddp *)(uintptr_t)1;
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_ddp_create(&ddp, model, group,
+                                    YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT,
+                                            o.bucket_cap_mb = wrong[i])));
+        assert_contains(yk_last_error(), "bucket_cap_mb is ");
+        assert_null(ddp);
+    }
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
+/* 0 is a cap like any other: no bucket has room for a second parameter. */
+YK_TEST(a_cap_of_0_gives_each_parameter_a_bucket)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_model *model = make_model(&ref_plain);
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 0)));
+    assert_int_equal(yk_ddp_bucket_count(ddp), yk_model_parameter_count(model));
+    yk_ddp_destroy(ddp);
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = INFINITY,
+                                    o.first_bucket_mb = INFINITY)));
+    assert_int_equal(yk_ddp_bucket_count(ddp), 1);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
 }

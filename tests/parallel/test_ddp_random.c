@@ -142,7 +142,8 @@ static void run_training(yk_group *group, uint64_t seed)
     t.mean = draw(&t, 2);
     t.s.model = make_model(&t.s.net);
     t.s.alone = make_model(&t.s.net);
-    yk_ddp_options options = {.bucket_cap_mb = draw(&t, 2) ? 1e-3 : 0};
+    yk_ddp_options options = YK_DDP_OPTIONS_INIT;
+    options.bucket_cap_mb = draw(&t, 2) ? 1e-3 : 25;
     assert_ok(yk_ddp_create(&t.s.ddp, t.s.model, group, &options));
     yk_model_set_accumulation(t.s.model, t.mean ? YK_ACCUMULATION_MEAN : YK_ACCUMULATION_SUM);
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;

@@ -69,7 +69,11 @@ YK_TEST(an_unused_parameter_is_refused_by_name)
 
 /* ---- allowed --------------------------------------------------------------------------------- */
 
-static const yk_ddp_options allowed = {.find_unused_parameters = true, .bucket_cap_mb = 1e-6};
+static const yk_ddp_options allowed = {.size = sizeof allowed,
+                                       .find_unused_parameters = true,
+                                       .bucket_cap_mb = 1e-6,
+                                       .first_bucket_mb = 1e-6,
+                                       .broadcast_buffers = true};
 
 /* What nobody uses stays as it is: no gradient, no decay, no momentum. */
 YK_TEST_RANKS(what_no_rank_uses_is_left_alone, 2)

@@ -29,14 +29,16 @@ static const yk_sgd_options momentum_sgd = {sizeof(yk_sgd_options), .lr = 0.1, .
 static void begin(side *s, const network *net, const yk_sgd_options *sgd, bool sync_bn)
 {
     *s = (side){.net = *net};
-    assert_ok(yk_group_init(&s->group, &(yk_group_options){.timeout_s = 20}));
+    assert_ok(yk_group_init(&s->group,
+                            YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 20)));
     s->rank = yk_group_rank(s->group);
     s->world = yk_group_size(s->group);
     s->model = make_model(net);
     s->alone = make_model(net);
     if (sync_bn)
         assert_ok(yk_sync_batch_norm_convert(s->model, s->group));
-    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, &(yk_ddp_options){.bucket_cap_mb = 1e-3}));
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3)));
     assert_ok(yk_sgd_create(&s->sgd, s->model, sgd));
     assert_ok(yk_sgd_create(&s->sgd_alone, s->alone, sgd));
 }
@@ -148,8 +150,9 @@ YK_TEST_RANKS(promise_22_the_optimizer_keeps_in_step, 3)
     begin(&s, &ref_plain, &momentum_sgd, false);
     for (int epoch = 0; epoch < 2; epoch++) { /* the second needs the momentum of the first */
         train_joined(&s, uneven[epoch],
-                     &(yk_join_options){
-                         .divide_by_effective_world_size = true, .step = take_step, .context = &s});
+                     YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
+                             o.divide_by_effective_world_size = true, o.step = take_step,
+                             o.context = &s));
         train_alone(&s, uneven[epoch], false);
         assert_same_parameters(s.model, s.alone, 1e-12);
     }
@@ -165,8 +168,9 @@ YK_TEST_RANKS(promise_22_with_sync_batch_norm, 3)
     side s;
     begin(&s, &ref_norm, &momentum_sgd, true);
     train_joined(&s, uneven[0],
-                 &(yk_join_options){
-                     .divide_by_effective_world_size = true, .step = take_step, .context = &s});
+                 YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
+                         o.divide_by_effective_world_size = true, o.step = take_step,
+                         o.context = &s));
     train_alone(&s, uneven[0], false);
     assert_same_parameters(s.model, s.alone, 1e-10);
     assert_same_buffers(s.model, s.alone, 1e-10);
@@ -180,7 +184,9 @@ YK_TEST_RANKS(promise_22_with_batch_norm_all_end_alike, 3)
     begin(&s, &cpu_norm, &momentum_sgd, false);
     for (int i = 0; i < CASES; i++) {
         train_joined(&s, uneven[i],
-                     i % 2 ? NULL : &(yk_join_options){.step = take_step, .context = &s});
+                     i % 2 ? NULL
+                           : YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT, o.step = take_step,
+                                     o.context = &s));
         double sums[2] = {0}; /* of buffers, which the check would make equal first */
         for (size_t b = 0; b < yk_model_buffer_count(s.model); b++) {
             yk_tensor value = yk_model_buffer(s.model, b).value;
@@ -204,9 +210,9 @@ YK_TEST_RANKS(promise_22_with_accumulation, 3)
     begin(&s, &ref_plain, &plain_sgd, false);
     yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
     yk_model_set_accumulation(s.alone, YK_ACCUMULATION_MEAN);
-    assert_ok(yk_ddp_join_begin(s.ddp, &(yk_join_options){.divide_by_effective_world_size = true,
-                                                          .step = take_step,
-                                                          .context = &s}));
+    assert_ok(yk_ddp_join_begin(s.ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
+                                               o.divide_by_effective_world_size = true,
+                                               o.step = take_step, o.context = &s)));
     for (int i = 0; i < batches[rank]; i++) {
         yk_ddp_set_no_sync(s.ddp, i % 2 == 0);
         step(s.model, batch_of(&s.own, &s.net, rank, i));
@@ -231,9 +237,12 @@ YK_TEST_RANKS(promise_22_with_powersgd_and_zero, 2)
     side s;
     yk_zero *zero;
     begin(&s, &cpu_norm, &momentum_sgd, false);
-    assert_ok(yk_ddp_register_powersgd_hook(s.ddp, &(yk_powersgd_options){.start_iter = 1}));
+    assert_ok(yk_ddp_register_powersgd_hook(
+        s.ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = 1)));
     assert_ok(yk_zero_create(&zero, s.sgd, s.model, s.group));
-    train_joined(&s, uneven[0], &(yk_join_options){.step = take_step, .context = &s});
+    train_joined(
+        &s, uneven[0],
+        YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT, o.step = take_step, o.context = &s));
     assert_ok(yk_ddp_check_divergence(s.ddp));
     yk_zero_destroy(zero);
     end(&s);
@@ -245,7 +254,8 @@ YK_TEST_RANKS(promise_22_an_early_end_is_an_error_on_request, 3)
 {
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
-    assert_ok(yk_ddp_join_begin(s.ddp, &(yk_join_options){.throw_on_early_termination = true}));
+    assert_ok(yk_ddp_join_begin(s.ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
+                                               o.throw_on_early_termination = true)));
     yk_status status = YK_OK;
     for (int i = 0; i < uneven[0][rank] && status == YK_OK; i++) {
         status = yk_model_forward(s.model, batch_of(&s.own, &s.net, rank, i));

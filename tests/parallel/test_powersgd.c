@@ -6,14 +6,22 @@
 static const network net = {.device = "ref", .dtype = YK_F32, .seed = 11};
 
 /* Compresses from the second backward on, whatever the sizes. */
-static const yk_powersgd_options eager = {.start_iter = 1, .min_compression_rate = 1e-9};
+/* Compresses from the second backward on, whatever it gains. */
+static yk_powersgd_options eager(void)
+{
+    yk_powersgd_options options = YK_POWERSGD_OPTIONS_INIT;
+    options.start_iter = 1;
+    options.min_compression_rate = 1e-9;
+    return options;
+}
 
 static void begin(side *s, const yk_powersgd_options *options)
 {
     side_join(s, &net);
     s->model = make_model(&net);
     s->alone = make_model(&net);
-    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, &(yk_ddp_options){.bucket_cap_mb = 1e-3}));
+    assert_ok(yk_ddp_create(&s->ddp, s->model, s->group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3)));
     assert_ok(yk_ddp_register_powersgd_hook(s->ddp, options));
 }
 
@@ -38,7 +46,7 @@ static void assert_equal_gradients(const side *s)
 YK_TEST_RANKS(with_full_rank_nothing_is_lost, 3)
 {
     side s;
-    yk_powersgd_options options = eager;
+    yk_powersgd_options options = eager();
     options.matrix_approximation_rank = 64;
     options.start_iter = 2;
     begin(&s, &options);
@@ -84,8 +92,8 @@ static void best_rank_1(double *best, const float *m, int64_t rows, int64_t colu
 YK_TEST_RANKS(warm_starts_reach_the_best_approximation, 2)
 {
     side s;
-    yk_powersgd_options options = eager;
-    options.no_error_feedback = true;
+    yk_powersgd_options options = eager();
+    options.error_feedback = false;
     begin(&s, &options);
     for (int i = 0; i < 200; i++)
         step_again(&s);
@@ -111,7 +119,7 @@ static void feedback(int rank, int world)
 {
     (void)rank, (void)world;
     side s;
-    yk_powersgd_options options = eager;
+    yk_powersgd_options options = eager();
     options.iter = 1; /* goes on from there: compresses at once */
     begin(&s, &options);
     enum { STEPS = 400, ELEMENTS = 4 * 27 };
@@ -149,7 +157,7 @@ YK_TEST(error_feedback_loses_nothing_in_the_long_run)
 YK_TEST_RANKS(an_infinite_gradient_spoils_one_step_alone, 2)
 {
     side s;
-    begin(&s, &eager);
+    begin(&s, (yk_powersgd_options[1]){eager()});
     for (int i = 0; i < 4; i++)
         step_again(&s);
     yk_model_zero_grad(s.model);
@@ -196,7 +204,8 @@ YK_TEST_RANKS(training_converges_with_rank_1, 2)
     double losses[2];
     for (int compressed = 0; compressed < 2; compressed++) {
         side s;
-        yk_powersgd_options options = {.start_iter = compressed ? 10 : 1000000};
+        yk_powersgd_options options = YK_POWERSGD_OPTIONS_INIT;
+        options.start_iter = compressed ? 10 : 1000000;
         begin(&s, &options);
         losses[compressed] = train(&s, 700);
         assert_true((yk_ddp_powersgd_stats(s.ddp).elements_after > 0) == compressed);
@@ -204,6 +213,18 @@ YK_TEST_RANKS(training_converges_with_rank_1, 2)
     }
     if (!(losses[0] < 0.1 && losses[1] < 0.2))
         fail_msg("after training the loss is %g, compressed %g", losses[0], losses[1]);
+}
+
+/* A start_iter of 0 is 0, not the default of 1000. */
+YK_TEST_RANKS(compression_can_start_at_once, 2)
+{
+    side s;
+    yk_powersgd_options options = eager();
+    options.start_iter = 0;
+    begin(&s, &options);
+    step_again(&s);
+    assert_true(yk_ddp_powersgd_stats(s.ddp).elements_after > 0);
+    side_end(&s);
 }
 
 /* ---- misuse ---------------------------------------------------------------------------------- */
@@ -217,12 +238,19 @@ YK_TEST(wrong_options_are_refused)
     wide.dtype = YK_F64;
     yk_model *model = make_model(&net), *model64 = make_model(&wide);
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
-    assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_ddp_register_powersgd_hook(
-                      ddp, &(yk_powersgd_options){.matrix_approximation_rank = -1}));
     assert_status(
         YK_ERROR_INVALID_ARGUMENT,
-        yk_ddp_register_powersgd_hook(ddp, &(yk_powersgd_options){.min_compression_rate = -2}));
+        yk_ddp_register_powersgd_hook(ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT,
+                                                   o.matrix_approximation_rank = -1)));
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_ddp_register_powersgd_hook(ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT,
+                                                   o.min_compression_rate = -2)));
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_ddp_register_powersgd_hook(ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT,
+                                                   o.matrix_approximation_rank = 0)));
+    assert_contains(yk_last_error(), "matrix_approximation_rank is 0");
     yk_ddp_destroy(ddp);
     assert_ok(yk_ddp_create(&ddp, model64, group, NULL));
     assert_status(YK_ERROR_UNSUPPORTED, yk_ddp_register_powersgd_hook(ddp, NULL));

@@ -40,7 +40,8 @@ static outcome train_virtual(yk_group *group, int count, const char *device, yk_
     yk_ddp *ddp;
     yk_optimizer *optimizer;
     int own = count / yk_group_size(group), first = own * yk_group_rank(group);
-    assert_ok(yk_ddp_create(&ddp, made.model, group, &(yk_ddp_options){.virtual_ranks = count}));
+    assert_ok(yk_ddp_create(&ddp, made.model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = count)));
     assert_ok(
         yk_sgd_create(&optimizer, made.model,
                       YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
@@ -163,7 +164,8 @@ YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
     samples batch;
     yk_model *model = make_model(&net), *alone = make_model(&net);
     assert_ok(yk_group_init(&group, NULL));
-    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 2}));
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
     yk_model_eval(model);
     yk_model_eval(alone);
     for (int i = 0; i < 2; i++) {
@@ -194,7 +196,8 @@ YK_TEST(shares_that_are_not_equal_are_refused)
     samples batch;
     assert_ok(yk_group_init(&group, NULL));
     yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 2}));
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
     step(model, take_samples(&batch, YK_F32, 0, 3));
     assert_status(YK_ERROR_INVALID_SHAPE,
                   yk_model_forward(model, take_samples(&batch, YK_F32, 3, 2)));
@@ -211,7 +214,8 @@ YK_TEST(more_than_a_step_of_shares_is_refused)
     samples batch;
     assert_ok(yk_group_init(&group, NULL));
     yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 2}));
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
     step(model, take_samples(&batch, YK_F32, 0, 3));
     step(model, take_samples(&batch, YK_F32, 3, 3));
     assert_ok(yk_model_forward(model, take_samples(&batch, YK_F32, 6, 3)));
@@ -231,7 +235,8 @@ YK_TEST_RANKS(virtual_ranks_that_cannot_be_shared_are_refused, 2)
     assert_ok(yk_group_init(&group, NULL));
     yk_model *model = make_virtual_model("cpu", YK_F32);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = 3}));
+                  yk_ddp_create(&ddp, model, group,
+                                YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 3)));
     assert_contains(yk_last_error(), "3 virtual ranks cannot be shared equally by 2 ranks");
     yk_model_destroy(model);
     yk_group_destroy(group);
@@ -243,7 +248,9 @@ static void refuse_company(yk_group *group, int virtual_ranks)
     yk_ddp *ddp;
     samples batch;
     yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group, &(yk_ddp_options){.virtual_ranks = virtual_ranks}));
+    assert_ok(yk_ddp_create(
+        &ddp, model, group,
+        YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = virtual_ranks)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ddp_register_bf16_compress_hook(ddp));
     assert_contains(yk_last_error(), "no comm hook");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ddp_join_begin(ddp, NULL));

@@ -88,10 +88,9 @@ static void compress(int rank, int64_t approximation)
     assert_ok(yk_ddp_create(&hooked, compressed, group, NULL));
     assert_ok(yk_ddp_register_comm_hook(plain, record_hook, &r));
     assert_ok(yk_ddp_register_powersgd_hook(
-        hooked, &(yk_powersgd_options){.matrix_approximation_rank = approximation,
-                                       .start_iter = START_ITER,
-                                       .min_compression_rate = 1e-9,
-                                       .random_seed = SEED}));
+        hooked, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT,
+                        o.matrix_approximation_rank = approximation, o.start_iter = START_ITER,
+                        o.min_compression_rate = 1e-9, o.random_seed = SEED)));
     for (int i = 0; i < STEPS; i++) {
         const yk_batch *batch = take_samples(&own, net.dtype, 10 * i + 5 * rank, 5);
         step(model, batch);
