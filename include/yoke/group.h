@@ -75,9 +75,9 @@ yk_status yk_group_init(yk_group **group, const yk_group_options *options);
  */
 void yk_group_destroy(yk_group *group);
 
-/** This process's rank, from 0. */
+/** This process's rank, from 0; -1 where group is NULL. */
 int yk_group_rank(const yk_group *group);
-/** The number of ranks (the world size). */
+/** The number of ranks (the world size); 0 where group is NULL. */
 int yk_group_size(const yk_group *group);
 /** This process's rank among those of its machine. */
 int yk_group_local_rank(const yk_group *group);
@@ -92,6 +92,14 @@ const char *yk_group_backend(const yk_group *group);
  * 64 bytes. It is freed by yk_group_free or with the group. On failure *memory is NULL.
  */
 yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory);
+
+/**
+ * Frees memory of yk_group_alloc. Every rank frees it, after its last collective on that memory;
+ * the call waits for this rank's works but not for the other ranks. A
+ * collective that would read one rank's memory where another rank has freed it fails the group with
+ * YK_ERROR_MISMATCH. Accepts NULL; YK_ERROR_INVALID_ARGUMENT for other memory.
+ */
+yk_status yk_group_free(yk_group *group, void *memory);
 
 /**
  * Reduces `count` elements over all ranks, in place: afterwards data holds the result on every

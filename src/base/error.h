@@ -16,6 +16,13 @@
             return yk_try_status_;                                                                 \
     } while (0)
 
+/* For a public function's pointers: the error names the function and the argument. */
+#define YKI_NOT_NULL(argument)                                                                     \
+    do {                                                                                           \
+        if (!(argument))                                                                           \
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);    \
+    } while (0)
+
 /* Sets this thread's error line ("yoke: rank 2: ..." once a rank is known) and returns status. */
 yk_status yki_error(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
 /* Out of memory, naming what the bytes were for. */

@@ -53,7 +53,8 @@ typedef struct yki_call {
     /* Set with YK_ERROR_MISMATCH: two ranks and what each of them called. */
     int rank_a, rank_b;
     yki_descriptor what_a, what_b;
-    bool out_of_step; /* and the ranks no longer agree on what comes next */
+    bool out_of_step;  /* and the ranks no longer agree on what comes next */
+    bool memory_freed; /* rank_a's data is in memory that rank_b has freed */
 } yki_call;
 
 /*
@@ -90,6 +91,8 @@ typedef struct yki_backend_table {
     bool (*left)(yki_backend *backend, int rank);
     /* call->what.count bytes, to *call->out. */
     yk_status (*alloc)(yki_backend *backend, yki_call *call, void **memory);
+    /* Gives back what alloc has given, on this rank; does not wait for the others. */
+    yk_status (*free)(yki_backend *backend, void *memory);
     yk_status (*collective)(yki_backend *backend, yki_call *call);
     yk_status (*transfer)(yki_backend *backend, yki_call *call); /* send and recv */
 } yki_backend_table;

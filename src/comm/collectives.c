@@ -10,6 +10,16 @@
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
+/* A missing group is refused here: there is nobody to tell. */
+static yk_status check_group(const yk_group *group, const char *name, yk_work **work)
+{
+    if (work)
+        *work = NULL;
+    if (!group)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: group is NULL", name);
+    return YK_OK;
+}
+
 static yk_status check_buffer(const yk_group *group, const char *name, const void *data,
                               size_t count, yk_dtype dtype)
 {
@@ -64,6 +74,7 @@ static yki_call make_call(yki_operation operation, yk_dtype dtype, yk_reduce_op 
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work)
 {
+    YK_TRY(check_group(group, "all_reduce", work));
     yki_call call = make_call(YKI_ALL_REDUCE, dtype, op, 0, count);
     call.in = call.out = data;
     yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
@@ -75,6 +86,7 @@ yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtyp
 yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
                        yk_work **work)
 {
+    YK_TRY(check_group(group, "broadcast", work));
     yki_call call = make_call(YKI_BROADCAST, dtype, 0, root, count);
     call.in = call.out = data;
     yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
@@ -94,6 +106,7 @@ static yk_status check_both(const yk_group *group, const char *name, const void 
 yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                         yk_work **work)
 {
+    YK_TRY(check_group(group, "all_gather", work));
     yki_call call = make_call(YKI_ALL_GATHER, dtype, 0, 0, count);
     call.in = in;
     call.out = out;
@@ -104,6 +117,7 @@ yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count
 yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
                             yk_dtype dtype, yk_reduce_op op, yk_work **work)
 {
+    YK_TRY(check_group(group, "reduce_scatter", work));
     yki_call call = make_call(YKI_REDUCE_SCATTER, dtype, op, 0, count);
     call.in = in;
     call.out = out;
@@ -116,6 +130,7 @@ yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t c
 yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                     int root, yk_work **work)
 {
+    YK_TRY(check_group(group, "gather", work));
     bool on_root = root == yk_group_rank(group);
     yki_call call = make_call(YKI_GATHER, dtype, 0, root, count);
     call.in = in;
@@ -129,6 +144,7 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work)
 {
+    YK_TRY(check_group(group, "scatter", work));
     bool on_root = root == yk_group_rank(group);
     yki_call call = make_call(YKI_SCATTER, dtype, 0, root, count);
     call.in = on_root ? in : NULL;
@@ -141,12 +157,14 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 
 yk_status yk_barrier(yk_group *group)
 {
+    YK_TRY(check_group(group, "barrier", NULL));
     yki_call call = make_call(YKI_BARRIER, 0, 0, 0, 0);
     return yki_group_submit(group, &call, YK_OK, NULL);
 }
 
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
 {
+    YK_TRY(check_group(group, "send", NULL));
     yki_call call = make_call(YKI_SEND, dtype, 0, to, count);
     call.in = data;
     YK_TRY(check_buffer(group, "send", data, count, dtype));
@@ -156,6 +174,7 @@ yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtyp
 
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
 {
+    YK_TRY(check_group(group, "recv", NULL));
     yki_call call = make_call(YKI_RECV, dtype, 0, from, count);
     call.out = data;
     YK_TRY(check_buffer(group, "recv", data, count, dtype));
@@ -165,6 +184,9 @@ yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int
 
 yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
 {
+    YKI_NOT_NULL(memory);
+    *memory = NULL;
+    YK_TRY(check_group(group, "alloc", NULL));
     yki_call call = make_call(YKI_ALLOC, 0, 0, 0, bytes);
     call.out = memory;
     return yki_group_submit(group, &call, YK_OK, NULL);

@@ -28,6 +28,7 @@
 #define LONGEST_LOOK_S 0.5
 
 struct yk_group {
+    yki_reference reference;
     yki_job job;
     yki_backend *backend;
     yki_queue queue;
@@ -149,6 +150,13 @@ static yk_status look(void *context, bool (*missing)(const void *wait, int rank)
 static yk_status mismatch(yk_group *group, const yki_call *call)
 {
     char a[YKI_WORDS], b[YKI_WORDS], text[384];
+    if (call->memory_freed) {
+        snprintf(text, sizeof text,
+                 "rank %d gave memory of yk_group_alloc that rank %d has freed: free it on every "
+                 "rank after its last use",
+                 call->rank_a, call->rank_b);
+        return fail(group, YK_ERROR_MISMATCH, text);
+    }
     yki_describe(a, &call->what_a);
     yki_describe(b, &call->what_b);
     snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
@@ -173,8 +181,8 @@ static yk_status run_now(yk_group *group, yki_call *call, const char *refusal)
 {
     group->running = call;
     group->looked = group->waited = 0;
-    yki_failure *failure = failure_of(group);
-    if (atomic_load_explicit(&failure->state, memory_order_relaxed) != YKI_FAILURE_NONE)
+    const yki_failure *failure = failure_of(group);
+    if (failure && atomic_load_explicit(&failure->state, memory_order_relaxed) != YKI_FAILURE_NONE)
         return known_failure(group);
     yk_status status = dispatch(group, call);
     if (status == YK_ERROR_MISMATCH && !refusal && call->rank_a != call->rank_b)
@@ -228,6 +236,8 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     bool in_task = yki_queue_is_current(&group->queue);
     call->sequence = atomic_fetch_add(&group->sequence, 1) + 1;
     call->yields_cpu = work != NULL || in_task;
+    if (work)
+        *work = NULL;
     if (work && in_task)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "a comm hook's collectives are to block: work must "
@@ -236,11 +246,46 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
         call->launched = yki_trace_begin();
         memcpy(call->label, group->label, sizeof call->label);
         group->label[0] = '\0';
-        return yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
+        yki_group_retain(group);
+        yk_status status =
+            yki_queue_submit(&group->queue, call, checked != YK_OK ? refusal : NULL, work);
+        if (status != YK_OK)
+            yki_group_release(group);
+        return status;
     }
     if (!in_task)
         yki_queue_drain(&group->queue);
     return run(group, call, checked != YK_OK ? refusal : NULL);
+}
+
+yk_status yk_work_wait(yk_work *work)
+{
+    double finished;
+    YKI_NOT_NULL(work);
+    return yki_work_wait_timed(work, &finished);
+}
+
+yk_status yki_work_wait_timed(yk_work *work, double *finished)
+{
+    yk_group *group = work->queue->context;
+    yk_status status = yki_queue_wait(work, finished);
+    yki_group_release(group);
+    return status;
+}
+
+bool yk_work_done(const yk_work *work)
+{
+    return !work || yki_queue_is_done(work);
+}
+
+yk_status yk_group_free(yk_group *group, void *memory)
+{
+    YKI_NOT_NULL(group);
+    if (!memory)
+        return YK_OK;
+    if (!yki_queue_is_current(&group->queue))
+        yki_queue_drain(&group->queue);
+    return group->backend->table->free(group->backend, memory);
 }
 
 yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
@@ -283,6 +328,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
 {
     const yki_backend_table *table;
     yk_group_options options;
+    YKI_NOT_NULL(out);
     *out = NULL;
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
     yk_group *group = yki_calloc(1, sizeof *group);
@@ -296,6 +342,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
         status = open_backend(group, table);
     if (status != YK_OK)
         goto out_job;
+    yki_reference_init(&group->reference);
     YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, table->name,
              group->job.peers[group->job.rank].pid);
     *out = group;
@@ -317,6 +364,7 @@ yk_status yki_group_channel(yk_group **out, yk_group *group)
     yk_group *channel = yki_calloc(1, sizeof *channel);
     if (!channel)
         return yki_error_memory(sizeof *channel, "a channel");
+    yki_reference_init(&channel->reference);
     channel->job = group->job;
     channel->borrows_job = true;
     snprintf(channel->job.prefix, sizeof channel->job.prefix, "%.20s/channel", group->job.prefix);
@@ -330,9 +378,14 @@ yk_status yki_group_channel(yk_group **out, yk_group *group)
     return YK_OK;
 }
 
-void yk_group_destroy(yk_group *group)
+void yki_group_retain(yk_group *group)
 {
-    if (!group)
+    yki_reference_retain(&group->reference);
+}
+
+void yki_group_release(yk_group *group)
+{
+    if (!yki_reference_release(&group->reference))
         return;
     yk_group_destroy(group->channel);
     yki_queue_fini(&group->queue);
@@ -343,27 +396,33 @@ void yk_group_destroy(yk_group *group)
     free(group);
 }
 
+void yk_group_destroy(yk_group *group)
+{
+    if (group)
+        yki_group_release(group);
+}
+
 int yk_group_rank(const yk_group *group)
 {
-    return group->job.rank;
+    return group ? group->job.rank : -1;
 }
 
 int yk_group_size(const yk_group *group)
 {
-    return group->job.world;
+    return group ? group->job.world : 0;
 }
 
 int yk_group_local_rank(const yk_group *group)
 {
-    return group->job.local_rank;
+    return group ? group->job.local_rank : -1;
 }
 
 int yk_group_local_size(const yk_group *group)
 {
-    return group->job.local_world;
+    return group ? group->job.local_world : 0;
 }
 
 const char *yk_group_backend(const yk_group *group)
 {
-    return group->backend->table->name;
+    return group ? group->backend->table->name : "";
 }

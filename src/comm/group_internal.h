@@ -2,7 +2,12 @@
 #ifndef YKI_GROUP_INTERNAL_H
 #define YKI_GROUP_INTERNAL_H
 
+#include "base/reference.h"
 #include "comm/backend.h"
+
+/* Whatever is made on top of a group holds a reference to it; the last release leaves the job. */
+void yki_group_retain(yk_group *group);
+void yki_group_release(yk_group *group);
 
 /*
  * The way from a public call's arguments (collectives.c) to its execution (group.c). Numbers the

@@ -19,11 +19,10 @@ void yki_queue_init(yki_queue *queue, void *context,
 
 static void run_work(yki_queue *queue, yk_work *work)
 {
-    double start = yki_now();
     work->status = queue->run(queue->context, &work->call, work->line[0] ? work->line : NULL);
     if (work->status != YK_OK)
         yki_error_copy(work->line, sizeof work->line);
-    work->seconds = yki_now() - start;
+    work->finished = yki_now();
 }
 
 static void *run_all(void *argument)
@@ -119,14 +118,14 @@ void yki_queue_fini(yki_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-yk_status yki_work_wait_timed(yk_work *work, double *seconds)
+yk_status yki_queue_wait(yk_work *work, double *finished)
 {
     yki_queue *queue = work->queue;
     pthread_mutex_lock(&queue->lock);
     while (!work->done)
         pthread_cond_wait(&queue->changed, &queue->lock);
     yk_status status = work->status;
-    *seconds = work->seconds;
+    *finished = work->finished;
     if (status != YK_OK)
         yki_error_set_line(status, work->line);
     work->next = queue->spare;
@@ -135,13 +134,7 @@ yk_status yki_work_wait_timed(yk_work *work, double *seconds)
     return status;
 }
 
-yk_status yk_work_wait(yk_work *work)
-{
-    double seconds;
-    return yki_work_wait_timed(work, &seconds);
-}
-
-bool yk_work_done(const yk_work *work)
+bool yki_queue_is_done(const yk_work *work)
 {
     yki_queue *queue = work->queue;
     pthread_mutex_lock(&queue->lock);

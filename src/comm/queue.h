@@ -14,8 +14,8 @@ struct yk_work {
     struct yki_queue *queue;
     yki_call call;
     yk_status status;
-    bool done; /* guarded by the queue's lock */
-    double seconds;
+    bool done;                 /* guarded by the queue's lock */
+    double finished;           /* when, by yki_now */
     char line[YKI_ERROR_LINE]; /* the error's; on submission: why arguments were refused */
 };
 
@@ -49,7 +49,11 @@ yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void 
 void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
 /* Whether this is the queue's own thread. */
 bool yki_queue_is_current(const yki_queue *queue);
-/* yk_work_wait that also tells how many seconds the work ran on the thread. */
-yk_status yki_work_wait_timed(yk_work *work, double *seconds);
+/* Waits for a work, returns its status and the time (yki_now) at which it finished, and takes the
+ * work back. */
+yk_status yki_queue_wait(yk_work *work, double *finished);
+bool yki_queue_is_done(const yk_work *work);
+/* yk_work_wait that also tells when the work finished (yki_now). */
+yk_status yki_work_wait_timed(yk_work *work, double *finished);
 
 #endif

@@ -94,6 +94,11 @@ static yk_status request(yk_store *store, yki_store_operation operation, const c
                          const void *put, size_t put_size, int64_t number, double wait_s,
                          yki_store_header *reply, void *value, size_t size)
 {
+    if (!store || !key || (!put && put_size > 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "store: the %s is NULL",
+                         !store ? "store"
+                         : !key ? "key"
+                                : "value");
     size_t key_size = strlen(key);
     if (key_size == 0 || key_size > YKI_STORE_MAX_KEY || put_size > YKI_STORE_MAX_VALUE)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -186,6 +191,9 @@ static yk_status attempt(yk_store *store, const char *host, int port, const char
 yk_status yk_store_connect(yk_store **out, const char *host, int port, const char *secret,
                            double timeout_s)
 {
+    YKI_NOT_NULL(out);
+    *out = NULL;
+    YKI_NOT_NULL(host);
     yk_store *store = yki_calloc(1, sizeof *store);
     if (!store)
         return yki_error_memory(sizeof *store, "a store connection");
@@ -230,6 +238,9 @@ yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t siz
                        double timeout_s)
 {
     yki_store_header reply;
+    YKI_NOT_NULL(value);
+    YKI_NOT_NULL(used);
+    *used = 0;
     YK_TRY(request(store, YKI_STORE_GET, key, NULL, 0, milliseconds(timeout_s), timeout_s, &reply,
                    value, size));
     *used = reply.value_size;
@@ -239,6 +250,7 @@ yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t siz
 yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t *result)
 {
     yki_store_header reply;
+    YKI_NOT_NULL(result);
     YK_TRY(request(store, YKI_STORE_ADD, key, NULL, 0, delta, 0, &reply, NULL, 0));
     *result = reply.number;
     return status_of(&reply, key, 0);
@@ -247,6 +259,7 @@ yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t 
 yk_status yk_store_check(yk_store *store, const char *key, bool *found)
 {
     yki_store_header reply;
+    YKI_NOT_NULL(found);
     YK_TRY(request(store, YKI_STORE_CHECK, key, NULL, 0, 0, 0, &reply, NULL, 0));
     *found = reply.number != 0;
     return status_of(&reply, key, 0);

@@ -399,6 +399,10 @@ static yk_status start(yk_store_server *server)
 
 yk_status yk_store_serve(yk_store_server **out, const char *host, int *port, const char *secret)
 {
+    YKI_NOT_NULL(out);
+    *out = NULL;
+    YKI_NOT_NULL(host);
+    YKI_NOT_NULL(port);
     yk_store_server *server = yki_calloc(1, sizeof *server);
     if (!server)
         return yki_error_memory(sizeof *server, "a store");

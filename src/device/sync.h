@@ -20,6 +20,7 @@ typedef struct yki_sync {
     const double *all; /* [world] vectors in rank order, valid after it */
     /* A collective call; blocks. */
     yk_status (*gather)(const struct yki_sync *sync, int64_t channels);
+    void (*destroy)(struct yki_sync *sync);
 } yki_sync;
 
 /* Doubles in a vector. */

@@ -39,7 +39,8 @@ void yki_model_begin_micro_step(yk_model *model, int stream, bool first)
 
 void yki_model_set_sync(yk_model *model, yki_sync *sync)
 {
-    free(model->distribution.sync);
+    if (model->distribution.sync)
+        model->distribution.sync->destroy(model->distribution.sync);
     model->distribution.sync = sync;
 }
 

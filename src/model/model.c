@@ -116,6 +116,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     yk_model *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the model");
+    yki_reference_init(&made->reference);
     made->graph = graph;
     made->options = chosen;
     made->training = made->accumulation.spent = true;
@@ -134,17 +135,28 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     return YK_OK;
 }
 
-void yk_model_destroy(yk_model *model)
+void yki_model_retain(yk_model *model)
 {
-    if (!model)
+    yki_reference_retain(&model->reference);
+}
+
+void yki_model_release(yk_model *model)
+{
+    if (!yki_reference_release(&model->reference))
         return;
     yki_executor_destroy(&model->executor);
     yki_accumulation_destroy(&model->accumulation);
     yki_variables_destroy(&model->variables);
-    free(model->distribution.sync);
+    yki_model_set_sync(model, NULL);
     if (!model->is_replica)
         yk_graph_destroy(model->graph);
     free(model);
+}
+
+void yk_model_destroy(yk_model *model)
+{
+    if (model)
+        yki_model_release(model);
 }
 
 void yk_model_train(yk_model *model)

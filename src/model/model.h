@@ -5,6 +5,7 @@
 #ifndef YKI_MODEL_H
 #define YKI_MODEL_H
 
+#include "base/reference.h"
 #include "model/accumulation.h"
 #include "model/distribution.h"
 #include "model/executor.h"
@@ -12,6 +13,7 @@
 #include "model/replica.h"
 
 struct yk_model {
+    yki_reference reference;
     yk_graph *graph;
     bool is_replica; /* the graph is another model's */
     yk_model_options options;

@@ -48,6 +48,10 @@ typedef struct yki_model_hooks {
     yk_status (*output)(void *context, yk_tensor *output);
 } yki_model_hooks;
 
+/* Whatever is made on top of a model holds a reference to it; the last release frees it. */
+void yki_model_retain(yk_model *model);
+void yki_model_release(yk_model *model);
+
 /* Installs a copy of the hooks. A model that has some refuses, in the name of `who`, with
  * YK_ERROR_INVALID_ARGUMENT: it is distributed in one way only. */
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who);
@@ -87,7 +91,7 @@ void yki_model_set_used(yk_model *model, size_t parameter);
 int64_t yki_model_norm_channels(const yk_model *model);
 /*
  * From now on every batch_norm in training takes its statistics over the ranks that sync reaches,
- * and a batch may be empty. The model takes sync over and frees it with free(); NULL removes it.
+ * and a batch may be empty. The model takes sync over and destroys it; NULL removes it.
  */
 void yki_model_set_sync(yk_model *model, yki_sync *sync);
 bool yki_model_is_synced(const yk_model *model);

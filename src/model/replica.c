@@ -41,6 +41,7 @@ yk_status yki_model_replicate(yk_model **replica, const yk_model *model)
     yk_model *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a replica");
+    yki_reference_init(&made->reference);
     made->graph = model->graph;
     made->is_replica = true;
     made->options = model->options;

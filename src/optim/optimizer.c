@@ -97,8 +97,10 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     yk_optimizer *new = yki_calloc(1, sizeof *new);
     if (!new)
         return yki_error_memory(sizeof *new, "the optimizer");
+    yki_reference_init(&new->reference);
     new->rule = rule;
     new->model = model;
+    yki_model_retain(model);
     new->slots = rule->slots(hyperparameters);
     new->parameters = yk_model_parameter_count(model);
     yk_status status = make_parts(new, hyperparameters);
@@ -110,9 +112,14 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     return YK_OK;
 }
 
-void yk_optimizer_destroy(yk_optimizer *optimizer)
+void yki_optimizer_retain(yk_optimizer *optimizer)
 {
-    if (!optimizer)
+    yki_reference_retain(&optimizer->reference);
+}
+
+void yki_optimizer_release(yk_optimizer *optimizer)
+{
+    if (!yki_reference_release(&optimizer->reference))
         return;
     for (int slot = 0; slot < optimizer->slots; slot++)
         free(optimizer->state[slot]);
@@ -123,7 +130,14 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
+    yki_model_release(optimizer->model);
     free(optimizer);
+}
+
+void yk_optimizer_destroy(yk_optimizer *optimizer)
+{
+    if (optimizer)
+        yki_optimizer_release(optimizer);
 }
 
 /* ---- shards --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <yoke/optim.h>
 
 #include "base/error.h"
+#include "base/reference.h"
 #include "optim/chunks.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };
@@ -48,6 +49,7 @@ typedef struct yki_param_group {
 } yki_param_group;
 
 struct yk_optimizer {
+    yki_reference reference;
     const yki_optimizer_rule *rule;
     yk_model *model;
     int64_t steps;
@@ -70,6 +72,10 @@ struct yk_optimizer {
     yk_ema *ema;     /* or NULL */
     bool averaged;   /* the model holds ema's average, and ema the weights */
 };
+
+/* Whatever is made on top of an optimizer holds a reference to it; the last release frees it. */
+void yki_optimizer_retain(yk_optimizer *optimizer);
+void yki_optimizer_release(yk_optimizer *optimizer);
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);

@@ -41,8 +41,10 @@ static yk_status make_room(yk_ddp *ddp)
 
 yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state)
 {
-    const yki_hook_memory *memory = &ddp->hook.memory;
+    YKI_NOT_NULL(state);
     *state = NULL;
+    YKI_NOT_NULL(ddp);
+    const yki_hook_memory *memory = &ddp->hook.memory;
     if (!memory->name || memory->factor_elements == 0)
         return YK_OK;
     YK_TRY(make_room(ddp));

@@ -238,12 +238,12 @@ static yk_status output(void *context, yk_tensor *joined)
 
 yk_data_parallel_stats yk_data_parallel_last_stats(const yk_data_parallel *dp)
 {
-    return dp->stats;
+    return dp ? dp->stats : (yk_data_parallel_stats){0};
 }
 
 const char *yk_data_parallel_description(const yk_data_parallel *dp)
 {
-    return dp->description;
+    return dp ? dp->description : "";
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -251,6 +251,7 @@ const char *yk_data_parallel_description(const yk_data_parallel *dp)
 yk_status yk_data_parallel_check(const char *devices, int *count)
 {
     yki_device_list list;
+    YKI_NOT_NULL(count);
     *count = 0;
     YK_TRY(yki_device_list_parse(&list, devices));
     *count = list.count;
@@ -301,6 +302,7 @@ static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
                              .output = output};
     YK_TRY(yki_model_attach(model, &hooks, "data parallel"));
     *r = (replica){.dp = dp, .model = model};
+    yki_model_retain(model);
     return yki_model_prepare_for_replicas(model, dp->threads);
 }
 
@@ -337,7 +339,9 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
                                   const yk_data_parallel_options *given)
 {
     yk_data_parallel_options options;
+    YKI_NOT_NULL(dp);
     *dp = NULL;
+    YKI_NOT_NULL(model);
     YK_TRY(
         YKI_READ_OPTIONS(&options, given, yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT));
     if (options.threads < 1 && options.threads != YK_THREADS_AUTO)
@@ -364,8 +368,7 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
         replica *r = &dp->replicas[i];
         if (r->model && i == 0)
             yki_model_detach(r->model);
-        else
-            yk_model_destroy(r->model);
+        yk_model_destroy(r->model);
         free(r->tensors);
     }
     free(dp->gathered);

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "comm/group_internal.h"
 #include "parallel/ddp.h"
 #include "parallel/verify_model.h"
 
@@ -62,7 +63,10 @@ static yk_status build(yk_ddp *ddp)
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk_ddp_options *given)
 {
     yk_ddp_options options;
+    YKI_NOT_NULL(ddp);
     *ddp = NULL;
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(group);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_ddp_options, YK_DDP_OPTIONS_INIT));
     YK_TRY(check_options(&options));
     yk_ddp *made = yki_calloc(1, sizeof *made);
@@ -76,6 +80,8 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
         free(made);
         return status;
     }
+    yki_model_retain(model);
+    yki_group_retain(group);
     status = build(made);
     if (status != YK_OK) {
         yk_ddp_destroy(made);
@@ -96,27 +102,31 @@ void yk_ddp_destroy(yk_ddp *ddp)
         yki_virtual_ranks_destroy(ddp);
     else
         yki_reducer_destroy(ddp);
+    yki_forward_sync_destroy(ddp);
     free(ddp->hashes);
     free(ddp->join.states);
+    yki_model_release(ddp->model);
+    yki_group_release(ddp->group);
     free(ddp);
 }
 
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync)
 {
-    ddp->no_sync = no_sync;
+    if (ddp)
+        ddp->no_sync = no_sync;
 }
 
 size_t yk_ddp_bucket_count(const yk_ddp *ddp)
 {
-    return ddp->bucket_count;
+    return ddp ? ddp->bucket_count : 0;
 }
 
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket)
 {
-    return ddp->buckets[bucket].plan.bytes;
+    return bucket < yk_ddp_bucket_count(ddp) ? ddp->buckets[bucket].plan.bytes : 0;
 }
 
 yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp)
 {
-    return ddp->stats;
+    return ddp ? ddp->stats : (yk_ddp_stats){0};
 }

@@ -1,8 +1,8 @@
 /*
  * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), unused.c (what
  * takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in for
- * their all-reduce), comm_hook_state.c (what of that goes into checkpoints), inputs.c (what ranks
- * tell each other before a forward), divergence.c (a check), virtual_ranks.c (instead of the
+ * their all-reduce), comm_hook_state.c (what of that goes into checkpoints), forward_sync.c (what
+ * ranks tell each other before a forward), divergence.c (a check), virtual_ranks.c (instead of the
  * reducer).
  */
 #ifndef YKI_DDP_H
@@ -64,6 +64,7 @@ struct yk_ddp {
     yk_ddp_options options;
 
     yki_reduced_bucket *buckets;
+    void *gradients;           /* the memory they lie in, one after the other */
     size_t bucket_count, next; /* next to launch */
     size_t *order;             /* parameters in the order of all ranks' buckets */
     size_t used;               /* of order: how many parameters some rank's loss depends on */
@@ -85,6 +86,7 @@ struct yk_ddp {
     bool reduced;     /* the last one was: its gradients are the same on all ranks */
     yk_status status; /* of the launches in the running backward */
     char error[YKI_ERROR_LINE];
+    double first_launch; /* of the running backward, by yki_now; 0 until there is one */
     yk_ddp_stats stats;
     struct yki_virtual_ranks *virtual_ranks; /* NULL: the reducer's buckets instead */
 };
@@ -148,10 +150,11 @@ double yki_join_factor(const yk_ddp *ddp);
 /* Ranks that have data; without Join all of them. */
 int yki_join_active(const yk_ddp *ddp);
 
-/* ---- inputs.c -------------------------------------------------------------------------------- */
+/* ---- forward_sync.c -------------------------------------------------------------------------- */
 
 /* Memory for the exchange before a forward. Collective. */
 yk_status yki_forward_sync_create(yk_ddp *ddp);
+void yki_forward_sync_destroy(yk_ddp *ddp);
 /* What cannot go with virtual ranks, however many ranks share them. */
 yk_status yki_forward_sync_check(const yk_ddp *ddp);
 /* Of yki_model_hooks. */

@@ -93,6 +93,7 @@ static yk_status compare(const yk_ddp *ddp, const uint64_t *hashes, size_t count
 
 yk_status yk_ddp_check_divergence(yk_ddp *ddp)
 {
+    YKI_NOT_NULL(ddp);
     size_t count = yk_model_parameter_count(ddp->model);
     if (ddp->options.broadcast_buffers)
         count += yk_model_buffer_count(ddp->model);

@@ -22,6 +22,12 @@ yk_status yki_forward_sync_create(yk_ddp *ddp)
     return yk_group_alloc(ddp->group, ddp->flat_bytes, &ddp->flat_buffers);
 }
 
+void yki_forward_sync_destroy(yk_ddp *ddp)
+{
+    yk_group_free(ddp->group, ddp->shares);
+    yk_group_free(ddp->group, ddp->flat_buffers);
+}
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 void yki_buffers_copy(yk_ddp *ddp, bool pack)

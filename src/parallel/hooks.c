@@ -54,8 +54,8 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
 
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)
 {
-    if (!hook)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a comm hook is a function, not NULL");
+    YKI_NOT_NULL(ddp);
+    YKI_NOT_NULL(hook);
     return yki_hook_register(ddp, &(yki_hook){.run = hook, .state = state});
 }
 
@@ -85,6 +85,7 @@ yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 enum { PIECE = 1024 };
 
 typedef struct compressor {
+    yk_group *group;
     yk_dtype dtype;  /* YK_BF16 or YK_F16 */
     uint16_t *block; /* as many as the largest bucket has; shared with the peers */
 } compressor;
@@ -130,12 +131,21 @@ static yk_status compress_hook(void *state, yk_group *group, const yk_grad_bucke
     return YK_OK;
 }
 
+static void destroy_compressor(void *state)
+{
+    compressor *c = state;
+    yk_group_free(c->group, c->block);
+    free(c);
+}
+
 static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
 {
+    YKI_NOT_NULL(ddp);
     compressor *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a comm hook");
     made->dtype = dtype;
+    made->group = ddp->group;
     size_t largest = 0;
     for (size_t b = 0; b < ddp->bucket_count; b++)
         if (ddp->buckets[b].elements > largest)
@@ -143,11 +153,12 @@ static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
     void *block = NULL;
     yk_status status = yk_group_alloc(ddp->group, largest * sizeof *made->block, &block);
     made->block = block;
-    if (status == YK_OK)
-        return yki_hook_register(ddp,
-                                 &(yki_hook){.run = compress_hook, .state = made, .destroy = free});
-    free(made);
-    return status;
+    if (status != YK_OK) {
+        destroy_compressor(made);
+        return status;
+    }
+    return yki_hook_register(
+        ddp, &(yki_hook){.run = compress_hook, .state = made, .destroy = destroy_compressor});
 }
 
 yk_status yk_ddp_register_bf16_compress_hook(yk_ddp *ddp)

@@ -81,6 +81,7 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
 yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
 {
     yk_join_options options;
+    YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_join_options, YK_JOIN_OPTIONS_INIT));
     if (ddp->join.on)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: begun twice without an end between");
@@ -119,6 +120,7 @@ static yk_status shadow(yk_ddp *ddp)
 
 yk_status yk_ddp_join_end(yk_ddp *ddp)
 {
+    YKI_NOT_NULL(ddp);
     if (!ddp->join.on)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: an end without a begin");
     bool no_sync = ddp->no_sync;

@@ -49,6 +49,8 @@ typedef struct factors {
 } factors;
 
 typedef struct powersgd {
+    yk_group *group;
+    void *shared; /* the memory of what is sent and of every Q */
     yk_powersgd_options options;
     factors *of; /* by bucket */
     matrix *matrices;
@@ -225,6 +227,7 @@ static yk_status powersgd_hook(void *context, yk_group *group, const yk_grad_buc
 static void destroy(void *context)
 {
     powersgd *state = context;
+    yk_group_free(state->group, state->shared);
     yki_unmap(state->errors, state->error_elements * sizeof *state->errors);
     free(state->warm);
     free(state->matrices);
@@ -297,9 +300,10 @@ static yk_status allocate(powersgd *state, const yk_ddp *ddp)
         sent_elements += state->of[b].sent_elements;
         state->q_elements += state->of[b].q_elements;
     }
-    void *block; /* not of 0 bytes: all gradients are sent in one way or the other */
-    YK_TRY(yk_group_alloc(ddp->group, (sent_elements + state->q_elements) * sizeof(float), &block));
-    float *sent = block, *errors = state->errors, *q = state->q = sent + sent_elements;
+    /* Not of 0 bytes: all gradients are sent in one way or the other. */
+    YK_TRY(yk_group_alloc(ddp->group, (sent_elements + state->q_elements) * sizeof(float),
+                          &state->shared));
+    float *sent = state->shared, *errors = state->errors, *q = state->q = sent + sent_elements;
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         factors *f = &state->of[b];
         f->sent = sent;
@@ -367,12 +371,14 @@ static yk_status check(const yk_powersgd_options *o)
 yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *given)
 {
     yk_powersgd_options options;
+    YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT));
     YK_TRY(check(&options));
     powersgd *state = yki_calloc(1, sizeof *state);
     if (!state)
         return yki_error_memory(sizeof *state, "PowerSGD");
     state->options = options;
+    state->group = ddp->group;
     state->iter = options.iter;
     state->inverse_ranks = 1.0F / (float)yk_group_size(ddp->group);
     yk_status status = build(state, ddp);
@@ -388,7 +394,7 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
 
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp)
 {
-    if (ddp->hook.run != powersgd_hook)
+    if (!ddp || ddp->hook.run != powersgd_hook)
         return (yk_powersgd_stats){0};
     return ((const powersgd *)ddp->hook.state)->stats;
 }

@@ -72,12 +72,11 @@ static yk_status place_gradients(yk_ddp *ddp)
     size_t count = yk_model_parameter_count(ddp->model), total = 0;
     for (size_t i = 0; i < ddp->used; i++)
         total += yki_model_padded_bytes(ddp->model, ddp->order[i]);
-    void *block;
-    YK_TRY(yk_group_alloc(ddp->group, total, &block));
+    YK_TRY(yk_group_alloc(ddp->group, total, &ddp->gradients));
     void **memory = yki_calloc(count, sizeof *memory);
     if (!memory)
         return yki_error_memory(count * sizeof *memory, "buckets");
-    char *at = block;
+    char *at = ddp->gradients;
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         yki_reduced_bucket *bucket = &ddp->buckets[b];
         bucket->data = at;
@@ -103,6 +102,7 @@ yk_status yki_reducer_create(yk_ddp *ddp)
 void yki_reducer_destroy(yk_ddp *ddp)
 {
     yki_model_place_gradients(ddp->model, NULL);
+    yk_group_free(ddp->group, ddp->gradients);
     free(ddp->buckets);
     free(ddp->bucket_of);
     free(ddp->order);
@@ -159,6 +159,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     yk_ddp *ddp = context;
     ddp->stats = (yk_ddp_stats){0};
     ddp->next = 0;
+    ddp->first_launch = 0;
     ddp->status = YK_OK;
     ddp->exchanging = !ddp->no_sync;
     for (size_t b = 0; b < ddp->bucket_count; b++)
@@ -183,6 +184,8 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
+    if (ddp->first_launch == 0)
+        ddp->first_launch = yki_now();
     yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
     if (ddp->hook.run)
         ddp->status = yki_hook_launch(ddp, bucket);
@@ -207,21 +210,20 @@ void yki_reducer_grad_ready(void *context, size_t parameter)
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
-    double start = yki_now();
+    double start = yki_now(), landed = 0;
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         yk_work *work = ddp->buckets[b].work;
         ddp->buckets[b].work = NULL;
-        double seconds = 0;
-        yk_status status = work ? yki_work_wait_timed(work, &seconds) : YK_OK;
-        ddp->stats.communication_s += seconds;
+        yk_status status = work ? yki_work_wait_timed(work, &landed) : YK_OK;
         if (status != YK_OK && ddp->status == YK_OK) {
             ddp->status = status;
             yki_error_copy(ddp->error, sizeof ddp->error);
         }
     }
-    if (ddp->exchanging) {
-        ddp->stats.exposed_s = yki_now() - start;
+    if (landed > 0) /* buckets land in the order of their launches */
+        ddp->stats = (yk_ddp_stats){.communication_s = landed - ddp->first_launch,
+                                    .exposed_s = landed > start ? landed - start : 0};
+    if (ddp->exchanging)
         YKI_TRACE_END(start, YKI_NO_ARGS, "exposed wait");
-    }
     return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
 }

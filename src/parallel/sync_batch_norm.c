@@ -21,7 +21,7 @@
 
 typedef struct rank_sync {
     yki_sync base;
-    yk_group *channel;
+    yk_group *group, *channel;
     double gathered[]; /* [world][2 C + 1] of the widest layer */
 } rank_sync;
 
@@ -32,8 +32,18 @@ static yk_status gather(const yki_sync *sync, int64_t channels)
                          (size_t)yki_sync_length(channels), YK_F64, NULL);
 }
 
+static void rank_sync_destroy(yki_sync *sync)
+{
+    rank_sync *s = (rank_sync *)sync;
+    yk_group_free(s->channel, sync->mine);
+    yki_group_release(s->group);
+    free(s);
+}
+
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
 {
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(group);
     if (yki_model_is_replicated(model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "SyncBatchNorm: the model is under data parallel, whose replicas have a "
@@ -42,17 +52,26 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     int64_t channels = yki_model_norm_channels(model);
     if (world == 1 || channels == 0)
         return YK_OK;
-    yk_group *channel;
-    void *mine;
     size_t length = (size_t)yki_sync_length(channels);
-    YK_TRY(yki_group_channel(&channel, group));
-    YK_TRY(yk_group_alloc(channel, length * sizeof(double), &mine));
     size_t bytes = sizeof(rank_sync) + (size_t)world * length * sizeof(double);
     rank_sync *sync = yki_calloc(1, bytes);
     if (!sync)
         return yki_error_memory(bytes, "SyncBatchNorm");
-    sync->base = (yki_sync){.world = world, .mine = mine, .all = sync->gathered, .gather = gather};
-    sync->channel = channel;
+    void *mine;
+    yk_status status = yki_group_channel(&sync->channel, group);
+    if (status == YK_OK)
+        status = yk_group_alloc(sync->channel, length * sizeof(double), &mine);
+    if (status != YK_OK) {
+        free(sync);
+        return status;
+    }
+    sync->base = (yki_sync){.world = world,
+                            .mine = mine,
+                            .all = sync->gathered,
+                            .gather = gather,
+                            .destroy = rank_sync_destroy};
+    sync->group = group;
+    yki_group_retain(group);
     yki_model_set_sync(model, &sync->base);
     return YK_OK;
 }

@@ -37,7 +37,8 @@ struct yki_virtual_ranks {
     int64_t samples;       /* of this step's shares */
     bool kept;             /* the flat block has the buffers as share 0 has left them */
     void ***grads;         /* (own, parameters): where a share's gradients are; NULL on one rank */
-    char **blocks;         /* (own): the memory they are in */
+    void *memory;          /* of all of them */
+    char **blocks;         /* (own): the part of each */
     run *runs;
     size_t run_count;
     size_t piece_bytes; /* of each share, gathered at a time */
@@ -93,10 +94,9 @@ static yk_status place_shares(yk_ddp *ddp)
     if (bytes == 0)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "virtual ranks: parameters must be float32 or float64");
-    void *block;
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &block));
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &v->memory));
     for (int share = 0; share < v->own; share++)
-        YK_TRY(place_share(ddp, share, (char *)block + (size_t)share * bytes));
+        YK_TRY(place_share(ddp, share, (char *)v->memory + (size_t)share * bytes));
     v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
     if (v->piece_bytes > PIECE_BYTES)
         v->piece_bytes = PIECE_BYTES;
@@ -137,8 +137,11 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
     free(v->grads);
     free(v->blocks);
     free(v->runs);
-    free(v);
     yki_model_place_gradients(ddp->model, NULL);
+    yk_group_free(ddp->group, v->memory);
+    yk_group_free(ddp->group, v->mine);
+    yk_group_free(ddp->group, v->all);
+    free(v);
     free(ddp->order);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "model/model_hooks.h"
 #include "optim/optimizer.h"
 
@@ -126,6 +127,7 @@ static yk_status after_step(void *context)
 
 yk_status yk_zero_consolidate(yk_zero *zero)
 {
+    YKI_NOT_NULL(zero);
     yk_optimizer *optimizer = zero->optimizer;
     size_t all = (size_t)yk_group_size(zero->group) * zero->shard_bytes;
     take_back(zero);
@@ -146,8 +148,7 @@ yk_status yk_zero_consolidate(yk_zero *zero)
     return YK_OK;
 }
 
-/* ---- the public hook_view
- * ------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static yk_status build(yk_zero *zero)
 {
@@ -180,7 +181,11 @@ static yk_status build(yk_zero *zero)
 
 yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group)
 {
+    YKI_NOT_NULL(zero);
     *zero = NULL;
+    YKI_NOT_NULL(optimizer);
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(group);
     yk_zero *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ZeRO");
@@ -188,6 +193,9 @@ yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *mode
     made->model = model;
     made->group = group;
     made->parameters = yk_model_parameter_count(model);
+    yki_optimizer_retain(optimizer);
+    yki_model_retain(model);
+    yki_group_retain(group);
     yk_status status = build(made);
     if (status != YK_OK) {
         yk_zero_destroy(made);
@@ -208,6 +216,10 @@ void yk_zero_destroy(yk_zero *zero)
     }
     if (zero->block)
         yki_model_place_parameters(zero->model, NULL);
+    yk_group_free(zero->group, zero->block);
+    yki_optimizer_release(zero->optimizer);
+    yki_model_release(zero->model);
+    yki_group_release(zero->group);
     free(zero->owner);
     free(zero->offset);
     free(zero);
@@ -215,5 +227,5 @@ void yk_zero_destroy(yk_zero *zero)
 
 int yk_zero_owner(const yk_zero *zero, size_t parameter)
 {
-    return zero->owner[parameter];
+    return zero && parameter < zero->parameters ? zero->owner[parameter] : -1;
 }

@@ -352,3 +352,29 @@ YK_TEST(server_gone)
     assert_status(YK_ERROR_NETWORK, yk_store_set(f.store, "a", "b", 1));
     end(&f);
 }
+
+YK_TEST(missing_stores_keys_and_values_are_errors)
+{
+    fixture f = begin(NULL);
+    yk_store *store = (yk_store *)(uintptr_t)1;
+    yk_store_server *server = (yk_store_server *)(uintptr_t)1;
+    int64_t sum;
+    size_t used;
+    char value[8];
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set(NULL, "a", "b", 1));
+    assert_contains(yk_last_error(), "store is NULL");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set(f.store, NULL, "b", 1));
+    assert_contains(yk_last_error(), "key is NULL");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set(f.store, "a", NULL, 1));
+    assert_contains(yk_last_error(), "value is NULL");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_get(f.store, "a", NULL, 0, &used, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_get(f.store, "a", value, 8, NULL, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_add(f.store, "a", 1, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_check(f.store, "a", NULL));
+    assert_ok(yk_store_add(f.store, "a", 1, &sum));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_connect(&store, NULL, 1, NULL, 0));
+    assert_null(store);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_serve(&server, "127.0.0.1", NULL, NULL));
+    assert_null(server);
+    end(&f);
+}

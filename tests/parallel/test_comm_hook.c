@@ -3,6 +3,7 @@
 
 #include "small_network.h"
 
+#include "base/clock.h"
 #include "tensor/convert16.h"
 
 static const network net = {.device = "ref", .dtype = YK_F32, .seed = 5};
@@ -223,5 +224,41 @@ YK_TEST_RANKS(gradients_in_f64_are_compressed_too, 2)
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_model_destroy(alone);
+    yk_group_destroy(group);
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+typedef struct stay {
+    double first, last; /* when the first hook began and the last one ended */
+} stay;
+
+static yk_status timing_hook(void *state, yk_group *group, const yk_grad_bucket *bucket)
+{
+    stay *s = state;
+    if (bucket->index == 0)
+        s->first = yki_now();
+    yk_status status =
+        yk_all_reduce(group, bucket->buffer, bucket->elements, bucket->dtype, YK_REDUCE_SUM, NULL);
+    s->last = yki_now();
+    return status;
+}
+
+/* Also of the pauses between buckets, in which backward has not yet made the next one. */
+YK_TEST_RANKS(communication_is_timed_from_first_launch_to_last_landing, 2)
+{
+    side s = {0};
+    stay seen = {0};
+    yk_group *group = join();
+    begin_in(&s, group, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 0));
+    assert_ok(yk_ddp_register_comm_hook(s.ddp, timing_hook, &seen));
+    for (int i = 0; i < 5; i++) {
+        step(s.model, own_batch(&s, 0));
+        yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
+        assert_true(stats.communication_s >= seen.last - seen.first);
+        assert_true(stats.exposed_s >= 0 && stats.exposed_s <= stats.communication_s);
+        yk_model_zero_grad(s.model);
+    }
+    end_in(&s);
     yk_group_destroy(group);
 }

@@ -71,6 +71,22 @@ static yk_status self_alloc(yki_backend *backend, yki_call *call, void **memory)
     return YK_OK;
 }
 
+static yk_status self_free(yki_backend *backend, void *memory)
+{
+    self_backend *self = (self_backend *)backend;
+    for (block **at = &self->blocks; *at; at = &(*at)->next) {
+        block *found = *at;
+        if (found->memory != memory)
+            continue;
+        *at = found->next;
+        yki_unmap(found->memory, found->bytes);
+        free(found);
+        return YK_OK;
+    }
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "yk_group_free: %p is not memory of this group's yk_group_alloc", memory);
+}
+
 static yk_status self_collective(yki_backend *backend, yki_call *call)
 {
     (void)backend;
@@ -87,5 +103,6 @@ const yki_backend_table yki_backend_self = {
     .failure = self_failure,
     .left = self_left,
     .alloc = self_alloc,
+    .free = self_free,
     .collective = self_collective,
 };

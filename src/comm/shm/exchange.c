@@ -8,7 +8,7 @@
 
 #include "comm/shm/shm.h"
 
-enum { REGION_SHIFT = 44 }; /* offsets up to 16 TiB */
+enum { REGION_SHIFT = 40 }; /* offsets up to 1 TiB */
 
 uint64_t yki_shm_placement(const shm_backend *shm, const void *data)
 {
@@ -16,7 +16,7 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data)
     for (uint64_t i = shm->region_count; i-- > 0;) {
         const char *base = shm->regions[i].segments[shm->rank].memory;
         if (at >= base && at < base + shm->regions[i].bytes)
-            return (i + 1) << REGION_SHIFT | (uint64_t)(at - base);
+            return (shm->regions[i].id + 1) << REGION_SHIFT | (uint64_t)(at - base);
     }
     return 0;
 }
@@ -24,10 +24,11 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data)
 void *yki_shm_locate(const shm_backend *shm, int rank, uint64_t placement)
 {
     uint64_t region = placement >> REGION_SHIFT;
-    if (region == 0 || region > shm->region_count)
-        return NULL;
     uint64_t offset = placement & ((UINT64_C(1) << REGION_SHIFT) - 1);
-    return (char *)shm->regions[region - 1].segments[rank].memory + offset;
+    for (uint64_t i = shm->region_count; region > 0 && i-- > 0;)
+        if (shm->regions[i].id == region - 1)
+            return (char *)shm->regions[i].segments[rank].memory + offset;
+    return NULL;
 }
 
 const shm_line *yki_shm_line_of(const shm_backend *shm, int rank)
@@ -94,6 +95,20 @@ static yk_status disagreement(const shm_backend *shm, yki_call *call)
     return YK_ERROR_MISMATCH;
 }
 
+/* Whether a rank's data lies where this rank can no longer read it. */
+static bool has_freed(const shm_backend *shm, yki_call *call)
+{
+    for (int r = 0; r < shm->world; r++) {
+        if (!yki_shm_line_of(shm, r)->placement || yki_shm_placed(shm, r))
+            continue;
+        call->rank_a = r;
+        call->rank_b = shm->rank;
+        call->memory_freed = true;
+        return true;
+    }
+    return false;
+}
+
 yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
                            size_t size)
 {
@@ -115,5 +130,5 @@ yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared,
     for (int r = 0; r < shm->world; r++)
         if (!same(&shm->ranks[r]->line[slot].what, &call->what))
             return disagreement(shm, call);
-    return YK_OK;
+    return has_freed(shm, call) ? YK_ERROR_MISMATCH : YK_OK;
 }

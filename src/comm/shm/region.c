@@ -11,6 +11,8 @@
 
 enum { PAGE = 4096 };
 
+static const uint64_t LARGEST = (uint64_t)1 << 40; /* what placements can address */
+
 /* Each rank's news; fits a line of the exchange. */
 typedef struct offer {
     int32_t status, fd;
@@ -89,7 +91,8 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
     size_t bytes = call->what.count ? call->what.count : 1;
     shm_region region = {.bytes = yki_align(bytes, PAGE)};
     shm->yields_cpu = call->yields_cpu;
-    if (shm->region_count == SHM_MAX_REGIONS || !make_room(shm, &region))
+    if (shm->region_count == SHM_MAX_REGIONS || shm->next_region > SHM_LAST_REGION ||
+        bytes > LARGEST || !make_room(shm, &region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
     yk_status status = share(shm, call, &region);
     if (status != YK_OK) {
@@ -98,9 +101,27 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
     }
     for (int r = 0; r < shm->world; r++)
         yki_shm_close_file(&region.segments[r]);
+    region.id = shm->next_region++;
     *memory = region.segments[shm->rank].memory;
     shm->regions[shm->region_count++] = region;
     return YK_OK;
+}
+
+/* Peers that have not freed theirs yet keep the memory: it is gone when no rank maps it. */
+yk_status yki_shm_free(yki_backend *backend, void *memory)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    for (uint64_t i = 0; i < shm->region_count; i++) {
+        if (shm->regions[i].segments[shm->rank].memory != memory)
+            continue;
+        free_region(shm, &shm->regions[i]);
+        shm->region_count--;
+        memmove(&shm->regions[i], &shm->regions[i + 1],
+                (size_t)(shm->region_count - i) * sizeof *shm->regions);
+        return YK_OK;
+    }
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "yk_group_free: %p is not memory of this group's yk_group_alloc", memory);
 }
 
 void yki_shm_free_regions(shm_backend *shm)

@@ -204,6 +204,7 @@ const yki_backend_table yki_backend_shm = {
     .failure = shm_failure,
     .left = shm_left,
     .alloc = yki_shm_alloc,
+    .free = yki_shm_free,
     .collective = yki_shm_collective,
     .transfer = yki_shm_transfer,
 };

@@ -33,12 +33,13 @@ enum {
     SHM_SMALL = 8 << 10,
     SHM_STAGE = 256 << 10,
     SHM_OUTBOX = 64 << 10,
-    SHM_MAX_REGIONS = 4096
+    SHM_MAX_REGIONS = 4096,         /* at a time */
+    SHM_LAST_REGION = (1 << 24) - 2 /* over a group's life: placements have 24 bits for it */
 };
 
 typedef _Atomic uint32_t shm_counter;
 
-/* Published by its ticket. placement is 0, or 1 + region << 44 | offset of the data. */
+/* Published by its ticket. placement is 0, or 1 + region << 40 | offset of the data. */
 typedef struct shm_line {
     yki_descriptor what;
     uint64_t placement;
@@ -85,6 +86,7 @@ typedef struct shm_segment {
 } shm_segment;
 
 typedef struct shm_region {
+    uint64_t id; /* counts from 0, the same on all ranks, and is never used again */
     size_t bytes;
     shm_segment *segments; /* [world] */
 } shm_region;
@@ -98,8 +100,8 @@ typedef struct shm_backend {
     shm_header *header;
     shm_rank **ranks; /* [world] */
     shm_rank *me;
-    shm_region *regions;
-    uint64_t region_count;
+    shm_region *regions; /* those not yet freed, by rising id */
+    uint64_t region_count, next_region;
     uint32_t ticket, step, chunk; /* the next values are the same on all ranks */
     uint32_t *sent, *received;    /* [world]: messages to and from each rank */
     uint32_t *filled, *drained;   /* [world]: chunks to and from each rank */
@@ -164,6 +166,7 @@ bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_
                          const yki_descriptor *what_b);
 
 yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory);
+yk_status yki_shm_free(yki_backend *backend, void *memory);
 void yki_shm_free_regions(shm_backend *shm);
 yk_status yki_shm_collective(yki_backend *backend, yki_call *call);
 yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call);
