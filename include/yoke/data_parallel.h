@@ -22,11 +22,6 @@ extern "C" {
 /** A model with a replica on each device. */
 typedef struct yk_data_parallel yk_data_parallel;
 
-/** In options: as many threads as the cores suggest. */
-#ifndef YK_THREADS_AUTO
-#define YK_THREADS_AUTO (-1)
-#endif
-
 /** Options of yk_data_parallel_create. Initialise them with YK_DATA_PARALLEL_OPTIONS_INIT. */
 typedef struct yk_data_parallel_options {
     size_t size; /**< of this struct; set by YK_DATA_PARALLEL_OPTIONS_INIT */

@@ -73,6 +73,10 @@ typedef struct yk_ddp_options {
  * into memory that the peers can read, so views of gradients taken earlier are stale. Create it
  * before the optimizer.
  *
+ * What is averaged: terms of the loss that are means over samples become the mean over the samples
+ * of all ranks, also where their batches differ in size; terms that are sums over samples
+ * (YK_LOSS_SUM) become the mean of the ranks' sums. A loss may have both.
+ *
  * A model is under one yk_ddp or one yk_data_parallel at a time. The yk_ddp keeps the model and the
  * group alive. On failure *ddp is NULL.
  */

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "compile/rewrite.h"
@@ -98,22 +99,33 @@ static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values,
     return status;
 }
 
-yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients *gradients)
+/* A scalar for each kind of term, from which its gradient starts. */
+static yk_status create_starts(yk_graph *graph, yk_value *const *terms, yk_value **starts)
 {
-    if (loss->ndim != 0) {
-        char text[96];
-        return yki_error(YK_ERROR_INVALID_SHAPE, "the loss has shape %s, expected a scalar",
-                         yki_shape_text(loss, text, sizeof text));
+    for (int kind = 0; kind < YKI_LOSS_KINDS; kind++) {
+        if (!terms[kind])
+            continue;
+        yki_shape scalar = yki_shape_of(terms[kind]);
+        starts[kind] = yki_value_create(graph, YKI_LOSS_GRADIENT, &scalar);
+        if (!starts[kind])
+            return yki_error_memory(sizeof *starts[kind], "autograd");
     }
-    yki_shape scalar = yki_shape_of(loss);
-    yk_value *start = yki_value_create(graph, YKI_LOSS_GRADIENT, &scalar);
+    return YK_OK;
+}
+
+yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms, yki_gradients *gradients)
+{
+    yk_value *starts[YKI_LOSS_KINDS] = {NULL};
+    YK_TRY(create_starts(graph, terms, starts));
     size_t values = graph->value_count, forward = graph->node_count;
     bool *needs = yki_calloc(values, sizeof *needs);
     yk_value **grad = yki_calloc(values, sizeof *grad);
-    yk_status status = start && needs && grad ? YK_OK : yki_error_memory(values, "autograd");
+    yk_status status = needs && grad ? YK_OK : yki_error_memory(values, "autograd");
     if (status == YK_OK) {
         mark_needs(graph, needs);
-        grad[loss->id] = start;
+        for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
+            if (terms[kind])
+                grad[terms[kind]->id] = starts[kind];
     }
     for (size_t n = forward; n-- > 0 && status == YK_OK;)
         status = differentiate_node(graph, graph->nodes[n], needs, grad);
@@ -124,6 +136,7 @@ yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients
         free(grad);
         return status;
     }
-    *gradients = (yki_gradients){.first_node = forward, .loss_gradient = start, .of = grad};
+    *gradients = (yki_gradients){.first_node = forward, .of = grad};
+    memcpy(gradients->loss_gradient, starts, sizeof starts);
     return YK_OK;
 }

@@ -48,7 +48,9 @@ static yki_operand operand_of(const planner *p, const yk_value *value)
 
 static bool is_kept(const planner *p, const yk_value *value)
 {
-    return value == p->source->loss || value == p->source->logits;
+    bool is_term =
+        value == p->source->terms[YKI_LOSS_MEANS] || value == p->source->terms[YKI_LOSS_SUMS];
+    return is_term || value == p->source->loss || value == p->source->logits;
 }
 
 static void find_last_uses(planner *p)
@@ -201,6 +203,9 @@ static yk_status add_steps(planner *p)
     if (p->nodes <= p->source->first_backward)
         p->plan->forward_count = p->plan->step_count;
     p->plan->loss = p->places[p->source->loss->id];
+    for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
+        if (p->source->terms[kind])
+            p->plan->terms[kind] = p->places[p->source->terms[kind]->id];
     if (p->source->logits)
         p->plan->logits = p->places[p->source->logits->id];
     return YK_OK;

@@ -16,7 +16,7 @@ typedef enum yki_place_kind {
     YKI_PLACE_PARAMETER, /* parameter `index` */
     YKI_PLACE_GRADIENT,  /* the gradient of parameter `index` */
     YKI_PLACE_BUFFER,
-    YKI_PLACE_LOSS_GRADIENT
+    YKI_PLACE_LOSS_GRADIENT /* of the terms of kind `index` */
 } yki_place_kind;
 
 typedef struct yki_place {
@@ -44,14 +44,15 @@ typedef struct yki_plan {
     struct yki_slot *slots;
     size_t slot_count;
     size_t arena_bytes, scratch_bytes;
-    yki_place loss, logits;
+    yki_place loss, logits, terms[YKI_LOSS_KINDS];
 } yki_plan;
 
 /* What is fixed for a model when a plan is made. */
 typedef struct yki_plan_source {
     const yk_graph *graph;
     yki_device *device;
-    const yk_value *loss, *logits, *loss_gradient;
+    const yk_value *loss, *logits;
+    yk_value *terms[YKI_LOSS_KINDS]; /* of the loss; see rewrite.h */
     size_t first_backward;
     yki_place *fixed; /* by value id: the place of what is not an activation, else NONE */
 } yki_plan_source;

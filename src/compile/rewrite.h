@@ -25,13 +25,22 @@ yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value
 /* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
 yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);
 
+/* What a loss consists of. */
+typedef enum yki_loss_kind { YKI_LOSS_MEANS, YKI_LOSS_SUMS, YKI_LOSS_KINDS } yki_loss_kind;
+
+/* terms[kind] becomes the part of the loss that is a mean over samples, or a sum over them; NULL
+ * where it has no such part. A loss of one kind is its own part; others see loss_terms.c. */
+yk_status yki_graph_split_loss(yk_graph *graph, yk_value *loss, yk_value **terms);
+
 typedef struct yki_gradients {
-    size_t first_node;       /* of backward */
-    yk_value *loss_gradient; /* the scalar it starts from */
-    yk_value **of;           /* by value id: a parameter's gradient, else undefined; free() it */
+    size_t first_node; /* of backward */
+    yk_value
+        *loss_gradient[YKI_LOSS_KINDS]; /* the scalars it starts from; NULL without such terms */
+    yk_value **of; /* by value id: a parameter's gradient, else undefined; free() it */
 } yki_gradients;
 
-/* Appends backward for loss to the graph. */
-yk_status yki_graph_differentiate(yk_graph *graph, yk_value *loss, yki_gradients *gradients);
+/* Appends backward for the sum of the loss's terms to the graph. */
+yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms,
+                                  yki_gradients *gradients);
 
 #endif

@@ -23,7 +23,7 @@ typedef enum yki_value_kind {
     YKI_INPUT,      /* comes with the batch */
     YKI_PARAMETER,
     YKI_BUFFER,
-    YKI_LOSS_GRADIENT /* the scalar that backward starts from */
+    YKI_LOSS_GRADIENT /* a scalar that backward starts from */
 } yki_value_kind;
 
 struct yk_value {

@@ -11,23 +11,34 @@ void yki_accumulation_destroy(yki_accumulation *accumulation)
     yki_unmap(accumulation->memory, accumulation->bytes);
 }
 
-yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples, bool sum)
+yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
+                                    bool has_means, bool has_sums)
 {
     yki_backward backward = {.samples = samples,
                              .adds = !accumulation->spent,
                              .kept_samples = accumulation->spent ? 0 : accumulation->kept_samples,
-                             .sum = sum,
-                             .mean = accumulation->mode == YK_ACCUMULATION_MEAN && !sum,
-                             .loss_weight = 1,
+                             .mean = accumulation->mode == YK_ACCUMULATION_MEAN && has_means,
+                             .mixed = has_means && has_sums,
+                             .mean_weight = 1,
+                             .sum_weight = 1,
                              .kept_weight = 1};
-    if (backward.mean && backward.adds) {
+    if (backward.mean && backward.adds && !backward.mixed) {
         double all = (double)(backward.kept_samples + samples);
         if (all == 0)
             return backward; /* empty batches so far */
-        backward.loss_weight = (double)samples / all;
+        backward.mean_weight = (double)samples / all;
         backward.kept_weight = (double)backward.kept_samples / all;
     }
     return backward;
+}
+
+yk_status yki_backward_check(const yki_backward *backward)
+{
+    if (!backward->adds || !backward->mean || !backward->mixed)
+        return YK_OK;
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "accumulation: a loss of means and sums over samples cannot be accumulated as "
+                     "a mean; use YK_ACCUMULATION_SUM, or one reduction for all losses");
 }
 
 static yk_status create_increments(yki_accumulation *accumulation, yki_variables *variables)

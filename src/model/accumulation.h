@@ -27,9 +27,9 @@ typedef struct yki_accumulation {
 
 void yki_accumulation_destroy(yki_accumulation *accumulation);
 
-/* How a backward over so many samples would weigh them; sum: the loss is a sum over samples. */
+/* How a backward over so many samples would weigh them, by what the loss consists of. */
 yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
-                                    bool sum);
+                                    bool has_means, bool has_sums);
 /* Before backward's first kernel. */
 yk_status yki_accumulation_begin(yki_accumulation *accumulation, yki_variables *variables,
                                  const yki_backward *backward);

@@ -71,7 +71,7 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
     case YKI_PLACE_BUFFER:
         return variables->buffers[place->index].data;
     case YKI_PLACE_LOSS_GRADIENT:
-        return (void *)(uintptr_t)&executor->loss_gradient;
+        return (void *)(uintptr_t)&executor->loss_gradient[place->index];
     case YKI_PLACE_NONE:
         break;
     }
@@ -185,16 +185,24 @@ static void finish_unreached(yk_model *model, size_t finished)
     }
 }
 
+static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
+{
+    yki_executor *executor = &model->executor;
+    const yk_value *term = executor->source.terms[kind];
+    double start = weight * model->loss_scale.factor;
+    if (term && term->dtype == YK_F64)
+        executor->loss_gradient[kind].f64 = start;
+    else
+        executor->loss_gradient[kind].f32 = (float)start;
+}
+
 static yk_status run_backward(yk_model *model, const yki_backward *backward)
 {
     yki_executor *executor = &model->executor;
     const yki_plan *plan = executor->current;
     YK_TRY(yki_accumulation_begin(&model->accumulation, &model->variables, backward));
-    double start = backward->loss_weight * model->loss_scale.factor;
-    if (executor->source.loss->dtype == YK_F64)
-        executor->loss_gradient.f64 = start;
-    else
-        executor->loss_gradient.f32 = (float)start;
+    start_gradient(model, YKI_LOSS_MEANS, backward->mean_weight);
+    start_gradient(model, YKI_LOSS_SUMS, backward->sum_weight);
     size_t finished = 0;
     for (size_t i = plan->forward_count; i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];
@@ -234,8 +242,8 @@ yk_status yki_model_backward(yk_model *model)
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
     backward.training = executor->current->training;
-    if (hooks->backward_begin)
-        YK_TRY(hooks->backward_begin(hooks->context, &backward));
+    YK_TRY(hooks->backward_begin ? hooks->backward_begin(hooks->context, &backward)
+                                 : yki_backward_check(&backward));
     yk_status status = end_backward(hooks, run_backward(model, &backward));
     YKI_TRACE_END(begin, trace_samples(executor->current->batch), "backward");
     executor->current = NULL;
@@ -246,14 +254,23 @@ yk_status yki_model_backward(yk_model *model)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
+static double read_scalar(const yk_model *model, const yk_value *value, const yki_place *place)
+{
+    const void *data = address_of(model, model->executor.last, place);
+    return value->dtype == YK_F64 ? *(const double *)data : *(const float *)data;
+}
+
 double yki_model_loss(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
-    const yki_plan *plan = executor->last;
-    if (!plan)
-        return NAN;
-    const void *loss = address_of(model, plan, &plan->loss);
-    return executor->source.loss->dtype == YK_F64 ? *(const double *)loss : *(const float *)loss;
+    return executor->last ? read_scalar(model, executor->source.loss, &executor->last->loss) : NAN;
+}
+
+double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
+{
+    const yki_executor *executor = &model->executor;
+    const yk_value *term = executor->source.terms[kind];
+    return term && executor->last ? read_scalar(model, term, &executor->last->terms[kind]) : 0;
 }
 
 yk_status yki_model_output(yk_model *model, yk_tensor *output)

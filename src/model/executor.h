@@ -16,7 +16,7 @@ typedef struct yki_executor {
     union {
         float f32;
         double f64;
-    } loss_gradient;
+    } loss_gradient[YKI_LOSS_KINDS];
 } yki_executor;
 
 void yki_executor_destroy(yki_executor *executor);

@@ -33,6 +33,15 @@ static yk_status flatten_output(yk_graph *graph, yk_value **logits)
     return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
 }
 
+static yk_status check_loss(const yk_value *loss)
+{
+    char text[96];
+    if (loss->ndim == 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "the loss has shape %s, expected a scalar",
+                     yki_shape_text(loss, text, sizeof text));
+}
+
 /* Autocast, fusion, gradient, fusion. */
 static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *gradients)
 {
@@ -45,13 +54,16 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
                                   model->options.autocast, &logits));
     YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
     YK_TRY(flatten_output(graph, &logits));
-    YK_TRY(yki_graph_differentiate(graph, loss, gradients));
+    YK_TRY(check_loss(loss));
+    yk_value *terms[YKI_LOSS_KINDS];
+    YK_TRY(yki_graph_split_loss(graph, loss, terms));
+    YK_TRY(yki_graph_differentiate(graph, terms, gradients));
     YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
     *source = (yki_plan_source){.graph = graph,
                                 .device = source->device,
                                 .loss = loss,
                                 .logits = logits,
-                                .loss_gradient = gradients->loss_gradient,
+                                .terms = {terms[YKI_LOSS_MEANS], terms[YKI_LOSS_SUMS]},
                                 .first_backward = gradients->first_node};
     return YK_OK;
 }
@@ -67,7 +79,10 @@ static yk_status place_values(yk_model *model, const yki_gradients *gradients)
     executor->source.fixed = fixed;
     for (size_t i = 0; i < executor->inputs.count; i++)
         fixed[executor->inputs.values[i]->id] = (yki_place){.kind = YKI_PLACE_INPUT, .index = i};
-    fixed[gradients->loss_gradient->id] = (yki_place){.kind = YKI_PLACE_LOSS_GRADIENT};
+    for (size_t kind = 0; kind < YKI_LOSS_KINDS; kind++)
+        if (gradients->loss_gradient[kind])
+            fixed[gradients->loss_gradient[kind]->id] =
+                (yki_place){.kind = YKI_PLACE_LOSS_GRADIENT, .index = kind};
     yki_variables_place(&model->variables, gradients, fixed);
     yki_variables_order(&model->variables, model->graph, gradients->first_node, fixed);
     return YK_OK;

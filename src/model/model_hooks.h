@@ -16,11 +16,19 @@ typedef struct yki_backward {
     bool training;        /* the mode in which its forward ran */
     bool adds;            /* to the gradients that are there; otherwise it sets them */
     int64_t kept_samples; /* in the backwards that it adds to */
-    bool sum;             /* the loss is a sum over samples, not a mean */
-    bool mean; /* YK_ACCUMULATION_MEAN of a mean: sums over parts are the whole's already */
-    double loss_weight; /* multiplies the gradient of the loss */
-    double kept_weight; /* multiplies the gradients that are there */
+    bool mean;            /* YK_ACCUMULATION_MEAN, and the loss has terms that are means */
+    bool mixed;           /* the loss has both means over samples and sums over them */
+    double mean_weight;   /* multiplies the gradient of the loss's means over samples */
+    double sum_weight;    /* multiplies the gradient of its sums over samples */
+    double kept_weight;   /* multiplies the gradients that are there */
 } yki_backward;
+
+/*
+ * YK_ERROR_UNSUPPORTED for a backward that would add to gradients of a mixed loss under
+ * YK_ACCUMULATION_MEAN: the means that are there shrink with each backward, the sums do not, and
+ * gradients do not keep them apart.
+ */
+yk_status yki_backward_check(const yki_backward *backward);
 
 /*
  * Called on the thread that runs the model; any may be NULL. What returns a status may fail, which
@@ -31,7 +39,7 @@ typedef struct yki_model_hooks {
     int stream;    /* dropout draws from it, so that ranks draw differently; 0 to 65535 */
     /* Before a forward in training mode; samples is the size of this rank's batch. */
     yk_status (*forward_begin)(void *context, int64_t samples);
-    /* Before backward: may change both weights. */
+    /* Before backward: may change the weights. */
     yk_status (*backward_begin)(void *context, yki_backward *backward);
     /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory. */
     void (*grad_ready)(void *context, size_t parameter);

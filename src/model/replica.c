@@ -122,15 +122,9 @@ bool yki_model_has_output(const yk_model *model)
     return model->executor.source.logits != NULL;
 }
 
-bool yki_model_loss_is_sum(const yk_model *model)
-{
-    bool sum = false;
-    for (size_t n = 0; n < model->executor.source.first_backward; n++)
-        sum = sum || model->graph->nodes[n]->attrs.reduction == YK_LOSS_SUM;
-    return sum;
-}
-
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples)
 {
-    return yki_accumulation_weigh(&model->accumulation, samples, yki_model_loss_is_sum(model));
+    yk_value *const *terms = model->executor.source.terms;
+    return yki_accumulation_weigh(&model->accumulation, samples, terms[YKI_LOSS_MEANS],
+                                  terms[YKI_LOSS_SUMS]);
 }

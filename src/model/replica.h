@@ -6,6 +6,7 @@
 #ifndef YKI_REPLICA_H
 #define YKI_REPLICA_H
 
+#include "compile/rewrite.h"
 #include "model/model_hooks.h"
 
 /* Gives a model that has not run yet this many threads. Refuses one that is distributed already,
@@ -21,8 +22,8 @@ void yki_model_begin_replica(yk_model *replica, const yk_model *model);
 void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
                              int parts);
 
-/* Whether the loss is a sum over samples, not a mean. */
-bool yki_model_loss_is_sum(const yk_model *model);
+/* Of the last forward: the part of the loss that is of this kind; 0 where it has none. */
+double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind);
 /* How the model's next backward would weigh a batch of so many samples. */
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
 /* Whether it was made with options.logits. */

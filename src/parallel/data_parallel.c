@@ -30,7 +30,7 @@ typedef struct replica {
     yk_batch part; /* of the running batch */
     yk_tensor *tensors;
     int tensor_capacity;
-    double loss_weight; /* of its loss in the whole batch's */
+    double part_weight; /* its part of the batch's samples */
 } replica;
 
 struct yk_data_parallel {
@@ -85,7 +85,6 @@ static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
 {
     double start = yki_now();
     int64_t devices = dp->devices.count, size = (batch->size + devices - 1) / devices;
-    bool sum = yki_model_loss_is_sum(dp->replicas[0].model);
     dp->active = 0;
     if (batch->size < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples",
@@ -95,7 +94,7 @@ static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
         int64_t count = batch->size - first < size ? batch->size - first : size;
         replica *r = &dp->replicas[parts++];
         YK_TRY(take_part(r, batch, first, count));
-        r->loss_weight = sum ? 1 : (double)count / (double)batch->size;
+        r->part_weight = (double)count / (double)batch->size;
     }
     dp->active = parts;
     dp->samples = batch->size;
@@ -182,7 +181,8 @@ static yk_status weigh(void *context, yki_backward *backward)
 {
     const replica *r = context;
     const yki_backward *whole = &r->dp->whole;
-    backward->loss_weight = whole->loss_weight * r->loss_weight;
+    backward->mean_weight = whole->mean_weight * r->part_weight;
+    backward->sum_weight = whole->sum_weight;
     backward->kept_weight = whole->kept_weight;
     backward->samples = r->dp->samples;
     return YK_OK;
@@ -210,6 +210,7 @@ static yk_status backward(void *context)
     if (dp->active == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
+    YK_TRY(yki_backward_check(&dp->whole));
     YK_TRY(run_phase(dp, run_backward, "backward", &dp->stats.backward_s));
     return run_phase(dp, reduce, "reduce", &dp->stats.reduce_s);
 }
@@ -220,8 +221,11 @@ static double loss(const void *context)
 {
     const yk_data_parallel *dp = ((const replica *)context)->dp;
     double whole = dp->active > 0 ? 0 : NAN;
-    for (int i = 0; i < dp->active; i++)
-        whole += dp->replicas[i].loss_weight * yki_model_loss(dp->replicas[i].model);
+    for (int i = 0; i < dp->active; i++) {
+        const replica *r = &dp->replicas[i];
+        whole += r->part_weight * yki_model_loss_terms(r->model, YKI_LOSS_MEANS) +
+                 yki_model_loss_terms(r->model, YKI_LOSS_SUMS);
+    }
     return whole;
 }
 

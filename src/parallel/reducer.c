@@ -5,8 +5,8 @@
  *
  * Averaging costs no pass over memory: the gradient of the loss starts from this rank's share of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
- * also when the ranks' batches differ. (Of a loss that is a sum each rank's counts alike, as in
- * PyTorch: the mean of the ranks' sums.)
+ * also when the ranks' batches differ. (Terms of the loss that are sums over samples
+ * start from 1 / ranks instead: as in PyTorch, the result is the mean of the ranks' sums.)
  *
  * The order of buckets follows from the graph, so they are right from the first step on, unlike
  * in PyTorch (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
@@ -119,22 +119,20 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
     return all;
 }
 
-/* This rank's part of the joint batch's gradient: of means by samples, of sums as any rank's. */
-static double joint_weight(const yk_ddp *ddp, const yki_backward *backward)
-{
-    return backward->sum ? 1.0 / yki_join_active(ddp)
-                         : ddp->share.samples / joint_samples(ddp, false);
-}
-
 /*
- * The mean over the joint batch: this rank's n / sum(n). A gradient that an earlier synced backward
- * left is the same on all ranks already, so the sum over the ranks is to leave it.
+ * The mean over the joint batch: means over samples weigh n / sum(n), sums as much as any rank's. A
+ * gradient that an earlier synced backward left is the same on all ranks already, so the sum over
+ * the ranks is to leave it.
  */
 static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
 {
     double equal = 1.0 / yk_group_size(ddp->group);
-    backward->loss_weight =
-        ddp->exchanging ? yki_join_factor(ddp) * joint_weight(ddp, backward) : equal;
+    backward->mean_weight = backward->sum_weight = equal;
+    if (ddp->exchanging) {
+        double factor = yki_join_factor(ddp);
+        backward->mean_weight = factor * (ddp->share.samples / joint_samples(ddp, false));
+        backward->sum_weight = factor * (1.0 / yki_join_active(ddp));
+    }
     backward->kept_weight = ddp->reduced ? equal : 1;
 }
 
@@ -147,7 +145,7 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
     if (all == 0)
         return; /* empty batches so far */
     double factor = ddp->exchanging ? yki_join_factor(ddp) : 1;
-    backward->loss_weight = factor * samples / all;
+    backward->mean_weight = factor * samples / all;
     backward->kept_weight = factor * ddp->kept / all;
     ddp->kept = ddp->exchanging ? all / yk_group_size(ddp->group) : all;
 }
@@ -157,6 +155,7 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 {
     yk_ddp *ddp = context;
+    YK_TRY(yki_backward_check(backward));
     ddp->stats = (yk_ddp_stats){0};
     ddp->next = 0;
     ddp->first_launch = 0;
@@ -174,7 +173,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     if (ddp->exchanging && joint_samples(ddp, backward->adds) == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
                          yk_group_size(ddp->group));
-    if (backward->mean)
+    if (backward->mean && !backward->mixed)
         weigh_mean(ddp, backward);
     else
         weigh_sum(ddp, backward);

@@ -189,7 +189,7 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
                          "not of several: step the optimizer first");
     if (!backward->training) /* forward_begin has not seen it */
         YK_TRY(take_share(v, backward->samples));
-    backward->loss_weight = 1.0 / v->count;
+    backward->mean_weight = backward->sum_weight = 1.0 / v->count;
     backward->kept_weight = 1;
     if (v->grads) {
         backward->adds = false;

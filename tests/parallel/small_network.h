@@ -22,6 +22,7 @@ typedef struct network {
     int threads;  /* 0: one */
     int channels; /* 0: four */
     bool sum;     /* a loss that is a sum over samples */
+    bool mixed;   /* mean + 0.1 (sum + mean) */
 } network;
 
 static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name,
@@ -31,6 +32,21 @@ static inline yk_value *convolve(yk_value *x, const char *name, const char *norm
     x = yk_nn_conv2d(x, name, channels, 3,
                      YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.padding = 1));
     return net->norm ? yk_nn_batch_norm(x, norm_name) : x;
+}
+
+static inline yk_value *reduced_loss(yk_value *logits, yk_value *labels, bool sum)
+{
+    return yk_cross_entropy(logits, labels,
+                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                    o.reduction = sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
+static inline yk_value *make_loss(yk_value *logits, yk_value *labels, const network *net)
+{
+    if (!net->mixed)
+        return reduced_loss(logits, labels, net->sum);
+    yk_value *mean = reduced_loss(logits, labels, false), *sum = reduced_loss(logits, labels, true);
+    return yk_add(mean, yk_scale(yk_add(sum, mean), 0.1));
 }
 
 /* conv - norm - relu - conv - norm - add - relu - pool - linear: a residual network's parts. */
@@ -43,10 +59,7 @@ static inline yk_model *make_model(const network *net)
     yk_value *first = yk_relu(convolve(images, "conv1", "bn1", net));
     yk_value *second = convolve(first, "conv2", "bn2", net);
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
-    yk_value *loss =
-        yk_cross_entropy(yk_nn_linear(pooled, "fc", CLASSES), labels,
-                         YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
-                                 o.reduction = net->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+    yk_value *loss = make_loss(yk_nn_linear(pooled, "fc", CLASSES), labels, net);
     yk_model *model;
     assert_ok(yk_model_create(&model, loss,
                               YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,

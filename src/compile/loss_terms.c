@@ -1,0 +1,94 @@
+/*
+ * A loss taken apart: into what is a mean over samples and what is a sum over them. Distributed
+ * training and micro-batches weigh the two differently (a part's mean by its samples, a part's sum
+ * not at all), so each starts backward from a scalar of its own.
+ *
+ * A loss that has both is followed through additions, scalings and casts, which are linear: mean +
+ * 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as it is, for its
+ * value. Where another operator mixes the two, its result counts as a sum.
+ */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "compile/rewrite.h"
+
+enum { MEANS = 1 << YKI_LOSS_MEANS, SUMS = 1 << YKI_LOSS_SUMS };
+
+typedef struct splitter {
+    yk_graph *graph;
+    unsigned char *kinds;            /* by value id: MEANS, SUMS, both, or 0 */
+    yk_value **part[YKI_LOSS_KINDS]; /* by value id, of values of both kinds */
+} splitter;
+
+static bool is_loss(const yki_node *node)
+{
+    return node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss;
+}
+
+/* The part of a value that is of this kind, or NULL. What is no loss counts as a mean. */
+static yk_value *part_of(const splitter *s, yk_value *value, yki_loss_kind kind)
+{
+    unsigned char kinds = s->kinds[value->id];
+    if (kinds == (MEANS | SUMS))
+        return s->part[kind][value->id];
+    return (kinds == SUMS ? YKI_LOSS_SUMS : YKI_LOSS_MEANS) == kind ? value : NULL;
+}
+
+static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kind)
+{
+    yk_value *out = node->out[0], *in[YKI_MAX_IN], **part = &s->part[kind][out->id];
+    bool linear = node->op == &yki_op_add || node->op == &yki_op_scale || node->op == &yki_op_cast;
+    int count = 0;
+    if (!linear) {
+        *part = kind == YKI_LOSS_SUMS ? out : NULL;
+        return YK_OK;
+    }
+    for (int i = 0; i < node->in_count; i++)
+        if ((in[count] = part_of(s, node->in[i], kind)))
+            count++;
+    if (count == 0)
+        return YK_OK;
+    *part = count < node->in_count
+                ? in[0] /* of an addition whose other side has none of this kind */
+                : yki_append_like(s->graph, node->op, &node->attrs, count, in, out);
+    return *part ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+}
+
+/* The kinds of every value, and the parts of those that are of both. */
+static yk_status split_values(splitter *s)
+{
+    size_t nodes = s->graph->node_count; /* appended ones need no splitting */
+    for (size_t n = 0; n < nodes; n++) {
+        const yki_node *node = s->graph->nodes[n];
+        unsigned char kinds = 0;
+        if (is_loss(node))
+            kinds = node->attrs.reduction == YK_LOSS_SUM ? SUMS : MEANS;
+        for (int i = 0; i < node->in_count; i++)
+            kinds |= node->in[i] ? s->kinds[node->in[i]->id] : 0;
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i])
+                s->kinds[node->out[i]->id] = kinds;
+        for (int kind = 0; kinds == (MEANS | SUMS) && kind < YKI_LOSS_KINDS; kind++)
+            YK_TRY(split_node(s, node, (yki_loss_kind)kind));
+    }
+    return YK_OK;
+}
+
+yk_status yki_graph_split_loss(yk_graph *graph, yk_value *loss, yk_value **terms)
+{
+    size_t values = graph->value_count;
+    splitter s = {.graph = graph, .kinds = yki_calloc(values, sizeof *s.kinds)};
+    bool allocated = s.kinds != NULL;
+    for (int kind = 0; kind < YKI_LOSS_KINDS; kind++) {
+        s.part[kind] = yki_calloc(values, sizeof *s.part[kind]);
+        allocated = allocated && s.part[kind];
+    }
+    yk_status status =
+        allocated ? split_values(&s) : yki_error_memory(values * sizeof *s.part[0], "the loss");
+    for (int kind = 0; kind < YKI_LOSS_KINDS; kind++) {
+        terms[kind] = status == YK_OK ? part_of(&s, loss, (yki_loss_kind)kind) : NULL;
+        free(s.part[kind]);
+    }
+    free(s.kinds);
+    return status;
+}
