@@ -25,6 +25,12 @@
 
 /* Sets this thread's error line ("yoke: rank 2: ..." once a rank is known) and returns status. */
 yk_status yki_error(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
+/* Returns YK_ERROR_INVALID_ARGUMENT from a public function that was given NULL. */
+#define YKI_NOT_NULL(argument)                                                                     \
+    do {                                                                                           \
+        if (!(argument))                                                                           \
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);    \
+    } while (0)
 /* Out of memory, naming what the bytes were for. */
 yk_status yki_error_memory(size_t bytes, const char *what);
 /* Carries an error line from one thread to another: copy out there, set here. */

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -22,6 +23,7 @@
 #include "data/transform.h"
 
 enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
+static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in every file */
 
 typedef struct slot {
     bool ready;
@@ -57,6 +59,7 @@ struct yk_loader {
     pthread_t *threads;
     int started, busy; /* workers running; workers between claim and ready */
     bool stopping, paused;
+    pid_t process;          /* whose threads they are; a forked child has none */
     int64_t claimed, taken; /* batches since the last seek */
     int64_t claim_epoch, claim_batch;
 
@@ -287,6 +290,7 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
         .exact = options->exact,
     };
     loader->indices_epoch = -1;
+    loader->process = getpid();
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->space, NULL);
     pthread_cond_init(&loader->ready, NULL);
@@ -295,7 +299,9 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options)
 {
+    YKI_NOT_NULL(loader);
     *loader = NULL;
+    YKI_NOT_NULL(dataset);
     yk_loader_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_loader_options, YK_LOADER_OPTIONS_INIT));
     YK_TRY(check_options(&chosen));
@@ -319,7 +325,7 @@ yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
 
 void yk_loader_destroy(yk_loader *loader)
 {
-    if (!loader)
+    if (!loader || loader->process != getpid()) /* a child cannot end its parent's threads */
         return;
     pthread_mutex_lock(&loader->mutex);
     loader->stopping = true;
@@ -367,10 +373,24 @@ static const yk_batch *take(yk_loader *loader)
     return &next->batch;
 }
 
+/* The workers are threads of the process that made the loader. */
+static yk_status check_process(yk_loader *loader)
+{
+    if (loader->process == getpid())
+        return YK_OK;
+    loader->status = yki_error(YK_ERROR_UNSUPPORTED,
+                               "loader: made by process %d, whose worker threads do not exist in "
+                               "process %d, its child: make one after fork()",
+                               (int)loader->process, (int)getpid());
+    return loader->status;
+}
+
 const yk_batch *yk_loader_next(yk_loader *loader)
 {
     const yk_batch *batch = NULL;
     double start = yki_now();
+    if (check_process(loader) != YK_OK)
+        return NULL;
     pthread_mutex_lock(&loader->mutex);
     release(loader);
     if (loader->ended) {
@@ -390,10 +410,14 @@ const yk_batch *yk_loader_next(yk_loader *loader)
 
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
 {
-    if (epoch < 0 || batch < 0 || batch > loader->batches)
+    YKI_NOT_NULL(loader);
+    YK_TRY(check_process(loader));
+    if (epoch < 0 || epoch > MAX_EPOCH || batch < 0 || batch > loader->batches)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "loader: cannot go to batch %lld of epoch %lld: an epoch has %lld",
-                         (long long)batch, (long long)epoch, (long long)loader->batches);
+                         "loader: cannot go to batch %lld of epoch %lld: an epoch has %lld, and "
+                         "there are at most %lld epochs",
+                         (long long)batch, (long long)epoch, (long long)loader->batches,
+                         (long long)MAX_EPOCH);
     pthread_mutex_lock(&loader->mutex);
     loader->paused = true;
     while (loader->busy) /* each finishes the one batch in its hands */

@@ -83,6 +83,7 @@ void yki_sampler_fill(const yk_sampler_options *options, int64_t epoch, int64_t 
 yk_status yk_sampler_indices(const yk_sampler_options *given, int64_t epoch, int64_t *indices)
 {
     yk_sampler_options o;
+    YKI_NOT_NULL(indices);
     YK_TRY(read_options(&o, given));
     size_t bytes = o.shuffle ? (size_t)o.samples * sizeof(int64_t) : 0;
     int64_t *permutation = malloc(bytes + 1);

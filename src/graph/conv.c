@@ -65,6 +65,7 @@ static yk_status gradient_conv2d(yk_graph *graph, const yki_node *node, yk_value
 }
 
 const yki_op yki_op_conv2d = {.name = "conv2d",
+                              .required = 2,
                               .autocast = YKI_AUTOCAST_LOW,
                               .activations = 1,
                               .out_count = 1,
@@ -80,7 +81,5 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
         return yki_emit_error(x, &yki_op_conv2d);
     yki_attrs attrs = {
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
-    if (!x->valid)
-        return x;
-    return yki_emit(x->graph, &yki_op_conv2d, &attrs, 3, (yk_value *[]){x, weight, bias});
+    return yki_emit(&yki_op_conv2d, &attrs, 3, (yk_value *[]){x, weight, bias});
 }

@@ -22,12 +22,14 @@ static yk_status gradient_gelu(yk_graph *graph, const yki_node *node, yk_value *
 }
 
 const yki_op yki_op_relu = {.name = "relu",
+                            .required = 1,
                             .activations = 1,
                             .out_count = 1,
                             .infer = yki_infer_same,
                             .gradient = gradient_relu};
 const yki_op yki_op_relu_backward = {.name = "relu_backward", .out_count = 1};
 const yki_op yki_op_gelu = {.name = "gelu",
+                            .required = 1,
                             .activations = 1,
                             .out_count = 1,
                             .infer = yki_infer_same,
@@ -69,14 +71,16 @@ static yk_status gradient_add(yk_graph *graph, const yki_node *node, yk_value *c
     return YK_OK;
 }
 
-const yki_op yki_op_add = {
-    .name = "add", .activations = 2, .out_count = 1, .infer = infer_add, .gradient = gradient_add};
+const yki_op yki_op_add = {.name = "add",
+                           .required = 2,
+                           .activations = 2,
+                           .out_count = 1,
+                           .infer = infer_add,
+                           .gradient = gradient_add};
 
 yk_value *yk_add(yk_value *a, yk_value *b)
 {
-    if (!a->valid)
-        return a;
-    return yki_emit(a->graph, &yki_op_add, &(yki_attrs){0}, 2, (yk_value *[]){a, b});
+    return yki_emit(&yki_op_add, &(yki_attrs){0}, 2, (yk_value *[]){a, b});
 }
 
 /* ---- scale, cast ----------------------------------------------------------------------------- */
@@ -98,6 +102,7 @@ static yk_status gradient_cast(yk_graph *graph, const yki_node *node, yk_value *
 }
 
 const yki_op yki_op_scale = {.name = "scale",
+                             .required = 1,
                              .activations = 1,
                              .out_count = 1,
                              .infer = yki_infer_same,
@@ -129,6 +134,7 @@ static yk_status gradient_dropout(yk_graph *graph, const yki_node *node, yk_valu
 }
 
 const yki_op yki_op_dropout = {.name = "dropout",
+                               .required = 1,
                                .activations = 1,
                                .out_count = 1,
                                .infer = infer_dropout,
@@ -137,6 +143,6 @@ const yki_op yki_op_dropout_backward = {.name = "dropout_backward", .out_count =
 
 yk_value *yk_dropout(yk_value *x, double p)
 {
-    uint64_t salt = x->valid ? (uint64_t)x->graph->node_count : 0;
+    uint64_t salt = x && x->valid ? (uint64_t)x->graph->node_count : 0;
     return yki_emit_one(x, &yki_op_dropout, &(yki_attrs){.p = p, .salt = salt});
 }

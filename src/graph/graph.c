@@ -7,8 +7,9 @@
 
 #include "base/memory.h"
 
-/* What building returns when there is not even memory for an invalid value. */
-static yk_value nothing = {.valid = false};
+/* Invalid values that belong to no graph: there was no memory for one, an operator was given NULL,
+ * or the graph belongs to a model already. Nothing is ever written to them. */
+static yk_value no_memory, no_operand, no_more;
 
 yk_graph *yk_graph_create(void)
 {
@@ -16,6 +17,12 @@ yk_graph *yk_graph_create(void)
 }
 
 void yk_graph_destroy(yk_graph *graph)
+{
+    if (graph && graph->state != YKI_GRAPH_OWNED)
+        yki_graph_free(graph);
+}
+
+void yki_graph_free(yk_graph *graph)
 {
     if (!graph)
         return;
@@ -37,6 +44,11 @@ void yk_graph_destroy(yk_graph *graph)
 YKI_PRINTF(3, 4)
 static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...)
 {
+    if (graph->state == YKI_GRAPH_OWNED) {
+        yki_error(YK_ERROR_INVALID_ARGUMENT,
+                  "a model was made of the graph: nothing can be added to it any more");
+        return &no_more;
+    }
     if (graph->status == YK_OK) {
         va_list arguments;
         va_start(arguments, format);
@@ -47,13 +59,19 @@ static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...
     yki_shape scalar = {.dtype = YK_F32, .ndim = 0};
     yk_value *value = yki_value_create(graph, YKI_ACTIVATION, &scalar);
     if (!value)
-        return &nothing;
+        return &no_memory;
     value->valid = false;
     return value;
 }
 
 void yk_scope_push(yk_graph *graph, const char *name)
 {
+    if (!graph)
+        return;
+    if (!name) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT, "%sthe name of a scope is NULL", graph->scope);
+        name = "";
+    }
     size_t length = strlen(graph->scope);
     if (length + strlen(name) + 2 > sizeof graph->scope) {
         fail(graph, YK_ERROR_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
@@ -65,7 +83,7 @@ void yk_scope_push(yk_graph *graph, const char *name)
 
 void yk_scope_pop(yk_graph *graph)
 {
-    if (graph->scope_depth > 0)
+    if (graph && graph->scope_depth > 0)
         graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
 }
 
@@ -204,19 +222,43 @@ static bool is_countable(const yki_shape *shape)
 
 yk_value *yki_emit_error(yk_value *x, const yki_op *op)
 {
+    if (!x || !x->graph)
+        return x ? x : yki_no_operand(op->name);
     return fail(x->graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", x->graph->scope, op->name,
                 yki_error_text());
 }
 
-/* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
-yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                   yk_value *const *in)
+static yk_graph *graph_of(int in_count, yk_value *const *in)
 {
+    for (int i = 0; i < in_count; i++)
+        if (in[i])
+            return in[i]->graph;
+    return NULL;
+}
+
+yk_value *yki_no_operand(const char *who)
+{
+    yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the input is NULL", who);
+    return &no_operand;
+}
+
+/* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
+yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, int in_count, yk_value *const *in)
+{
+    yk_graph *graph = graph_of(in_count, in);
     yki_node draft = {.op = op, .attrs = *attrs, .in_count = in_count};
-    for (int i = 0; i < in_count; i++) {
-        draft.in[i] = in[i];
+    for (int i = 0; i < in_count; i++)
         if (in[i] && !in[i]->valid)
             return in[i];
+    if (!graph)
+        return yki_no_operand(op->name);
+    if (graph->state == YKI_GRAPH_OWNED)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", op->name);
+    for (int i = 0; i < in_count; i++) {
+        draft.in[i] = in[i];
+        if (!in[i] && i < op->required)
+            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: input %d is NULL", graph->scope,
+                        op->name, i);
         if (in[i] && in[i]->graph != graph)
             return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: input %d belongs to another graph",
                         graph->scope, op->name, i);
@@ -230,16 +272,28 @@ yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, in
             return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
                         graph->scope, op->name);
     yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
-    return node ? node->out[0] : &nothing;
+    return node ? node->out[0] : &no_memory;
 }
 
 /* An input, parameter or buffer: a named value without a producer. */
 static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, yk_dtype dtype,
                        int ndim, const int64_t *dims)
 {
-    if (ndim < 0 || ndim > YK_MAX_DIMS || !yk_dtype_size(dtype))
-        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %d dimensions of dtype %d",
-                    graph->scope, name, ndim, (int)dtype);
+    if (!graph)
+        return yki_no_operand(name ? name : "an input, parameter or buffer");
+    if (!name)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%sthe name of a value is NULL",
+                    graph->scope);
+    if (ndim < 0 || ndim > YK_MAX_DIMS)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: expected 0 to %d dimensions, not %d",
+                    graph->scope, name, YK_MAX_DIMS, ndim);
+    if (!yk_dtype_size(dtype))
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: there is no dtype %d", graph->scope,
+                    name, (int)dtype);
+    if (ndim > 0 && !dims)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: dims is NULL", graph->scope, name);
+    if (graph->state == YKI_GRAPH_OWNED)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", name);
     yki_shape shape = {.dtype = dtype, .ndim = ndim};
     for (int i = 0; i < ndim; i++) {
         bool symbolic = i == 0 && kind == YKI_INPUT && dims[i] == YK_BATCH;
@@ -259,7 +313,7 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
             return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
     yk_value *value = yki_value_create(graph, kind, &shape);
     if (!value)
-        return &nothing;
+        return &no_memory;
     value->name = yki_strdup(full);
     if (!value->name) {
         out_of_memory(graph);
@@ -277,8 +331,10 @@ yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int nd
                        const int64_t *dims, yk_init init, int64_t fan)
 {
     yk_value *value = named(graph, YKI_PARAMETER, name, dtype, ndim, dims);
-    value->init = init;
-    value->fan = fan;
+    if (value->valid) {
+        value->init = init;
+        value->fan = fan;
+    }
     return value;
 }
 
@@ -286,24 +342,41 @@ yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init)
 {
     yk_value *value = named(graph, YKI_BUFFER, name, dtype, ndim, dims);
-    value->init = init;
+    if (value->valid)
+        value->init = init;
     return value;
 }
 
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])
 {
-    if (!value->valid)
+    if (!value || !value->valid)
         return -1;
-    memcpy(dims, value->dims, (size_t)value->ndim * sizeof *dims);
+    if (dims)
+        memcpy(dims, value->dims, (size_t)value->ndim * sizeof *dims);
     return value->ndim;
 }
 
 yk_dtype yk_value_dtype(const yk_value *value)
 {
-    return value->dtype;
+    return value ? value->dtype : YK_F32;
 }
 
 yk_graph *yk_value_graph(const yk_value *value)
 {
-    return value->graph;
+    return value ? value->graph : NULL;
+}
+
+yk_status yki_value_check(const yk_value *value, const char *name)
+{
+    if (!value || value == &no_operand)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s is NULL, or follows from a value or graph that was NULL", name);
+    if (value == &no_memory)
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");
+    if (value == &no_more || value->graph->state != YKI_GRAPH_OPEN)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the graph belongs to another model already: each model is made of a "
+                         "graph of its own");
+    const yk_graph *graph = value->graph;
+    return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
 }

@@ -71,6 +71,7 @@ struct yki_op {
     const char *name;
     yki_autocast autocast;
     int activations; /* the first so many inputs are activations, which autocast may cast */
+    int required;    /* the first so many inputs must not be NULL */
     int out_count;
     /* Output shapes from inputs; on error sets the error line. NULL for operators of backward. */
     yk_status (*infer)(const yki_node *node, yki_shape *out);
@@ -92,6 +93,12 @@ struct yki_node {
     char *scope; /* where the user built it, for messages */
 };
 
+typedef enum yki_graph_state {
+    YKI_GRAPH_OPEN,
+    YKI_GRAPH_TAKEN, /* a model is being made of it, or could not be: its nodes are rewritten */
+    YKI_GRAPH_OWNED  /* by a model, and immutable */
+} yki_graph_state;
+
 struct yk_graph {
     yki_node **nodes;
     size_t node_count, node_capacity;
@@ -102,17 +109,23 @@ struct yk_graph {
     char scope[256];          /* of what is built next: "layer1.0." */
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;
-    bool taken;       /* a model was made of it, or tried to be: its nodes are rewritten */
+    yki_graph_state state;
     yk_status status; /* the sticky error */
     char error[YKI_ERROR_LINE];
 };
 
+/* Frees a graph that a model owns; yk_graph_destroy leaves it alone. */
+void yki_graph_free(yk_graph *graph);
+/* Whether a model can be made of this value and its graph; the error calls it `name`. */
+yk_status yki_value_check(const yk_value *value, const char *name);
+
+/* An invalid value of no graph, for whom no input was given. */
+yk_value *yki_no_operand(const char *who);
 /*
- * Appends a node of a forward operator: checks that inputs are valid and of one graph, asks the
- * operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
+ * Appends a node of a forward operator: checks that inputs are valid and belong to one graph, asks
+ * the operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
  */
-yk_value *yki_emit(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                   yk_value *const *in);
+yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, int in_count, yk_value *const *in);
 /* An invalid value: op cannot be applied to x, for the reason in this thread's error line. */
 yk_value *yki_emit_error(yk_value *x, const yki_op *op);
 /*

@@ -37,6 +37,7 @@ static yk_status gradient_linear(yk_graph *graph, const yki_node *node, yk_value
 }
 
 const yki_op yki_op_linear = {.name = "linear",
+                              .required = 2,
                               .autocast = YKI_AUTOCAST_LOW,
                               .activations = 1,
                               .out_count = 1,
@@ -47,9 +48,7 @@ const yki_op yki_op_linear_backward_weight = {.name = "linear_backward_weight", 
 
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias)
 {
-    if (!x->valid)
-        return x;
-    return yki_emit(x->graph, &yki_op_linear, &(yki_attrs){0}, 3, (yk_value *[]){x, weight, bias});
+    return yki_emit(&yki_op_linear, &(yki_attrs){0}, 3, (yk_value *[]){x, weight, bias});
 }
 
 static yk_status infer_flatten(const yki_node *node, yki_shape *out)
@@ -72,6 +71,7 @@ static yk_status gradient_flatten(yk_graph *graph, const yki_node *node, yk_valu
 }
 
 const yki_op yki_op_flatten = {.name = "flatten",
+                               .required = 1,
                                .activations = 1,
                                .out_count = 1,
                                .infer = infer_flatten,

@@ -44,6 +44,7 @@ static yk_status gradient_cross_entropy(yk_graph *graph, const yki_node *node,
 }
 
 const yki_op yki_op_cross_entropy = {.name = "cross_entropy",
+                                     .required = 2,
                                      .autocast = YKI_AUTOCAST_FULL,
                                      .activations = 1,
                                      .out_count = 2,
@@ -59,10 +60,7 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
         YK_OK)
         return yki_emit_error(logits, &yki_op_cross_entropy);
     yki_attrs attrs = {.label_smoothing = o.label_smoothing, .reduction = o.reduction};
-    if (!logits->valid)
-        return logits;
-    return yki_emit(logits->graph, &yki_op_cross_entropy, &attrs, 2,
-                    (yk_value *[]){logits, labels});
+    return yki_emit(&yki_op_cross_entropy, &attrs, 2, (yk_value *[]){logits, labels});
 }
 
 /* ---- mse_loss: (x - target)^2, over all elements; symmetric, so is its gradient -------------- */
@@ -96,6 +94,7 @@ static yk_status gradient_mse_loss(yk_graph *graph, const yki_node *node, yk_val
 }
 
 const yki_op yki_op_mse_loss = {.name = "mse_loss",
+                                .required = 2,
                                 .autocast = YKI_AUTOCAST_FULL,
                                 .activations = 2,
                                 .out_count = 1,
@@ -106,5 +105,5 @@ const yki_op yki_op_mse_loss_backward = {.name = "mse_loss_backward", .out_count
 yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction)
 {
     yki_attrs attrs = {.reduction = reduction};
-    return yki_emit(x->graph, &yki_op_mse_loss, &attrs, 2, (yk_value *[]){x, target});
+    return yki_emit(&yki_op_mse_loss, &attrs, 2, (yk_value *[]){x, target});
 }

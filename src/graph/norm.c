@@ -65,6 +65,7 @@ static yk_status gradient_batch_norm(yk_graph *graph, const yki_node *node, yk_v
 }
 
 const yki_op yki_op_batch_norm = {.name = "batch_norm",
+                                  .required = 1,
                                   .activations = 1,
                                   .out_count = 3,
                                   .infer = infer_batch_norm,
@@ -80,5 +81,5 @@ yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value 
     yki_attrs attrs = {.eps = o.eps, .momentum = o.momentum};
     yk_value *in[INPUTS] = {x,   weight, bias, running_mean, running_var, o.num_batches_tracked,
                             NULL};
-    return x->valid ? yki_emit(x->graph, &yki_op_batch_norm, &attrs, INPUTS, in) : x;
+    return yki_emit(&yki_op_batch_norm, &attrs, INPUTS, in);
 }

@@ -74,7 +74,7 @@ yk_dtype yki_accumulate_dtype(yk_dtype dtype)
 yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs)
 {
     static const yki_attrs none;
-    return x->valid ? yki_emit(x->graph, op, attrs ? attrs : &none, 1, &x) : x;
+    return yki_emit(op, attrs ? attrs : &none, 1, &x);
 }
 
 yk_status yki_infer_same(const yki_node *node, yki_shape *out)

@@ -69,18 +69,21 @@ static yk_status gradient_global(yk_graph *graph, const yki_node *node, yk_value
 }
 
 const yki_op yki_op_max_pool2d = {.name = "max_pool2d",
+                                  .required = 1,
                                   .activations = 1,
                                   .out_count = 2,
                                   .infer = infer_max_pool2d,
                                   .gradient = gradient_max_pool2d};
 const yki_op yki_op_max_pool2d_backward = {.name = "max_pool2d_backward", .out_count = 1};
 const yki_op yki_op_avg_pool2d = {.name = "avg_pool2d",
+                                  .required = 1,
                                   .activations = 1,
                                   .out_count = 1,
                                   .infer = infer_window,
                                   .gradient = gradient_avg_pool2d};
 const yki_op yki_op_avg_pool2d_backward = {.name = "avg_pool2d_backward", .out_count = 1};
 const yki_op yki_op_global_avg_pool2d = {.name = "global_avg_pool2d",
+                                         .required = 1,
                                          .activations = 1,
                                          .out_count = 1,
                                          .infer = infer_global,

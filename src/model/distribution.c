@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "model/model.h"
 
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who)
@@ -63,8 +64,17 @@ int64_t yki_model_norm_channels(const yk_model *model)
 /* ---- the calls that run a model: by itself, or by the hooks that have taken it over ------------
  */
 
+static yk_status check_threads(const yk_model *model)
+{
+    bool several = model->options.threads > 1 || model->distribution.hooks.run_forward;
+    return several ? yki_check_not_forked() : YK_OK;
+}
+
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
 {
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(batch);
+    YK_TRY(check_threads(model));
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->run_forward ? hooks->run_forward(hooks->context, batch)
                               : yki_model_forward(model, batch);
@@ -72,6 +82,8 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
 
 yk_status yk_model_backward(yk_model *model)
 {
+    YKI_NOT_NULL(model);
+    YK_TRY(check_threads(model));
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->run_backward ? hooks->run_backward(hooks->context) : yki_model_backward(model);
 }

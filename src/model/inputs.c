@@ -27,7 +27,7 @@ void yki_inputs_destroy(yki_inputs *inputs)
 static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
 {
     for (int t = 0; t < batch->count; t++)
-        if (strcmp(batch->names[t], name) == 0)
+        if (batch->names[t] && strcmp(batch->names[t], name) == 0)
             return &batch->tensors[t];
     return NULL;
 }
@@ -44,6 +44,8 @@ static bool fits(const yk_tensor *tensor, const yk_value *input, int64_t samples
 
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch)
 {
+    if (batch->count > 0 && (!batch->names || !batch->tensors))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no names or no tensors: NULL");
     for (size_t i = 0; i < inputs->count; i++) {
         const yk_value *input = inputs->values[i];
         const yk_tensor *tensor = find_tensor(batch, input->name);
@@ -56,6 +58,9 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch)
                              "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
                              input->name, yki_shape_text(input, text, sizeof text),
                              yk_dtype_name(input->dtype), (long long)batch->size);
+        if (!tensor->data && batch->size > 0)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch's \"%s\" has no data: NULL",
+                             input->name);
         inputs->data[i] = tensor->data;
     }
     return YK_OK;

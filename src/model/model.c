@@ -107,17 +107,10 @@ static yk_status build_model(yk_model *model, yk_value *loss)
 
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options)
 {
+    YKI_NOT_NULL(model);
     *model = NULL;
+    YK_TRY(yki_value_check(loss, "the loss"));
     yk_graph *graph = loss->graph;
-    if (!graph)
-        return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");
-    if (graph->status != YK_OK)
-        return yki_error(graph->status, "%s", graph->error);
-    if (graph->taken)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "the graph belongs to another model already: each "
-                         "model is made of a graph of its own");
-
     yk_model_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
     if (chosen.logits && chosen.logits->graph != graph)
@@ -136,7 +129,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     made->options = chosen;
     made->training = made->accumulation.spent = true;
     made->loss_scale.factor = 1;
-    graph->taken = true;
+    graph->state = YKI_GRAPH_TAKEN;
     yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */
     const yki_device *device = made->executor.source.device;
@@ -146,6 +139,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
         yk_model_destroy(made);
         return status;
     }
+    graph->state = YKI_GRAPH_OWNED;
     *model = made;
     return YK_OK;
 }
@@ -164,7 +158,7 @@ void yki_model_release(yk_model *model)
     yki_variables_destroy(&model->variables);
     yki_model_set_sync(model, NULL);
     if (!model->is_replica)
-        yk_graph_destroy(model->graph);
+        yki_graph_free(model->graph);
     free(model);
 }
 

@@ -23,12 +23,16 @@ static yk_parameter_view view_of(const yki_variable *variable)
 
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index)
 {
-    return view_of(&model->variables.parameters[index]);
+    const yki_variables *variables = &model->variables;
+    return index < variables->parameter_count ? view_of(&variables->parameters[index])
+                                              : (yk_parameter_view){0};
 }
 
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index)
 {
-    return view_of(&model->variables.buffers[index]);
+    const yki_variables *variables = &model->variables;
+    return index < variables->buffer_count ? view_of(&variables->buffers[index])
+                                           : (yk_parameter_view){0};
 }
 
 int64_t yk_model_parameter_elements(const yk_model *model)

@@ -9,6 +9,7 @@
 #include <yoke/nn.h>
 
 #include "base/options.h"
+#include "graph/graph.h"
 
 /* Dimensions of x, or false for an invalid value or one of another number of dimensions, which the
  * operator then names. */
@@ -22,7 +23,7 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
-        return x;
+        return x ? x : yki_no_operand(name ? name : "a layer");
     int64_t channels = has_shape(x, 4, dims) ? dims[1] : 1;
     yk_conv2d_options o;
     bool readable =
@@ -44,7 +45,7 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
-        return x;
+        return x ? x : yki_no_operand(name ? name : "a layer");
     int64_t features = has_shape(x, 2, dims) ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
@@ -63,7 +64,7 @@ yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
     int64_t dims[YK_MAX_DIMS];
     int ndim = yk_value_shape(x, dims);
     if (ndim < 0)
-        return x;
+        return x ? x : yki_no_operand(name ? name : "a layer");
     int64_t channels = ndim >= 2 ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);

@@ -4,6 +4,7 @@
 #include "images.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -295,6 +296,30 @@ YK_TEST(refuses_options_that_make_no_sense)
                   yk_loader_create(&loader, dataset,
                                    YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
                                            o.batch_size = 1, o.transform.crop_padding = 99)));
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
+{
+    yk_dataset *dataset = make_dataset(20);
+    yk_loader *loader = (yk_loader *)dataset;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_create(&loader, NULL, NULL));
+    assert_null(loader);
+    assert_ok(yk_loader_create(&loader, dataset, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_seek(loader, INT64_MAX, 0));
+    assert_contains(yk_last_error(), "there are at most");
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool told = !yk_loader_next(loader) && yk_loader_status(loader) == YK_ERROR_UNSUPPORTED &&
+                    yk_loader_seek(loader, 0, 0) == YK_ERROR_UNSUPPORTED;
+        yk_loader_destroy(loader);
+        _exit(told ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_non_null(yk_loader_next(loader));
+    yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
 }
 

@@ -72,6 +72,20 @@ YK_TEST(promise_18_ranks_share_as_distributed_sampler_does)
     }
 }
 
+YK_TEST(counts_of_the_largest_data_set_do_not_overflow)
+{
+    yk_sampler_options options = YK_SAMPLER_OPTIONS_INIT;
+    options.samples = INT64_MAX;
+    options.world_size = 2;
+    assert_true(yk_sampler_count(&options) == INT64_MAX / 2 + 1);
+    options.rank = 1;
+    options.exact = true;
+    assert_true(yk_sampler_count(&options) == INT64_MAX / 2);
+    options.world_size = 0;
+    assert_true(yk_sampler_count(&options) == 0);
+    assert_true(yk_sampler_count(NULL) == 0);
+}
+
 YK_TEST(fewer_samples_than_ranks)
 {
     for (int rank = 0; rank < 7; rank++) {

@@ -291,7 +291,7 @@ static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk
         yk_buffer(graph, "num_batches_tracked", YK_I64, 0, scalar, YK_INIT_ZEROS),
         c->residual ? yk_input(graph, "residual", dtype, shape.ndim, shape.dims) : NULL,
     };
-    return yki_emit(graph, &yki_op_batch_norm, &attrs, 7, in);
+    return yki_emit(&yki_op_batch_norm, &attrs, 7, in);
 }
 
 FAMILY(batch_norm, build_batch_norm);

@@ -54,7 +54,7 @@ YK_TEST(options_without_their_initialiser_are_an_error_of_the_graph)
     yk_graph *graph = yk_graph_create();
     yk_value *weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
     yk_value *y = yk_conv2d(images(graph), weight, NULL,
-                            YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 2));
+                            YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.size = 0));
     assert_error(y, YK_ERROR_INVALID_ARGUMENT,
                  "conv2d: yk_conv2d_options: its size is 0; initialise the struct with "
                  "YK_CONV2D_OPTIONS_INIT");
@@ -157,7 +157,7 @@ YK_TEST(only_an_input_has_a_symbolic_batch)
     yk_graph_destroy(graph);
     graph = yk_graph_create();
     assert_error(yk_input(graph, "x", YK_F32, 5, (int64_t[]){1, 1, 1, 1, 1}),
-                 YK_ERROR_INVALID_ARGUMENT, "x: 5 dimensions");
+                 YK_ERROR_INVALID_ARGUMENT, "x: expected 0 to 4 dimensions, not 5");
     yk_graph_destroy(graph);
 }
 

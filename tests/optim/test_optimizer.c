@@ -291,7 +291,7 @@ YK_TEST(wrong_options_are_named)
     assert_contains(yk_last_error(), "beta2 must be at least 0 and below 1, not 1");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_adam_create(&optimizer, model,
-                                 YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.1)));
+                                 YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.size = 0)));
     assert_contains(yk_last_error(), "initialise the struct with YK_ADAM_OPTIONS_INIT");
     assert_ok(
         yk_sgd_create(&optimizer, model,

@@ -1,0 +1,187 @@
+/* What a program may get wrong with graphs and models: an error each, never a crash or a hang. */
+#include <limits.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <yoke/nn.h>
+
+#include "graph/graph.h"
+#include "harness.h"
+
+static yk_value *input(yk_graph *graph, const char *name)
+{
+    return yk_input(graph, name, YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+}
+
+static yk_model *make_model(int threads, yk_value **output)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *y = yk_nn_linear(input(graph, "x"), "fc", 3);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    assert_ok(
+        yk_model_create(&model, yk_cross_entropy(y, labels, NULL),
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = threads)));
+    if (output)
+        *output = y;
+    return model;
+}
+
+static float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+static int32_t classes[2] = {0, 2};
+static const char *const names[] = {"x", "labels"};
+static const yk_tensor tensors[] = {{.data = data, .dtype = YK_F32, .ndim = 2, .dims = {2, 4}},
+                                    {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {2}}};
+static const yk_batch batch = {.size = 2, .count = 2, .names = names, .tensors = tensors};
+
+static void assert_no_model(yk_value *loss, const char *words)
+{
+    yk_model *model = (yk_model *)&batch;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, loss, NULL));
+    assert_null(model);
+    assert_contains(yk_last_error(), words);
+}
+
+YK_TEST(operators_on_null_give_an_invalid_value)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x");
+    yk_value *const wrong[] = {
+        yk_relu(NULL),
+        yk_gelu(NULL),
+        yk_scale(NULL, 2),
+        yk_flatten(NULL),
+        yk_dropout(NULL, 0.5),
+        yk_add(NULL, NULL),
+        yk_linear(NULL, NULL, NULL),
+        yk_conv2d(NULL, NULL, NULL, NULL),
+        yk_conv2d(NULL, NULL, NULL, YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.size = 0)),
+        yk_max_pool2d(NULL, 2, 2, 0),
+        yk_global_avg_pool2d(NULL),
+        yk_batch_norm(NULL, NULL, NULL, NULL, NULL, NULL),
+        yk_cross_entropy(NULL, NULL, NULL),
+        yk_mse_loss(NULL, NULL, YK_LOSS_MEAN),
+        yk_nn_conv2d(NULL, "conv", 3, 3, NULL),
+        yk_nn_linear(NULL, NULL, 3),
+        yk_nn_batch_norm(NULL, "norm"),
+        yk_resnet18(NULL, 10),
+        yk_mlp(NULL, 10),
+        yk_input(NULL, "x", YK_F32, 0, NULL),
+        yk_parameter(NULL, "p", YK_F32, 0, NULL, 0, 0)};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_non_null(wrong[i]);
+        assert_int_equal(yk_value_shape(wrong[i], NULL), -1);
+        assert_no_model(wrong[i], "NULL");
+    }
+    assert_no_model(NULL, "the loss is NULL");
+    assert_int_equal(yk_value_shape(NULL, NULL), -1);
+    assert_null(yk_value_graph(NULL));
+    yk_scope_push(NULL, "scope");
+    yk_scope_pop(NULL);
+    assert_no_model(yk_add(x, NULL), "add: input 1 is NULL");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(null_names_and_dims_stick)
+{
+    yk_graph *graph = yk_graph_create();
+    assert_no_model(yk_input(graph, NULL, YK_F32, 0, NULL), "the name of a value is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_no_model(yk_input(graph, "x", YK_F32, 1, NULL), "x: dims is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_no_model(yk_nn_linear(input(graph, "x"), NULL, 3), "the name of a scope is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_no_model(yk_input(graph, "x", YK_F32, 5, (int64_t[5]){1, 1, 1, 1, 1}),
+                    "x: expected 0 to 4 dimensions, not 5");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(a_graph_that_a_model_owns_takes_nothing_more)
+{
+    yk_value *output;
+    yk_model *model = make_model(1, &output);
+    yk_graph *graph = yk_value_graph(output);
+    yk_value *const late[] = {yk_relu(output), input(graph, "late"),
+                              yk_nn_linear(output, "late", 2)};
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+        assert_int_equal(yk_value_shape(late[i], NULL), -1);
+        assert_no_model(late[i], "belongs to another model already");
+    }
+    yk_graph_destroy(graph); /* the model's: nothing happens */
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    yk_model_destroy(model);
+}
+
+YK_TEST(batches_with_missing_parts_are_refused)
+{
+    yk_model *model = make_model(1, NULL);
+    yk_tensor empty[] = {tensors[0], tensors[1]};
+    empty[1].data = NULL;
+    const char *const unnamed[] = {NULL, "labels"};
+    const struct {
+        yk_batch batch;
+        const char *words;
+    } wrong[] = {{{.size = 2, .count = 2, .tensors = tensors}, "NULL"},
+                 {{.size = 2, .count = 2, .names = names}, "NULL"},
+                 {{.size = 2, .count = 2, .names = unnamed, .tensors = tensors}, "no tensor \"x\""},
+                 {{.size = 2, .count = 2, .names = names, .tensors = empty}, "\"labels\""},
+                 {{.size = INT64_MIN, .count = 2, .names = names, .tensors = tensors}, "samples"},
+                 {{.size = 2}, "no tensor"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &wrong[i].batch));
+        assert_contains(yk_last_error(), wrong[i].words);
+    }
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(NULL, &batch));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(NULL));
+    assert_null(yk_model_parameter(model, 2).name);
+    assert_null(yk_model_parameter(model, SIZE_MAX).value.data);
+    assert_null(yk_model_buffer(model, 0).name);
+    yk_model_destroy(model);
+}
+
+YK_TEST(absurd_numbers_of_threads_are_refused)
+{
+    static const int wrong[] = {INT_MAX, INT_MIN, 0, -2, 1025};
+    yk_model *model;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = input(graph, "x");
+        yk_model_options options = YK_MODEL_OPTIONS_INIT;
+        options.threads = wrong[i];
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_model_create(&model, yk_mse_loss(x, x, YK_LOSS_MEAN), &options));
+        assert_null(model);
+        assert_contains(yk_last_error(), "expected 1 to 1024");
+        yk_graph_destroy(graph);
+    }
+}
+
+/* The exit code of a child that runs the model: the status of its forward. */
+static int forward_in_child(yk_model *model)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit((int)yk_model_forward(model, &batch));
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+YK_TEST(a_forked_child_is_told_that_threads_do_not_exist_there)
+{
+    yk_model *two = make_model(2, NULL), *one = make_model(1, NULL);
+    assert_int_equal(forward_in_child(two), YK_OK); /* nothing has run on threads yet */
+    assert_ok(yk_model_forward(two, &batch));
+    assert_int_equal(forward_in_child(two), YK_ERROR_UNSUPPORTED);
+    assert_int_equal(forward_in_child(one), YK_OK);
+    assert_ok(yk_model_forward(two, &batch)); /* the parent goes on */
+    yk_model_destroy(one);
+    yk_model_destroy(two);
+}
