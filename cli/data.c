@@ -1,6 +1,8 @@
 /* `yoke data`: what lies in a data set, how it looks, and where it comes from. */
 #include "cli.h"
+#include "download.h"
 #include "options.h"
+#include "preview.h"
 #include "setup.h"
 
 #include <math.h>
@@ -95,8 +97,8 @@ static int print_info(const yk_dataset *dataset, const char *split)
 
 static int draw_preview(const yk_dataset *dataset, const data_options *options)
 {
-    if (yk_dataset_preview(dataset, options->output, (int)options->columns) != YK_OK)
-        return failed();
+    if (!cli_preview_write(dataset, options->output, (int)options->columns))
+        return CLI_EXIT_FAILED;
     printf("%s\n", options->output);
     return CLI_EXIT_OK;
 }
@@ -110,7 +112,7 @@ static yk_status open_data(yk_dataset **dataset, const char *data, const char *s
     if (strcmp(data, "synthetic") == 0)
         return yk_synthetic_create(dataset, split, NULL);
     if (strcmp(data, "cifar10") == 0) {
-        yk_status status = yk_cifar10_download(path, sizeof path);
+        yk_status status = cli_cifar10_download(path, sizeof path);
         if (status != YK_OK)
             return status;
         data = path;
@@ -121,7 +123,7 @@ static yk_status open_data(yk_dataset **dataset, const char *data, const char *s
 static int fetch(void)
 {
     char path[PATH_SIZE];
-    if (yk_cifar10_download(path, sizeof path) != YK_OK)
+    if (cli_cifar10_download(path, sizeof path) != YK_OK)
         return failed();
     printf("%s\n", path);
     return CLI_EXIT_OK;
@@ -145,7 +147,7 @@ static int parse(int argc, char **argv, data_options *o, char **operands, int *c
         CLI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, &o->split_given),
         CLI_GROUP("Options of preview"),
         CLI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
-                256),
+                CLI_PREVIEW_MAX_COLUMNS),
         CLI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
     };
     const cli_command command = {.name = argv[0],

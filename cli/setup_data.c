@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "download.h"
+
 enum { PATH_SIZE = 4096 };
 
 typedef struct search {
@@ -21,7 +23,7 @@ typedef struct search {
 static void *look_for_cifar10(void *argument)
 {
     search *found = argument;
-    found->status = yk_cifar10_download(found->path, sizeof found->path);
+    found->status = cli_cifar10_download(found->path, sizeof found->path);
     snprintf(found->error, sizeof found->error, "%s", yk_last_error());
     atomic_store(&found->done, 1);
     return NULL;

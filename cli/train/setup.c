@@ -304,10 +304,11 @@ static bool create_reports(cli_trainer *t)
     if (!t->leads)
         return true;
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
+    t->progress = cli_progress_create(epochs_begun(t), t->steps_per_epoch, o->max_steps);
+    if (!t->progress)
+        return cli_complain("out of memory");
     return cli_ok(yk_metrics_open(&t->metrics, path)) &&
-           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
-           cli_ok(
-               yk_progress_create(&t->progress, epochs_begun(t), t->steps_per_epoch, o->max_steps));
+           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0));
 }
 
 bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)
@@ -329,7 +330,7 @@ bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)
 void cli_trainer_destroy(cli_trainer *t)
 {
     cli_ok(yk_trace_close(t->trace));
-    yk_progress_destroy(t->progress);
+    cli_progress_destroy(t->progress);
     yk_metrics_close(t->metrics);
     free(t->news);
     yk_loader_destroy(t->test);

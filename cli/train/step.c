@@ -51,7 +51,7 @@ static bool report_step(cli_trainer *t, cli_epoch_times *times, const cli_step_t
     times->exposed_comm_s += record.exposed_comm_s;
     if (!t->leads)
         return true;
-    yk_progress_step(t->progress, &record, t->state.epoch_batch);
+    cli_progress_step(t->progress, &record, t->state.epoch_batch);
     return cli_ok(yk_metrics_step(t->metrics, &record));
 }
 

@@ -126,7 +126,7 @@ static bool evaluate(cli_trainer *t, const cli_epoch_times *times, bool *stoppin
         .data_s = times->data_s,
         .compute_s = times->compute_s,
         .exposed_comm_s = times->exposed_comm_s};
-    yk_progress_epoch(t->progress, &record);
+    cli_progress_epoch(t->progress, &record);
     return cli_ok(yk_metrics_epoch(t->metrics, &record));
 }
 
@@ -204,7 +204,7 @@ static int run(cli_trainer *t)
         cli_trainer_introduce(t);
     bool stopping = false;
     bool fine = train(t, &stopping);
-    yk_progress_destroy(t->progress);
+    cli_progress_destroy(t->progress);
     t->progress = NULL;
     if (!fine)
         return CLI_EXIT_FAILED;

@@ -4,6 +4,7 @@
 
 #include <yoke/yoke.h>
 
+#include "progress.h"
 #include "setup.h"
 #include "train/recipe.h"
 
@@ -65,7 +66,7 @@ typedef struct cli_trainer {
     double lr;   /* that training starts with, scaled by the number of ranks where asked for */
     yk_grad_scaler *scaler; /* of --amp fp16, else NULL */
     yk_metrics *metrics;    /* of rank 0 */
-    yk_progress *progress;  /* of rank 0 */
+    cli_progress *progress; /* of rank 0 */
     yk_trace *trace;        /* of all ranks; NULL without --trace */
     yk_training_state state;
     int64_t micro_batch, batches_per_epoch; /* of this rank: what the loader gives */

@@ -8,6 +8,8 @@
 #include <yoke/group.h>
 #include <yoke/model.h>
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -59,16 +61,31 @@ const char *yk_dataset_name(const yk_dataset *dataset);
  */
 yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label);
 
-/*
- * Makes sure CIFAR-10 lies in the user's cache and writes its folder to path (path_size bytes):
- * downloads the official archive once, with progress on stderr, resuming a partial file, checking
- * its MD5. Call it on one rank only. Offline it fails, saying how to go on. YOKE_CIFAR10_URL names
- * another source, YOKE_CIFAR10_MD5 the checksum that goes with it.
- */
-yk_status yk_cifar10_download(char *path, size_t path_size);
+/** Options of yk_cifar10_download. */
+typedef struct yk_download_options {
+    size_t size; /**< set by YK_DOWNLOAD_OPTIONS_INIT */
+    /** Called a few times a second while data arrives, on the calling thread: `done` of `total`
+     * bytes, including those of an earlier attempt. May be NULL. */
+    void (*progress)(void *user, int64_t done, int64_t total);
+    void *user; /**< the first argument of progress */
+} yk_download_options;
 
-/* Writes a contact sheet of the first `columns` images (0: 12) of each class as a PNG. */
-yk_status yk_dataset_preview(const yk_dataset *dataset, const char *png_path, int columns);
+#define YK_DOWNLOAD_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(yk_download_options), NULL, NULL                                                    \
+    }
+
+/**
+ * Makes sure that CIFAR-10 is in the user's cache and writes its folder to path (path_size bytes).
+ * If it is not there, downloads the official archive, resuming a partial file, and checks its MD5.
+ * YOKE_CIFAR10_URL names another source, YOKE_CIFAR10_MD5 its checksum. Blocks; waits while another
+ * process downloads. Call it on one rank only. YK_ERROR_NETWORK when the source cannot be reached;
+ * YK_ERROR_UNSUPPORTED when the data is not in the cache and the library was built without
+ * libcurl and libarchive.
+ */
+yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *options);
+/** Whether this build of the library can download. */
+bool yk_download_supported(void);
 
 /* ---- transforms ----------------------------------------------------------------------------- */
 

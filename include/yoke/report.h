@@ -1,6 +1,6 @@
 /*
- * What a run tells: the progress line on a terminal and metrics.jsonl, both used on rank 0, and the
- * timeline, which all ranks write together.
+ * What a run records: metrics.jsonl, which rank 0 writes, and the timeline, which all ranks write
+ * together.
  */
 #ifndef YOKE_REPORT_H
 #define YOKE_REPORT_H
@@ -50,19 +50,6 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
 /* Accepts NULL. */
 void yk_metrics_close(yk_metrics *metrics);
-
-/* A line that is redrawn in place on a terminal, and printed now and then elsewhere. */
-typedef struct yk_progress yk_progress;
-
-/* max_steps: the run ends after so many steps in all, if not with its last epoch before; 0: no. */
-yk_status yk_progress_create(yk_progress **progress, int64_t epochs, int64_t steps_per_epoch,
-                             int64_t max_steps);
-/* After step `step_in_epoch`, from 1, of the epoch: to stderr. */
-void yk_progress_step(yk_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
-/* Takes the line away and prints the epoch's own: to stdout. */
-void yk_progress_epoch(yk_progress *progress, const yk_epoch_record *record);
-/* Accepts NULL. */
-void yk_progress_destroy(yk_progress *progress);
 
 /* ---- the timeline --------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /*
- * CIFAR-10 into the user's cache, once: CACHE/yoke/cifar-10-batches-py (or -bin). The archive comes
- * into a .part file that a broken download goes on from; it is checked against the known MD5, then
- * unpacked into a folder aside, opened once as a data set, and renamed into place. So the folder is
- * either complete or not there. A lock keeps two processes from downloading at once.
+ * Downloads CIFAR-10 into the user's cache, as CACHE/yoke/cifar-10-batches-py (or -bin). The
+ * archive is written to a .part file, from which an interrupted download resumes. It is checked
+ * against the known MD5, unpacked into a temporary folder, opened once as a data set, and renamed
+ * into place, so the folder is either complete or not there. A lock keeps two processes from
+ * downloading at once.
  *
  * YOKE_CIFAR10_URL names another source, YOKE_CIFAR10_MD5 the checksum that goes with it.
  */
@@ -18,9 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <yoke/data.h>
-
 #include "base/log.h"
+#include "base/options.h"
 #include "io/hash.h"
 
 #define OFFICIAL_URL "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -67,7 +67,7 @@ static yk_status complete(const char *folder)
     return YK_OK;
 }
 
-/* Whether either version lies in the cache, whole; its folder to path. */
+/* Whether either version is in the cache and complete; writes its folder to path. */
 static bool find_cached(const char *cache, char path[PATH_BYTES])
 {
     for (int version = 0; version < 2; version++) {
@@ -90,7 +90,7 @@ static yk_status check_archive(const char *part)
                                   : strcmp(md5, PYTHON_MD5) == 0 || strcmp(md5, BINARY_MD5) == 0;
     if (fine)
         return YK_OK;
-    unlink(part); /* no use going on from it */
+    unlink(part); /* nothing can be resumed from it */
     return yki_error(YK_ERROR_FORMAT,
                      "the archive's MD5 is %s, expected %s: it was removed, try again", md5,
                      wanted && *wanted ? wanted : PYTHON_MD5);
@@ -130,8 +130,9 @@ static yk_status unpack(const char *cache, const char *part, char path[PATH_BYTE
     return status;
 }
 
-/* The lock is held. */
-static yk_status obtain(const char *cache, char path[PATH_BYTES])
+/* Called with the lock held. */
+static yk_status obtain(const char *cache, char path[PATH_BYTES],
+                        const yk_download_options *options)
 {
     if (find_cached(cache, path))
         return YK_OK;
@@ -139,7 +140,7 @@ static yk_status obtain(const char *cache, char path[PATH_BYTES])
     const char *url = getenv("YOKE_CIFAR10_URL");
     url = url && *url ? url : OFFICIAL_URL;
     snprintf(part, sizeof part, "%s/cifar-10.tar.gz.part", cache);
-    yk_status status = yki_fetch(url, part);
+    yk_status status = yki_fetch(url, part, options);
     if (status != YK_OK)
         return yki_error_context(status,
                                  "cannot download CIFAR-10 (fetch %s elsewhere, unpack it and pass "
@@ -149,7 +150,7 @@ static yk_status obtain(const char *cache, char path[PATH_BYTES])
     return status == YK_OK ? unpack(cache, part, path) : status;
 }
 
-/* Waits while another process downloads; its lock goes with it, however it ends. */
+/* Waits while another process downloads; its lock is released however it ends. */
 static yk_status lock_cache(const char *cache, int *fd)
 {
     char path[PATH_BYTES];
@@ -160,22 +161,24 @@ static yk_status lock_cache(const char *cache, int *fd)
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
         return YK_OK;
     if (errno == EWOULDBLOCK) {
-        YKI_WARN("another process downloads CIFAR-10: waiting for it");
+        YKI_WARN("waiting for another process that is downloading CIFAR-10");
         while (flock(*fd, LOCK_EX) != 0 && errno == EINTR)
             ;
     }
     return YK_OK; /* a file system without locks: the rename at the end is still atomic */
 }
 
-yk_status yk_cifar10_download(char *path, size_t path_size)
+yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *given)
 {
+    yk_download_options options;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_download_options, YK_DOWNLOAD_OPTIONS_INIT));
     char cache[CACHE_BYTES], found[PATH_BYTES];
     YK_TRY(cache_folder(cache));
     yk_status status = YK_OK;
     if (!find_cached(cache, found)) {
         int fd = -1;
         YK_TRY(lock_cache(cache, &fd));
-        status = obtain(cache, found);
+        status = obtain(cache, found, &options);
         close(fd);
     }
     if (status == YK_OK && (size_t)snprintf(path, path_size, "%s", found) >= path_size)

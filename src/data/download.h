@@ -2,18 +2,18 @@
 #ifndef YKI_DOWNLOAD_H
 #define YKI_DOWNLOAD_H
 
-#include <stdbool.h>
+#include <yoke/data.h>
 
 #include "base/error.h"
 
 /*
- * Fetches url to path, going on where a file already there ends. Progress to stderr. On failure
- * what has come stays, for the next try.
+ * Fetches url to path; a file that is already there is taken as the beginning of it. On failure
+ * what has arrived is kept for the next attempt. options as read from the user.
  */
-yk_status yki_fetch(const char *url, const char *path);
+yk_status yki_fetch(const char *url, const char *path, const yk_download_options *options);
 /*
- * Unpacks the CIFAR-10 archive into folder, which exists: the known files of either version, and
- * nothing else, each of bounded size, without its folder's name. Anything else in it is refused.
+ * Unpacks the CIFAR-10 archive into folder, which exists: the known files of either version, each
+ * of bounded size, without the archive's folder. An archive that holds anything else is refused.
  */
 yk_status yki_unpack_cifar10(const char *archive, const char *folder, bool *binary);
 

@@ -1,6 +1,7 @@
 /*
- * One file over the network, by libcurl: resumed where it stopped, given up when nobody answers
- * within 10 s or nothing comes for 30 s. The only file that includes curl.
+ * Fetches one file over the network with libcurl. An interrupted transfer is resumed; one that does
+ * not connect within 10 s, or receives nothing for 30 s, is given up. The only file that includes
+ * curl.
  */
 #define _GNU_SOURCE
 #include "data/download.h"
@@ -14,51 +15,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
 enum { CONNECT_S = 10, STALL_S = 30, MAX_BYTES = 1 << 30 };
 
-/* ---- progress ----------------------------------------------------------------------------------
- */
+/* ---- progress ------------------------------------------------------------------------------- */
 
 typedef struct progress {
-    double start, shown_at;
-    curl_off_t before; /* bytes that lay there already */
-    int tenth;         /* last shown, where stderr is no terminal */
-    bool terminal, shown;
+    const yk_download_options *options;
+    curl_off_t before; /* bytes that an earlier attempt has left */
 } progress;
 
-static void show(progress *meter, curl_off_t total, curl_off_t now)
-{
-    double seconds = yki_now() - meter->start, rate = seconds > 0 ? (double)now / seconds : 0;
-    double done = (double)(meter->before + now), all = (double)(meter->before + total);
-    dprintf(STDERR_FILENO, "%scifar10: %3.0f %% of %.0f MB, %.1f MB/s, %.0f s left%s",
-            meter->terminal ? "\r" : "", 100 * done / all, all / 1e6, rate / 1e6,
-            rate > 0 ? (double)(total - now) / rate : 0.0, meter->terminal ? "   " : "\n");
-    meter->shown = true;
-}
-
-/* Called by libcurl a few times a second: a line that is overwritten, or one line a tenth. */
+/* Called by libcurl a few times a second. */
 static int on_progress(void *user, curl_off_t total, curl_off_t now, curl_off_t up_total,
                        curl_off_t up_now)
 {
     (void)up_total, (void)up_now;
-    progress *meter = user;
-    if (total <= 0)
-        return 0;
-    int tenth = (int)(10 * (meter->before + now) / (meter->before + total));
-    bool due =
-        meter->terminal ? yki_now() - meter->shown_at > 0.2 || now == total : tenth > meter->tenth;
-    if (due) {
-        meter->shown_at = yki_now();
-        meter->tenth = tenth;
-        show(meter, total, now);
-    }
+    const progress *meter = user;
+    if (total > 0 && meter->options->progress)
+        meter->options->progress(meter->options->user, meter->before + now, meter->before + total);
     return 0;
 }
 
-/* ---- one transfer ------------------------------------------------------------------------------
- */
+/* ---- one transfer --------------------------------------------------------------------------- */
 
 static size_t on_data(char *data, size_t one, size_t count, void *user)
 {
@@ -117,9 +94,10 @@ static CURL *new_transfer(const char *url, int *fd, progress *meter, char *reaso
 }
 
 /* Appends to the open file from byte `before` on. */
-static CURLcode transfer(const char *url, int fd, curl_off_t before, char reason[CURL_ERROR_SIZE])
+static CURLcode transfer(const char *url, int fd, curl_off_t before,
+                         const yk_download_options *options, char reason[CURL_ERROR_SIZE])
 {
-    progress meter = {.start = yki_now(), .before = before, .terminal = isatty(STDERR_FILENO) == 1};
+    progress meter = {.options = options, .before = before};
     CURL *curl = new_transfer(url, &fd, &meter, reason);
     if (!curl)
         return CURLE_OUT_OF_MEMORY;
@@ -129,17 +107,20 @@ static CURLcode transfer(const char *url, int fd, curl_off_t before, char reason
     long answer = 0;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer);
     curl_easy_cleanup(curl);
-    if (meter.shown && meter.terminal)
-        dprintf(STDERR_FILENO, "\n");
     if (code == CURLE_WRITE_ERROR && error)
         snprintf(reason, CURL_ERROR_SIZE, "cannot write: %s", strerror(error));
     if (!reason[0])
         snprintf(reason, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
-    /* 416: nothing comes after what we have, so what we have is of no use to go on from. */
+    /* 416: the source has no such range, so what we have is not the beginning of it. */
     return code == CURLE_HTTP_RETURNED_ERROR && answer == 416 ? CURLE_RANGE_ERROR : code;
 }
 
-yk_status yki_fetch(const char *url, const char *path)
+bool yk_download_supported(void)
+{
+    return true;
+}
+
+yk_status yki_fetch(const char *url, const char *path, const yk_download_options *options)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -147,11 +128,11 @@ yk_status yki_fetch(const char *url, const char *path)
     char reason[CURL_ERROR_SIZE] = "";
     struct stat info = {0};
     fstat(fd, &info);
-    CURLcode code = transfer(url, fd, info.st_size, reason);
+    CURLcode code = transfer(url, fd, info.st_size, options, reason);
     bool cannot_resume = code == CURLE_RANGE_ERROR || code == CURLE_BAD_DOWNLOAD_RESUME;
     if (cannot_resume && info.st_size > 0 && ftruncate(fd, 0) == 0) {
         reason[0] = '\0';
-        code = transfer(url, fd, 0, reason);
+        code = transfer(url, fd, 0, options, reason);
     }
     yk_status status = YK_OK;
     if (code == CURLE_WRITE_ERROR)

@@ -34,10 +34,12 @@ YK_TEST(preview_writes_a_picture)
     char output[4096], path[512];
     const char *folder = fresh_folder();
     snprintf(path, sizeof path, "%s/a.png", folder);
-    assert_int_equal(yk_test_command(output, sizeof output,
-                                     "%s data preview synthetic --split test -c 3 -o %s", program(),
-                                     path),
-                     0);
+    int code =
+        yk_test_command(output, sizeof output, "%s data preview synthetic --split test -c 3 -o %s",
+                        program(), path);
+    if (strstr(output, "this build cannot write pictures"))
+        skip_because("this build cannot write pictures (it needs libpng)");
+    assert_int_equal(code, 0);
     assert_contains(output, path);
     assert_int_equal(access(path, R_OK), 0);
 }

@@ -3,6 +3,7 @@
 #include "cifar_files.h"
 #include "images.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -15,6 +16,8 @@
 static const char *prepare(char archive[512], bool binary)
 {
     char output[1024], cache[600], md5[YKI_MD5_TEXT];
+    if (!yk_download_supported())
+        skip_because("this build cannot download (it needs libcurl and libarchive)");
     const char *folder = fresh_folder();
     snprintf(cache, sizeof cache, "%s/cache", folder);
     setenv("XDG_CACHE_HOME", cache, 1);
@@ -34,7 +37,7 @@ static const char *prepare(char archive[512], bool binary)
 static void check_downloaded(const char *folder, bool binary)
 {
     char path[512], expected[600], output[1024];
-    assert_ok(yk_cifar10_download(path, sizeof path));
+    assert_ok(yk_cifar10_download(path, sizeof path, NULL));
     snprintf(expected, sizeof expected, "%s/cache/yoke/cifar-10-batches-%s", folder,
              binary ? "bin" : "py");
     assert_string_equal(path, expected);
@@ -64,7 +67,44 @@ YK_TEST(downloads_the_binary_version_too)
     check_downloaded(prepare(archive, true), true);
 }
 
-YK_TEST(goes_on_where_a_download_stopped)
+typedef struct seen {
+    int calls;
+    int64_t done, total;
+} seen;
+
+static void note_progress(void *user, int64_t done, int64_t total)
+{
+    seen *last = user;
+    assert_true(done >= last->done && done <= total);
+    *last = (seen){.calls = last->calls + 1, .done = done, .total = total};
+}
+
+/* Progress is the caller's to show: the library prints nothing. */
+YK_TEST(a_download_reports_its_progress_and_prints_nothing)
+{
+    char archive[512], path[512], log[600];
+    seen last = {.calls = 0};
+    struct stat info;
+    const char *folder = prepare(archive, false);
+    assert_int_equal(stat(archive, &info), 0);
+    snprintf(log, sizeof log, "%s/printed", folder);
+    fflush(NULL);
+    int saved = dup(STDERR_FILENO), file = open(log, O_CREAT | O_RDWR, 0600);
+    dup2(file, STDERR_FILENO);
+    yk_status status = yk_cifar10_download(path, sizeof path,
+                                           YK_WITH(yk_download_options, YK_DOWNLOAD_OPTIONS_INIT,
+                                                   o.progress = note_progress, o.user = &last));
+    dup2(saved, STDERR_FILENO);
+    assert_ok(status);
+    assert_true(last.calls > 0);
+    assert_int_equal(last.total, info.st_size);
+    assert_int_equal(last.done, info.st_size);
+    assert_int_equal(lseek(file, 0, SEEK_END), 0);
+    close(file);
+    close(saved);
+}
+
+YK_TEST(resumes_an_interrupted_download)
 {
     char archive[512], output[256];
     const char *folder = prepare(archive, false);
@@ -84,12 +124,12 @@ YK_TEST(a_damaged_archive_is_refused_and_removed)
     char archive[512], path[512], output[256];
     const char *folder = prepare(archive, false);
     setenv("YOKE_CIFAR10_MD5", "00000000000000000000000000000000", 1);
-    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path, NULL));
     assert_contains(yk_last_error(), "MD5");
     yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
     assert_string_equal(output, "lock\n");
     unsetenv("YOKE_CIFAR10_MD5"); /* then the official ones count */
-    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path, NULL));
     assert_contains(yk_last_error(), "c58f30108f718f92721af3b95e74349a");
 }
 
@@ -113,7 +153,7 @@ YK_TEST(offline_it_says_how_to_go_on)
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/x", yk_test_free_port());
     setenv("YOKE_CIFAR10_URL", url, 1);
-    assert_status(YK_ERROR_NETWORK, yk_cifar10_download(path, sizeof path));
+    assert_status(YK_ERROR_NETWORK, yk_cifar10_download(path, sizeof path, NULL));
     assert_contains(yk_last_error(), "--data DIR");
     assert_contains(yk_last_error(), "--data synthetic");
     assert_contains(yk_last_error(), url);
@@ -124,6 +164,8 @@ YK_TEST(offline_it_says_how_to_go_on)
 static void hostile(const char *command, const char *words)
 {
     char output[2048], archive[512], target[512];
+    if (!yk_download_supported())
+        skip_because("this build cannot unpack archives (it needs libcurl and libarchive)");
     const char *folder = fresh_folder();
     bool binary;
     snprintf(archive, sizeof archive, "%s/hostile/a.tgz", folder);
@@ -195,7 +237,7 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
     char path[512];
     yk_status status = YK_ERROR_NETWORK;
     for (int i = 0; i < 200 && status == YK_ERROR_NETWORK; i++) { /* until the server listens */
-        status = yk_cifar10_download(path, sizeof path);
+        status = yk_cifar10_download(path, sizeof path, NULL);
         usleep(status == YK_OK ? 0 : 50000);
     }
     kill(server, SIGKILL);
@@ -209,7 +251,7 @@ static void one_of_many(int rank, int world)
 {
     (void)world;
     char path[512];
-    yk_status status = yk_cifar10_download(path, sizeof path);
+    yk_status status = yk_cifar10_download(path, sizeof path, NULL);
     if (status != YK_OK)
         fprintf(stderr, "rank %d: %s\n", rank, yk_last_error());
     assert_int_equal(status, YK_OK);

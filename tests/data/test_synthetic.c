@@ -125,28 +125,3 @@ YK_TEST(can_be_learnt_but_not_trivially)
     yk_dataset_destroy(train);
     yk_dataset_destroy(test);
 }
-
-YK_TEST(preview_is_a_png)
-{
-    char path[256];
-    yk_dataset *dataset;
-    snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
-    assert_ok(yk_synthetic_create(
-        &dataset, YK_SPLIT_TEST,
-        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 25)));
-    assert_ok(yk_dataset_preview(dataset, path, 4));
-    unsigned char head[8];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
-    fclose(file);
-    assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_preview(dataset, path, -1));
-    assert_status(YK_ERROR_IO, yk_dataset_preview(dataset, "/nowhere/at/all.png", 4));
-    assert_contains(yk_last_error(), "/nowhere/at/all.png");
-    snprintf(path, sizeof path, "%s/pipe.png", yk_test_directory());
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_status(YK_ERROR_IO, yk_dataset_preview(dataset, path, 4)); /* as with /dev/null */
-    assert_contains(yk_last_error(), "pipe.png: is not a file");
-    yk_dataset_destroy(dataset);
-}

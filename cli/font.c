@@ -1,13 +1,13 @@
 /*
- * Each letter as eight bytes, a row each from the top, the last below the base line. The lowest
- * five bits of a row are its dots, the leftmost the highest.
+ * See font.h. A letter is eight bytes, one for each row from the top; the last row is below the
+ * baseline. The lowest five bits of a row are its dots, the highest of them the leftmost dot.
  */
-#include "data/font.h"
+#include "font.h"
 
 #include <stdint.h>
 
 /* clang-format off */
-static const uint8_t letters[26][YKI_FONT_HEIGHT] = {
+static const uint8_t letters[26][CLI_FONT_HEIGHT] = {
     /* a */ {0x00, 0x00, 0x0e, 0x01, 0x0f, 0x11, 0x0f, 0x00},
     /* b */ {0x10, 0x10, 0x1e, 0x11, 0x11, 0x11, 0x1e, 0x00},
     /* c */ {0x00, 0x00, 0x0f, 0x10, 0x10, 0x10, 0x0f, 0x00},
@@ -37,10 +37,10 @@ static const uint8_t letters[26][YKI_FONT_HEIGHT] = {
 };
 /* clang-format on */
 
-bool yki_font_dot(char letter, int x, int y)
+bool cli_font_dot(char letter, int x, int y)
 {
-    if (letter < 'a' || letter > 'z' || x < 0 || x >= YKI_FONT_WIDTH || y < 0 ||
-        y >= YKI_FONT_HEIGHT)
+    if (letter < 'a' || letter > 'z' || x < 0 || x >= CLI_FONT_WIDTH || y < 0 ||
+        y >= CLI_FONT_HEIGHT)
         return false;
-    return letters[letter - 'a'][y] >> (YKI_FONT_WIDTH - 1 - x) & 1;
+    return letters[letter - 'a'][y] >> (CLI_FONT_WIDTH - 1 - x) & 1;
 }

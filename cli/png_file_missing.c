@@ -1,0 +1,18 @@
+/* See png_file.h: what takes the place of png_file.c in a build without libpng. */
+#include "png_file.h"
+
+#include "setup.h"
+
+bool cli_png_supported(void)
+{
+    return false;
+}
+
+bool cli_png_write(const char *path, const uint8_t *rgb, int width, int height)
+{
+    (void)rgb, (void)width, (void)height;
+    return cli_complain(
+        "%s: this build cannot write pictures: install libpng (Debian: libpng-dev), "
+        "then configure with -DYOKE_PREVIEW=ON and build again",
+        path);
+}

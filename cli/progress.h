@@ -1,0 +1,28 @@
+/*
+ * What `yoke train` shows while it trains. On a terminal one line on stderr is redrawn in place;
+ * elsewhere a plain line is printed now and then. The end of each epoch is printed to stdout.
+ */
+#ifndef YOKE_CLI_PROGRESS_H
+#define YOKE_CLI_PROGRESS_H
+
+#include <yoke/report.h>
+
+typedef struct cli_progress cli_progress;
+
+/* max_steps: the run ends after so many steps in all if its last epoch has not ended before; 0
+ * means no such limit. NULL when memory is out. */
+cli_progress *cli_progress_create(int64_t epochs, int64_t steps_per_epoch, int64_t max_steps);
+
+/* After step `step_in_epoch` (from 1) of the epoch. */
+void cli_progress_step(cli_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
+
+/* After `done` of `all` batches of this rank's evaluation. */
+void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all);
+
+/* Removes the line and prints the epoch's results. */
+void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *record);
+
+/* Removes the line. Accepts NULL. */
+void cli_progress_destroy(cli_progress *progress);
+
+#endif

@@ -1,0 +1,66 @@
+/* The contact sheet: a PNG that appears whole, or an error that names the file. */
+#define _GNU_SOURCE
+#include "cli_output.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "png_file.h"
+#include "preview.h"
+
+static yk_dataset *drawn_images(void)
+{
+    yk_dataset *dataset;
+    if (!cli_png_supported())
+        skip_because("this build cannot write pictures (it needs libpng)");
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TEST,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 25)));
+    return dataset;
+}
+
+YK_TEST(preview_is_a_png)
+{
+    char path[256];
+    yk_dataset *dataset = drawn_images();
+    snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
+    assert_true(cli_preview_write(dataset, path, 4));
+    unsigned char head[24];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    fclose(file);
+    assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
+    assert_int_equal(head[22] << 8 | head[23], 10 * 70 - 6 + 2 * 14); /* the height: ten rows */
+    yk_dataset_destroy(dataset);
+}
+
+/* In the place of `path` is something that a picture must not replace. */
+static void refused(const yk_dataset *dataset, const char *path, const char *words)
+{
+    output_capture capture = output_capture_begin(STDERR_FILENO);
+    bool written = cli_preview_write(dataset, path, 4);
+    const char *text = output_capture_end(&capture);
+    assert_false(written);
+    assert_contains(text, words);
+}
+
+YK_TEST(preview_replaces_regular_files_only)
+{
+    char path[256], target[256], output[512];
+    yk_dataset *dataset = drawn_images();
+    refused(dataset, "/nowhere/at/all.png", "/nowhere/at/all.png: No such file");
+    snprintf(path, sizeof path, "%s/pipe.png", yk_test_directory());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    refused(dataset, path, "pipe.png: is not a file");
+    /* A link that somebody has planted beside the file is not followed. */
+    snprintf(path, sizeof path, "%s/sheet.png.tmp", yk_test_directory());
+    snprintf(target, sizeof target, "%s/precious", yk_test_directory());
+    assert_int_equal(yk_test_command(output, sizeof output, "echo kept > %s", target), 0);
+    assert_int_equal(symlink(target, path), 0);
+    snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
+    assert_true(cli_preview_write(dataset, path, 4));
+    yk_test_command(output, sizeof output, "cat %s; ls %s", target, yk_test_directory());
+    assert_string_equal(output, "kept\npipe.png\nprecious\nsheet.png\nsheet.png.tmp\n");
+    yk_dataset_destroy(dataset);
+}
