@@ -1,11 +1,18 @@
 /*
  * The commands of the program. Each is one file, gets argv[0] = "yoke COMMAND" and returns the
- * exit code: 0, 1 when it failed (it has said why in one line), 2 when it was called wrongly.
+ * exit code: 0, 1 when it failed (it has said why in one line), 2 when it was called wrongly; the
+ * launcher has more (docs/launcher.md).
  */
 #ifndef YOKE_CLI_H
 #define YOKE_CLI_H
 
-enum { CLI_EXIT_OK = 0, CLI_EXIT_FAILED = 1, CLI_EXIT_USAGE = 2 };
+enum {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_FAILED = 1,
+    CLI_EXIT_USAGE = 2,
+    CLI_EXIT_STOP_FAILED = 121, /* a rank failed while the job was stopping */
+    CLI_EXIT_STOP_KILLED = 122  /* a rank that did not stop had to be killed */
+};
 
 /* What a command is for, in a phrase: that of "yoke train". */
 const char *cli_command_purpose(const char *full_name);

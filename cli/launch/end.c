@@ -1,20 +1,28 @@
 /*
- * How a job ends. When a rank fails, the store is told first, so that the survivors can name it;
- * they get a moment to say so and to leave by themselves, then SIGTERM, then SIGKILL. A signal to
- * the launcher stops the job in order: ranks get SIGTERM and the grace, then SIGKILL. A rank that
- * exits with 128 + the number of such a signal has been stopped in order by it, and so is the job.
+ * How a job ends.
+ *
+ * A rank that fails: the store is told how it ended, so that the survivors can name it. They get a
+ * moment to say so and to leave by themselves, then SIGTERM, then SIGKILL.
+ *
+ * A signal to the launcher: the ranks get SIGTERM and the grace period, then SIGKILL. A rank that
+ * exits with 128 + the number of such a signal has stopped in order, and so has the job. The stop
+ * is unclean, with an exit code of its own, when a rank fails meanwhile or has to be killed: then
+ * nobody may believe that the last checkpoint was written.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli.h"
+#include "clock.h"
 #include "launch/job.h"
 
-/* Survivors of a failure are gone within 2 s of it. */
+/* The survivors of a failure are gone within 2 s. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;
 
 static void signal_ranks(const cli_job *job, int number)
@@ -24,7 +32,10 @@ static void signal_ranks(const cli_job *job, int number)
             kill(job->members[rank].pid, number);
 }
 
-/* Leaves a note for the survivors, in the words that the group's error lines use. */
+/* ---- ranks that have ended --------------------------------------------------------------------
+ */
+
+/* How the rank ended, for the error lines of the survivors. */
 static void tell_survivors(const cli_job *job, int rank)
 {
     const cli_member *dead = &job->members[rank];
@@ -36,7 +47,7 @@ static void tell_survivors(const cli_job *job, int rank)
         yk_store_set(job->store, key, note, strlen(note));
 }
 
-/* The signal that a rank obeyed by exiting in order, by a shell's code for it; 0: it did not. */
+/* The signal for which a rank has stopped in order, by its exit code 128 + n; 0: for none. */
 static int obeyed_signal(int status)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
@@ -46,10 +57,26 @@ static int obeyed_signal(int status)
     return 0;
 }
 
-/* Somebody asked a rank alone, which has told the others: they are about to end too. */
-static void rank_stopped(cli_job *job, int number)
+/* A program that does not handle SIGTERM dies of ours, and had nothing to save. */
+static bool stopped_cleanly(const cli_job *job, int rank)
 {
-    double now = cli_launch_now();
+    int status = job->members[rank].status;
+    return obeyed_signal(status) ||
+           (job->stop_signal && WIFSIGNALED(status) &&
+            (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == job->stop_signal));
+}
+
+/* A rank has stopped alone. If it has told the other ranks, they are about to end too. */
+static void rank_stopped(cli_job *job, int rank, int number)
+{
+    double now = cli_clock_s();
+    const cli_member *stopped = &job->members[rank];
+    if (number != SIGUSR1 || !job->usr1_forwarded)
+        cli_sink_say(&job->err,
+                     "%s: rank %d (pid %d) exited with code %d, as if SIG%s had stopped it, but "
+                     "the launcher got no such signal; stopping the job",
+                     job->launch->name, rank, (int)stopped->was, 128 + number,
+                     sigabbrev_np(number));
     job->stop_signal = number;
     job->term_at = now + survivors_term_s;
     job->kill_at = now + job->launch->grace_s;
@@ -57,18 +84,20 @@ static void rank_stopped(cli_job *job, int number)
 
 static void rank_failed(cli_job *job, int rank)
 {
+    const cli_member *failed = &job->members[rank];
     tell_survivors(job, rank);
-    double now = cli_launch_now();
-    if (job->stop_signal)
+    if (failed->killed || job->first_failed >= 0)
         return;
-    int obeyed = obeyed_signal(job->members[rank].status);
-    if (obeyed && job->first_failed < 0) {
-        rank_stopped(job, obeyed);
+    int obeyed = obeyed_signal(failed->status);
+    if (obeyed && !job->stop_signal)
+        rank_stopped(job, rank, obeyed);
+    if (stopped_cleanly(job, rank))
         return;
-    }
-    if (job->first_failed < 0) {
-        job->first_failed = rank;
-        job->failed_s = now;
+    double now = cli_clock_s();
+    job->first_failed = rank;
+    job->failed_s = now;
+    job->stop_failed = job->stop_signal != 0; /* then the grace period goes on */
+    if (!job->stop_failed) {
         job->term_at = now + survivors_term_s;
         job->kill_at = now + survivors_kill_s;
     }
@@ -89,17 +118,24 @@ static void reap(cli_job *job)
             }
 }
 
+/* ---- signals and deadlines --------------------------------------------------------------------
+ */
+
 static void ask_to_stop(cli_job *job, int number)
 {
-    double now = cli_launch_now();
-    if (job->stop_signal) { /* asked again: no more patience */
+    double now = cli_clock_s();
+    bool again = job->stop_signal != 0;
+    if (!again)
+        job->stop_signal = number;
+    if (job->running == 0) {
+        job->output_abandoned = true;
+    } else if (again) {
         job->kill_at = now;
-        return;
-    }
-    job->stop_signal = number;
-    if (job->first_failed < 0) {
-        cli_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; again to kill", job->launch->name,
-                     sigabbrev_np(number), job->running, job->running == 1 ? "" : "s");
+        job->asked_twice = true;
+    } else if (job->first_failed < 0) {
+        cli_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; signal again to kill",
+                     job->launch->name, sigabbrev_np(number), job->running,
+                     job->running == 1 ? "" : "s");
         signal_ranks(job, SIGTERM);
         job->kill_at = now + job->launch->grace_s;
     }
@@ -110,46 +146,79 @@ void cli_job_handle_signals(cli_job *job)
     struct signalfd_siginfo info;
     while (read(job->signal_fd, &info, sizeof info) == sizeof info) {
         int number = (int)info.ssi_signo;
-        if (number == SIGCHLD)
+        if (number == SIGCHLD) {
             reap(job);
-        else if (number == SIGUSR1 || number == SIGUSR2)
+        } else if (number == SIGUSR1 || number == SIGUSR2) {
+            job->usr1_forwarded = job->usr1_forwarded || number == SIGUSR1;
             signal_ranks(job, number);
-        else
+        } else {
             ask_to_stop(job, number);
+        }
     }
+}
+
+/* "0, 2, 5" of the ranks that still run; cut short where the room ends. */
+static void list_running(const cli_job *job, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int rank = 0; rank < job->started && at + 16 < size; rank++)
+        if (job->members[rank].pid)
+            at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "", rank);
+}
+
+static void kill_ranks(cli_job *job)
+{
+    char ranks[256], why[64] = "a second signal asked for it";
+    bool stopping = job->stop_signal && (job->first_failed < 0 || job->stop_failed);
+    if (stopping && job->running > 0) {
+        list_running(job, ranks, sizeof ranks);
+        if (!job->asked_twice)
+            snprintf(why, sizeof why, "still running %g s after SIGTERM", job->launch->grace_s);
+        cli_sink_say(&job->err, "%s: unclean stop: killing rank %s: %s", job->launch->name, ranks,
+                     why);
+        job->stop_killed = true;
+    }
+    for (int rank = 0; rank < job->started; rank++)
+        job->members[rank].killed = job->members[rank].killed || job->members[rank].pid != 0;
+    signal_ranks(job, SIGKILL);
 }
 
 void cli_job_keep_deadlines(cli_job *job)
 {
-    double now = cli_launch_now();
+    double now = cli_clock_s();
     if (now >= job->kill_at) {
         job->kill_at = CLI_NEVER;
-        signal_ranks(job, SIGKILL);
+        kill_ranks(job);
     } else if (now >= job->term_at) {
         job->term_at = CLI_NEVER;
         signal_ranks(job, SIGTERM);
     }
 }
 
-/* Whether a survivor's last words say that it ended because of that rank's end. */
-static bool blames(const cli_job *job, int survivor, int rank)
-{
-    const cli_stream *words = &job->members[survivor].err;
-    char dead[64], left[64];
-    snprintf(dead, sizeof dead, "rank %d is dead: ", rank);
-    snprintf(left, sizeof left, "rank %d (pid %d) has left", rank, (int)job->members[rank].was);
-    return cli_stream_tail_has(words, dead) || cli_stream_tail_has(words, left);
-}
+/* ---- the verdict ------------------------------------------------------------------------------
+ */
 
-/* Deaths that come close together may be seen in any order: the first one seen may be a victim. */
 int cli_job_cause(const cli_job *job)
 {
-    int cause = job->first_failed;
-    for (int i = 0; i < job->started; i++)
-        for (int rank = 0; rank < job->started; rank++)
-            if (rank != cause && job->members[rank].status && blames(job, cause, rank)) {
-                cause = rank;
-                break;
-            }
-    return cause;
+    char report[1024], *end;
+    size_t used;
+    if (yk_store_get(job->store, "failure", report, sizeof report - 1, &used, 0) != YK_OK)
+        return job->first_failed;
+    report[used] = '\0';
+    long rank = strtol(report, &end, 10);
+    bool failed = end != report && rank >= 0 && rank < job->started && job->members[rank].status &&
+                  !job->members[rank].killed && !stopped_cleanly(job, (int)rank);
+    return failed ? (int)rank : job->first_failed;
+}
+
+int cli_job_exit_code(const cli_job *job)
+{
+    if (job->stop_failed)
+        return CLI_EXIT_STOP_FAILED;
+    if (job->first_failed >= 0)
+        return cli_exit_code(job->members[job->first_failed].status);
+    if (job->stop_killed)
+        return CLI_EXIT_STOP_KILLED;
+    return job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_OK;
 }

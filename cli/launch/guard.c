@@ -96,7 +96,12 @@ int cli_launch_run(const cli_launch *launch)
         prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
         prctl(PR_SET_PDEATHSIG, SIGCONT); /* were it stopped, it could not see the guard's end */
         int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-        int code = cli_job_run(launch, lifeline[0], signal_fd);
+        int code = CLI_EXIT_FAILED;
+        if (signal_fd < 0)
+            fprintf(stderr, "%s: cannot watch for signals: signalfd: %s\n", launch->name,
+                    strerror(errno));
+        else
+            code = cli_job_run(launch, lifeline[0], signal_fd);
         fflush(NULL);
         _exit(code);
     }

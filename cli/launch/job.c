@@ -1,6 +1,6 @@
 /*
- * The launcher proper: serves the store, starts the ranks, waits for their end and gives account of
- * it. The exit code is the first failing rank's, whose last lines on stderr are printed again.
+ * The launcher proper: serves the store, starts the ranks, waits for their end and reports it. When
+ * a rank has failed, its last lines on stderr are printed again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "launch/job.h"
 
 /* ---- starting ------------------------------------------------------------------------------- */
@@ -60,24 +62,41 @@ static cli_sink *sink_for_out(cli_job *job)
     return same ? &job->err : &job->out;
 }
 
+/* Says why a rank could not be started; returns the job's exit code, for programs a shell's. */
+static int report_start(const cli_launch *launch, int rank, int reason)
+{
+    struct rlimit files;
+    if ((reason == EMFILE || reason == ENFILE) && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        fprintf(stderr,
+                "%s: cannot start rank %d: %s; the limit is %llu and each rank needs two: raise "
+                "it with `ulimit -n`\n",
+                launch->name, rank, strerror(reason), (unsigned long long)files.rlim_cur);
+        return CLI_EXIT_FAILED;
+    }
+    if (reason == EAGAIN || reason == ENOMEM) {
+        fprintf(stderr, "%s: cannot start rank %d: %s\n", launch->name, rank, strerror(reason));
+        return CLI_EXIT_FAILED;
+    }
+    fprintf(stderr, "%s: cannot start %s: %s\n", launch->name, launch->program[0],
+            strerror(reason));
+    return reason == ENOENT ? 127 : 126;
+}
+
 /* 0 or an exit code. */
 static int start_rank(cli_job *job, const cli_rank_setting *setting, int rank)
 {
     const cli_launch *launch = job->launch;
-    cli_member *new = &job->members[rank];
+    cli_member *member = &job->members[rank];
     bool speaks = launch->rank0_speaks && rank == 0;
-    new->out = (cli_stream){.fd = -1, .rank = rank, .speaks = speaks, .sink = sink_for_out(job)};
-    new->err = (cli_stream){.fd = -1,
-                            .rank = rank,
-                            .speaks = speaks,
-                            .status = speaks ? &job->status : NULL,
-                            .sink = &job->err};
-    new->pid = new->was = cli_rank_start(setting, rank, &new->out.fd, &new->err.fd);
-    if (new->pid < 0) {
-        int reason = errno;
-        fprintf(stderr, "%s: cannot start %s: %s\n", launch->name, launch->program[0],
-                strerror(reason));
-        return reason == ENOENT ? 127 : 126; /* a shell's codes */
+    member->out = (cli_stream){.fd = -1, .rank = rank, .speaks = speaks, .sink = sink_for_out(job)};
+    member->err = (cli_stream){.fd = -1,
+                               .rank = rank,
+                               .speaks = speaks,
+                               .status = speaks ? &job->status : NULL,
+                               .sink = &job->err};
+    member->pid = member->was = cli_rank_start(setting, rank, &member->out.fd, &member->err.fd);
+    if (member->pid < 0) {
+        return report_start(launch, rank, errno);
     }
     job->started++;
     job->running++;
@@ -107,28 +126,14 @@ static void report_failure(cli_job *job)
 {
     const cli_member *failed = &job->members[job->first_failed];
     char words[64];
-    cli_sink_say(&job->err, "%s: rank %d (pid %d) %s after %.1f s, the first to fail",
-                 job->launch->name, job->first_failed, (int)failed->was,
-                 cli_describe_status(failed->status, words, sizeof words),
+    cli_sink_say(&job->err, "%s: %srank %d (pid %d) %s after %.1f s, the first to fail",
+                 job->launch->name, job->stop_failed ? "unclean stop: " : "", job->first_failed,
+                 (int)failed->was, cli_describe_status(failed->status, words, sizeof words),
                  job->failed_s - job->start_s);
     if (job->launch->ranks > 1 && failed->err.tail_next) {
         cli_sink_say(&job->err, "%s: what it said last:", job->launch->name);
         cli_stream_repeat(&failed->err, &job->err);
     }
-}
-
-static int exit_code(const cli_job *job)
-{
-    if (job->first_failed >= 0)
-        return cli_exit_code(job->members[job->first_failed].status);
-    return job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_OK;
-}
-
-static void flush_sink(cli_sink *sink)
-{
-    struct pollfd slot = {.fd = sink->fd, .events = POLLOUT};
-    while (sink->pending.size && poll(&slot, 1, -1) >= 0)
-        cli_sink_flush(sink);
 }
 
 static void finish(cli_job *job)
@@ -146,6 +151,20 @@ static void finish(cli_job *job)
     free(job->polled);
 }
 
+/* When the guard has been killed, everything is ended without a word. */
+static int run_to_end(cli_job *job)
+{
+    bool guarded = cli_job_serve(job);
+    if (guarded && job->first_failed >= 0) {
+        job->first_failed = cli_job_cause(job);
+        report_failure(job);
+    }
+    if (guarded && cli_job_flush(job))
+        return cli_job_exit_code(job);
+    cli_tree_kill(CLI_TREE_KILL_S);
+    return 128 + SIGKILL;
+}
+
 int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
 {
     size_t ranks = (size_t)launch->ranks;
@@ -154,31 +173,20 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
                    .polled = calloc(cli_job_slots(launch->ranks), sizeof(struct pollfd)),
                    .signal_fd = signal_fd,
                    .lifeline = lifeline,
-                   .start_s = cli_launch_now(),
+                   .start_s = cli_clock_s(),
                    .term_at = CLI_NEVER,
                    .kill_at = CLI_NEVER,
                    .first_failed = -1};
     signal(SIGPIPE, SIG_IGN);
     cli_sink_init(&job.out, STDOUT_FILENO, &job.status);
     cli_sink_init(&job.err, STDERR_FILENO, &job.status);
-    if (!job.members || !job.polled || job.signal_fd < 0) {
-        fprintf(stderr, "%s: cannot set up: %s\n", launch->name, strerror(errno));
+    if (!job.members || !job.polled) {
+        fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);
         return CLI_EXIT_FAILED;
     }
     int code = start(&job);
-    if (code == 0) {
-        if (!cli_job_serve(&job)) { /* the guard was killed: all goes, and without a word */
-            cli_tree_kill(CLI_TREE_KILL_S);
-            return 128 + SIGKILL;
-        }
-        if (job.first_failed >= 0) {
-            job.first_failed = cli_job_cause(&job);
-            report_failure(&job);
-        }
-        flush_sink(&job.out);
-        flush_sink(&job.err);
-        code = exit_code(&job);
-    }
+    if (code == 0)
+        code = run_to_end(&job);
     finish(&job);
     return code;
 }

@@ -61,7 +61,4 @@ const char *cli_describe_status(int status, char *text, int size);
 /* A shell's exit code for waitpid's status: 128 + n when signal n ended it. */
 int cli_exit_code(int status);
 
-/* Monotonic seconds. */
-double cli_launch_now(void);
-
 #endif

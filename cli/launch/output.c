@@ -254,11 +254,3 @@ int cli_stream_repeat(const cli_stream *stream, cli_sink *sink)
     }
     return lines;
 }
-
-bool cli_stream_tail_has(const cli_stream *stream, const char *text)
-{
-    for (size_t i = 0; i < CLI_TAIL_LINES; i++)
-        if (stream->tail[i] && strstr(stream->tail[i], text))
-            return true;
-    return false;
-}

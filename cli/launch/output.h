@@ -43,9 +43,6 @@ void cli_stream_read(cli_stream *stream);
 void cli_stream_free(cli_stream *stream);
 /* Hands the last lines to the sink again, oldest first; returns how many. */
 int cli_stream_repeat(const cli_stream *stream, cli_sink *sink);
-/* Whether one of the last lines holds text. */
-bool cli_stream_tail_has(const cli_stream *stream, const char *text);
-
 /* A line of the launcher itself. */
 void cli_sink_say(cli_sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

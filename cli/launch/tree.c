@@ -1,9 +1,13 @@
 /*
- * Ending a tree of processes for certain. Only direct children are killed: nobody but us can reap
- * them, so their pids cannot have been given to someone else meanwhile. The children of a killed
- * child become ours, since we are a subreaper, and are killed in the next round; parents die before
- * their children, so a tree that keeps forking cannot outrun us. When we have no child left, there
- * is no descendant left either, whatever it did with setsid or double forks.
+ * Ending a tree of processes for certain. Only direct children are killed: they stay ours until we
+ * wait for them, so their pids cannot have been given to other processes meanwhile. The children of
+ * a killed child become ours, since we are a subreaper, and are killed in the next round; parents
+ * die before their children, so a tree that keeps forking cannot outrun us. When we have no child
+ * left, there is no descendant left either, whatever it did with setsid or double forks.
+ *
+ * Each round reads all of /proc, and the kernel cannot finish a dying process while its entries
+ * there are being read. The pauses grow, so that many jobs that end at once do not hold each other
+ * up.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
@@ -19,12 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-double cli_launch_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+#include "clock.h"
+
+enum { LONGEST_PAUSE_NS = 32000000 };
 
 /* The parent of a process, or -1. The name in /proc/PID/stat may hold anything, even ')'. */
 static pid_t parent_of(const char *pid)
@@ -56,18 +57,18 @@ static void kill_children(void)
 
 bool cli_tree_kill(double seconds)
 {
-    double deadline = cli_launch_now() + seconds;
-    for (;;) {
+    double deadline = cli_clock_s() + seconds;
+    for (long pause_ns = 1000000;; pause_ns += pause_ns < LONGEST_PAUSE_NS ? pause_ns : 0) {
         pid_t pid;
         do
             pid = waitpid(-1, NULL, WNOHANG);
         while (pid > 0);
         if (pid < 0 && errno == ECHILD)
             return true;
-        if (cli_launch_now() > deadline)
+        if (cli_clock_s() > deadline)
             return false;
         kill_children();
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
     }
 }
 

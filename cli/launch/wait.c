@@ -1,8 +1,12 @@
 /*
- * The launcher's one poll: whatever comes first, output, a death, a signal or a deadline. Nothing
- * in it blocks.
+ * The launcher's only poll: it waits for output, deaths, signals, deadlines and the guard's end at
+ * once, so that none of them can keep it from the others.
  */
 #include "launch/job.h"
+
+#include <errno.h>
+
+#include "clock.h"
 
 static bool sink_is_full(const cli_sink *sink)
 {
@@ -10,8 +14,8 @@ static bool sink_is_full(const cli_sink *sink)
 }
 
 /*
- * Slots of job->polled: lifeline, signals, two sinks, then err and out of each rank: in this order,
- * so that a progress line that was cleared on err is gone before a line on out takes its place.
+ * The slots of job->polled: lifeline, signals, two sinks, then err and out of each rank. err comes
+ * first, so that a progress line cleared on err is gone before a line on out takes its place.
  */
 enum { LIFELINE, SIGNALS, SINK_OUT, SINK_ERR, STREAMS };
 
@@ -50,16 +54,15 @@ static int milliseconds_left(const cli_job *job)
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
     if (next >= CLI_NEVER)
         return -1;
-    double left = next - cli_launch_now(), most = 3600; /* an int has room for; then again */
+    double left = next - cli_clock_s(), most = 3600; /* what an int has room for */
     return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
-/* Waits once and serves what has come. False when the guard is gone. */
-static bool serve(cli_job *job)
+/* Waits once for the first slots and serves what has come. False when the guard is gone. */
+static bool serve(cli_job *job, int slots, int milliseconds)
 {
-    int slots = STREAMS + 2 * job->started;
-    if (poll(job->polled, (nfds_t)slots, milliseconds_left(job)) < 0)
-        return true; /* EINTR: look again */
+    while (poll(job->polled, (nfds_t)slots, milliseconds) < 0 && errno == EINTR)
+        ;
     if (job->polled[LIFELINE].revents)
         return false;
     if (job->polled[SIGNALS].revents)
@@ -75,18 +78,44 @@ static bool serve(cli_job *job)
     return true;
 }
 
+/*
+ * Reads what the ranks have left in their pipes. When no process of the job is left, all of it is
+ * there: to wait for the end of a pipe would be to trust that no stranger holds it open.
+ */
+static bool read_rest(cli_job *job)
+{
+    bool waits, more = true;
+    while (more && fill_slots(job) > 0 && !job->output_abandoned) {
+        int slots = STREAMS + 2 * job->started;
+        waits = sink_is_full(&job->out) || sink_is_full(&job->err);
+        if (!serve(job, slots, waits ? -1 : 0))
+            return false;
+        more = waits;
+        for (int slot = STREAMS; slot < slots; slot++)
+            more = more || job->polled[slot].revents;
+    }
+    return true;
+}
+
 bool cli_job_serve(cli_job *job)
 {
     while (job->running > 0) {
         fill_slots(job);
-        if (!serve(job))
+        if (!serve(job, STREAMS + 2 * job->started, milliseconds_left(job)))
             return false;
     }
     job->term_at = job->kill_at = CLI_NEVER;
     if (!cli_tree_kill(CLI_TREE_KILL_S))
         cli_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
-    while (fill_slots(job) > 0 && job->kill_at == CLI_NEVER)
-        if (!serve(job))
+    return read_rest(job);
+}
+
+bool cli_job_flush(cli_job *job)
+{
+    while ((job->out.pending.size || job->err.pending.size) && !job->output_abandoned) {
+        fill_slots(job);
+        if (!serve(job, STREAMS, -1))
             return false;
+    }
     return true;
 }

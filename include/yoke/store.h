@@ -10,6 +10,10 @@
  * child dies it sets the key "dead/RANK" to how the child ended, so that the survivors can report
  * it:
  *     "pid 4242 killed by signal 9 (SIGKILL)"  or  "pid 4242 exited with code 3"
+ * When a group fails, the rank that notices it first sets the key "failure" to "RANK STATUS TEXT":
+ * the rank at fault (-1: no single one), a yk_status as a number, and what happened. A launcher
+ * finds the cause of a failed job there:
+ *     "1 9 rank 1 is dead: pid 4242 killed by signal 9 (SIGKILL)"
  */
 #ifndef YOKE_STORE_H
 #define YOKE_STORE_H

@@ -18,6 +18,9 @@
 #define NOTE_S  0.5 /* how long a launcher may take to write how a rank ended */
 #define CLAIM_S 1.5 /* how long a claimer may take, looking for a note */
 
+/* A group and its channel share the store's client, and may need it at the same time. */
+static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -52,6 +55,19 @@ yk_status yki_failure_read(const yki_failure *failure, char *text, size_t size)
     return (yk_status)failure->status;
 }
 
+void yki_failure_report(const yki_job *job, int rank, yk_status status, const char *text)
+{
+    char report[512];
+    int64_t reports;
+    if (!job->launcher || !job->store)
+        return;
+    int size = snprintf(report, sizeof report, "%d %d %.400s", rank, (int)status, text);
+    pthread_mutex_lock(&store_lock);
+    if (yk_store_add(job->store, "failure/reports", 1, &reports) == YK_OK && reports == 1)
+        yk_store_set(job->store, "failure", report, (size_t)size);
+    pthread_mutex_unlock(&store_lock);
+}
+
 /* ---- how a rank ended ------------------------------------------------------------------------ */
 
 /* linux/pidfd.h of 6.15, which older systems do not have; the kernel tells by the size. */
@@ -75,16 +91,14 @@ static bool kernel_knows(const yki_peer *peer, int *status)
 
 static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size)
 {
-    /* A group and its channel share the store's client, and find the same death at once. */
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     char key[32];
     size_t used;
     if (!job->launcher || !job->store)
         return false;
     snprintf(key, sizeof key, "dead/%d", rank);
-    pthread_mutex_lock(&one_at_a_time);
+    pthread_mutex_lock(&store_lock);
     yk_status status = yk_store_get(job->store, key, text, size - 1, &used, NOTE_S);
-    pthread_mutex_unlock(&one_at_a_time);
+    pthread_mutex_unlock(&store_lock);
     if (status != YK_OK)
         return false;
     text[used] = '\0';

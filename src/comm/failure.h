@@ -1,14 +1,21 @@
-/* The group's one failure: claimed by its first finder, read by everybody else. */
+/* The group's one failure: claimed by the rank that notices it first, read by all others. */
 #ifndef YKI_FAILURE_H
 #define YKI_FAILURE_H
 
 #include "comm/backend.h"
 
-/* True for the first caller alone, who must go on to write it. */
+/* True for the first caller only, which must then write it. */
 bool yki_failure_claim(yki_failure *failure);
 void yki_failure_write(yki_failure *failure, yk_status status, const char *text);
 /* Waits for a claimed one to be written (its writer may die); YK_OK when there is none. */
 yk_status yki_failure_read(const yki_failure *failure, char *text, size_t size);
+
+/*
+ * Tells the launcher, through the store, which rank is at fault (-1: no single one) and why. Only
+ * the first report of a job counts. Call it before yki_failure_write: a rank that has read the
+ * failure may end at once, and its end must not be reported first.
+ */
+void yki_failure_report(const yki_job *job, int rank, yk_status status, const char *text);
 
 /*
  * How a dead rank ended, as far as can be found out in half a second: by the launcher's note in the

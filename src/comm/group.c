@@ -68,14 +68,19 @@ static yk_status known_failure(yk_group *group)
     return status == YK_OK ? YK_OK : say(group, status, text);
 }
 
-/* Makes text the group's failure, unless another rank came first: then that one counts. */
-static yk_status fail(yk_group *group, yk_status status, const char *text)
+/*
+ * Makes text the group's failure, unless another rank came first: then that one counts. culprit is
+ * the rank at fault, or -1.
+ */
+static yk_status fail(yk_group *group, int culprit, yk_status status, const char *text)
 {
     yki_failure *failure = failure_of(group);
     if (!failure)
         return say(group, status, text);
-    if (yki_failure_claim(failure))
+    if (yki_failure_claim(failure)) {
+        yki_failure_report(&group->job, culprit, status, text);
         yki_failure_write(failure, status, text);
+    }
     return known_failure(group);
 }
 
@@ -86,6 +91,7 @@ static yk_status fail_dead(yk_group *group, int rank)
     if (failure && !yki_failure_claim(failure))
         return known_failure(group);
     yki_death_words(&group->job, rank, text, sizeof text);
+    yki_failure_report(&group->job, rank, YK_ERROR_PEER_FAILED, text);
     if (failure)
         yki_failure_write(failure, YK_ERROR_PEER_FAILED, text);
     return say(group, YK_ERROR_PEER_FAILED, text);
@@ -96,7 +102,7 @@ static yk_status fail_left(yk_group *group, int rank)
     char text[128];
     snprintf(text, sizeof text, "rank %d (pid %d) has left the group", rank,
              group->job.peers[rank].pid);
-    return fail(group, YK_ERROR_PEER_FAILED, text);
+    return fail(group, rank, YK_ERROR_PEER_FAILED, text);
 }
 
 static yk_status fail_late(yk_group *group, const bool *late)
@@ -109,7 +115,7 @@ static yk_status fail_late(yk_group *group, const bool *late)
     snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is %s)",
              group->job.timeout_s, list, group->job.peers[one].pid,
              yki_job_doing(&group->job, one));
-    return fail(group, YK_ERROR_TIMEOUT, text);
+    return fail(group, -1, YK_ERROR_TIMEOUT, text);
 }
 
 /*
@@ -155,7 +161,7 @@ static yk_status mismatch(yk_group *group, const yki_call *call)
                  "rank %d gave memory of yk_group_alloc that rank %d has freed: free it on every "
                  "rank after its last use",
                  call->rank_a, call->rank_b);
-        return fail(group, YK_ERROR_MISMATCH, text);
+        return fail(group, -1, YK_ERROR_MISMATCH, text);
     }
     yki_describe(a, &call->what_a);
     yki_describe(b, &call->what_b);
@@ -163,7 +169,7 @@ static yk_status mismatch(yk_group *group, const yki_call *call)
              yki_difference(&call->what_a, &call->what_b), call->rank_a, a,
              call->what_a.invalid ? " with invalid arguments" : "", call->rank_b, b,
              call->what_b.invalid ? " with invalid arguments" : "");
-    return call->out_of_step ? fail(group, YK_ERROR_MISMATCH, text)
+    return call->out_of_step ? fail(group, -1, YK_ERROR_MISMATCH, text)
                              : say(group, YK_ERROR_MISMATCH, text);
 }
 

@@ -99,7 +99,7 @@ YK_TEST(everything_goes_after_a_termination_that_is_ignored)
 {
     start_family();
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 5), 128 + SIGTERM);
+    assert_int_equal(test_job_wait(&job, 5), 122); /* killed after the grace period */
     test_job_gone(&job, 2);
 }
 
@@ -107,6 +107,6 @@ YK_TEST(everything_goes_when_the_terminal_hangs_up)
 {
     start_family();
     kill(job.pid, SIGHUP);
-    assert_int_equal(test_job_wait(&job, 5), 128 + SIGHUP);
+    assert_int_equal(test_job_wait(&job, 5), 122);
     test_job_gone(&job, 2);
 }

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "../launcher/job.h"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 static test_job job;
 
 /* Kills rank 1 of a training of three with this signal. */
@@ -47,6 +50,21 @@ YK_TEST(promise_04_loader_workers_die_with_the_job)
     kill(test_job_rank_pid(&job, 0), SIGKILL);
     assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
     test_job_gone(&job, 2);
+}
+
+YK_TEST(a_stop_without_its_checkpoint_is_unclean)
+{
+    struct stat model;
+    char path[128];
+    test_job_train(&job, "--nproc 2");
+    snprintf(path, sizeof path, "%s/trained/model.pth", yk_test_directory());
+    assert_int_equal(stat(path, &model), 0);
+    struct rlimit limit = {(rlim_t)model.st_size / 2, (rlim_t)model.st_size / 2};
+    assert_int_equal(prlimit(test_job_rank_pid(&job, 0), RLIMIT_FSIZE, &limit, NULL), 0);
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_contains(job.output, "unclean stop: rank 0 (pid ");
+    assert_contains(job.output, "File too large");
 }
 
 YK_TEST(promise_13_sigusr1_to_one_rank_stops_all_after_the_same_step)

@@ -3,7 +3,13 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 static test_job job;
 
@@ -83,13 +89,46 @@ YK_TEST(promise_11_the_cause_is_what_failed_first)
     assert_null(strstr(verdict, "victim"));
 }
 
+/* Rank 1 leaves its group, so that rank 0 fails and ends first, without any words of the library.
+ */
+static void leave_and_fail_late(int rank)
+{
+    yk_group *group;
+    int32_t one = 1;
+    assert_ok(yk_group_init(&group, NULL));
+    if (rank == 1) {
+        yk_group_destroy(group);
+        usleep(400000);
+        fprintf(stderr, "my fault\n");
+        _exit(5);
+    }
+    assert_status(YK_ERROR_PEER_FAILED, yk_all_reduce(group, &one, 1, YK_I32, YK_REDUCE_SUM, NULL));
+    fprintf(stderr, "es ging nicht\n");
+    _exit(1);
+}
+
 YK_TEST(promise_11_a_survivor_that_ends_first_is_not_the_cause)
 {
-    assert_int_equal(
-        run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is dead: "
-            "pid 1\" >&2; exit 1; fi; echo my fault >&2; sleep 0.2; exit 5'"),
-        5);
+    if (getenv("RANK"))
+        leave_and_fail_late(atoi(getenv("RANK")));
+    char self[256], command[512];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    snprintf(command, sizeof command,
+             "run -n 2 %s promise_11_a_survivor_that_ends_first_is_not_the_cause", self);
+    assert_int_equal(run(command), 5);
     assert_contains(strstr(job.output, "first to fail"), "[rank 1] my fault\n");
+    const char *died = strstr(job.output, "es ging nicht");
+    assert_true(died && died < strstr(job.output, "first to fail"));
+}
+
+YK_TEST(promise_11_words_of_a_rank_do_not_accuse_another)
+{
+    assert_int_equal(run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is "
+                         "dead: pid 1\" >&2; exit 3; fi; sleep 0.3; exit 5'"),
+                     3);
+    assert_contains(job.output, "rank 0 (pid ");
 }
 
 YK_TEST(survivors_are_ended_within_two_seconds)
@@ -263,8 +302,54 @@ YK_TEST(who_does_not_stop_is_killed_after_the_grace)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 143);
+    assert_int_equal(test_job_wait(&job, 30), 122);
+    assert_contains(job.output,
+                    "unclean stop: killing rank 0, 1: still running 0.3 s after SIGTERM");
     test_job_gone(&job, 2);
+}
+
+YK_TEST(a_rank_that_fails_while_it_stops_makes_the_stop_unclean)
+{
+    test_job_start(&job, "run -n 2 sh -c 'trap \"[ $RANK = 1 ] && exit 3; exit 143\" TERM; echo "
+                         "ready; while :; do sleep 0.05; done'");
+    test_job_await(&job, "[rank 0] ready");
+    test_job_await(&job, "[rank 1] ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_contains(job.output, "unclean stop: rank 1 (pid ");
+    assert_contains(job.output, "exited with code 3 after ");
+}
+
+YK_TEST(a_rank_that_crashes_while_it_stops_makes_the_stop_unclean)
+{
+    test_job_start(&job, "run -n 2 sh -c 'trap \"kill -SEGV \\$\\$\" TERM; echo ready; while :; do "
+                         "sleep 0.05; done'");
+    test_job_await(&job, "[rank 0] ready");
+    test_job_await(&job, "[rank 1] ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_contains(job.output, "unclean stop: rank ");
+    assert_contains(job.output, "killed by signal 11 (SIGSEGV) after ");
+}
+
+YK_TEST(a_program_without_a_handler_stops_cleanly)
+{
+    test_job_start(&job, "run -n 2 sh -c 'echo ready; exec sleep 30'");
+    test_job_await(&job, "[rank 0] ready");
+    test_job_await(&job, "[rank 1] ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 30), 143);
+    assert_null(strstr(job.output, "unclean"));
+}
+
+YK_TEST(a_rank_that_stops_unasked_is_named)
+{
+    assert_int_equal(run("run -n 2 --grace 5 sh -c '[ $RANK = 1 ] && exit 143; exec sleep 30'"),
+                     143);
+    assert_contains(job.output, "rank 1 (pid ");
+    assert_contains(job.output,
+                    "exited with code 143, as if SIGTERM had stopped it, but the launcher "
+                    "got no such signal");
 }
 
 YK_TEST(a_second_interrupt_kills_at_once)
@@ -275,7 +360,71 @@ YK_TEST(a_second_interrupt_kills_at_once)
     kill(job.pid, SIGINT);
     test_job_await(&job, "stopping 1 rank");
     kill(job.pid, SIGINT);
-    assert_int_equal(test_job_wait(&job, 30), 130);
+    assert_int_equal(test_job_wait(&job, 30), 122);
+    assert_contains(job.output, "unclean stop: killing rank 0: a second signal asked for it");
+}
+
+/* A job whose reader holds its pipe open but never reads; returns when only output is left. */
+static int start_unread(void)
+{
+    char fifo[256], command[512];
+    snprintf(fifo, sizeof fifo, "%s/unread", yk_test_directory());
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    int reader = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    snprintf(command, sizeof command, "run sh -c 'seq 1 30000; echo launcher=$PPID. >&2' >%s",
+             fifo);
+    test_job_start(&job, command);
+    test_job_await(&job, "launcher=");
+    while (test_job_find_rank(&job, 0))
+        usleep(2000);
+    usleep(100000); /* the launcher is at its last flush by now */
+    return reader;
+}
+
+YK_TEST(a_reader_that_stalls_does_not_hold_up_a_stop)
+{
+    int reader = start_unread();
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 10), 143);
+    close(reader);
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(promise_03_a_reader_that_stalls_does_not_keep_the_launcher_without_its_guard)
+{
+    int reader = start_unread();
+    kill(job.pid, SIGKILL);
+    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
+    test_job_gone(&job, 2);
+    close(reader);
+}
+
+/* The signalfd of a sandbox that denies it, by a filter of system calls. */
+YK_TEST(a_denied_signalfd_is_named)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_signalfd4, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        skip_because("this system has no filters of system calls");
+    assert_int_equal(run("run true"), 1);
+    assert_contains(job.output, "cannot watch for signals: signalfd: Operation not permitted");
+}
+
+YK_TEST(a_limit_on_open_files_is_named)
+{
+    char output[4096];
+    assert_int_equal(yk_test_command(output, sizeof output, "ulimit -n 40; exec %s run -n 64 true",
+                                     test_program()),
+                     1);
+    assert_contains(output, "Too many open files; the limit is 40");
+    assert_null(strstr(output, "start true"));
 }
 
 /* Whoever starts us may have blocked any signal: that does not make it one for us. */
