@@ -42,6 +42,8 @@ static void print_text_page(const cli_command *command)
     for (size_t i = 0; i < command->option_count; i++)
         print_text_option(&command->options[i]);
     printf("%s  -h, --help%*sthis page\n", command->option_count ? "" : "\n", HELP_COLUMN - 12, "");
+    if (command->exit_codes)
+        printf("\nExit codes:\n%s\n", command->exit_codes);
     if (command->examples)
         printf("\nExamples:\n%s\n", command->examples);
 }
@@ -142,6 +144,10 @@ static void print_man_page(const cli_command *command)
     for (size_t i = 0; i < command->option_count; i++)
         print_man_option(&command->options[i]);
     puts(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a help page");
+    if (command->exit_codes) {
+        puts(".SH EXIT STATUS");
+        cli_print_man_text(command->exit_codes);
+    }
     if (command->examples) {
         puts(".SH EXAMPLES");
         cli_print_man_text(command->examples);

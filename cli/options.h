@@ -75,10 +75,11 @@ typedef struct cli_option {
     }
 
 typedef struct cli_command {
-    const char *name;     /* "yoke train" */
-    const char *operands; /* "CHECKPOINT", or "" when none is taken */
-    const char *summary;  /* what it does, one paragraph */
-    const char *examples; /* the end of the help page */
+    const char *name;       /* "yoke train" */
+    const char *operands;   /* "CHECKPOINT", or "" when none is taken */
+    const char *summary;    /* what it does, one paragraph */
+    const char *exit_codes; /* a table for the help page; NULL: 0, 1 and 2 as everywhere */
+    const char *examples;   /* the end of the help page */
     const cli_option *options;
     size_t option_count;
     int max_operands;

@@ -1,17 +1,28 @@
 /*
- * The launcher: starts one process per rank on this machine and is answerable for all of them.
+ * The launcher: starts one process per rank on this machine and is responsible for all of them.
  *
  *   guard ──> launcher ──> rank 0, rank 1, ... ──> whatever those start
  *
- * The guard is the process that the user started, the launcher its only child. Each is a subreaper
- * and each watches the other, so whichever of the two is killed, the other one becomes the parent
- * of everything that is left and ends it (guard.c, tree.c).
+ * The guard is the process that the user started; the launcher is its only child. Both are
+ * subreapers and watch each other: when one of them is killed, the other becomes the parent of
+ * everything that is left and ends it (guard.c, tree.c).
  */
 #ifndef YOKE_CLI_LAUNCH_H
 #define YOKE_CLI_LAUNCH_H
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* For the help pages of the commands that start jobs. The details are in docs/launcher.md. */
+#define CLI_LAUNCH_EXIT_CODES                                                                      \
+    "  0          every rank succeeded\n"                                                          \
+    "  1, 2       the launcher failed; wrong options\n"                                            \
+    "  121        unclean stop: a rank failed while the job was stopping\n"                        \
+    "  122        unclean stop: a rank had to be killed, after --grace or a second signal\n"       \
+    "  126, 127   the program cannot be executed; it was not found\n"                              \
+    "  129, 130, 138, 143\n"                                                                       \
+    "             stopped cleanly for SIGHUP, SIGINT, SIGUSR1 or SIGTERM\n"                        \
+    "  any other  of the rank that failed first; 128 + n when signal n killed it"
 
 typedef struct cli_launch {
     const char *name; /* of the command, for messages: "yoke run" */
@@ -28,15 +39,16 @@ typedef struct cli_launch {
 /* Runs the job to its end; returns its exit code. Single-threaded callers only: it forks. */
 int cli_launch_run(const cli_launch *launch);
 
-/* ---- between the files of the launcher ------------------------------------------------------- */
+/* ---- for the files of the launcher only -------------------------------------------------------
+ */
 
 /*
- * The launcher proper. lifeline reads end-of-file when the guard is gone; signal_fd, a signalfd,
- * the signals that the guard has blocked: deaths, what asks for an end, and what is passed on.
+ * The launcher proper. lifeline reads end-of-file when the guard is gone. signal_fd is a signalfd
+ * of the signals that the guard has blocked: deaths, requests to stop, and signals to forward.
  */
 int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd);
 
-/* What the ranks of a job share. */
+/* What is the same for all ranks of a job. */
 typedef struct cli_rank_setting {
     const cli_launch *launch;
     int port;
@@ -45,8 +57,8 @@ typedef struct cli_rank_setting {
 } cli_rank_setting;
 
 /*
- * Starts a rank: its pid, and the read ends of its stdout and stderr. When the program cannot be
- * started it returns -1 and errno.
+ * Starts a rank; returns its pid and, in *out and *err, the read ends of its stdout and stderr.
+ * Returns -1 with errno set when the program cannot be started.
  */
 pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *err);
 

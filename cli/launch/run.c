@@ -22,8 +22,8 @@ typedef struct run_options {
 static const char summary[] =
     "Starts PROGRAM once per rank on this machine, with torchrun's environment (RANK,\n"
     "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...), and waits for all of them.\n"
-    "When a rank fails the others are ended, its last lines are repeated, and its exit\n"
-    "code (128 + n for signal n) is the job's. No process of the job outlives this one.";
+    "When a rank fails, the others are ended and its last lines are repeated. No process\n"
+    "of the job outlives this one.";
 
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
@@ -32,15 +32,15 @@ static int parse(int argc, char **argv, run_options *o, char **program, int *wor
 {
     const cli_option options[] = {
         CLI_GROUP("Ranks"),
-        CLI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one a core [1]", &o->nproc,
+        CLI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one per core [1]", &o->nproc,
                  NULL),
-        CLI_TEXT(0, "nnodes", "1", "machines; only 1 is possible so far [1]", &o->nnodes, NULL),
+        CLI_TEXT(0, "nnodes", "1", "machines; only 1 is supported [1]", &o->nnodes, NULL),
         CLI_INT(0, "node-rank", "0", "this machine's number [0]", &o->node_rank, NULL, 0, 1e6),
         CLI_SWITCH(0, "no-pin",
-                   "leave all ranks on all cores; otherwise each rank\n"
-                   "gets its share of them for itself",
+                   "leave every rank on all cores; otherwise each rank\n"
+                   "is pinned to cores of its own",
                    &o->no_pin),
-        CLI_GROUP("Meeting point"),
+        CLI_GROUP("Rendezvous"),
         CLI_TEXT(0, "master-addr", "ADDRESS", "address of the job's store [127.0.0.1]",
                  &o->master_address, NULL),
         CLI_INT(0, "master-port", "PORT", "its port [a free one]", &o->master_port, NULL, 0, 65535),
@@ -50,17 +50,17 @@ static int parse(int argc, char **argv, run_options *o, char **program, int *wor
         CLI_TEXT(0, "role", "NAME", "role of the ranks, ROLE_NAME [default]", &o->role, NULL),
         CLI_GROUP("Ending"),
         CLI_REAL(0, "grace", "SECONDS",
-                 "what ranks get to stop by themselves after ^C or\n"
-                 "SIGTERM, before SIGKILL [30]",
+                 "time that ranks get to stop by themselves after ^C\n"
+                 "or SIGTERM before they are killed [30]",
                  &o->grace_s, NULL, 0, 86400),
-        CLI_INT(0, "max-restarts", "0", "only 0 is possible so far [0]", &o->max_restarts, NULL, 0,
-                1e6),
+        CLI_INT(0, "max-restarts", "0", "only 0 is supported [0]", &o->max_restarts, NULL, 0, 1e6),
         CLI_GROUP("Other"),
-        CLI_SWITCH(0, "no-python", "accepted: PROGRAM is always run as it is", &o->no_python),
+        CLI_SWITCH(0, "no-python", "accepted; PROGRAM is always executed directly", &o->no_python),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
                                  .summary = summary,
+                                 .exit_codes = CLI_LAUNCH_EXIT_CODES,
                                  .examples = examples,
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
@@ -69,7 +69,7 @@ static int parse(int argc, char **argv, run_options *o, char **program, int *wor
     return cli_options_parse(&command, argc, argv, program, words);
 }
 
-/* The number of ranks, or 0 when the text means none. */
+/* The number of ranks, or 0 when the text is no such number. */
 static int rank_count(const char *text)
 {
     if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
@@ -79,7 +79,7 @@ static int rank_count(const char *text)
     return end == text || *end || count < 1 || count > MAX_RANKS ? 0 : (int)count;
 }
 
-/* What cannot be done; returns -1 when all can. */
+/* Refuses what is not supported; returns -1 when everything is. */
 static int check(const char *name, const run_options *o, int words)
 {
     if (!rank_count(o->nproc))
@@ -89,15 +89,15 @@ static int check(const char *name, const run_options *o, int words)
         return cli_usage_error(name, "--nnodes %s: this launcher starts ranks on one machine only",
                                o->nnodes);
     if (o->node_rank != 0)
-        return cli_usage_error(name, "--node-rank %d: there is one machine, number 0",
+        return cli_usage_error(name, "--node-rank %d: the only machine is number 0",
                                (int)o->node_rank);
     if (o->max_restarts != 0)
-        return cli_usage_error(name, "--max-restarts %d: restarting is not possible yet, only 0 is",
+        return cli_usage_error(name, "--max-restarts %d: restarts are not supported",
                                (int)o->max_restarts);
     if (o->standalone && o->master_port)
         return cli_usage_error(name, "--standalone takes a free port, --master-port names one");
     if (words == 0)
-        return cli_usage_error(name, "which program? It comes behind the options");
+        return cli_usage_error(name, "missing PROGRAM; put it after the options");
     return -1;
 }
 

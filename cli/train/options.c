@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "launch/launch.h"
 #include "setup.h"
 #include "train/train.h"
 
@@ -123,6 +124,7 @@ static int parse(cli_train_options *o, int argc, char **argv, bool only_kept)
     const cli_command command = {.name = argv[0],
                                  .operands = "",
                                  .summary = summary,
+                                 .exit_codes = CLI_LAUNCH_EXIT_CODES,
                                  .examples = examples,
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,

@@ -104,7 +104,7 @@ YK_TEST(run_checks_its_options)
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
     refused("run --grace -1 true", "--grace -1: expected a number from 0");
     refused("run --grace inf true", "--grace inf: expected a number from 0");
-    refused("run --node-rank 1 true", "there is one machine");
+    refused("run --node-rank 1 true", "the only machine is number 0");
     refused("run --standalone=yes true", "--standalone takes no value");
 }
 
@@ -165,7 +165,7 @@ YK_TEST(contradictions_get_one_line)
     refused("train --amp fp16 --autocast conv2d=half", "expected conv2d=low|full|follow");
     refused("train --amp fp16 --autocast cross_entropy=low", "a loss runs in f32 alone");
     refused("train --lr 0", "more than 0");
-    refused("run", "which program");
+    refused("run", "missing PROGRAM");
     refused("run --nnodes 2 true", "one machine only");
     refused("run --max-restarts 3 true", "only 0 is");
     refused("run --nproc-per-node 0 true", "expected a number from 1");

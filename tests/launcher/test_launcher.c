@@ -131,6 +131,17 @@ YK_TEST(promise_11_words_of_a_rank_do_not_accuse_another)
     assert_contains(job.output, "rank 0 (pid ");
 }
 
+YK_TEST(help_lists_the_exit_codes)
+{
+    static const char *const commands[] = {"run --help", "train --help"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        assert_int_equal(run(commands[i]), 0);
+        assert_contains(job.output, "\nExit codes:\n  0 ");
+        assert_contains(job.output, "  121 ");
+        assert_contains(job.output, "  122 ");
+    }
+}
+
 YK_TEST(survivors_are_ended_within_two_seconds)
 {
     double start = test_now();
