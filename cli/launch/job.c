@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,24 +19,11 @@
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-static bool make_secret(char secret[33])
-{
-    unsigned char random[16];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return false;
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(secret + 2 * i, 3, "%02x", random[i]);
-    return true;
-}
-
 static bool serve_store(cli_job *job)
 {
     job->port = job->launch->master_port;
-    if (!make_secret(job->secret)) {
-        fprintf(stderr, "%s: no random bytes: %s\n", job->launch->name, strerror(errno));
-        return false;
-    }
-    if (yk_store_serve(&job->server, job->launch->master_address, &job->port, job->secret) ||
+    if (yk_store_secret(job->secret, sizeof job->secret) ||
+        yk_store_serve(&job->server, job->launch->master_address, &job->port, job->secret) ||
         yk_store_connect(&job->store, job->launch->master_address, job->port, job->secret, 10)) {
         fprintf(stderr, "%s\n", yk_last_error());
         return false;

@@ -41,7 +41,7 @@ typedef struct cli_job {
     cli_bytes status; /* rank 0's progress line */
     yk_store_server *server;
     yk_store *store;
-    char secret[33];
+    char secret[YK_STORE_SECRET_SIZE];
     int port;
 } cli_job;
 

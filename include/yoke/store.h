@@ -47,6 +47,15 @@ yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, 
 /** Stops the thread and closes all connections. Accepts NULL. */
 void yk_store_server_destroy(yk_store_server *server);
 
+/** Bytes that yk_store_secret needs. */
+enum { YK_STORE_SECRET_SIZE = 33 };
+
+/**
+ * Draws a secret for yk_store_serve and writes it as hexadecimal text. YK_ERROR_INVALID_ARGUMENT
+ * when size is less than YK_STORE_SECRET_SIZE.
+ */
+yk_status yk_store_secret(char *secret, size_t size);
+
 /* ---- client --------------------------------------------------------------------------------- */
 
 /** A connection to a store, used by one thread at a time. All calls block. */

@@ -17,9 +17,15 @@
 
 enum { BACKLOG = 512, CONNECT_S = 2 };
 
+/* host may be an IPv6 address in brackets, as in a URL. */
 static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
 {
-    char service[16];
+    char service[16], bare[NI_MAXHOST];
+    size_t length = strlen(host);
+    if (length > 2 && length < sizeof bare && host[0] == '[' && host[length - 1] == ']') {
+        snprintf(bare, sizeof bare, "%.*s", (int)length - 2, host + 1);
+        host = bare;
+    }
     if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no port %d, only 0 to 65535", port);
     snprintf(service, sizeof service, "%d", port);

@@ -5,8 +5,8 @@
  *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
  *   tcp://HOST:PORT   the same with the address given; rank and world size from the options or
  *                     from RANK and WORLD_SIZE
- *   file:///PATH      rank 0 serves on a free port and writes port and a fresh secret to PATH, for
- *                     its user's eyes only; removed when all have come
+ *   file:///PATH      rank 0 serves on a free port and writes the port and a new secret to PATH,
+ *                     which only its user can read; removed when all ranks have joined
  *
  * torchrun with TORCHELASTIC_USE_AGENT_STORE=True has its agent listen on MASTER_PORT, with a
  * protocol of its own. The ranks of one machine then meet over a file named after the agent's pid,
@@ -19,16 +19,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/environment.h"
 #include "base/log.h"
 
-enum { SECRET_BYTES = 16, DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
+enum { DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
 
-/* ---- what environment and options say ------------------------------------------------------- */
+/* ---- environment and options ------------------------------------------------------- */
 
 static yk_status read_timeout(yki_job *job, const yk_group_options *options)
 {
@@ -55,8 +54,10 @@ static yk_status read_ranks(yki_job *job, const yk_group_options *options)
     if (has_rank != has_world)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is set but %s is not",
                          has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
-    if (!has_world)
-        rank = 0, world = 1;
+    if (!has_world) {
+        rank = 0;
+        world = 1;
+    }
     if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "rank %ld of a world of %ld: RANK counts from 0, WORLD_SIZE from 1", rank,
@@ -108,10 +109,7 @@ static yk_status read_tcp(yki_init_method *m, const char *method)
     const char *host = method + strlen("tcp://"), *colon = strrchr(host, ':');
     if (!colon)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: expected tcp://HOST:PORT", method);
-    size_t size = (size_t)(colon - host);
-    if (size > 2 && host[0] == '[' && host[size - 1] == ']')
-        return read_address(m, host + 1, size - 2, colon + 1, method); /* tcp://[::1]:PORT */
-    return read_address(m, host, size, colon + 1, method);
+    return read_address(m, host, (size_t)(colon - host), colon + 1, method);
 }
 
 /* All but env://. */
@@ -127,6 +125,24 @@ static yk_status read_url(yki_init_method *m, const char *method)
     return YK_OK;
 }
 
+/*
+ * What is no file may never be opened, or would be replaced by rank 0's file: a FIFO, a device, a
+ * folder. A link only stands in the way until rank 0 replaces it.
+ */
+static yk_status check_path(const yki_init_method *m)
+{
+    struct stat info;
+    if (!m->path[0] || lstat(m->path, &info) || S_ISREG(info.st_mode) || S_ISLNK(info.st_mode))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "file://%s: this is %s, but the ranks need the path of a file, which rank 0 "
+                     "creates",
+                     m->path,
+                     S_ISFIFO(info.st_mode)  ? "a FIFO"
+                     : S_ISDIR(info.st_mode) ? "a folder"
+                                             : "a device or socket");
+}
+
 /* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
 static void agent_path(yki_init_method *m)
 {
@@ -140,7 +156,7 @@ static yk_status read_env(yki_job *job, yki_init_method *m)
 {
     if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0) {
         agent_path(m);
-        return YK_OK;
+        return check_path(m);
     }
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     if (!host || !*host || !port || !*port)
@@ -165,7 +181,7 @@ yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yk_group_
     YK_TRY(read_url(m, method));
     if (m->path[0])
         job->launcher = false;
-    return YK_OK;
+    return check_path(m);
 }
 
 yk_status yki_init_method_check(const yk_group_options *options)
@@ -206,10 +222,10 @@ bool yki_init_method_read_file(yki_init_method *m)
 {
     char text[64 + sizeof m->secret] = "";
     struct stat info;
-    int fd = open(m->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(m->path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool sound = fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
+    bool sound = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
                  read(fd, text, sizeof text - 1) > 0 &&
                  sscanf(text, "yoke-store 1 %d %255s", &m->port, m->secret) == 2;
     close(fd);
@@ -219,11 +235,7 @@ bool yki_init_method_read_file(yki_init_method *m)
 
 yk_status yki_init_method_serve(yki_init_method *m, yki_job *job)
 {
-    unsigned char random[SECRET_BYTES];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return yki_error(YK_ERROR_IO, "getrandom: %s", strerror(errno));
-    for (int i = 0; i < SECRET_BYTES; i++)
-        snprintf(m->secret + 2 * i, 3, "%02x", random[i]);
+    YK_TRY(yk_store_secret(m->secret, sizeof m->secret));
     snprintf(m->host, sizeof m->host, "127.0.0.1");
     m->port = 0;
     YK_TRY(yk_store_serve(&job->server, m->host, &m->port, m->secret));

@@ -1,4 +1,4 @@
-/* Where the ranks of a job meet: the address of its store, and who serves it. */
+/* The rendezvous of a job: where its store is, and which process serves it. */
 #ifndef YKI_INIT_METHOD_H
 #define YKI_INIT_METHOD_H
 
@@ -10,21 +10,21 @@ enum { YKI_INIT_METHOD_PATH = 4096 };
 
 typedef struct yki_init_method {
     char host[256], secret[256];
-    char path[YKI_INIT_METHOD_PATH]; /* of the file that tells host, port and secret; else "" */
+    char path[YKI_INIT_METHOD_PATH]; /* of the file that holds port and secret; else "" */
     int port;
     double start, deadline;
-    bool noticed; /* that somebody is missing */
+    bool noticed; /* that ranks are missing: the user has been told */
 } yki_init_method;
 
-/* The job's timeout, rank, world size and local ones. */
+/* Sets the job's timeout, rank and world size, and the local ones. */
 yk_status yki_init_method_read_ranks(yki_job *job, const yk_group_options *options);
-/* For a rank alone, who meets nobody: whether the init method makes sense. */
+/* For a job of one rank, which needs no rendezvous: whether the init method is valid. */
 yk_status yki_init_method_check(const yk_group_options *options);
-/* Address or path, secret, and whether the store is the launcher's. */
+/* Reads address or path, secret, and whether the launcher serves the store. */
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yk_group_options *options);
-/* Rank 0's part in a meeting over a file: serves the store and writes the file. */
+/* Rank 0's part of a rendezvous over a file: serves the store and writes the file. */
 yk_status yki_init_method_serve(yki_init_method *m, yki_job *job);
-/* The others': false while there is no file of this user's rank 0 that makes sense. */
+/* The part of the others: false while there is no valid file, written by this user. */
 bool yki_init_method_read_file(yki_init_method *m);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One way to the store (see meeting.c), then one way to each other: at the store each rank claims
- * its number by an indivisible add, so that a rank that comes twice is found at once; it leaves
- * pid, world size and machine, and waits for those of all others.
+ * The ranks connect to the store (see init_method.c) and meet there: each claims its rank with an
+ * atomic add, so that a rank that comes twice is found at once, leaves its pid, world size and
+ * machine, and waits for those of all others.
  */
 #define _GNU_SOURCE
 #include "comm/rendezvous.h"
@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +21,7 @@
 #include "base/memory.h"
 #include "comm/init_method.h"
 
-#define NOTICE_S    3.0 /* missing ranks are listed then; the promise is 5 */
+#define NOTICE_S    3.0 /* after which missing ranks are listed; 5 are promised */
 #define PATIENCE_MS 50  /* of one look at the store */
 
 enum { LINGER_NS = 300000000 };
@@ -104,7 +103,22 @@ static yk_status get_text(yk_store *store, const char *key, char *text, size_t s
     return YK_OK;
 }
 
-/* Claims this rank's number; a second claim is a conflict that all ranks are told of. */
+/*
+ * The keys of a group begin with its number. All ranks make their groups in the same order, so each
+ * process counts its own, in the store that it shares with them.
+ */
+static yk_status number_group(yki_job *job)
+{
+    char key[160];
+    int64_t groups;
+    const yki_peer *me = &job->peers[job->rank];
+    snprintf(key, sizeof key, "groups/%s/%d", me->machine, me->pid);
+    YK_TRY(yk_store_add(job->store, key, 1, &groups));
+    snprintf(job->prefix, sizeof job->prefix, "group/%lld", (long long)groups - 1);
+    return YK_OK;
+}
+
+/* Claims this rank's number; a second claim is a conflict, of which all ranks are told. */
 static yk_status register_rank(yki_job *job)
 {
     char key[64], text[256], first[160] = "?";
@@ -205,6 +219,7 @@ static yk_status join_once(yki_job *job, yki_init_method *m, bool *missing)
     for (int r = 0; r < job->world; r++)
         missing[r] = true;
     YK_TRY(reach_store(job, m));
+    YK_TRY(number_group(job));
     YK_TRY(register_rank(job));
     return meet_all(job, m, missing);
 }
@@ -236,11 +251,9 @@ static void watch_peers(yki_job *job)
 
 static yk_status meet(yki_job *job, const yk_group_options *options)
 {
-    static atomic_int generation; /* groups are made in the same order on all ranks */
     yki_init_method m = {.start = yki_now()};
     m.deadline = m.start + job->timeout_s;
     YK_TRY(yki_init_method_read(&m, job, options));
-    snprintf(job->prefix, sizeof job->prefix, "group/%d", atomic_fetch_add(&generation, 1));
     job->peers[job->rank].pid = getpid();
     describe_machine(job->peers[job->rank].machine);
     if (job->rank == 0 && m.path[0])

@@ -431,3 +431,16 @@ void yk_store_server_destroy(yk_store_server *server)
         pthread_join(server->thread, NULL);
     close_all(server);
 }
+
+yk_status yk_store_secret(char *secret, size_t size)
+{
+    unsigned char random[(YK_STORE_SECRET_SIZE - 1) / 2];
+    if (!secret || size < YK_STORE_SECRET_SIZE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a secret needs %d bytes, there are %zu",
+                         YK_STORE_SECRET_SIZE, secret ? size : 0);
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return yki_error(YK_ERROR_IO, "getrandom: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(secret + 2 * i, 3, "%02x", random[i]);
+    return YK_OK;
+}

@@ -378,3 +378,31 @@ YK_TEST(missing_stores_keys_and_values_are_errors)
     assert_null(server);
     end(&f);
 }
+
+YK_TEST(secrets_are_drawn)
+{
+    char first[YK_STORE_SECRET_SIZE], second[YK_STORE_SECRET_SIZE];
+    assert_ok(yk_store_secret(first, sizeof first));
+    assert_ok(yk_store_secret(second, sizeof second));
+    assert_int_equal(strlen(first), YK_STORE_SECRET_SIZE - 1);
+    assert_int_equal(strspn(first, "0123456789abcdef"), YK_STORE_SECRET_SIZE - 1);
+    assert_string_not_equal(first, second);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_secret(first, sizeof first - 1));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_secret(NULL, 100));
+}
+
+/* As in URLs, and in the MASTER_ADDR of those who copy from them. */
+YK_TEST(an_ipv6_address_may_have_brackets)
+{
+    yk_store_server *server;
+    yk_store *store;
+    int port = YK_PORT_ANY;
+    if (yk_store_serve(&server, "::1", &port, "s3cret") != YK_OK)
+        skip_because("no IPv6 here: %s", yk_last_error());
+    assert_ok(yk_store_connect(&store, "[::1]", port, "s3cret", 5));
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+    port = YK_PORT_ANY;
+    assert_ok(yk_store_serve(&server, "[::1]", &port, "s3cret"));
+    yk_store_server_destroy(server);
+}

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "rank_lines.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- 8: missing ranks, and ranks too many ---------------------------------------------------- */
 
@@ -157,4 +159,72 @@ YK_TEST(stale_rendezvous_file)
     if (!getenv("YK_TEST_RANK"))
         leave_text("job", 0, "yoke-store 1 1 0123456789abcdef\n");
     yk_test_ranks(2, job_body);
+}
+
+/* ---- paths and addresses ----------------------------------------------------------------------
+ */
+
+static void expect_no_file(const char *path, const char *what)
+{
+    char method[300];
+    struct stat before, after;
+    snprintf(method, sizeof method, "file://%s", path);
+    assert_int_equal(lstat(path, &before), 0);
+    for (int rank = 0; rank < 2; rank++) {
+        yk_group *group;
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                    o.init_method = method, o.rank = rank,
+                                                    o.world_size = 2, o.timeout_s = 60)));
+        assert_contains(yk_last_error(), path);
+        assert_contains(yk_last_error(), what);
+    }
+    assert_int_equal(lstat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+}
+
+YK_TEST(a_rendezvous_path_that_is_no_file_is_refused)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/fifo", yk_test_directory());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_no_file(path, "a FIFO");
+    expect_no_file(yk_test_directory(), "a folder");
+    if (geteuid() != 0) /* which could have replaced it */
+        expect_no_file("/dev/null", "a device");
+}
+
+static void brackets_body(int rank, int world)
+{
+    (void)rank;
+    setenv("MASTER_ADDR", "[::1]", 1);
+    yk_group *group = join(20);
+    int32_t one = 1;
+    assert_ok(yk_all_reduce(group, &one, 1, YK_I32, YK_REDUCE_SUM, NULL));
+    assert_int_equal(one, world);
+    yk_group_destroy(group);
+}
+
+YK_TEST(master_addr_may_be_an_ipv6_address_in_brackets)
+{
+    yk_store_server *server;
+    int port = YK_PORT_ANY;
+    if (!getenv("YK_TEST_RANK")) {
+        if (yk_store_serve(&server, "::1", &port, NULL) != YK_OK)
+            skip_because("no IPv6 here: %s", yk_last_error());
+        yk_store_server_destroy(server);
+    }
+    yk_test_ranks(2, brackets_body);
+}
+
+/* Each group of a process is another one, in one store and where each has its own. */
+YK_TEST_RANKS(groups_are_made_one_after_the_other, 3)
+{
+    for (int i = 0; i < 5; i++) {
+        yk_group *first = join(20);
+        int32_t sum = rank;
+        assert_ok(yk_all_reduce(first, &sum, 1, YK_I32, YK_REDUCE_SUM, NULL));
+        assert_int_equal(sum, world * (world - 1) / 2);
+        yk_group_destroy(first);
+    }
 }
