@@ -26,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <yoke/group.h>
+
 #include "cli.h"
 
 enum { IMPATIENCE = 3 }; /* so many requests to stop end the launcher itself */
@@ -76,6 +78,10 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
 int cli_launch_run(const cli_launch *launch)
 {
     int lifeline[2];
+    if (yk_group_check_launcher() != YK_OK) {
+        fprintf(stderr, "%s: %s\n", launch->name, yk_last_error());
+        return CLI_EXIT_FAILED;
+    }
     if (pipe2(lifeline, O_CLOEXEC)) {
         fprintf(stderr, "%s: cannot create a pipe: %s\n", launch->name, strerror(errno));
         return CLI_EXIT_FAILED;

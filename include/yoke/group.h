@@ -58,6 +58,14 @@ typedef struct yk_group_options {
     }
 
 /**
+ * Whether this process can tell its place in a job. YK_ERROR_INVALID_ARGUMENT when srun or mpirun
+ * has started it together with others, but nothing has set WORLD_SIZE: each of them would train
+ * alone. YOKE_SEPARATE=1 in the environment says that this is wanted. yk_group_init asks this
+ * itself; a program asks before it starts ranks of its own.
+ */
+yk_status yk_group_check_launcher(void);
+
+/**
  * Joins the job and blocks until all ranks have joined. Where neither the options nor the
  * environment give a rank and a world size, env:// makes a group of one.
  *

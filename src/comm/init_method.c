@@ -55,6 +55,7 @@ static yk_status read_ranks(yki_job *job, const yk_group_options *options)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is set but %s is not",
                          has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
     if (!has_world) {
+        YK_TRY(yk_group_check_launcher());
         rank = 0;
         world = 1;
     }
