@@ -216,15 +216,3 @@ YK_TEST(master_addr_may_be_an_ipv6_address_in_brackets)
     }
     yk_test_ranks(2, brackets_body);
 }
-
-/* Each group of a process is another one, in one store and where each has its own. */
-YK_TEST_RANKS(groups_are_made_one_after_the_other, 3)
-{
-    for (int i = 0; i < 5; i++) {
-        yk_group *first = join(20);
-        int32_t sum = rank;
-        assert_ok(yk_all_reduce(first, &sum, 1, YK_I32, YK_REDUCE_SUM, NULL));
-        assert_int_equal(sum, world * (world - 1) / 2);
-        yk_group_destroy(first);
-    }
-}

@@ -3,7 +3,11 @@
 #include "rank_lines.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 static int entries_of(const char *dir)
@@ -104,4 +108,74 @@ static void huge_body(int rank, int world)
 YK_TEST(promise_28_more_than_there_is)
 {
     yk_test_ranks(2, huge_body);
+}
+
+/* ---- passing memory on ------------------------------------------------------------------------
+ */
+
+/* Of a process that may not be dumped, or of another user's program, /proc/PID/fd is closed. */
+YK_TEST_RANKS(ranks_that_may_not_be_dumped_share_memory, 3)
+{
+    if (geteuid() == 0) { /* whom nothing is denied */
+        assert_int_equal(setgid(65534), 0);
+        assert_int_equal(setuid(65534), 0);
+    }
+    prctl(PR_SET_DUMPABLE, 0);
+    yk_group *group = join(20);
+    void *memory;
+    assert_ok(yk_group_alloc(group, 1000 * sizeof(int32_t), &memory));
+    int32_t *numbers = memory;
+    numbers[999] = rank;
+    assert_ok(yk_all_reduce(group, numbers, 1000, YK_I32, YK_REDUCE_SUM, NULL));
+    assert_int_equal(numbers[999], world * (world - 1) / 2);
+    yk_group_destroy(group);
+}
+
+/* A new pid namespace under the old /proc, whose numbers are others. */
+YK_TEST(a_pid_namespace_without_its_own_proc_shares_memory)
+{
+    char output[4096];
+    if (yk_test_command(output, sizeof output, "unshare -pf true"))
+        skip_because("no new pid namespace here: %s", output);
+    int code = yk_test_command(output, sizeof output,
+                               "cd %s && unshare -pf --kill-child %s train --data synthetic --arch "
+                               "mlp --lr 0.01 --epochs 1 --max-steps 2 --nproc 2 --output run",
+                               yk_test_directory(), getenv("YOKE_PROGRAM"));
+    if (code)
+        fail_msg("exit code %d: %s", code, output);
+}
+
+/* Sends what looks like a letter of rank 1 to a socket of the abstract namespace. */
+static void knock_at(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int32_t letter[2] = {1, 0};
+    size_t length = strlen(name);
+    memcpy(address.sun_path + 1, name + 1, length - 1); /* after '@', which stands for a zero */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&address,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0)
+        assert_int_equal(send(fd, letter, sizeof letter, MSG_NOSIGNAL), sizeof letter);
+    close(fd);
+}
+
+/* What comes from processes other than the rank that it claims to come from is dropped. */
+YK_TEST_RANKS(allocations_survive_letters_of_strangers, 2)
+{
+    yk_group *group = join(20);
+    for (int i = 0; i < 3; i++) {
+        char line[256], path[128];
+        FILE *sockets = rank == 0 ? fopen("/proc/net/unix", "re") : NULL;
+        for (; sockets && fgets(line, sizeof line, sockets);)
+            if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %127s", path) == 1 &&
+                strncmp(path, "@yoke-", 6) == 0)
+                knock_at(path);
+        if (sockets)
+            fclose(sockets);
+        void *memory;
+        assert_ok(yk_barrier(group));
+        assert_ok(yk_group_alloc(group, 5000, &memory));
+    }
+    yk_group_destroy(group);
 }

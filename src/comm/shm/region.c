@@ -1,7 +1,7 @@
 /*
- * yk_group_alloc: every rank makes a segment and all ranks map all of them. Two exchanges make it
- * all or nothing: after the first everybody knows whether all could make theirs, after the second
- * whether all could map all.
+ * yk_group_alloc: every rank makes a segment, posts it to all others, and maps all of theirs. Two
+ * exchanges make it all or nothing: after the first each rank knows whether all could make theirs,
+ * after the second whether all could map all.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +15,25 @@ static const uint64_t LARGEST = (uint64_t)1 << 40; /* what placements can addres
 
 /* Each rank's news; fits a line of the exchange. */
 typedef struct offer {
-    int32_t status, fd;
+    int32_t status;
     uint64_t free_bytes;
 } offer;
 
 _Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
 
-static yk_status tell_all(shm_backend *shm, yki_call *call, const offer *mine)
+/* What the news of all ranks, just exchanged, mean for this one. */
+static yk_status judge(const shm_backend *shm, const yki_call *call, const offer *mine)
 {
-    YK_TRY(yki_shm_exchange(shm, call, NULL, mine, sizeof *mine));
     for (int r = 0; r < shm->world; r++) {
         offer news;
         memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
-        if (news.status == YK_OK || mine->status != YK_OK)
-            continue; /* of a failure of its own this rank has the better words */
+        if (news.status == YK_OK || news.status == YK_ERROR_PEER_FAILED ||
+            (mine->status != YK_OK && mine->status != YK_ERROR_PEER_FAILED))
+            continue; /* a victim; and for its own failure this rank has better words */
         if (news.status != YK_ERROR_OUT_OF_MEMORY)
             return yki_error((yk_status)news.status,
-                             "rank %d cannot make or open shared memory: its own line says why", r);
+                             "rank %d cannot make or pass on shared memory: its own line says why",
+                             r);
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
                          "rank %d has no room for %llu bytes of shared memory: %llu free", r,
                          (unsigned long long)call->what.count, (unsigned long long)news.free_bytes);
@@ -39,17 +41,29 @@ static yk_status tell_all(shm_backend *shm, yki_call *call, const offer *mine)
     return (yk_status)mine->status;
 }
 
+/*
+ * Posts the segment to one peer after the other, and takes theirs to shm->files. A step each keeps
+ * few descriptors under way: the kernel limits them to RLIMIT_NOFILE over all processes of a user.
+ */
+static yk_status pass_around(shm_backend *shm, const shm_segment *mine, yk_status *passed)
+{
+    *passed = YK_OK;
+    for (int k = 1; k < shm->world; k++) {
+        int r = (shm->rank + k) % shm->world;
+        if (*passed == YK_OK)
+            *passed = yki_shm_post(shm, r, shm->ranks[r]->mailbox, mine->fd);
+        YK_TRY(yki_shm_step(shm));
+        if (*passed == YK_OK)
+            *passed = yki_shm_take_letters(shm);
+    }
+    return YK_OK;
+}
+
 static yk_status attach_peers(shm_backend *shm, shm_region *region)
 {
-    for (int r = 0; r < shm->world; r++) {
-        offer theirs;
-        char name[160];
-        if (r == shm->rank)
-            continue;
-        memcpy(&theirs, yki_shm_line_of(shm, r)->data, sizeof theirs);
-        yki_shm_name(name, sizeof name, shm->job->peers[r].pid, theirs.fd);
-        YK_TRY(yki_shm_attach(&region->segments[r], name, region->bytes));
-    }
+    for (int r = 0; r < shm->world; r++)
+        if (r != shm->rank)
+            YK_TRY(yki_shm_attach(&region->segments[r], r, yki_shm_letter(shm, r), region->bytes));
     return YK_OK;
 }
 
@@ -64,12 +78,19 @@ static void free_region(shm_backend *shm, shm_region *region)
 static yk_status share(shm_backend *shm, yki_call *call, shm_region *region)
 {
     shm_segment *mine = &region->segments[shm->rank];
+    yk_status passed;
     offer news = {.status = yki_shm_create(mine, region->bytes)};
-    news.fd = mine->fd;
     news.free_bytes = yki_shm_free_bytes();
-    YK_TRY(tell_all(shm, call, &news));
-    news.status = attach_peers(shm, region);
-    return tell_all(shm, call, &news);
+    YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
+    YK_TRY(judge(shm, call, &news));
+    shm->round = (uint32_t)call->sequence;
+    yk_status status = pass_around(shm, mine, &passed);
+    if (status == YK_OK) {
+        news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
+        status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
+    }
+    yki_shm_drop_letters(shm);
+    return status == YK_OK ? judge(shm, call, &news) : status;
 }
 
 static bool make_room(shm_backend *shm, shm_region *region)

@@ -2,7 +2,7 @@
  * Segments: memory that the processes of one machine share.
  *
  * A segment is a memfd: it has no name, so nothing can be left behind however its processes end,
- * and no /dev/shm has to be large enough. Peers of the same user open it as /proc/PID/fd/N.
+ * and no /dev/shm has to be large enough. Peers get its descriptor (mailbox.c).
  * YOKE_SHM_DIR=DIR takes the memory from a tmpfs of one's choice instead, through a file that never
  * gets a name (O_TMPFILE).
  *
@@ -27,11 +27,6 @@ static const char *directory(void)
 {
     const char *dir = getenv("YOKE_SHM_DIR");
     return dir && *dir ? dir : NULL;
-}
-
-void yki_shm_name(char *name, size_t size, pid_t pid, int fd)
-{
-    snprintf(name, size, "/proc/%d/fd/%d", pid, fd);
 }
 
 /* ---- how much there is ----------------------------------------------------------------------- */
@@ -124,17 +119,17 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     return status;
 }
 
-yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes)
+yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes)
 {
     struct stat info;
-    *segment = (shm_segment){.fd = open(name, O_RDWR | O_CLOEXEC)};
-    if (segment->fd < 0)
-        return yki_error(errno == EACCES || errno == EPERM ? YK_ERROR_DENIED : YK_ERROR_IO,
-                         "cannot open a peer's shared memory %s: %s", name, strerror(errno));
-    yk_status status = YK_OK;
-    if (fstat(segment->fd, &info) || info.st_uid != geteuid() || (size_t)info.st_size != bytes)
-        status = yki_error(YK_ERROR_FORMAT, "%s is no segment of this job", name);
-    if (status == YK_OK)
+    *segment = (shm_segment){.fd = fd};
+    if (fd < 0)
+        return yki_error(YK_ERROR_PEER_FAILED, "rank %d has not passed on its shared memory", rank);
+    yk_status status;
+    if (fstat(fd, &info) || (size_t)info.st_size != bytes)
+        status = yki_error(YK_ERROR_FORMAT, "the shared memory of rank %d is not of %zu bytes",
+                           rank, bytes);
+    else
         status = map(segment, bytes);
     if (status != YK_OK)
         yki_shm_detach(segment);

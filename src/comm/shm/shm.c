@@ -1,6 +1,7 @@
 /*
- * The backend for ranks of one machine: opening and closing its control segment. Rank 0 makes it
- * and tells through the store where it is.
+ * The backend for ranks of one machine: opening and closing its control segment. Each rank tells
+ * through the store where its mailbox is; rank 0 makes the segment, posts it to all others, and
+ * then tells through the store that it has.
  */
 #define _GNU_SOURCE
 #include "comm/shm/shm.h"
@@ -13,9 +14,11 @@
 #include "base/cores.h"
 #include "base/memory.h"
 
+#define MAILBOX_S 0.05 /* between two looks at a rank whose mailbox is not known yet */
+
 enum { PAGE = 4096, ATTACH_POLL_NS = 200000 };
 
-static const uint64_t LAYOUT = 0x31306d6873656b79u; /* "ykeshm01" */
+static const uint64_t LAYOUT = 0x32306d6873656b79u; /* "ykeshm02" */
 
 static size_t rank_bytes(int world)
 {
@@ -41,27 +44,67 @@ static yk_status check_machine(const yki_job *job)
     return YK_OK;
 }
 
-/* "STATUS NAME", so that a failure of rank 0 reaches everybody at once. */
+/* Finds its way in the control segment, once it is mapped. */
+static void find_ranks(shm_backend *shm)
+{
+    char *ranks = (char *)shm->control.memory + yki_align(sizeof(shm_header), PAGE);
+    for (int r = 0; r < shm->world; r++)
+        shm->ranks[r] = (shm_rank *)(ranks + (size_t)r * rank_bytes(shm->world));
+    shm->header = shm->control.memory;
+    shm->me = shm->ranks[shm->rank];
+}
+
+/* "STATUS TEXT", so that a failure of rank 0 reaches all ranks at once. */
 static yk_status publish_segment(shm_backend *shm, yk_status status)
 {
-    char key[64], text[YKI_ERROR_LINE + 16], rest[YKI_ERROR_LINE];
-    if (status == YK_OK)
-        yki_shm_name(rest, sizeof rest, shm->job->peers[0].pid, shm->control.fd);
-    else
-        yki_error_copy(rest, sizeof rest);
-    int size = snprintf(text, sizeof text, "%d %s", (int)status, rest);
+    char key[64], text[YKI_ERROR_LINE + 16], line[YKI_ERROR_LINE] = "";
+    if (status != YK_OK)
+        yki_error_copy(line, sizeof line);
+    int size = snprintf(text, sizeof text, "%d %s", (int)status, line);
     yki_job_key(shm->job, key, sizeof key, "segment", -1);
     yk_status told = yk_store_set(shm->job->store, key, text, (size_t)size);
-    return status == YK_OK ? told : yki_error_set_line(status, rest);
+    return status == YK_OK ? told : yki_error_set_line(status, line);
+}
+
+static bool has_no_mailbox(const void *argument, int rank)
+{
+    const shm_backend *shm = argument;
+    return rank != shm->rank && !shm->ranks[rank]->mailbox[0];
+}
+
+/* A rank that has joined the job is about to tell its mailbox's name, unless it has died. */
+static yk_status find_mailbox(shm_backend *shm, int rank)
+{
+    char key[64], *name = shm->ranks[rank]->mailbox;
+    size_t used;
+    yki_job_key(shm->job, key, sizeof key, "mailbox", rank);
+    for (;;) {
+        yk_status status =
+            yk_store_get(shm->job->store, key, name, SHM_MAILBOX_NAME - 1, &used, MAILBOX_S);
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        YK_TRY(shm->watch.look(shm->watch.context, has_no_mailbox, shm));
+    }
+}
+
+static yk_status post_control(shm_backend *shm)
+{
+    memcpy(shm->me->mailbox, shm->mailbox.name, sizeof shm->me->mailbox);
+    for (int r = 1; r < shm->world; r++)
+        YK_TRY(find_mailbox(shm, r));
+    for (int r = 1; r < shm->world; r++)
+        YK_TRY(yki_shm_post(shm, r, shm->ranks[r]->mailbox, shm->control.fd));
+    return YK_OK;
 }
 
 static yk_status create_control(shm_backend *shm)
 {
     yk_status status = yki_shm_create(&shm->control, control_bytes(shm->world));
     if (status == YK_OK) {
-        shm_header *header = shm->control.memory;
-        header->world = (uint32_t)shm->world;
-        header->magic = LAYOUT;
+        find_ranks(shm);
+        shm->header->world = (uint32_t)shm->world;
+        shm->header->magic = LAYOUT;
+        status = post_control(shm);
     }
     return publish_segment(shm, status);
 }
@@ -70,6 +113,8 @@ static yk_status find_control(shm_backend *shm)
 {
     char key[64], text[YKI_ERROR_LINE + 16];
     size_t used;
+    yki_job_key(shm->job, key, sizeof key, "mailbox", shm->rank);
+    YK_TRY(yk_store_set(shm->job->store, key, shm->mailbox.name, strlen(shm->mailbox.name)));
     yki_job_key(shm->job, key, sizeof key, "segment", -1);
     YK_TRY(yk_store_get(shm->job->store, key, text, sizeof text - 1, &used, shm->job->timeout_s));
     text[used] = '\0';
@@ -77,10 +122,12 @@ static yk_status find_control(shm_backend *shm)
     long status = strtol(text, &rest, 10);
     if (status != YK_OK)
         return yki_error((yk_status)status, "rank 0 failed: %s", rest + 1);
-    YK_TRY(yki_shm_attach(&shm->control, rest + 1, control_bytes(shm->world)));
+    YK_TRY(yki_shm_take_letters(shm));
+    YK_TRY(yki_shm_attach(&shm->control, 0, yki_shm_letter(shm, 0), control_bytes(shm->world)));
     const shm_header *header = shm->control.memory;
     if (header->magic != LAYOUT || header->world != (uint32_t)shm->world)
         return yki_error(YK_ERROR_FORMAT, "rank 0 runs another version of yoke");
+    find_ranks(shm);
     return YK_OK;
 }
 
@@ -126,6 +173,9 @@ static void shm_destroy(yki_backend *backend)
         atomic_store(&shm->me->left, true);
     yki_shm_free_regions(shm);
     yki_shm_detach(&shm->control);
+    yki_shm_mailbox_close(&shm->mailbox);
+    yki_shm_drop_letters(shm);
+    free(shm->letters);
     free(shm->ranks);
     free(shm->from);
     free(shm->to);
@@ -140,7 +190,10 @@ static bool allocate_tables(shm_backend *shm)
     shm->from = yki_calloc(world, sizeof *shm->from);
     shm->to = yki_calloc(world, sizeof *shm->to);
     shm->sent = yki_calloc(4 * world, sizeof *shm->sent);
-    if (!shm->ranks || !shm->from || !shm->to || !shm->sent)
+    shm->letters = yki_calloc(world, sizeof *shm->letters);
+    for (size_t r = 0; shm->letters && r < world; r++)
+        shm->letters[r] = -1;
+    if (!shm->ranks || !shm->from || !shm->to || !shm->sent || !shm->letters)
         return false;
     shm->received = shm->sent + world;
     shm->filled = shm->received + world;
@@ -151,12 +204,8 @@ static bool allocate_tables(shm_backend *shm)
 static yk_status attach(shm_backend *shm)
 {
     YK_TRY(check_machine(shm->job));
+    YK_TRY(yki_shm_mailbox_open(&shm->mailbox));
     YK_TRY(shm->rank == 0 ? create_control(shm) : find_control(shm));
-    shm->header = shm->control.memory;
-    char *ranks = (char *)shm->control.memory + yki_align(sizeof(shm_header), PAGE);
-    for (int r = 0; r < shm->world; r++)
-        shm->ranks[r] = (shm_rank *)(ranks + (size_t)r * rank_bytes(shm->world));
-    shm->me = shm->ranks[shm->rank];
     CPU_ZERO(&shm->me->affinity);
     sched_getaffinity(0, sizeof shm->me->affinity, &shm->me->affinity);
     YK_TRY(wait_for_all(shm));
@@ -175,7 +224,7 @@ static yk_status shm_open(yki_backend **backend, yki_job *job, const yki_watch *
     shm->watch = *watch;
     shm->rank = job->rank;
     shm->world = job->world;
-    shm->control.fd = -1;
+    shm->control.fd = shm->mailbox.fd = -1;
     *backend = &shm->base; /* watch asks for its failure record while it waits */
     yk_status status =
         allocate_tables(shm) ? attach(shm) : yki_error_memory((size_t)job->world * 48, "ranks");

@@ -28,6 +28,7 @@
 #include "comm/backend.h"
 
 enum {
+    SHM_MAILBOX_NAME = 40,
     SHM_LINE = 64,
     SHM_INLINE = 32,
     SHM_SMALL = 8 << 10,
@@ -64,6 +65,7 @@ typedef struct shm_rank {
     _Alignas(SHM_LINE) shm_counter sleepers; /* processes asleep on a counter of this rank */
     _Alignas(SHM_LINE) atomic_bool left;
     cpu_set_t affinity;
+    char mailbox[SHM_MAILBOX_NAME]; /* its name; written by rank 0 before others attach */
     _Alignas(SHM_LINE) unsigned char small[2][SHM_SMALL];
     unsigned char outbox[2][SHM_OUTBOX / 2];
     unsigned char stage[2][SHM_STAGE];
@@ -85,6 +87,12 @@ typedef struct shm_segment {
     int fd;
 } shm_segment;
 
+/* Where peers post descriptors. See mailbox.c. */
+typedef struct shm_mailbox {
+    int fd;
+    char name[SHM_MAILBOX_NAME];
+} shm_mailbox;
+
 typedef struct shm_region {
     uint64_t id; /* counts from 0, the same on all ranks, and is never used again */
     size_t bytes;
@@ -96,6 +104,9 @@ typedef struct shm_backend {
     yki_job *job;
     yki_watch watch;
     int rank, world;
+    shm_mailbox mailbox;
+    uint32_t round; /* of letters: the sequence number of the call; 0 for the control segment */
+    int *letters;   /* [world]: descriptors that have come, or -1 */
     shm_segment control;
     shm_header *header;
     shm_rank **ranks; /* [world] */
@@ -115,14 +126,26 @@ typedef struct shm_backend {
 
 /* Makes a segment of zeroed bytes that are really there. */
 yk_status yki_shm_create(shm_segment *segment, size_t bytes);
-/* What yki_shm_attach takes to find the segment of that process and descriptor. */
-void yki_shm_name(char *name, size_t size, pid_t pid, int fd);
-yk_status yki_shm_attach(shm_segment *segment, const char *name, size_t bytes);
+/* Maps the segment of that rank by its descriptor, which it takes over; -1: none has come. */
+yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes);
 /* Once all ranks have mapped it: many ranks and regions would run out of files. */
 void yki_shm_close_file(shm_segment *segment);
 void yki_shm_detach(shm_segment *segment);
 /* Bytes that a new segment could still get, by what limits it first. */
 uint64_t yki_shm_free_bytes(void);
+
+/* ---- mailbox.c ------------------------------------------------------------------------------ */
+
+yk_status yki_shm_mailbox_open(shm_mailbox *mailbox);
+void yki_shm_mailbox_close(shm_mailbox *mailbox);
+/* Sends the descriptor to the mailbox of that rank, without waiting for it to be taken. */
+yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int file);
+/* Takes the descriptors of all letters of this round that have come. Does not wait. */
+yk_status yki_shm_take_letters(shm_backend *shm);
+/* The descriptor that a rank has sent, which is the caller's from here on; -1: none. */
+int yki_shm_letter(shm_backend *shm, int rank);
+/* Closes the descriptors that nobody has asked for. */
+void yki_shm_drop_letters(shm_backend *shm);
 
 /* ---- signal.c ------------------------------------------------------------------------------- */
 

@@ -1,0 +1,195 @@
+/*
+ * How a rank hands a segment to its peers: as a descriptor over a Unix socket. Peers could also
+ * open /proc/PID/fd/N, but not where that is denied: for processes that may not be dumped, and in a
+ * new pid namespace that still shows the old /proc.
+ *
+ * Each rank listens on a socket, its mailbox, under a random name in the abstract namespace, so
+ * that no file is left behind. To post a letter is to connect, to send one message with the
+ * descriptor, and to close; it does not wait for the receiver, who finds the letter whenever it
+ * looks. So a rank that knows, by an exchange, that its peers have posted never waits for them.
+ *
+ * Both sides ask the kernel for user and pid of the other one (SO_PEERCRED): no other user can send
+ * a letter, or take the name of a rank that has died and be sent one.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <yoke/store.h>
+
+#include "comm/shm/shm.h"
+
+enum { BACKLOG = 4096, SEND_S = 10 };
+
+static const char NAME_START[] = "yoke-";
+
+/* What travels beside the descriptor. */
+typedef struct letter {
+    int32_t rank;
+    uint32_t round;
+} letter;
+
+_Static_assert(SHM_MAILBOX_NAME >= sizeof NAME_START - 1 + YK_STORE_SECRET_SIZE,
+               "a mailbox's name has room");
+
+/* Room for one descriptor, aligned as the kernel's header of it. */
+typedef union control_data {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+} control_data;
+
+static socklen_t address_of(struct sockaddr_un *address, const char *name)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t length = strnlen(name, SHM_MAILBOX_NAME);
+    memcpy(address->sun_path + 1, name, length); /* after a zero: the abstract namespace */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+yk_status yki_shm_mailbox_open(shm_mailbox *mailbox)
+{
+    struct sockaddr_un address;
+    char secret[YK_STORE_SECRET_SIZE];
+    *mailbox = (shm_mailbox){.fd = -1};
+    YK_TRY(yk_store_secret(secret, sizeof secret));
+    snprintf(mailbox->name, sizeof mailbox->name, "%s%s", NAME_START, secret);
+    socklen_t size = address_of(&address, mailbox->name);
+    mailbox->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (mailbox->fd >= 0 && bind(mailbox->fd, (struct sockaddr *)&address, size) == 0 &&
+        listen(mailbox->fd, BACKLOG) == 0)
+        return YK_OK;
+    yk_status status =
+        yki_error(YK_ERROR_IO, "cannot create a Unix socket to share memory: %s", strerror(errno));
+    yki_shm_mailbox_close(mailbox);
+    return status;
+}
+
+void yki_shm_mailbox_close(shm_mailbox *mailbox)
+{
+    if (mailbox->fd >= 0)
+        close(mailbox->fd);
+    mailbox->fd = -1;
+}
+
+static bool is_rank(const shm_backend *shm, int fd, int rank)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return rank >= 0 && rank < shm->world &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
+           peer.pid == shm->job->peers[rank].pid;
+}
+
+/* 0 or an errno. */
+static int send_letter(int fd, const letter *text, int file)
+{
+    control_data control = {.bytes = {0}};
+    struct iovec part = {(void *)text, sizeof *text};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof file)};
+    memcpy(CMSG_DATA(header), &file, sizeof file);
+    ssize_t sent;
+    while ((sent = sendmsg(fd, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+        ;
+    return sent < 0 ? errno : 0;
+}
+
+static int post(const shm_backend *shm, int rank, const char *name, int file)
+{
+    struct sockaddr_un address;
+    socklen_t size = address_of(&address, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    /* This time limit is connect's, too. */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = SEND_S},
+               sizeof(struct timeval));
+    int error = connect(fd, (struct sockaddr *)&address, size) ? errno : 0;
+    if (!error && !is_rank(shm, fd, rank))
+        error = EPERM;
+    if (!error)
+        error = send_letter(fd, &(letter){shm->rank, shm->round}, file);
+    close(fd);
+    return error;
+}
+
+yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int file)
+{
+    int error = post(shm, rank, name, file);
+    if (!error)
+        return YK_OK;
+    return yki_error(YK_ERROR_IO, "cannot pass shared memory to rank %d (pid %d): %s%s", rank,
+                     shm->job->peers[rank].pid, strerror(error),
+                     error == ECONNREFUSED ? "; ranks must be in one network namespace" : "");
+}
+
+/* Keeps the descriptor of a valid letter; drops what is none. */
+static yk_status read_letter(shm_backend *shm, int fd)
+{
+    control_data control;
+    letter text;
+    int file = -1;
+    struct iovec part = {&text, sizeof text};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *header = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&file, CMSG_DATA(header), sizeof file);
+    if (got != sizeof text || text.round != shm->round || !is_rank(shm, fd, text.rank)) {
+        if (file >= 0)
+            close(file);
+        return YK_OK;
+    }
+    if (file < 0)
+        return yki_error(YK_ERROR_IO, "cannot receive the shared memory of rank %d: %s", text.rank,
+                         strerror(message.msg_flags & MSG_CTRUNC ? EMFILE : EBADMSG));
+    if (shm->letters[text.rank] >= 0)
+        close(shm->letters[text.rank]);
+    shm->letters[text.rank] = file;
+    return YK_OK;
+}
+
+yk_status yki_shm_take_letters(shm_backend *shm)
+{
+    for (;;) {
+        int fd = accept4(shm->mailbox.fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0 && errno == EAGAIN)
+            return YK_OK;
+        if (fd < 0)
+            return yki_error(YK_ERROR_IO, "cannot receive shared memory: %s", strerror(errno));
+        yk_status status = read_letter(shm, fd);
+        close(fd);
+        YK_TRY(status);
+    }
+}
+
+int yki_shm_letter(shm_backend *shm, int rank)
+{
+    int file = shm->letters[rank];
+    shm->letters[rank] = -1;
+    return file;
+}
+
+void yki_shm_drop_letters(shm_backend *shm)
+{
+    for (int r = 0; shm->letters && r < shm->world; r++) {
+        int file = yki_shm_letter(shm, r);
+        if (file >= 0)
+            close(file);
+    }
+}
