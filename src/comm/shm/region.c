@@ -112,8 +112,12 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
     size_t bytes = call->what.count ? call->what.count : 1;
     shm_region region = {.bytes = yki_align(bytes, PAGE)};
     shm->yields_cpu = call->yields_cpu;
+    if (bytes > LARGEST)
+        return yki_error(YK_ERROR_OUT_OF_MEMORY,
+                         "shared memory: %zu bytes needed, one region has at most %llu", bytes,
+                         (unsigned long long)LARGEST);
     if (shm->region_count == SHM_MAX_REGIONS || shm->next_region > SHM_LAST_REGION ||
-        bytes > LARGEST || !make_room(shm, &region))
+        !make_room(shm, &region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
     yk_status status = share(shm, call, &region);
     if (status != YK_OK) {
