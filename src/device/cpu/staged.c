@@ -5,7 +5,7 @@
  * products of 16-bit numbers are exact in f32, and the weights are not rounded.
  *
  * It is for f16, which oneDNN has no arithmetic for on these processors, and for processors whose
- * bf16 dot product is missing or slower than their f32 multiply-add: Intel's cores without AMX run
+ * bf16 dot product is missing or slower than their f32 multiply-add: Intel's cores run
  * vdpbf16ps at half the f32 rate, and there a ResNet-18's convolutions take 1759 ms natively and
  * 577 ms in f32 (batch 64, one thread). AMD's Zen 4 and 5 run it at twice the f32 rate and use
  * oneDNN's own bf16 kernels.
