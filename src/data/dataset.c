@@ -13,6 +13,7 @@ yk_dataset *yki_dataset_new(const char *name, const char *const *class_names)
         yki_error_memory(sizeof *dataset, "a data set");
         return NULL;
     }
+    yki_reference_init(&dataset->reference);
     dataset->name = name;
     dataset->class_names = class_names;
     return dataset;
@@ -48,9 +49,14 @@ yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *sc
                                YKI_IMAGE_BYTES);
 }
 
+void yki_dataset_retain(const yk_dataset *dataset)
+{
+    yki_reference_retain((yki_reference *)(uintptr_t)&dataset->reference);
+}
+
 void yk_dataset_destroy(yk_dataset *dataset)
 {
-    if (!dataset)
+    if (!dataset || !yki_reference_release(&dataset->reference))
         return;
     for (int i = 0; i < dataset->file_count; i++)
         yki_input_file_close(&dataset->files[i]);
@@ -84,6 +90,8 @@ yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pi
 {
     const uint8_t *found = NULL;
     int found_label = -1;
+    YKI_NOT_NULL(dataset);
+    YKI_NOT_NULL(pixels);
     if (index < 0 || index >= dataset->count)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: there is no image %lld", dataset->name,
                          (long long)index);

@@ -8,6 +8,7 @@
 
 #include <yoke/data.h>
 
+#include "base/reference.h"
 #include "io/input_file.h"
 
 enum { YKI_IMAGE_SIDE = 32, YKI_IMAGE_PLANE = 1024, YKI_IMAGE_BYTES = 3072, YKI_CLASSES = 10 };
@@ -21,6 +22,7 @@ typedef struct yki_image {
 } yki_image;
 
 struct yk_dataset {
+    yki_reference reference; /* its creator's, and one of each loader */
     const char *name;
     const char *const *class_names; /* YKI_CLASSES of them */
     int64_t count;
@@ -33,6 +35,8 @@ struct yk_dataset {
 
 /* A data set without images yet; give it some with reserve. NULL when memory is out. */
 yk_dataset *yki_dataset_new(const char *name, const char *const *class_names);
+/* Another reference, which yk_dataset_destroy gives back. */
+void yki_dataset_retain(const yk_dataset *dataset);
 /* Room for `more` further images; count stays. */
 yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more);
 /* Enters one image, for which there must be room. */

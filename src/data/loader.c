@@ -273,6 +273,7 @@ static yk_status allocate(yk_loader *loader)
 
 static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader_options *options)
 {
+    yki_dataset_retain(dataset);
     loader->dataset = dataset;
     loader->options = *options;
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
@@ -342,6 +343,7 @@ void yk_loader_destroy(yk_loader *loader)
     free(loader->permutation);
     free(loader->indices);
     free(loader->starts);
+    yk_dataset_destroy((yk_dataset *)(uintptr_t)loader->dataset);
     free(loader);
 }
 

@@ -119,7 +119,9 @@ static const yki_optimizer_rule adamw = {
 
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options)
 {
+    YKI_NOT_NULL(optimizer);
     *optimizer = NULL;
+    YKI_NOT_NULL(model);
     yk_adam_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_adam_options, YK_ADAM_OPTIONS_INIT));
     double hyperparameters[] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay};

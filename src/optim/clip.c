@@ -70,6 +70,7 @@ static double grad_norm(yk_optimizer *optimizer)
 
 yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm)
 {
+    YKI_NOT_NULL(optimizer);
     const yki_chunks *chunks = &optimizer->chunks;
     if (!(max_norm > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,

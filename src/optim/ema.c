@@ -76,7 +76,9 @@ static yk_status make_parts(yk_ema *ema)
 
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
 {
+    YKI_NOT_NULL(ema);
     *ema = NULL;
+    YKI_NOT_NULL(optimizer);
     yk_ema_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_ema_options, YK_EMA_OPTIONS_INIT));
     YK_TRY(yki_check_option("ema", "decay", chosen.decay, 0, 1));
@@ -85,6 +87,7 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
     yk_ema *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "averaged weights");
+    yki_optimizer_retain(optimizer);
     made->optimizer = optimizer;
     made->options = chosen;
     yk_status status = make_parts(made);
@@ -109,6 +112,7 @@ void yk_ema_destroy(yk_ema *ema)
     free(ema->buffer_at);
     free(ema->average);
     free(ema->views);
+    yk_optimizer_destroy(ema->optimizer);
     free(ema);
 }
 
@@ -161,6 +165,7 @@ static void swap_chunk(const yk_ema *ema, const yki_chunk *part)
 
 yk_status yk_ema_update(yk_ema *ema)
 {
+    YKI_NOT_NULL(ema);
     if (ema->optimizer->averaged)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
@@ -174,6 +179,7 @@ yk_status yk_ema_update(yk_ema *ema)
 
 yk_status yk_ema_swap(yk_ema *ema)
 {
+    YKI_NOT_NULL(ema);
     if (ema->updates == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "no weights have been averaged yet");
 #pragma omp parallel for schedule(static)

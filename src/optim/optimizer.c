@@ -205,6 +205,7 @@ static yk_status check_step(const yk_optimizer *optimizer)
 
 yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
+    YKI_NOT_NULL(optimizer);
     double begin = yki_trace_begin();
     YK_TRY(check_step(optimizer));
     yki_optimizer_refresh(optimizer);

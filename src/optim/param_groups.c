@@ -28,6 +28,8 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context)
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group)
 {
+    YKI_NOT_NULL(optimizer);
+    YKI_NOT_NULL(filter);
     size_t wanted = 0, left = 0, new = optimizer->group_count;
     for (size_t i = 0; i < optimizer->parameters; i++)
         if (optimizer->group_of[i] == 0) {
@@ -61,7 +63,7 @@ size_t yk_optimizer_group_count(const yk_optimizer *optimizer)
 
 size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 {
-    return optimizer->group_of[parameter];
+    return parameter < optimizer->parameters ? optimizer->group_of[parameter] : SIZE_MAX;
 }
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
@@ -153,12 +155,16 @@ static yk_status set_in(yk_optimizer *optimizer, size_t first, size_t end, const
 
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value)
 {
+    YKI_NOT_NULL(optimizer);
+    YKI_NOT_NULL(name);
     return set_in(optimizer, 0, optimizer->group_count, name, value);
 }
 
 yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,
                                                 const char *name, double value)
 {
+    YKI_NOT_NULL(optimizer);
+    YKI_NOT_NULL(name);
     if (group >= optimizer->group_count)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "there is no parameter group %zu, only %zu of them", group,

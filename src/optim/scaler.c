@@ -84,7 +84,9 @@ static yk_status make_chunks(yki_chunks *chunks, const yk_model *model)
 yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options)
 {
+    YKI_NOT_NULL(scaler);
     *scaler = NULL;
+    YKI_NOT_NULL(model);
     yk_grad_scaler_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT));
     yk_grad_scaler_state start = {.scale = o.init_scale,
@@ -107,6 +109,7 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     }
     if (made->enabled)
         adopt(made, &start);
+    yki_model_retain(model);
     *scaler = made;
     return YK_OK;
 }
@@ -118,6 +121,7 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
     if (scaler->enabled)
         yki_model_release_loss_scale(scaler->model);
     yki_chunks_destroy(&scaler->chunks);
+    yk_model_destroy(scaler->model);
     free(scaler);
 }
 
@@ -154,6 +158,7 @@ static bool unscale_chunk(const yk_grad_scaler *scaler, const yki_chunk *chunk, 
 
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
 {
+    YKI_NOT_NULL(scaler);
     if (!scaler->enabled)
         return YK_OK;
     if (scaler->stage != READY)
@@ -176,6 +181,8 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
 
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 {
+    YKI_NOT_NULL(scaler);
+    YKI_NOT_NULL(optimizer);
     if (optimizer->model != scaler->model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: the optimizer is another model's");
@@ -195,6 +202,7 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 
 yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
 {
+    YKI_NOT_NULL(scaler);
     if (!scaler->enabled)
         return YK_OK;
     if (scaler->stage == READY)

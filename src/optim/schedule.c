@@ -72,6 +72,7 @@ static yk_status check_one_cycle(const yk_schedule *s)
 
 yk_status yk_schedule_check(const yk_schedule *s)
 {
+    YKI_NOT_NULL(s);
     if (!yk_schedule_name(s->kind))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no schedule of kind %d",
                          (int)s->kind);
@@ -209,6 +210,8 @@ static int momentum_index(const yki_optimizer_rule *rule)
 
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t)
 {
+    YK_TRY(yk_schedule_check(schedule));
+    YKI_NOT_NULL(optimizer);
     double momentum;
     bool cycles = yk_schedule_momentum(schedule, t, &momentum);
     int index = momentum_index(optimizer->rule);

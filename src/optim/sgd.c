@@ -104,7 +104,9 @@ static const yki_optimizer_rule sgd = {
 
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options)
 {
+    YKI_NOT_NULL(optimizer);
     *optimizer = NULL;
+    YKI_NOT_NULL(model);
     yk_sgd_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_sgd_options, YK_SGD_OPTIONS_INIT));
     double hyperparameters[] = {o.lr, o.momentum, o.dampening, o.weight_decay, o.nesterov};

@@ -299,6 +299,20 @@ YK_TEST(refuses_options_that_make_no_sense)
     yk_dataset_destroy(dataset);
 }
 
+YK_TEST(a_loader_keeps_its_data_set_alive)
+{
+    yk_dataset *dataset = make_dataset(20);
+    yk_loader *loader;
+    assert_ok(yk_loader_create(
+        &loader, dataset, YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 3)));
+    yk_dataset_destroy(dataset);
+    for (int epoch = 0; epoch < 2; epoch++)
+        for (const yk_batch *batch; (batch = yk_loader_next(loader));)
+            assert_true(batch->size >= 1);
+    assert_ok(yk_loader_status(loader));
+    yk_loader_destroy(loader);
+}
+
 YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
 {
     yk_dataset *dataset = make_dataset(20);

@@ -122,6 +122,66 @@ YK_TEST(buffers_are_averaged_on_request)
     stop(model, optimizer, ema);
 }
 
+/* Model, optimizer, scaler and average in every order; what is left keeps the rest alive. */
+YK_TEST(objects_are_destroyed_in_any_order)
+{
+    for (int order = 0; order < 24; order++) {
+        yk_model *model;
+        yk_optimizer *optimizer;
+        yk_ema *ema;
+        yk_grad_scaler *scaler;
+        start(&model, &optimizer, &ema, true);
+        assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+        bool gone[4] = {false};
+        for (int left = 4, code = order; left > 0; code /= left, left--) {
+            int which = code % left;
+            for (int i = 0; i <= which; i++)
+                which += gone[i];
+            gone[which] = true;
+            if (which == 0)
+                yk_model_destroy(model);
+            else if (which == 1)
+                yk_optimizer_destroy(optimizer);
+            else if (which == 2)
+                yk_ema_destroy(ema);
+            else
+                yk_grad_scaler_destroy(scaler);
+            if (!gone[1])
+                assert_ok(yk_optimizer_step(optimizer));
+            if (!gone[2])
+                assert_ok(yk_ema_update(ema));
+        }
+    }
+}
+
+YK_TEST(null_is_refused)
+{
+    yk_model *model;
+    yk_optimizer *optimizer, *none;
+    yk_ema *ema;
+    yk_grad_scaler *scaler;
+    start(&model, &optimizer, &ema, false);
+    const yk_status all[] = {yk_sgd_create(&none, NULL, NULL),
+                             yk_sgd_create(NULL, model, NULL),
+                             yk_adam_create(&none, NULL, NULL),
+                             yk_grad_scaler_create(&scaler, NULL, NULL),
+                             yk_grad_scaler_step(NULL, NULL),
+                             yk_grad_scaler_unscale(NULL),
+                             yk_grad_scaler_update(NULL),
+                             yk_ema_update(NULL),
+                             yk_ema_swap(NULL),
+                             yk_optimizer_step(NULL),
+                             yk_clip_grad_norm(NULL, 1, NULL),
+                             yk_optimizer_add_param_group(NULL, NULL, NULL, NULL),
+                             yk_optimizer_set_hyperparameter(NULL, "lr", 1),
+                             yk_schedule_check(NULL)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_int_equal(all[i], YK_ERROR_INVALID_ARGUMENT);
+    assert_null(none);
+    assert_null(scaler);
+    stop(model, optimizer, ema);
+}
+
 YK_TEST(a_decay_of_zero_follows_the_weights)
 {
     yk_model *model;
