@@ -1,10 +1,15 @@
-/*
- * The graph and the model made of it. A graph is built once, symbolically: its first dimension may
- * be YK_BATCH. Building has a sticky error: a wrong shape makes that value and all that follow
- * invalid (never NULL), and yk_model_create returns the first error with the operator, both shapes
- * and the scope, so that model code needs no check a line.
+/**
+ * @file
+ * The graph: what a network computes. It is built once, symbolically, and an input's first
+ * dimension may be YK_BATCH, which stands for any number of samples.
  *
- * Not thread-safe: one thread builds a graph, one thread runs a model.
+ * Errors are sticky, so that code that builds a network needs no checks. A wrong shape, name or
+ * option, or NULL in place of a value, makes the result invalid (never NULL) and everything built
+ * from it too; yk_model_create then returns the first error with the operator, the shapes and the
+ * scope.
+ *
+ * A graph is used by one thread at a time. All names are copied. Values belong to their graph and
+ * live as long as it does.
  */
 #ifndef YOKE_GRAPH_H
 #define YOKE_GRAPH_H
@@ -21,52 +26,66 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* As the first dimension of an input: the batch, known only when a batch arrives. */
+/** First dimension of an input: the number of samples, known only when a batch arrives. */
 #define YK_BATCH (-1)
 
+/** A graph under construction, or the one that a model was made of. */
 typedef struct yk_graph yk_graph;
+/** A tensor of the graph: an input, parameter or buffer, or what an operator computes. */
 typedef struct yk_value yk_value;
 
 /* ---- building --------------------------------------------------------------------------- */
 
-/* A new, empty graph; NULL only when memory is out. */
+/** A new, empty graph; NULL when there is no memory, which building functions accept. */
 yk_graph *yk_graph_create(void);
-/* Frees the graph and its values. A graph that a model was made of belongs to the model: do not. */
+/**
+ * Frees the graph and its values; accepts NULL. Does nothing to a graph of a living model: it
+ * belongs to the model, takes no further operators, and is freed with it.
+ */
 void yk_graph_destroy(yk_graph *graph);
 
-/* Names made between push and pop are prefixed: push "layer1", push "0" gives "layer1.0.". */
+/** Prefixes the names of parameters and buffers declared until the matching pop: after a push of
+ *  "layer1" and one of "0" the prefix is "layer1.0.". */
 void yk_scope_push(yk_graph *graph, const char *name);
+/** Ends the scope that was pushed last. */
 void yk_scope_pop(yk_graph *graph);
 
-/*
- * How a parameter starts. yk_model_create draws from one MT19937 as torchvision does after
- * torch.manual_seed(seed), so that its networks start with the same bits: first what the modules'
- * constructors draw, in the order of declaration, then the convolutions' normal numbers.
+/**
+ * Initial values of a parameter. yk_model_create draws them from one MT19937 generator in the order
+ * in which torchvision does after torch.manual_seed(seed), so that its networks start with the same
+ * bits: first what the constructors of modules draw, in order of declaration, then the normal
+ * numbers of convolutions.
  */
 typedef enum yk_init {
-    YK_INIT_ZEROS,
-    YK_INIT_ONES,
-    YK_INIT_KAIMING_NORMAL_FAN_OUT, /* normal(0, sqrt(2 / fan_out)): torchvision's convolutions */
-    YK_INIT_KAIMING_UNIFORM,        /* uniform(+-1 / sqrt(fan_in)): nn.Linear's weight */
-    YK_INIT_UNIFORM_FAN_IN          /* uniform(+-1 / sqrt(fan)), fan given apart: a bias */
+    YK_INIT_ZEROS,                  /**< 0 */
+    YK_INIT_ONES,                   /**< 1 */
+    YK_INIT_KAIMING_NORMAL_FAN_OUT, /**< normal(0, sqrt(2 / fan_out)): torchvision's convolutions */
+    YK_INIT_KAIMING_UNIFORM,        /**< uniform(+-1 / sqrt(fan_in)): nn.Linear's weight */
+    YK_INIT_UNIFORM_FAN_IN          /**< uniform(+-1 / sqrt(fan)), for a bias; needs fan */
 } yk_init;
 
-/* An input of the model, filled from the batch's tensor of the same name. The name is copied. */
+/**
+ * An input of the model, which takes the batch's tensor of the same name. dims holds ndim sizes (at
+ * most YK_MAX_DIMS), the first of which may be YK_BATCH.
+ */
 yk_value *yk_input(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                    const int64_t *dims);
-/* A trained tensor. fan is used by YK_INIT_UNIFORM_FAN_IN alone. */
+/** A trained tensor. Only YK_INIT_UNIFORM_FAN_IN uses fan. */
 yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                        const int64_t *dims, yk_init init, int64_t fan);
-/* State that is saved and broadcast but not trained, e.g. running statistics. */
+/** State that is saved and broadcast but not trained, such as running statistics. */
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init);
 
-/* A value's shape: dims gets ndim sizes (YK_BATCH where symbolic); returns ndim, -1 if invalid. */
+/** Writes the sizes of a value to dims (may be NULL), YK_BATCH where symbolic, and returns how many
+ *  dimensions it has; -1 when it is invalid or NULL. */
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS]);
+/** The dtype of its elements; YK_F32 for NULL. */
 yk_dtype yk_value_dtype(const yk_value *value);
+/** The graph that it belongs to; NULL for NULL, and for values that could not even be made. */
 yk_graph *yk_value_graph(const yk_value *value);
 
-/* ---- operators: the functional forms, torch.nn.functional's ------------------------------- */
+/* ---- operators, as in torch.nn.functional -------------------------------------------------- */
 
 /** How windows move over an image. */
 typedef struct yk_conv2d_options {
@@ -83,10 +102,11 @@ typedef struct yk_conv2d_options {
         sizeof(yk_conv2d_options), 1, 0, 1, 1                                                      \
     }
 
-/* x (N, C, H, W), weight (K, C / groups, R, S), bias (K) or NULL -> (N, K, P, Q). */
+/** 2-d convolution: x (N, C, H, W), weight (K, C / groups, R, S), bias (K) or NULL -> (N, K, P, Q).
+ *  NULL options mean the defaults. */
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
-/* x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
+/** x weight^T + bias: x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 
 /** How batch normalisation computes. */
@@ -105,28 +125,40 @@ typedef struct yk_batch_norm_options {
         sizeof(yk_batch_norm_options), 1e-5, 0.1, NULL                                             \
     }
 
-/*
- * x (N, C, H, W) or (N, C); weight, bias, running_mean, running_var (C), none NULL. In training it
- * normalises with the batch's biased variance and moves the running statistics (unbiased variance,
- * as PyTorch); in evaluation it normalises with the running statistics.
+/**
+ * Batch normalisation: x (N, C, H, W) or (N, C); weight, bias, running_mean and running_var (C),
+ * none of them NULL. In training mode it normalises with the mean and biased variance of the batch
+ * and moves the running statistics (with the unbiased variance, as PyTorch does); in evaluation
+ * mode it normalises with the running statistics.
  */
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options);
+/** max(x, 0), of any shape. */
 yk_value *yk_relu(yk_value *x);
-yk_value *yk_gelu(yk_value *x); /* the exact form, with erf */
+/** GELU in its exact form, with erf; of any shape. */
+yk_value *yk_gelu(yk_value *x);
+/** a + b, of one shape and dtype: there is no broadcasting. */
 yk_value *yk_add(yk_value *a, yk_value *b);
+/** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
-/* Windows kernel x kernel; padding counts as -infinity (max) or is counted as zeros (avg). */
+/** The maximum of windows of kernel x kernel; padding, at most kernel / 2, never is one. */
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+/** The mean of windows of kernel x kernel, in which padding counts as zeros. */
 yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
-/* (N, C, H, W) -> (N, C, 1, 1). */
+/** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
-/* (N, ...) -> (N, product). */
+/** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
-/* In training zeroes with probability p and scales the rest by 1 / (1 - p); else the identity. */
+/** In training mode, sets elements to 0 with probability p, 0 <= p < 1, and multiplies the others
+ * by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
-typedef enum yk_loss_reduction { YK_LOSS_MEAN, YK_LOSS_SUM } yk_loss_reduction;
+/** How a loss over many elements becomes one number. */
+typedef enum yk_loss_reduction {
+    YK_LOSS_MEAN, /**< their mean */
+    YK_LOSS_SUM   /**< their sum */
+} yk_loss_reduction;
+
 /** How cross entropy is computed. */
 typedef struct yk_cross_entropy_options {
     size_t size;                 /**< set by YK_CROSS_ENTROPY_OPTIONS_INIT */
@@ -140,25 +172,27 @@ typedef struct yk_cross_entropy_options {
         sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN                                          \
     }
 
-/* logits (N, C), labels (N) i32 in [0, C) -> scalar. A label out of range fails the forward. */
+/**
+ * Cross entropy of logits (N, C) and labels (N), int32 from 0 to C - 1 -> scalar. A label out of
+ * range makes yk_model_forward fail. NULL options mean the defaults.
+ */
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);
-/*
- * x and target of one shape, f32 or f64 -> scalar: the mean, or sum, of (x - target)^2 over all
- * elements, torch.nn.functional.mse_loss.
- */
+/** The mean, or sum, of (x - target)^2 over all elements -> scalar; both of one shape, float32 or
+ *  float64. */
 yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction);
 
 /* ---- autocast ----------------------------------------------------------------------------- */
 
-/*
- * How mixed precision treats the index-th operator, counted from 0: "low" runs it in 16 bit, "full"
- * in f32, "follow" in 16 bit where all its activations are, else in f32. False past the last one.
+/**
+ * How mixed precision treats the index-th operator, from 0: "low" runs it in 16 bit, "full" in
+ * float32, and "follow" in 16 bit if all its activations are, otherwise in float32. False past the
+ * last operator.
  */
 bool yk_autocast_policy(size_t index, const char **op, const char **policy);
-/*
- * Whether overrides, "OP=low|full|follow[,OP=...]" (NULL and "" are fine), can be understood. A
- * loss runs in f32 alone. The error line names what is wrong and lists what is possible.
+/**
+ * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. A loss
+ * only runs in float32. The error line names what is wrong and lists what is possible.
  */
 yk_status yk_autocast_check(const char *overrides);
 

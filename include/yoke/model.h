@@ -1,8 +1,11 @@
-/*
- * A model: a graph with parameters that can run it forward and backward. yk_model_create returns
- * the first error that building the graph has left.
+/**
+ * @file
+ * A model: a graph with parameters, which can run it forward and backward.
  *
- * Not thread-safe: one thread runs a model.
+ * One thread at a time uses a model. Functions that return a yk_status refuse NULL with
+ * YK_ERROR_INVALID_ARGUMENT. After fork(), a child cannot run models with several threads if the
+ * parent has done so before, since threads do not survive fork(): the child gets
+ * YK_ERROR_UNSUPPORTED. Fork before the first forward.
  */
 #ifndef YOKE_MODEL_H
 #define YOKE_MODEL_H
@@ -14,15 +17,19 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** A model. */
 typedef struct yk_model yk_model;
 
-/*
- * Mixed precision, torch.autocast's idea: activations are kept in 16 bit, parameters, gradients of
- * parameters, losses and the statistics of norms in f32. Where the processor has no arithmetic of
- * that type, values are stored in it and computed with in f32. Gradients in fp16 want a
- * yk_grad_scaler (scaler.h): smaller ones than 2^-24 are zero there.
+/**
+ * Mixed precision, like torch.autocast: activations are kept in 16 bit; parameters, their
+ * gradients, losses and the statistics of norms in float32. A processor without arithmetic in the
+ * 16-bit type stores values in it and computes in float32.
  */
-typedef enum yk_amp { YK_AMP_OFF, YK_AMP_BF16, YK_AMP_FP16 } yk_amp;
+typedef enum yk_amp {
+    YK_AMP_OFF,  /**< float32 throughout */
+    YK_AMP_BF16, /**< bfloat16 */
+    YK_AMP_FP16  /**< float16: needs a yk_grad_scaler, since gradients below 2^-24 become 0 */
+} yk_amp;
 
 /** yk_model_options.threads: one thread for each core that this process may use. */
 #define YK_THREADS_AUTO (-1)
@@ -46,88 +53,112 @@ typedef struct yk_model_options {
         sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true          \
     }
 
-/* One mini-batch. Tensors are views into whoever made it; see yk_loader_next. */
+/** One mini-batch: tensors by name. They are views of memory that whoever made it owns. */
 typedef struct yk_batch {
-    int64_t size;             /* samples, the first dimension of every tensor */
-    int count;                /* named tensors */
-    const char *const *names; /* count of them */
-    const yk_tensor *tensors; /* count of them */
-    const int64_t *indices;   /* (size): each sample's index in its data set, or NULL */
+    int64_t size;             /**< samples, the first dimension of every tensor */
+    int count;                /**< tensors */
+    const char *const *names; /**< (count) their names, those of the model's inputs */
+    const yk_tensor *tensors; /**< (count) the tensors; no alignment is needed */
+    const int64_t *indices;   /**< (size) each sample's index in its data set, or NULL */
 } yk_batch;
 
-/*
- * Differentiates the graph once for loss (a scalar), draws the initial weights and takes the graph
- * over: on success it belongs to the model; after a failure it is only good to be destroyed.
- * Kernels are prepared at the first batch of each size and mode, and kept.
+/**
+ * Makes a model of the graph that loss (a scalar) belongs to: differentiates it and draws the
+ * initial weights. On success the graph belongs to the model and takes no further operators. On
+ * failure *model is NULL, and the graph can only be destroyed; the error is the first that building
+ * the graph has left, or is about the options. NULL options mean the defaults. Kernels are prepared
+ * at the first batch of each size and mode, and kept.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
+/** Gives the model up; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)
+ *  keeps it alive, so the order does not matter. */
 void yk_model_destroy(yk_model *model);
 
-/* Like PyTorch's train() and eval(); a new model is in training mode. */
+/** Switches to training mode, like PyTorch's train(). A new model is in training mode. */
 void yk_model_train(yk_model *model);
+/** Switches to evaluation mode, like eval(). */
 void yk_model_eval(yk_model *model);
 
-/*
- * Runs forward on one batch, which must stay as it is until its backward. Blocks until done.
- * Handlers of signals belong on a thread that runs no models, or on a stack of their own
- * (sigaltstack, SA_ONSTACK): oneDNN computes with the stack pointer in its own buffers at times,
- * and a handler's frame would be written there.
+/**
+ * Runs forward on one batch, which must not change until its backward. The batch must have a tensor
+ * for each of the model's inputs, labels included. Blocks until done. YK_ERROR_INVALID_ARGUMENT for
+ * a missing tensor or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
+ *
+ * Signal handlers belong on a thread that runs no models, or on a stack of their own (sigaltstack,
+ * SA_ONSTACK): at times oneDNN keeps the stack pointer in its own buffers, and a handler's frame
+ * would be written there.
  */
 yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
-/*
+/**
  * Runs backward for the last forward. The first backward after an optimizer step (or
- * yk_model_zero_grad) sets the gradients, further ones add to them, so no zero_grad is needed in
- * the ordinary loop. Under DDP it returns when every gradient is averaged over the ranks.
+ * yk_model_zero_grad) overwrites the gradients and further ones add to them, so an ordinary loop
+ * needs no zero_grad. Blocks until done; under DDP, until every gradient is averaged over the
+ * ranks. YK_ERROR_INVALID_ARGUMENT without a forward before it.
  */
 yk_status yk_model_backward(yk_model *model);
+/** Lets the next backward overwrite the gradients. */
 void yk_model_zero_grad(yk_model *model);
 
-/*
- * How the backwards between two optimizer steps combine: their gradients add up, as PyTorch's do,
- * or to the mean over all their samples, so that micro-batches of any sizes give the gradient of
- * the one large batch, and nobody divides the loss. (A loss that is a sum over samples needs no
- * such mean: its gradients add up to the large batch's either way.)
+/**
+ * How the gradients of several backwards between two optimizer steps combine. A loss that is a sum
+ * over samples adds up to that of one large batch either way.
  */
-typedef enum yk_accumulation { YK_ACCUMULATION_SUM, YK_ACCUMULATION_MEAN } yk_accumulation;
-/* Takes effect with the next backward; a new model adds up. */
+typedef enum yk_accumulation {
+    YK_ACCUMULATION_SUM, /**< they add up, as in PyTorch */
+    YK_ACCUMULATION_MEAN /**< to the mean over all samples: micro-batches of any sizes give the
+                              gradient of one large batch, without dividing the loss */
+} yk_accumulation;
+/** Takes effect with the next backward. A new model has YK_ACCUMULATION_SUM. */
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
-/* The last forward's loss. */
+/** The loss of the last forward, on this rank's samples only; NaN before the first. */
 double yk_model_loss(const yk_model *model);
-/* The last forward's logits (yk_model_options.logits): a view until the next one, f32 or f64. */
+/** The value chosen by yk_model_options.logits in the last forward, float32 or float64: a view that
+ *  is valid until the next forward. */
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
 
-/* Parameters in declaration order (PyTorch's), and buffers likewise. Views of the live memory. */
+/** A parameter or buffer: views of its live memory, in PyTorch's layout. */
 typedef struct yk_parameter_view {
-    const char *name;
-    yk_tensor value;
-    yk_tensor grad; /* grad.data is NULL for a buffer */
+    const char *name; /**< with its scopes, such as "layer1.0.conv1.weight" */
+    yk_tensor value;  /**< its elements */
+    yk_tensor grad;   /**< its gradient; grad.data is NULL for a buffer */
 } yk_parameter_view;
 
+/** Parameters of the model. */
 size_t yk_model_parameter_count(const yk_model *model);
+/** The index-th parameter in order of declaration, which is PyTorch's; all zeros, with a NULL name,
+ *  past the last one. */
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index);
+/** Buffers of the model. */
 size_t yk_model_buffer_count(const yk_model *model);
+/** The index-th buffer, likewise. */
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index);
-/* After writing into a parameter's value by hand: packed copies are made anew. */
+/** Call this after writing to the value of a parameter yourself: kernels may keep packed copies. */
 void yk_model_parameters_changed(yk_model *model);
 
-/*
- * Forwards in training mode so far. Dropout draws from (seed, forwards, rank under yk_ddp), so that
- * a model that goes on from a checkpoint, which sets them, draws on as if it had never stopped.
+/**
+ * Forwards in training mode so far. Dropout depends on (seed, forwards, rank under yk_ddp); loading
+ * a checkpoint restores the number, so that a resumed run draws what the uninterrupted one would.
  */
 int64_t yk_model_forwards(const yk_model *model);
+/** Sets that number. */
 void yk_model_set_forwards(yk_model *model, int64_t forwards);
 
-/* Elements of all parameters. */
+/** Elements of all parameters together. */
 int64_t yk_model_parameter_elements(const yk_model *model);
 
-/* The planner's own account of a batch size (1 or more) in training: bytes by purpose. */
+/** Bytes that training needs, by purpose. */
 typedef struct yk_memory_plan {
-    size_t parameters, gradients, packed_weights, activations, scratch;
+    size_t parameters;     /**< parameters and buffers */
+    size_t gradients;      /**< of the parameters */
+    size_t packed_weights; /**< copies of weights in the layouts of kernels */
+    size_t activations;    /**< values between the operators */
+    size_t scratch;        /**< working memory of kernels */
 } yk_memory_plan;
+/** The memory that training with this batch size (at least 1) takes. Prepares its kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);
 
-/* The words for a device's kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
+/** Describes the device and its kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
 const char *yk_model_device_description(const yk_model *model);
 
 #pragma GCC visibility pop

@@ -1,6 +1,9 @@
-/*
- * Layers made of operators and parameters, and the networks made of layers. Parameter names are
- * torchvision's: a checkpoint of a network loads into the torchvision model of the same name.
+/**
+ * @file
+ * Layers, which are operators with their parameters, and networks made of layers. Parameters have
+ * torchvision's names, shapes and order: yk_resnet18_imagenet, yk_resnet34, yk_resnet50 and
+ * yk_resnet101 exchange checkpoints with the torchvision models resnet18, resnet34, resnet50 and
+ * resnet101. yk_resnet18 does not: its stem is made for CIFAR's small images.
  */
 #ifndef YOKE_NN_H
 #define YOKE_NN_H
@@ -12,31 +15,40 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* conv2d without bias, as in every ResNet, with a square kernel: adds parameter NAME.weight. */
+/** A convolution of kernel x kernel without bias, as in every ResNet: x (N, C, H, W) -> (N,
+ *  out_channels, P, Q). Declares the parameter NAME.weight. NULL options mean the defaults. */
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                        const yk_conv2d_options *options);
-/* Adds NAME.weight and NAME.bias. */
+/** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight and NAME.bias. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
-/* Adds parameters NAME.weight and .bias, buffers .running_mean, .running_var and (i64 scalar)
- * .num_batches_tracked, which counts the forwards in training. */
+/** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
+ *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
+ *  int64 scalar that counts forwards in training mode). */
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name);
 
-/*
- * images (N, 3, H, W) -> logits (N, classes). resnet18 has the CIFAR stem (3x3, stride 1, no
- * max-pool); the others have torchvision's ImageNet stem (7x7 stride 2, max-pool).
+/**
+ * ResNet-18 for small images such as CIFAR's: images (N, 3, H, W) -> logits (N, classes). Its stem
+ * is a 3x3 convolution of stride 1 without max-pooling; the rest is torchvision's.
  */
 yk_value *yk_resnet18(yk_value *images, int64_t classes);
+/** torchvision's resnet18, with the ImageNet stem (7x7 of stride 2, max-pooling), as have those
+ *  below: images (N, 3, H, W) -> logits (N, classes). */
 yk_value *yk_resnet18_imagenet(yk_value *images, int64_t classes);
+/** torchvision's resnet34. */
 yk_value *yk_resnet34(yk_value *images, int64_t classes);
+/** torchvision's resnet50 (V1.5). */
 yk_value *yk_resnet50(yk_value *images, int64_t classes);
+/** torchvision's resnet101 (V1.5). */
 yk_value *yk_resnet101(yk_value *images, int64_t classes);
-/* A small multi-layer perceptron: flatten, linear 256, relu, linear. For tests and first steps. */
+/** A small multi-layer perceptron for tests and first steps: flatten, linear to 256, relu, linear;
+ *  images (N, ...) -> logits (N, classes). */
 yk_value *yk_mlp(yk_value *images, int64_t classes);
 
-/* The networks by name, as --arch takes them ('-' and '_' alike); NULL past the last index and for
- * an unknown name. */
+/** A function that builds a network: images -> logits (N, classes). */
 typedef yk_value *(*yk_arch_fn)(yk_value *images, int64_t classes);
+/** The name of the index-th network, as --arch takes it; NULL past the last one. */
 const char *yk_arch_name(size_t index);
+/** The network of that name, in which '-' and '_' are the same; NULL for an unknown name. */
 yk_arch_fn yk_arch_find(const char *name);
 
 #pragma GCC visibility pop

@@ -1,7 +1,12 @@
-/*
- * Optimizers, torch.optim's arithmetic. A step reads the model's gradients, updates its parameters
- * and marks the gradients as spent: the next backward sets them anew. Parameters that the loss does
- * not depend on are left alone, as PyTorch leaves those without a gradient.
+/**
+ * @file
+ * Optimizers with the arithmetic of torch.optim. A step reads the model's gradients, updates its
+ * parameters and marks the gradients as spent, so that the next backward overwrites them.
+ * Parameters that the loss does not depend on are left alone, as PyTorch leaves those without a
+ * gradient.
+ *
+ * One thread at a time uses an optimizer and its model. Functions that return a yk_status refuse
+ * NULL with YK_ERROR_INVALID_ARGUMENT.
  */
 #ifndef YOKE_OPTIM_H
 #define YOKE_OPTIM_H
@@ -13,6 +18,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** An optimizer: the parameters of a model, their state and the rule that updates them. */
 typedef struct yk_optimizer yk_optimizer;
 
 /** Hyperparameters of torch.optim.SGD. */
@@ -48,82 +54,101 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
     }
 
-/* The optimizer keeps a pointer to the model: destroy it first. */
+/**
+ * Creates an optimizer for all parameters of the model, which it keeps alive: the two can be
+ * destroyed in any order. On failure *optimizer is NULL: YK_ERROR_INVALID_ARGUMENT for a
+ * hyperparameter out of its range, YK_ERROR_UNSUPPORTED for parameters other than float32 and
+ * float64, YK_ERROR_OUT_OF_MEMORY.
+ */
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
+/** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/** Gives the optimizer up; accepts NULL. */
 void yk_optimizer_destroy(yk_optimizer *optimizer);
 
+/**
+ * Updates the parameters from the gradients of the last backward. Blocks until done. With ZeRO
+ * (zero.h) it is collective. YK_ERROR_INVALID_ARGUMENT while averaged weights are swapped in.
+ */
 yk_status yk_optimizer_step(yk_optimizer *optimizer);
 
-/* The rate of the first group. Setting it sets every group's, and what schedules start from. */
+/** The learning rate of the first parameter group. */
 double yk_optimizer_lr(const yk_optimizer *optimizer);
+/** Sets the rate of every group, and the rate that schedules start from. */
 void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/* "sgd", "adam" or "adamw". */
+/** "sgd", "adam" or "adamw". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
-/* Steps taken so far; set when a checkpoint is loaded. */
+/** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
+/** Sets that number, as loading a checkpoint does. */
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
-/*
- * The state of one parameter as torch.optim names it ("momentum_buffer", "exp_avg",
- * "exp_avg_sq"): slot counts from 0; false when there is no such slot, and where another rank has
- * it (zero.h). The tensor is a live view.
+/**
+ * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
+ * "exp_avg_sq"); slot counts from 0. The tensor is a view of the live memory. False when there is
+ * no such slot, or when another rank keeps it (zero.h).
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
-/* Memory of the state that this rank keeps. */
+/** Bytes of state that this rank keeps. */
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
-/*
- * Hyperparameters of the first group: "lr" first, then torch.optim's names ("betas" is "beta1" and
- * "beta2"; "nesterov" is 0 or 1). The first is false past the last one. Setting one sets it in
- * every group, or in none: it refuses an unknown name and a value that creating the optimizer would
- * refuse.
+/**
+ * The index-th hyperparameter of the first group: "lr", then the names of torch.optim ("betas" are
+ * "beta1" and "beta2"; "nesterov" is 0 or 1). False past the last one.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
+/**
+ * Sets a hyperparameter in every group. Changes nothing and fails with YK_ERROR_INVALID_ARGUMENT
+ * for an unknown name, or a value with which the optimizer could not have been created.
+ */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 
 /* ---- parameter groups: torch.optim's param_groups ----------------------------------------- */
 
-/* Whether a group is to have this parameter; context is the caller's. */
+/** Decides whether a parameter joins a group; context is the caller's. */
 typedef bool (*yk_parameter_filter)(const yk_parameter_view *parameter, const void *context);
-/* Every parameter of at most one dimension: weights and biases of norms, and all other biases. */
+/** Selects parameters of at most one dimension: weights and biases of norms, and other biases. */
 bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context);
-/* By name: context is a shell pattern (fnmatch) such as "layer4.*" or "*.bias". */
+/** Selects by name: context is a shell pattern (fnmatch) such as "layer4.*" or "*.bias". */
 bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
 
-/*
- * A new optimizer has one group, number 0, of all parameters. This moves those of group 0 that the
- * filter wants into a new group, which starts with group 0's hyperparameters; *group (may be NULL)
- * is its number, for yk_optimizer_set_group_hyperparameter. YK_ERROR_INVALID_ARGUMENT when the
- * filter wants none of them, or all.
+/**
+ * Makes a parameter group. A new optimizer has one group, number 0, of all parameters; this moves
+ * those of group 0 that the filter selects into a new group, which starts with the hyperparameters
+ * of group 0. *group (may be NULL) is its number. YK_ERROR_INVALID_ARGUMENT when the filter selects
+ * none of them, or all.
  */
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group);
+/** Parameter groups, at least 1. */
 size_t yk_optimizer_group_count(const yk_optimizer *optimizer);
-/* The group that this parameter is in. */
+/** The group of a parameter; SIZE_MAX where there is no such parameter. */
 size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter);
-/* As yk_optimizer_hyperparameter and its setter, of one group. */
+/** Like yk_optimizer_hyperparameter, for one group. */
 bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
                                        const char **name, double *value);
+/** Like yk_optimizer_set_hyperparameter, for one group. */
 yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,
                                                 const char *name, double value);
 
 /* ---- gradient clipping --------------------------------------------------------------------- */
 
-/*
- * torch.nn.utils.clip_grad_norm_: *total_norm (may be NULL) is the 2-norm of all gradients taken as
- * one vector; where it exceeds max_norm they are all scaled by max_norm / (*total_norm + 1e-6).
- * Between backward and step; with loss scaling, on unscaled gradients. Under DDP every rank has the
- * same gradients and comes to the same bits: nothing is communicated. Not a number, when a gradient
- * is not: the gradients are then scaled by that, as PyTorch does.
+/**
+ * Clips gradients as torch.nn.utils.clip_grad_norm_ does: *total_norm (may be NULL) becomes the
+ * 2-norm of all gradients taken as one vector, and if it exceeds max_norm, all gradients are
+ * multiplied by max_norm / (*total_norm + 1e-6). Call it between backward and step, with a grad
+ * scaler after yk_grad_scaler_unscale. If a gradient is NaN, so is the norm, and the gradients are
+ * multiplied by it, as in PyTorch. Under DDP all ranks have the same gradients and get the same
+ * bits, so nothing is communicated.
  */
 yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm);
 
 /* ---- an average of the weights ------------------------------------------------------------- */
 
-/*
- * The exponential moving average of a model's weights, torch.optim.swa_utils.AveragedModel's: the
- * first update copies them, each further one moves the average by 1 - decay towards them.
+/**
+ * The exponential moving average of a model's weights, as torch.optim.swa_utils.AveragedModel
+ * computes it: the first update copies the weights, and each further one moves the average towards
+ * them by 1 - decay of the distance.
  */
 typedef struct yk_ema yk_ema;
 
@@ -142,27 +167,36 @@ typedef struct yk_ema_options {
         sizeof(yk_ema_options), 0.999, false                                                       \
     }
 
-/*
- * Of the model that the optimizer is for. The optimizer keeps a pointer to it, so that checkpoints
- * hold the average beside the optimizer's state (under "model_ema", as torchvision's do): destroy
- * it first. Destroyed while swapped in, the average is what the model goes on with.
+/**
+ * Averages the weights of the optimizer's model. Keeps the optimizer alive, so they can be
+ * destroyed in any order. Checkpoints hold the average beside the optimizer's state (under
+ * "model_ema", as torchvision's do). On failure *ema is NULL; YK_ERROR_INVALID_ARGUMENT also where
+ * the optimizer has averaged weights already.
  */
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options);
+/** Gives the average up; accepts NULL. A model that has it swapped in keeps it. */
 void yk_ema_destroy(yk_ema *ema);
-/* After a step. */
+/** Takes the weights into the average. Call it after each optimizer step. */
 yk_status yk_ema_update(yk_ema *ema);
-/* Exchanges the model's weights and their average: once to evaluate or save the average, once more
- * to go on. In between, updates, steps' results and checkpoints would be wrong and are refused. */
+/**
+ * Exchanges the model's weights and their average: once to evaluate or save the average, and once
+ * more to continue training. In between, steps, updates and checkpoints are refused with
+ * YK_ERROR_INVALID_ARGUMENT.
+ */
 yk_status yk_ema_swap(yk_ema *ema);
 
+/** yk_ema_options.decay. */
 double yk_ema_decay(const yk_ema *ema);
-/* Updates so far (n_averaged); set when a checkpoint is loaded. */
+/** Updates so far (n_averaged in PyTorch), including those before a loaded checkpoint. */
 int64_t yk_ema_updates(const yk_ema *ema);
+/** Sets that number, as loading a checkpoint does. */
 void yk_ema_set_updates(yk_ema *ema, int64_t updates);
-/* The average of a parameter or, behind the parameters, of a buffer: a live view, which for a
- * buffer that is not averaged is the model's own. */
+/**
+ * The average of a parameter; indices from yk_model_parameter_count on are the buffers. A view of
+ * the live memory, which for a buffer that is not averaged is the model's own.
+ */
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index);
-/* The optimizer's, or NULL. */
+/** The average of the optimizer's model, or NULL. */
 yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer);
 
 #pragma GCC visibility pop

@@ -1,15 +1,17 @@
-/*
- * Gradient scaling for fp16, torch.cuda.amp.GradScaler's: the loss is multiplied by a scale, so
- * that small gradients do not vanish below 2^-24; before the step they are divided by it again, and
- * a step whose gradients are not all finite is skipped and lowers the scale. In the loop:
+/**
+ * @file
+ * Gradient scaling for fp16, as torch.cuda.amp.GradScaler does it. The gradient of the loss is
+ * multiplied by a scale, so that small gradients do not vanish below 2^-24. Before the step the
+ * gradients are divided by it again; a step whose gradients are not all finite is skipped and
+ * lowers the scale. In the training loop:
  *
- *     yk_model_forward; yk_model_backward;     (the scale is in the gradient of the loss)
- *     yk_grad_scaler_unscale(scaler);          (only for who looks at gradients, e.g. to clip them)
+ *     yk_model_forward; yk_model_backward;     (the scale is in the gradients)
+ *     yk_grad_scaler_unscale(scaler);          (only needed to look at gradients, e.g. to clip)
  *     yk_grad_scaler_step(scaler, optimizer);  (instead of yk_optimizer_step)
  *     yk_grad_scaler_update(scaler);
  *
- * Gradients of several backwards add up under one scale, which moves in update alone. On a model
- * with yk_ddp, an infinite or NaN gradient on any rank makes all of them skip.
+ * Gradients of several backwards accumulate under one scale, which only update changes. On a model
+ * with yk_ddp, an infinite or NaN gradient on any rank makes all ranks skip the step.
  */
 #ifndef YOKE_SCALER_H
 #define YOKE_SCALER_H
@@ -21,6 +23,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** A grad scaler. */
 typedef struct yk_grad_scaler yk_grad_scaler;
 
 /** How the scale starts and adapts; the defaults are those of torch.cuda.amp.GradScaler. */
@@ -39,42 +42,52 @@ typedef struct yk_grad_scaler_options {
         sizeof(yk_grad_scaler_options), 65536, 2, 0.5, 2000, true                                  \
     }
 
-/* From here on the model's gradients are scaled. At most one a model; destroy it before the model.
+/**
+ * Scales the model's gradients from the next backward on. Keeps the model alive; the two can be
+ * destroyed in any order. On failure *scaler is NULL: YK_ERROR_INVALID_ARGUMENT for options out of
+ * range, and for a second scaler of one model.
  */
 yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options);
-/* The model's next gradients are unscaled again. */
+/** Gives the scaler up; the model's next gradients are not scaled. Accepts NULL. */
 void yk_grad_scaler_destroy(yk_grad_scaler *scaler);
 
-/*
- * Divides the gradients by the scale and looks for one that is not finite, in one pass; over all
- * ranks with yk_ddp: then it is collective. YK_ERROR_INVALID_ARGUMENT when that is done already
- * since the last update.
+/**
+ * Divides the gradients by the scale and looks for values that are not finite, in one pass. With
+ * yk_ddp it is collective and looks at all ranks. YK_ERROR_INVALID_ARGUMENT when it has been called
+ * already since the last update.
  */
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler);
-/*
- * Unscales, unless that is done, and steps; or, where a gradient was not finite, skips the step:
- * parameters and optimizer stay as they are and the gradients are spent.
+/**
+ * Unscales the gradients, unless that has been done, and calls yk_optimizer_step. If a gradient is
+ * not finite it skips the step: parameters and optimizer stay as they are, and the gradients are
+ * spent.
  */
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer);
-/* Adapts the scale to what was found since the last update; once a step, after it. */
+/** Adapts the scale to what unscaling has found. Call it once after each step. */
 yk_status yk_grad_scaler_update(yk_grad_scaler *scaler);
 
-/* The scale of the next backward. */
+/** The scale of the next backward; 1 when the scaler is not enabled. */
 double yk_grad_scaler_scale(const yk_grad_scaler *scaler);
-/* Whether the last unscale found a gradient that was not finite, on any rank. */
+/** Whether the last unscaling found a gradient that is not finite, on any rank. */
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler);
 
-/* What GradScaler.state_dict() holds, for checkpoints. scale 0: none, as of a disabled one. */
+/** What GradScaler.state_dict() holds. A scale of 0, which no scaler has, says that there is no
+ *  state: PyTorch's state of a scaler that is not enabled is empty. */
 typedef struct yk_grad_scaler_state {
-    double scale, growth_factor, backoff_factor;
-    int64_t growth_interval;
-    int64_t growth_tracker; /* steps since the scale last moved */
+    double scale;            /**< of the next backward */
+    double growth_factor;    /**< see yk_grad_scaler_options */
+    double backoff_factor;   /**< see yk_grad_scaler_options */
+    int64_t growth_interval; /**< see yk_grad_scaler_options */
+    int64_t growth_tracker;  /**< steps since the scale last changed */
 } yk_grad_scaler_state;
 
+/** The state, for a checkpoint. */
 yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler);
-/* Refuses what creating it would refuse. A disabled scaler, and a state with scale 0, change
- * nothing. */
+/**
+ * Restores a state. YK_ERROR_INVALID_ARGUMENT for values that creating a scaler would refuse. Does
+ * nothing when the scaler is not enabled or the state's scale is 0.
+ */
 yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state);
 
 #pragma GCC visibility pop

@@ -1,7 +1,8 @@
-/*
- * Learning-rate schedules, torch.optim.lr_scheduler's in closed form: a schedule is a plain value,
- * and the rate a pure function of it, of how far training is and of the rate that training started
- * with. So there is nothing to save but the schedule itself, and a resumed run needs no replay.
+/**
+ * @file
+ * Learning-rate schedules: those of torch.optim.lr_scheduler in closed form. A schedule is a plain
+ * value. The rate is a pure function of it, of how far training is, and of the rate that training
+ * started with, so the schedule itself is all there is to save, and a resumed run replays nothing.
  */
 #ifndef YOKE_SCHEDULE_H
 #define YOKE_SCHEDULE_H
@@ -13,15 +14,17 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** How the rate changes. */
 typedef enum yk_schedule_kind {
-    YK_SCHEDULE_CONSTANT,  /* ConstantLR with factor 1 */
-    YK_SCHEDULE_STEP,      /* StepLR: times gamma every step_size */
-    YK_SCHEDULE_MULTISTEP, /* MultiStepLR: times gamma at each milestone */
-    YK_SCHEDULE_COSINE,    /* CosineAnnealingLR: to eta_min over t_max (and up again behind it) */
-    YK_SCHEDULE_ONE_CYCLE  /* OneCycleLR: up to max_lr and down to nearly nothing over total_steps;
-                              momentum (Adam: beta1) goes the other way */
+    YK_SCHEDULE_CONSTANT,  /**< ConstantLR with factor 1 */
+    YK_SCHEDULE_STEP,      /**< StepLR: multiplied by gamma every step_size */
+    YK_SCHEDULE_MULTISTEP, /**< MultiStepLR: multiplied by gamma at each milestone */
+    YK_SCHEDULE_COSINE,    /**< CosineAnnealingLR: falls to eta_min over t_max, then rises again */
+    YK_SCHEDULE_ONE_CYCLE  /**< OneCycleLR: rises to max_lr, then falls to nearly 0, over
+                                total_steps; momentum (Adam: beta1) goes the other way */
 } yk_schedule_kind;
 
+/** Room for milestones in a yk_schedule. */
 enum { YK_MAX_MILESTONES = 32 };
 
 /** yk_schedule.max_lr: the rate that each parameter group started with. */
@@ -69,23 +72,26 @@ typedef struct yk_schedule {
             1e4, false, false, true, 0.85, 0.95                                                    \
     }
 
-/* YK_ERROR_INVALID_ARGUMENT, with what is wrong, for values that PyTorch refuses or that make no
- * sense. The functions below take schedules that have passed. */
+/**
+ * YK_ERROR_INVALID_ARGUMENT, saying what is wrong, for values that PyTorch refuses or that make no
+ * sense. yk_schedule_lr and yk_schedule_momentum expect a schedule that passes.
+ */
 yk_status yk_schedule_check(const yk_schedule *schedule);
 
-/* The rate at t for a group that started with initial_lr. */
+/** The rate at t for a group that started with initial_lr. */
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr);
-/* One-cycle's momentum at t; false where momentum stays as it is. */
+/** The momentum at t of a one-cycle schedule; false where the momentum does not change. */
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
-/*
- * Sets lr (and momentum) of every group for the step at t, from the rate that the group was given
- * last by yk_*_create or by a setter. Fails, changing nothing, where the momentum of an optimizer
- * that has none is to cycle.
+/**
+ * Sets the rate (and momentum) of every parameter group for the step at t. Each starts from the
+ * rate that yk_sgd_create, yk_adam_create or a setter gave it last. Changes nothing and fails with
+ * YK_ERROR_INVALID_ARGUMENT for a schedule that yk_schedule_check refuses, and where a momentum is
+ * to cycle that the optimizer does not have.
  */
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t);
 
-/* "constant", "step", "multistep", "cosine", "onecycle"; NULL past the last. */
+/** "constant", "step", "multistep", "cosine", "onecycle"; NULL past the last. */
 const char *yk_schedule_name(yk_schedule_kind kind);
 
 #pragma GCC visibility pop

@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * Errors. Every call that can fail returns a yk_status; the first detector also writes one line
  * (what, where, the values at fault, the rank) that yk_last_error() returns on the same thread.
  * The library never exits, never aborts on a user's error, and prints only through the log.
@@ -14,7 +15,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The one list of statuses: X(name, words). Values are stable from release to release. */
+/** The list of statuses: X(name, words). Values are stable from release to release. */
 #define YK_STATUS_LIST(X)                                                                          \
     X(OK, "success")                                                                               \
     X(ERROR_INVALID_ARGUMENT, "invalid argument")                                                  \
@@ -32,25 +33,26 @@ extern "C" {
     X(ERROR_INTERRUPTED, "interrupted")                                                            \
     X(ERROR_INTERNAL, "internal error")
 
+/** What a call returns: YK_OK, or YK_ERROR_... for a failure. */
 typedef enum yk_status {
 #define YK_STATUS_ENUM(name, words) YK_##name,
     YK_STATUS_LIST(YK_STATUS_ENUM)
 #undef YK_STATUS_ENUM
 } yk_status;
 
-/* The status in words, e.g. "timed out". Never NULL. */
+/** The status in words, e.g. "timed out". Never NULL. */
 const char *yk_status_string(yk_status status);
 
-/*
+/**
  * The line that describes the most recent failure on this thread, without a newline; "" when there
  * was none. Valid until the next failing call on the same thread.
  */
 const char *yk_last_error(void);
 
-/* The library's version, "MAJOR.MINOR.PATCH". */
+/** The library's version, "MAJOR.MINOR.PATCH". */
 const char *yk_version(void);
 
-/*
+/**
  * For programs, not used by the library itself: evaluates a call once; on failure prints its error
  * line to stderr and exits with code 1.
  */

@@ -1,4 +1,7 @@
-/* What this machine offers to a process. */
+/**
+ * @file
+ * What this machine offers to a process.
+ */
 #ifndef YOKE_SYSTEM_H
 #define YOKE_SYSTEM_H
 
@@ -9,16 +12,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/*
- * Cores that this process may use (affinity, the quota of cgroup v2), divided by local_world_size;
- * at least 1.
+/**
+ * Kernel threads that suit each of local_world_size ranks on this machine: the cores that this
+ * process may use (its affinity and the quota of cgroup v2), divided by the ranks; at least 1.
  */
 int yk_threads_default(int local_world_size);
 
-/*
- * Whether this processor has bf16 arithmetic (AVX-512 BF16). YK_AMP_BF16 computes in f32 where it
- * has not.
- */
+/** Whether this processor has bf16 arithmetic (AVX-512 BF16). Without it, YK_AMP_BF16 stores values
+ *  in bf16 and computes in float32. */
 bool yk_cpu_has_bf16(void);
 
 #pragma GCC visibility pop

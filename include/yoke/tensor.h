@@ -1,6 +1,7 @@
-/*
+/**
+ * @file
  * Tensors at the boundary of the library: a dtype, a shape and a pointer, always row-major and
- * contiguous. What kernels use inside (blocked layouts, packed weights) never shows here.
+ * contiguous. The layouts that kernels use inside never show here.
  */
 #ifndef YOKE_TENSOR_H
 #define YOKE_TENSOR_H
@@ -15,9 +16,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** Dimensions that a tensor can have. */
 #define YK_MAX_DIMS 4
 
-/* The one list of dtypes: X(name, bytes, PyTorch's name). */
+/** The list of dtypes: X(name, bytes, PyTorch's name). */
 #define YK_DTYPE_LIST(X)                                                                           \
     X(F32, 4, "float32")                                                                           \
     X(F64, 8, "float64")                                                                           \
@@ -27,6 +29,7 @@ extern "C" {
     X(I64, 8, "int64")                                                                             \
     X(U8, 1, "uint8")
 
+/** The type of a tensor's elements: YK_F32, YK_F64, ... */
 typedef enum yk_dtype {
 #define YK_DTYPE_ENUM(name, bytes, words) YK_##name,
     YK_DTYPE_LIST(YK_DTYPE_ENUM)
@@ -34,22 +37,22 @@ typedef enum yk_dtype {
         YK_DTYPE_COUNT
 } yk_dtype;
 
-/* A view: it never owns data. A scalar has ndim 0. */
+/** A view, which never owns its data. A scalar has ndim 0. */
 typedef struct yk_tensor {
-    void *data;
-    yk_dtype dtype;
-    int ndim;
-    int64_t dims[YK_MAX_DIMS];
+    void *data;                /**< the elements, row-major */
+    yk_dtype dtype;            /**< their type */
+    int ndim;                  /**< dimensions, 0 to YK_MAX_DIMS */
+    int64_t dims[YK_MAX_DIMS]; /**< (ndim) their sizes */
 } yk_tensor;
 
-/* Bytes of one element. */
+/** Bytes of one element; 0 for a dtype that there is not. */
 size_t yk_dtype_size(yk_dtype dtype);
-/* PyTorch's word for it, e.g. "float32". */
+/** PyTorch's name of a dtype, e.g. "float32". */
 const char *yk_dtype_name(yk_dtype dtype);
 
-/* Number of elements: the product of dims, 1 for a scalar. */
+/** Number of elements: the product of dims, 1 for a scalar. */
 int64_t yk_tensor_count(const yk_tensor *tensor);
-/* Bytes of all elements. */
+/** Bytes of all elements. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
 
 #pragma GCC visibility pop
