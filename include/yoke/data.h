@@ -1,5 +1,6 @@
-/*
- * Data sets, the distributed sampler and the loader. Images stay bytes, in their files or drawn in
+/**
+ * @file
+ * Data sets, the distributed sampler and the loader. Images stay bytes, in their files or in
  * memory; the loader's worker threads write each one once, transformed, straight into the batch.
  */
 #ifndef YOKE_DATA_H
@@ -15,14 +16,16 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** Which part of a data set. */
 typedef enum yk_split { YK_SPLIT_TRAIN, YK_SPLIT_TEST } yk_split;
 
 /* ---- data sets ------------------------------------------------------------------------------ */
 
+/** A data set of images with labels. Any thread may read it. */
 typedef struct yk_dataset yk_dataset;
 
-/*
- * CIFAR-10 from path, recognised by content: the folder of the Python pickles or of the binary
+/**
+ * Opens CIFAR-10 at path, recognised by content: the folder of the Python pickles or of the binary
  * version, or the parent of either. Reads every file once, and keeps it open: the images are read
  * when they are asked for. YK_ERROR_NOT_FOUND, YK_ERROR_IO, YK_ERROR_FORMAT; errors name the file,
  * the offset and what was expected.
@@ -45,17 +48,22 @@ typedef struct yk_synthetic_options {
         sizeof(yk_synthetic_options), YK_SYNTHETIC_COUNT_AUTO, 0                                   \
     }
 
-/* Ten procedurally drawn classes of 3x32x32 images that can truly be learnt, without any file. */
+/** Draws ten classes of 3x32x32 images, which a network can learn to tell apart; needs no files. On
+ *  failure *dataset is NULL. */
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options);
-/* Accepts NULL. No loader may be left that serves it. */
+/** Gives the data set up; accepts NULL. Its loaders keep it alive. */
 void yk_dataset_destroy(yk_dataset *dataset);
 
+/** Its samples. */
 int64_t yk_dataset_size(const yk_dataset *dataset);
+/** Its classes: labels are 0 to classes - 1. */
 int64_t yk_dataset_classes(const yk_dataset *dataset);
+/** The name of a class; NULL for a label that there is not. */
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
+/** What the data set is called, such as "CIFAR-10". */
 const char *yk_dataset_name(const yk_dataset *dataset);
-/*
+/**
  * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_ERROR_IO
  * where the file it lies in cannot be read any more. Any thread.
  */
@@ -110,9 +118,9 @@ typedef struct yk_transform {
         }                                                                                          \
     }
 
-/* Padding 4, flip, and the tutorials' mean and standard deviation; the second without crop, flip.
- */
+/** For training on CIFAR-10: a crop with padding 4, flips, and the usual mean and deviation. */
 extern const yk_transform yk_cifar10_augment;
+/** For evaluation on CIFAR-10: the same mean and deviation only. */
 extern const yk_transform yk_cifar10_normalize;
 
 /* ---- sampler -------------------------------------------------------------------------------- */
@@ -136,16 +144,18 @@ typedef struct yk_sampler_options {
         sizeof(yk_sampler_options), 0, 1, 0, false, false, 0, false                                \
     }
 
-/*
- * Number of indices of one rank and epoch. With more ranks than samples the indices repeat, as
- * PyTorch's do; with exact or drop_last some ranks then have none.
+/**
+ * Number of indices that one rank gets in an epoch; 0 for options that make no sense. With more
+ * ranks than samples the indices repeat, as in PyTorch; with exact or drop_last some ranks then
+ * have none.
  */
 int64_t yk_sampler_count(const yk_sampler_options *options);
-/* Writes them: bit for bit those of torch's DistributedSampler after set_epoch(epoch). */
+/** Writes these indices: exactly those of torch's DistributedSampler after set_epoch(epoch). */
 yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, int64_t *indices);
 
 /* ---- loader --------------------------------------------------------------------------------- */
 
+/** A loader: worker threads that prepare batches ahead. */
 typedef struct yk_loader yk_loader;
 
 /** How batches are made. */
@@ -174,33 +184,37 @@ typedef struct yk_loader_options {
             YK_F32                                                                                 \
     }
 
-/*
- * Starts the worker threads, which begin with epoch 0 at once. The data set stays the caller's and
- * must outlive the loader; the group is only asked for its rank and size. Not collective.
- * YK_ERROR_INVALID_ARGUMENT for options that make no sense.
+/**
+ * Starts the worker threads, which begin with epoch 0 at once. Keeps the data set alive; the group
+ * is only asked for its rank and size. Not collective. NULL options mean the defaults. On failure
+ * *loader is NULL; YK_ERROR_INVALID_ARGUMENT for options that make no sense. A child made by fork()
+ * has none of the threads: there yk_loader_next and yk_loader_seek fail with YK_ERROR_UNSUPPORTED.
  */
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options);
-/* Waits for the batches in the workers' hands. Accepts NULL. */
+/** Ends the workers, after the batches that they are preparing. Accepts NULL. */
 void yk_loader_destroy(yk_loader *loader);
 
-/*
- * The next batch, "images" (n, 3, 32, 32) f32 and "labels" (n) i32, valid until the next call;
- * NULL at the end of the epoch, after which the next call starts the following epoch by itself; or
- * NULL with yk_loader_status other than YK_OK when a worker failed. Blocks while none is ready.
+/**
+ * The next batch, "images" (n, 3, 32, 32) of options.dtype and "labels" (n) i32, valid until the
+ * next call; NULL at the end of the epoch, after which the next call starts the following epoch by
+ * itself; or NULL with yk_loader_status other than YK_OK when a worker failed. Blocks while none is
+ * ready.
  */
 const yk_batch *yk_loader_next(yk_loader *loader);
+/** Why yk_loader_next returned NULL: YK_OK at the end of an epoch, otherwise the failure. */
 yk_status yk_loader_status(const yk_loader *loader);
 
-/* Virtual ranks that take turns in this loader: batch b of an epoch is of share b % shares. */
+/** Virtual ranks whose batches take turns here: batch b of an epoch belongs to number b % shares. */
 int yk_loader_shares(const yk_loader *loader);
-/* Batches of one epoch on this rank. */
+/** Batches of one epoch on this rank. */
 int64_t yk_loader_batches(const yk_loader *loader);
-/* Of the last batch; after NULL still the epoch that has ended, until the next call. */
+/** The epoch of the last batch, from 0; after NULL the one that has ended, until the next call. */
 int64_t yk_loader_epoch(const yk_loader *loader);
-/* The next batch is then `batch` of `epoch`: in O(1), no image is read. Clears a worker's error. */
+/** Continues with batch number `batch` of `epoch` (at most 2^53), both from 0, without reading the
+ *  images in between. Clears a worker's failure. */
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
-/* Seconds the last yk_loader_next waited for data. */
+/** Seconds that the last yk_loader_next waited for data. */
 double yk_loader_wait_s(const yk_loader *loader);
 
 #pragma GCC visibility pop
