@@ -21,8 +21,8 @@ void yki_model_set_loss_scale(yk_model *model, double scale)
     model->loss_scale.factor = scale;
 }
 
-yk_status yki_model_share_maximum(yk_model *model, double *value)
+yk_status yki_model_reduce_maximum(yk_model *model, double *value)
 {
     const yki_model_hooks *hooks = &model->distribution.hooks;
-    return hooks->share_maximum ? hooks->share_maximum(hooks->context, value) : YK_OK;
+    return hooks->reduce_maximum ? hooks->reduce_maximum(hooks->context, value) : YK_OK;
 }

@@ -19,6 +19,6 @@ void yki_model_set_loss_scale(yk_model *model, double scale);
 
 /* Makes *value the largest that any rank passes; collective. A model that is not distributed leaves
  * it as it is. */
-yk_status yki_model_share_maximum(yk_model *model, double *value);
+yk_status yki_model_reduce_maximum(yk_model *model, double *value);
 
 #endif

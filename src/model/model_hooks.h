@@ -46,7 +46,7 @@ typedef struct yki_model_hooks {
     /* After the last kernel of backward: waits for what is in flight. */
     yk_status (*backward_end)(void *context);
     /* Makes *value the largest of all ranks'. Collective. */
-    yk_status (*share_maximum)(void *context, double *value);
+    yk_status (*reduce_maximum)(void *context, double *value);
 
     /* All four or none: they run the model in place of yk_model_forward, _backward, _loss and
      * _output, which data parallelism does with the model and its replicas (replica.h). */

@@ -171,7 +171,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
         if (unscale_chunk(scaler, &scaler->chunks.of[i], inverse))
             found = 1;
     scaler->stage = UNSCALED;
-    YK_TRY(yki_model_share_maximum(scaler->model, &found));
+    YK_TRY(yki_model_reduce_maximum(scaler->model, &found));
     scaler->found_inf = found != 0;
     YKI_TRACE_END(begin, YKI_NO_ARGS, "unscale gradients");
     return YK_OK;

@@ -197,7 +197,7 @@ static yk_status run_backward(void *context, int device)
     return yki_model_backward(model);
 }
 
-static yk_status reduce(void *context, int device)
+static yk_status reduce_slice(void *context, int device)
 {
     const yk_data_parallel *dp = context;
     yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device, dp->active);
@@ -212,7 +212,7 @@ static yk_status backward(void *context)
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
     YK_TRY(yki_backward_check(&dp->whole));
     YK_TRY(run_phase(dp, run_backward, "backward", &dp->stats.backward_s));
-    return run_phase(dp, reduce, "reduce", &dp->stats.reduce_s);
+    return run_phase(dp, reduce_slice, "reduce", &dp->stats.reduce_s);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -320,8 +320,8 @@ static yk_status make_replica(yk_data_parallel *dp, const yk_model *model, int i
     return yki_model_attach(r->model, &hooks, "data parallel");
 }
 
-static yk_status build(yk_data_parallel *dp, yk_model *model,
-                       const yk_data_parallel_options *options)
+static yk_status build_data_parallel(yk_data_parallel *dp, yk_model *model,
+                                     const yk_data_parallel_options *options)
 {
     YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
     dp->threads =
@@ -354,7 +354,7 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
     yk_data_parallel *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "data parallel");
-    yk_status status = build(made, model, &options);
+    yk_status status = build_data_parallel(made, model, &options);
     if (status != YK_OK) {
         yk_data_parallel_destroy(made);
         return status;

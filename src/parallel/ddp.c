@@ -1,6 +1,6 @@
 /*
  * Distributed data parallelism, put together: ranks agree on the model, gradients move into
- * buckets, and the model's hooks lead to reducer.c and inputs.c, or to virtual_ranks.c.
+ * buckets, and the model's hooks lead to reducer.c and forward_sync.c, or to virtual_ranks.c.
  */
 #include <stdlib.h>
 
@@ -10,27 +10,28 @@
 #include "parallel/ddp.h"
 #include "parallel/verify_model.h"
 
-static yk_status share_maximum(void *context, double *value)
+static yk_status reduce_maximum(void *context, double *value)
 {
     const yk_ddp *ddp = context;
     return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_REDUCE_MAX, NULL);
 }
 
-static const yki_model_hooks reducing = {.forward_begin = yki_forward_sync_forward_begin,
-                                         .backward_begin = yki_reducer_backward_begin,
-                                         .grad_ready = yki_reducer_grad_ready,
-                                         .backward_end = yki_reducer_backward_end,
-                                         .share_maximum = share_maximum};
+static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_forward_begin,
+                                             .backward_begin = yki_reducer_backward_begin,
+                                             .grad_ready = yki_reducer_grad_ready,
+                                             .backward_end = yki_reducer_backward_end,
+                                             .reduce_maximum = reduce_maximum};
 
-static const yki_model_hooks sharing = {.forward_begin = yki_virtual_ranks_forward_begin,
-                                        .backward_begin = yki_virtual_ranks_backward_begin,
-                                        .backward_end = yki_virtual_ranks_backward_end,
-                                        .share_maximum = share_maximum};
+static const yki_model_hooks virtual_rank_hooks = {.forward_begin = yki_virtual_ranks_forward_begin,
+                                                   .backward_begin =
+                                                       yki_virtual_ranks_backward_begin,
+                                                   .backward_end = yki_virtual_ranks_backward_end,
+                                                   .reduce_maximum = reduce_maximum};
 
 static yk_status attach_hooks(yk_ddp *ddp)
 {
     bool virtual = ddp->options.virtual_ranks > yk_group_size(ddp->group);
-    yki_model_hooks hooks = virtual ? sharing : reducing;
+    yki_model_hooks hooks = virtual ? virtual_rank_hooks : bucket_hooks;
     hooks.context = ddp;
     hooks.stream = yk_group_rank(ddp->group);
     return yki_model_attach(ddp->model, &hooks, "ddp");
@@ -46,7 +47,7 @@ static yk_status check_options(const yk_ddp_options *options)
     return YK_OK;
 }
 
-static yk_status build(yk_ddp *ddp)
+static yk_status build_ddp(yk_ddp *ddp)
 {
     int ranks = yk_group_size(ddp->group);
     YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
@@ -82,7 +83,7 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
     }
     yki_model_retain(model);
     yki_group_retain(group);
-    status = build(made);
+    status = build_ddp(made);
     if (status != YK_OK) {
         yk_ddp_destroy(made);
         return status;
@@ -95,7 +96,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
 {
     if (!ddp)
         return;
-    yki_shares_finish(ddp);
+    yki_samples_finish(ddp);
     yki_model_detach(ddp->model);
     yki_hook_destroy(ddp);
     if (ddp->virtual_ranks)

@@ -41,11 +41,11 @@ typedef struct yki_hook {
     yki_hook_memory memory;
 } yki_hook;
 
-/* What a rank tells the others of its share of a step. */
-typedef struct yki_ddp_share {
+/* What a rank tells the others before a backward. */
+typedef struct yki_rank_samples {
     double samples; /* of this forward's batch */
     double kept;    /* samples in the gradients that backward will add to */
-} yki_ddp_share;
+} yki_rank_samples;
 
 /* What a rank says of its next forward, between yk_ddp_join_begin and yk_ddp_join_end. */
 typedef enum yki_join_state { YKI_OUT_OF_DATA, YKI_SYNCED, YKI_UNSYNCED } yki_join_state;
@@ -70,8 +70,8 @@ struct yk_ddp {
     size_t used;               /* of order: how many parameters some rank's loss depends on */
     size_t *bucket_of;         /* by parameter; SIZE_MAX for an unused one */
 
-    yki_ddp_share share, *shares; /* of this forward; all ranks' */
-    yk_work *shares_work;
+    yki_rank_samples samples, *all_samples; /* of this forward; of all ranks */
+    yk_work *samples_work;
     double kept; /* samples in this rank's gradients: its part of them, where they are reduced */
     void *flat_buffers; /* all buffers, packed for one broadcast */
     size_t flat_bytes;
@@ -164,8 +164,8 @@ yk_status yki_forward_sync_forward_begin(void *context, int64_t samples);
 void yki_buffers_copy(yk_ddp *ddp, bool pack);
 /* Makes every rank's buffers the leader's, where a forward has moved them since. Collective. */
 yk_status yki_buffers_follow(yk_ddp *ddp);
-/* Starts the exchange of shares, and ends one that may be running. */
-yk_status yki_shares_start(yk_ddp *ddp, int64_t samples);
-yk_status yki_shares_finish(yk_ddp *ddp);
+/* Starts the exchange of yki_rank_samples; finishes one that may be in flight. */
+yk_status yki_samples_start(yk_ddp *ddp, int64_t samples);
+yk_status yki_samples_finish(yk_ddp *ddp);
 
 #endif

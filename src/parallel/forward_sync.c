@@ -9,10 +9,10 @@
 
 yk_status yki_forward_sync_create(yk_ddp *ddp)
 {
-    void *shares;
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_ddp_share),
-                          &shares));
-    ddp->shares = shares;
+    void *memory;
+    YK_TRY(yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_rank_samples),
+                          &memory));
+    ddp->all_samples = memory;
     for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
         yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
         ddp->flat_bytes += yk_tensor_bytes(&buffer);
@@ -24,7 +24,7 @@ yk_status yki_forward_sync_create(yk_ddp *ddp)
 
 void yki_forward_sync_destroy(yk_ddp *ddp)
 {
-    yk_group_free(ddp->group, ddp->shares);
+    yk_group_free(ddp->group, ddp->all_samples);
     yk_group_free(ddp->group, ddp->flat_buffers);
 }
 
@@ -56,20 +56,20 @@ yk_status yki_buffers_follow(yk_ddp *ddp)
     return YK_OK;
 }
 
-/* ---- shares ---------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
-yk_status yki_shares_finish(yk_ddp *ddp)
+yk_status yki_samples_finish(yk_ddp *ddp)
 {
-    yk_work *work = ddp->shares_work;
-    ddp->shares_work = NULL;
+    yk_work *work = ddp->samples_work;
+    ddp->samples_work = NULL;
     return work ? yk_work_wait(work) : YK_OK;
 }
 
-yk_status yki_shares_start(yk_ddp *ddp, int64_t samples)
+yk_status yki_samples_start(yk_ddp *ddp, int64_t samples)
 {
-    ddp->share = (yki_ddp_share){.samples = (double)samples, .kept = ddp->kept};
-    return yk_all_gather(ddp->group, ddp->shares, &ddp->share, sizeof ddp->share / sizeof(double),
-                         YK_F64, &ddp->shares_work);
+    ddp->samples = (yki_rank_samples){.samples = (double)samples, .kept = ddp->kept};
+    return yk_all_gather(ddp->group, ddp->all_samples, &ddp->samples,
+                         sizeof ddp->samples / sizeof(double), YK_F64, &ddp->samples_work);
 }
 
 yk_status yki_forward_sync_check(const yk_ddp *ddp)
@@ -81,8 +81,8 @@ yk_status yki_forward_sync_check(const yk_ddp *ddp)
                          "virtual ranks accumulate already: without no_sync");
     if (yki_model_is_synced(ddp->model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "SyncBatchNorm needs the shares of a step at once, "
-                         "virtual ranks work them off in order: choose one");
+                         "virtual ranks cannot be combined with SyncBatchNorm, which needs all of "
+                         "them at once");
     return YK_OK;
 }
 
@@ -90,11 +90,11 @@ yk_status yki_forward_sync_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     YK_TRY(yki_forward_sync_check(ddp));
-    YK_TRY(yki_shares_finish(ddp)); /* of a forward whose backward never came */
+    YK_TRY(yki_samples_finish(ddp)); /* of a forward whose backward never came */
     if (ddp->join.on && !ddp->join.shadowing)
         YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));
     if (!ddp->no_sync)
         YK_TRY(yki_buffers_follow(ddp));
     ddp->buffers_moved = true;
-    return ddp->no_sync ? YK_OK : yki_shares_start(ddp, samples);
+    return ddp->no_sync ? YK_OK : yki_samples_start(ddp, samples);
 }

@@ -13,7 +13,7 @@
 /* ---- any hook -------------------------------------------------------------------------------- */
 
 /* What hooks see of the buckets; all views lie in the first one's block. */
-static yk_status make_faces(yk_ddp *ddp)
+static yk_status create_views(yk_ddp *ddp)
 {
     yk_parameter_view *views = yki_calloc(ddp->used, sizeof *views);
     if (!views)
@@ -41,10 +41,10 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
         status = yki_error(YK_ERROR_INVALID_ARGUMENT, "a comm hook is registered already");
     else if (ddp->options.virtual_ranks)
         status =
-            yki_error(YK_ERROR_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order of "
-                                                 "their own: no comm hook goes with them");
+            yki_error(YK_ERROR_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order: "
+                                                 "they cannot be combined with a comm hook");
     else if (ddp->bucket_count)
-        status = make_faces(ddp);
+        status = create_views(ddp);
     if (status == YK_OK)
         ddp->hook = *hook;
     else if (hook->destroy)

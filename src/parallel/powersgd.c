@@ -120,7 +120,7 @@ static void project_back(const matrix *x)
 }
 
 /* M = P Q^T, and the error is what that lacks of this rank's M. */
-static void decompress(const matrix *x, float share)
+static void decompress(const matrix *x, float inverse_ranks)
 {
     for (int64_t i = 0; i < x->n; i++) {
         float *row = x->grad + i * x->m, *error = x->error ? x->error + i * x->m : NULL;
@@ -130,7 +130,7 @@ static void decompress(const matrix *x, float share)
         for (int64_t k = 0; k < x->rank; k++)
             add_scaled(row, x->p[k * x->n + i], x->q + k * x->m, x->m);
         if (error)
-            add_scaled(error, -share, row, x->m);
+            add_scaled(error, -inverse_ranks, row, x->m);
     }
 }
 
@@ -224,7 +224,7 @@ static yk_status powersgd_hook(void *context, yk_group *group, const yk_grad_buc
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static void destroy(void *context)
+static void destroy_powersgd(void *context)
 {
     powersgd *state = context;
     yk_group_free(state->group, state->shared);
@@ -316,7 +316,7 @@ static yk_status allocate(powersgd *state, const yk_ddp *ddp)
     return YK_OK;
 }
 
-static yk_status build(powersgd *state, const yk_ddp *ddp)
+static yk_status build_powersgd(powersgd *state, const yk_ddp *ddp)
 {
     state->of = yki_calloc(ddp->bucket_count, sizeof *state->of);
     state->warm = yki_calloc(ddp->bucket_count, sizeof *state->warm);
@@ -349,7 +349,7 @@ static yki_hook_memory memory_of(const powersgd *state, const yk_ddp *ddp)
                              .buckets = ddp->bucket_count};
 }
 
-static yk_status check(const yk_powersgd_options *o)
+static yk_status check_powersgd(const yk_powersgd_options *o)
 {
     if (o->matrix_approximation_rank < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -373,7 +373,7 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
     yk_powersgd_options options;
     YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT));
-    YK_TRY(check(&options));
+    YK_TRY(check_powersgd(&options));
     powersgd *state = yki_calloc(1, sizeof *state);
     if (!state)
         return yki_error_memory(sizeof *state, "PowerSGD");
@@ -381,14 +381,14 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
     state->group = ddp->group;
     state->iter = options.iter;
     state->inverse_ranks = 1.0F / (float)yk_group_size(ddp->group);
-    yk_status status = build(state, ddp);
+    yk_status status = build_powersgd(state, ddp);
     if (status != YK_OK) {
-        destroy(state);
+        destroy_powersgd(state);
         return status;
     }
     return yki_hook_register(ddp, &(yki_hook){.run = powersgd_hook,
                                               .state = state,
-                                              .destroy = destroy,
+                                              .destroy = destroy_powersgd,
                                               .memory = memory_of(state, ddp)});
 }
 

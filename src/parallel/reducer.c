@@ -3,7 +3,7 @@
  * handed to the group's thread at the moment its last gradient is written, strictly in bucket
  * order on every rank, and backward ends when the last has landed.
  *
- * Averaging costs no pass over memory: the gradient of the loss starts from this rank's share of
+ * Averaging costs no pass over memory: the gradient of the loss starts from this rank's part of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
  * also when the ranks' batches differ. (Terms of the loss that are sums over samples
  * start from 1 / ranks instead: as in PyTorch, the result is the mean of the ranks' sums.)
@@ -115,7 +115,7 @@ static double joint_samples(const yk_ddp *ddp, bool with_kept)
 {
     double all = 0;
     for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
-        all += ddp->shares[rank].samples + (with_kept ? ddp->shares[rank].kept : 0);
+        all += ddp->all_samples[rank].samples + (with_kept ? ddp->all_samples[rank].kept : 0);
     return all;
 }
 
@@ -130,7 +130,7 @@ static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
     backward->mean_weight = backward->sum_weight = equal;
     if (ddp->exchanging) {
         double factor = yki_join_factor(ddp);
-        backward->mean_weight = factor * (ddp->share.samples / joint_samples(ddp, false));
+        backward->mean_weight = factor * (ddp->samples.samples / joint_samples(ddp, false));
         backward->sum_weight = factor * (1.0 / yki_join_active(ddp));
     }
     backward->kept_weight = ddp->reduced ? equal : 1;
@@ -166,10 +166,10 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     if (!backward->adds)
         ddp->kept = 0;
     if (!backward->training) /* what is under way is of a training forward without a backward */
-        YK_TRY(yki_shares_finish(ddp));
-    if (!ddp->shares_work && ddp->exchanging)
-        YK_TRY(yki_shares_start(ddp, backward->samples));
-    YK_TRY(yki_shares_finish(ddp));
+        YK_TRY(yki_samples_finish(ddp));
+    if (!ddp->samples_work && ddp->exchanging)
+        YK_TRY(yki_samples_start(ddp, backward->samples));
+    YK_TRY(yki_samples_finish(ddp));
     if (ddp->exchanging && joint_samples(ddp, backward->adds) == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
                          yk_group_size(ddp->group));

@@ -59,12 +59,9 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
         return yki_error_memory(bytes, "SyncBatchNorm");
     void *mine;
     yk_status status = yki_group_channel(&sync->channel, group);
-    if (status == YK_OK)
-        status = yk_group_alloc(sync->channel, length * sizeof(double), &mine);
-    if (status != YK_OK) {
-        free(sync);
-        return status;
-    }
+    if (status != YK_OK ||
+        (status = yk_group_alloc(sync->channel, length * sizeof(double), &mine)) != YK_OK)
+        goto out_sync;
     sync->base = (yki_sync){.world = world,
                             .mine = mine,
                             .all = sync->gathered,
@@ -74,4 +71,8 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     yki_group_retain(group);
     yki_model_set_sync(model, &sync->base);
     return YK_OK;
+
+out_sync:
+    free(sync);
+    return status;
 }

@@ -1,7 +1,7 @@
 /*
- * Which parameters take part. A graph stands still, so each rank knows before the first step which
- * gradients it will make and in which order; PyTorch finds out in each backward, and all-reduces
- * its map of used parameters after the last bucket. Here the maps are exchanged once.
+ * Which parameters take part. A graph does not change, so each rank knows before the first step
+ * which gradients it will make and in which order; PyTorch finds out in each backward, and
+ * all-reduces its map of used parameters after the last bucket. Here the maps are exchanged once.
  *
  * Ranks may build different graphs over the same parameters, e.g. each with other layers left out.
  * Then buckets follow rank 0's order; a rank for which that is not the order of backward computes
@@ -34,7 +34,7 @@ static yk_status refuse(const yk_ddp *ddp, size_t parameter, const unsigned char
                      whose, yk_model_parameter(ddp->model, parameter).name);
 }
 
-static yk_status judge(yk_ddp *ddp, const unsigned char *used)
+static yk_status mark_used(yk_ddp *ddp, const unsigned char *used)
 {
     size_t count = yk_model_parameter_count(ddp->model);
     int ranks = yk_group_size(ddp->group);
@@ -71,19 +71,19 @@ yk_status yki_ddp_find_used(yk_ddp *ddp)
     unsigned char *used = yki_calloc((ranks + 1) * count, sizeof *used), *mine = used;
     int64_t *order = yki_calloc(count, sizeof *order);
     ddp->order = yki_calloc(count, sizeof *ddp->order);
-    yk_status status = YK_OK;
-    if (!used || !order || !ddp->order)
+    yk_status status;
+    if (!used || !order || !ddp->order) {
         status = yki_error_memory(count * (ranks + sizeof *order), "the order of gradients");
-    if (status == YK_OK) {
-        mine += ranks * count;
-        for (size_t i = 0; i < count; i++)
-            mine[i] = yki_model_used(ddp->model)[i];
-        status = yk_all_gather(ddp->group, used, mine, count, YK_U8, NULL);
+        goto out;
     }
-    if (status == YK_OK)
-        status = judge(ddp, used);
-    if (status == YK_OK)
-        status = agree_on_order(ddp, order);
+    mine += ranks * count;
+    for (size_t i = 0; i < count; i++)
+        mine[i] = yki_model_used(ddp->model)[i];
+    status = yk_all_gather(ddp->group, used, mine, count, YK_U8, NULL);
+    if (status != YK_OK || (status = mark_used(ddp, used)) != YK_OK)
+        goto out;
+    status = agree_on_order(ddp, order);
+out:
     free(used);
     free(order);
     return status;

@@ -77,10 +77,10 @@ static yk_status explain(yk_group *group, const char *own, int rank, size_t leng
 {
     char *first = NULL, *second = NULL;
     yk_status status = fetch(group, own, 0, length0, &first);
-    if (status == YK_OK)
-        status = fetch(group, own, rank, length, &second);
-    if (status == YK_OK)
-        status = report(first, second, rank);
+    if (status != YK_OK || (status = fetch(group, own, rank, length, &second)) != YK_OK)
+        goto out;
+    status = report(first, second, rank);
+out:
     free(first);
     free(second);
     return status;
@@ -91,14 +91,17 @@ yk_status yki_ddp_verify_model(const yk_model *model, yk_group *group)
     int size = yk_group_size(group);
     char *own = describe_model(model);
     int64_t *all = yki_calloc((size_t)size * 2, sizeof *all);
-    yk_status status = own && all ? YK_OK : yki_error_memory(LINE, "a model's description");
-    if (status == YK_OK) {
-        int64_t mine[2] = {(int64_t)hash_text(own), (int64_t)strlen(own)};
-        status = yk_all_gather(group, all, mine, 2, YK_I64, NULL);
+    yk_status status;
+    if (!own || !all) {
+        status = yki_error_memory(LINE, "a model's description");
+        goto out;
     }
+    int64_t mine[2] = {(int64_t)hash_text(own), (int64_t)strlen(own)};
+    status = yk_all_gather(group, all, mine, 2, YK_I64, NULL);
     for (int rank = 1; status == YK_OK && rank < size; rank++)
         if (memcmp(all, all + 2 * rank, 2 * sizeof *all) != 0)
             status = explain(group, own, rank, (size_t)all[1], (size_t)all[2 * rank + 1]);
+out:
     free(own);
     free(all);
     return status;

@@ -1,18 +1,18 @@
 /*
- * Virtual ranks: V shares of each step, worked off by N = 1, 2, ... V ranks, N a divisor of V, so
- * that all of them train bitwise the same. Rank r has shares r V/N ... (r + 1) V/N - 1 and takes
- * them one after the other, each by a forward and a backward of its own. What makes the result
- * independent of N is that nothing in it knows N:
+ * Virtual ranks: each step is the work of V virtual ranks, which N = 1, 2, ... V ranks take over, N
+ * a divisor of V, so that all of them train bitwise the same. Rank r has the virtual ranks r V/N
+ * ... (r + 1) V/N - 1 and takes them one after the other, each with its own forward and backward.
+ * The result is independent of N because nothing in it depends on N:
  *
- *   gradients   each share's, weighed 1/V, are added in the order of the shares, ((g0 + g1) + g2)
- *               + ...: an addition in floats is not associative, so no rank adds up its shares
- *               first. One rank alone adds to what it has; several keep their shares' gradients
- *               apart and gather them, a piece at a time
- *   buffers     start each step as rank 0's and end it as share 0 has left them, as DDP's do
- *   dropout     draws from the stream of the share
+ *   gradients   those of each virtual rank, weighed 1/V, are added in order, ((g0 + g1) + g2) +
+ *               ...: an addition of floats is not associative, so no rank adds up its own first.
+ *               One rank alone adds to what it has; several keep the gradients of their virtual
+ *               ranks apart and gather them, one piece at a time
+ *   buffers     start each step as rank 0's and end it as virtual rank 0 has left them, as in DDP
+ *   dropout     draws from the stream of the virtual rank
  *
- * That is also what ordinary DDP does on V ranks, where group.h promises sums in rank order: with
- * N = V it is the reducer that runs, and none of this.
+ * Ordinary DDP does the same on V ranks, where group.h promises sums in the order of ranks: with N
+ * = V the reducer runs, and none of this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +22,27 @@
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 
-/* What is gathered at a time: at most so much of each share, and of all of them. */
+/* What is gathered at a time: at most so much of each virtual rank, and of all of them. */
 enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
 
-/* Gradients of one dtype that lie one behind the other, the same way in each share's block. */
+/* Gradients of one dtype that lie next to each other, alike in the block of each virtual rank. */
 typedef struct run {
     size_t offset, bytes;
     yk_dtype dtype;
 } run;
 
 struct yki_virtual_ranks {
-    int count, own, first; /* shares in all, of this rank, its first */
-    int share;             /* of own: whose forward and backward are next */
-    int64_t samples;       /* of this step's shares */
-    bool kept;             /* the flat block has the buffers as share 0 has left them */
-    void ***grads;         /* (own, parameters): where a share's gradients are; NULL on one rank */
+    int count, own, first; /* virtual ranks in all, of this rank, its first */
+    int turn;              /* which of its own comes next */
+    int64_t samples;       /* of each virtual rank's batch in this step */
+    bool kept;             /* the flat block has the buffers as virtual rank 0 has left them */
+    void ***grads;         /* (own, parameters): where each one's gradients are; NULL on one rank */
     void *memory;          /* of all of them */
     char **blocks;         /* (own): the part of each */
     run *runs;
     size_t run_count;
-    size_t piece_bytes; /* of each share, gathered at a time */
-    void *mine, *all;   /* a piece of this rank's shares, of all shares */
+    size_t piece_bytes; /* of each virtual rank, gathered at a time */
+    void *mine, *all;   /* a piece of this rank's, of all virtual ranks */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -66,23 +66,23 @@ static size_t plan_runs(yk_ddp *ddp)
     return offset;
 }
 
-static yk_status place_share(yk_ddp *ddp, int share, char *block)
+static yk_status place_virtual_gradients(yk_ddp *ddp, int turn, char *block)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    size_t bytes = yk_model_parameter_count(ddp->model) * sizeof *v->grads[share];
-    v->blocks[share] = block;
-    v->grads[share] = yki_calloc(yk_model_parameter_count(ddp->model), sizeof *v->grads[share]);
-    if (!v->grads[share])
+    size_t bytes = yk_model_parameter_count(ddp->model) * sizeof *v->grads[turn];
+    v->blocks[turn] = block;
+    v->grads[turn] = yki_calloc(yk_model_parameter_count(ddp->model), sizeof *v->grads[turn]);
+    if (!v->grads[turn])
         return yki_error_memory(bytes, "the gradients of virtual ranks");
     for (size_t i = 0; i < ddp->used; i++) {
-        v->grads[share][ddp->order[i]] = block;
+        v->grads[turn][ddp->order[i]] = block;
         block += yki_model_padded_bytes(ddp->model, ddp->order[i]);
     }
     return YK_OK;
 }
 
-/* Each share's gradients stay apart until the last has its own. */
-static yk_status place_shares(yk_ddp *ddp)
+/* The gradients of each stay apart until the last virtual rank has its own. */
+static yk_status place_all_gradients(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     v->runs = yki_calloc(ddp->used, sizeof *v->runs);
@@ -95,8 +95,8 @@ static yk_status place_shares(yk_ddp *ddp)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "virtual ranks: parameters must be float32 or float64");
     YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &v->memory));
-    for (int share = 0; share < v->own; share++)
-        YK_TRY(place_share(ddp, share, (char *)v->memory + (size_t)share * bytes));
+    for (int turn = 0; turn < v->own; turn++)
+        YK_TRY(place_virtual_gradients(ddp, turn, (char *)v->memory + (size_t)turn * bytes));
     v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
     if (v->piece_bytes > PIECE_BYTES)
         v->piece_bytes = PIECE_BYTES;
@@ -111,7 +111,7 @@ yk_status yki_virtual_ranks_check(int count, int ranks)
     if (count >= 0 && count <= YKI_VIRTUAL_RANKS_MAX && count % ranks == 0)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "%d virtual ranks cannot be shared equally by %d ranks (the most are %d)",
+                     "%d virtual ranks cannot be divided equally among %d ranks (at most %d)",
                      count, ranks, YKI_VIRTUAL_RANKS_MAX);
 }
 
@@ -126,14 +126,14 @@ yk_status yki_virtual_ranks_create(yk_ddp *ddp)
     v->first = v->own * yk_group_rank(ddp->group);
     ddp->virtual_ranks = v;
     YK_TRY(yki_ddp_find_used(ddp));
-    return ranks > 1 ? place_shares(ddp) : YK_OK;
+    return ranks > 1 ? place_all_gradients(ddp) : YK_OK;
 }
 
 void yki_virtual_ranks_destroy(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    for (int share = 0; v->grads && share < v->own; share++)
-        free(v->grads[share]);
+    for (int turn = 0; v->grads && turn < v->own; turn++)
+        free(v->grads[turn]);
     free(v->grads);
     free(v->blocks);
     free(v->runs);
@@ -147,13 +147,14 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static yk_status take_share(struct yki_virtual_ranks *v, int64_t samples)
+static yk_status check_samples(struct yki_virtual_ranks *v, int64_t samples)
 {
-    if (v->share > 0 && samples != v->samples)
+    if (v->turn > 0 && samples != v->samples)
         return yki_error(
             YK_ERROR_INVALID_SHAPE,
-            "virtual ranks need equal shares: share %d has %lld samples, share %d %lld",
-            v->first + v->share, (long long)samples, v->first, (long long)v->samples);
+            "virtual ranks need batches of one size: virtual rank %d has %lld samples, "
+            "virtual rank %d has %lld",
+            v->first + v->turn, (long long)samples, v->first, (long long)v->samples);
     v->samples = samples;
     return YK_OK;
 }
@@ -163,16 +164,16 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     YK_TRY(yki_forward_sync_check(ddp));
-    YK_TRY(take_share(v, samples));
-    if (v->share == 0) {
+    YK_TRY(check_samples(v, samples));
+    if (v->turn == 0) {
         YK_TRY(yki_buffers_follow(ddp));
         ddp->buffers_moved = true;
     }
-    if (v->share > 0 && !v->kept) {
+    if (v->turn > 0 && !v->kept) {
         yki_buffers_copy(ddp, true);
         v->kept = true;
     }
-    yki_model_begin_micro_step(ddp->model, v->first + v->share, v->share == 0);
+    yki_model_begin_micro_step(ddp->model, v->first + v->turn, v->turn == 0);
     return YK_OK;
 }
 
@@ -183,33 +184,33 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     ddp->stats = (yk_ddp_stats){0};
-    if (v->share == 0 && backward->adds)
+    if (v->turn == 0 && backward->adds)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "virtual ranks accumulate the shares of one step, "
-                         "not of several: step the optimizer first");
+                         "virtual ranks accumulate the gradients of one step, not of several: step "
+                         "the optimizer first");
     if (!backward->training) /* forward_begin has not seen it */
-        YK_TRY(take_share(v, backward->samples));
+        YK_TRY(check_samples(v, backward->samples));
     backward->mean_weight = backward->sum_weight = 1.0 / v->count;
     backward->kept_weight = 1;
     if (v->grads) {
         backward->adds = false;
-        yki_model_place_gradients(ddp->model, v->grads[v->share]);
+        yki_model_place_gradients(ddp->model, v->grads[v->turn]);
     }
     return YK_OK;
 }
 
-/* to = the sum of all ranks' shares, in order, of one piece. */
+/* to = the sum over all virtual ranks, in order, of one piece. */
 static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     char *to = v->blocks[0] + offset, *all = v->all;
-    for (int share = 0; share < v->own; share++)
-        memcpy((char *)v->mine + (size_t)share * bytes, v->blocks[share] + offset, bytes);
+    for (int turn = 0; turn < v->own; turn++)
+        memcpy((char *)v->mine + (size_t)turn * bytes, v->blocks[turn] + offset, bytes);
     size_t count = bytes / yk_dtype_size(dtype);
     YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * count, dtype, NULL));
     yki_add_scaled(dtype, to, 1, all, all + bytes, (int64_t)count);
-    for (int share = 2; share < v->count; share++)
-        yki_add_scaled(dtype, to, 1, to, all + (size_t)share * bytes, (int64_t)count);
+    for (int turn = 2; turn < v->count; turn++)
+        yki_add_scaled(dtype, to, 1, to, all + (size_t)turn * bytes, (int64_t)count);
     return YK_OK;
 }
 
@@ -233,9 +234,9 @@ yk_status yki_virtual_ranks_backward_end(void *context)
 {
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    if (++v->share < v->own)
+    if (++v->turn < v->own)
         return YK_OK;
-    v->share = 0;
+    v->turn = 0;
     if (v->kept) /* in evaluation mode they have not moved */
         yki_buffers_copy(ddp, false);
     v->kept = false;

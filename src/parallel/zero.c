@@ -150,7 +150,7 @@ yk_status yk_zero_consolidate(yk_zero *zero)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static yk_status build(yk_zero *zero)
+static yk_status build_zero(yk_zero *zero)
 {
     if (zero->optimizer->ema)
         return yki_error(
@@ -196,7 +196,7 @@ yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *mode
     yki_optimizer_retain(optimizer);
     yki_model_retain(model);
     yki_group_retain(group);
-    yk_status status = build(made);
+    yk_status status = build_zero(made);
     if (status != YK_OK) {
         yk_zero_destroy(made);
         return status;

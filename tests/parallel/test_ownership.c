@@ -171,6 +171,23 @@ YK_TEST_RANKS(memory_that_a_peer_has_freed_fails_the_group, 2)
     yk_group_destroy(group);
 }
 
+YK_TEST_RANKS(a_receiver_that_has_freed_the_senders_memory_fails_the_group, 2)
+{
+    yk_group *group;
+    void *memory;
+    int64_t own = 0;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_group_alloc(group, sizeof own, &memory));
+    if (yk_group_rank(group) == 1) {
+        assert_ok(yk_group_free(group, memory));
+        assert_status(YK_ERROR_MISMATCH, yk_recv(group, &own, 1, YK_I64, 0));
+    } else {
+        assert_status(YK_ERROR_MISMATCH, yk_send(group, memory, 1, YK_I64, 1));
+    }
+    assert_contains(yk_last_error(), "that rank 1 has freed");
+    yk_group_destroy(group);
+}
+
 static void check_free(void)
 {
     yk_group *group;

@@ -1,4 +1,5 @@
-/* V shares on 1, 2 ... V ranks: the same gradients, weights, buffers and losses, to the bit. */
+/* V virtual ranks on 1, 2 ... V ranks: the same gradients, weights, buffers and losses, to the bit.
+ */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -6,9 +7,10 @@
 
 #include "small_network.h"
 
-enum { STEPS = 4, SHARE = 3 };
+enum { STEPS = 4, EACH = 3 };
 
-/* Norms, whose buffers follow share 0, and dropout, which every share draws for itself. */
+/* Norms, whose buffers follow virtual rank 0, and dropout, which each virtual rank draws for
+ * itself. */
 static yk_model *make_virtual_model(const char *device, yk_dtype dtype)
 {
     yk_graph *graph = yk_graph_create();
@@ -29,7 +31,7 @@ static yk_model *make_virtual_model(const char *device, yk_dtype dtype)
 /* What must not depend on the number of ranks. */
 typedef struct outcome {
     yk_model *model;
-    double loss[STEPS]; /* of this rank's first share */
+    double loss[STEPS]; /* of this rank's first virtual rank */
 } outcome;
 
 /* Trains `count` virtual ranks' worth of steps on the group's ranks. */
@@ -46,10 +48,10 @@ static outcome train_virtual(yk_group *group, int count, const char *device, yk_
         yk_sgd_create(&optimizer, made.model,
                       YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     for (int s = 0; s < STEPS; s++) {
-        for (int share = 0; share < own; share++) {
-            int64_t at = ((int64_t)s * count + first + share) * SHARE;
-            step(made.model, take_samples(batch, dtype, at, SHARE));
-            if (share == 0)
+        for (int turn = 0; turn < own; turn++) {
+            int64_t at = ((int64_t)s * count + first + turn) * EACH;
+            step(made.model, take_samples(batch, dtype, at, EACH));
+            if (turn == 0)
                 made.loss[s] = yk_model_loss(made.model);
         }
         assert_ok(yk_optimizer_step(optimizer));
@@ -109,19 +111,19 @@ static void compare(int rank, int count, const char *device, yk_dtype dtype)
     yk_model_destroy(alone.model);
 }
 
-static void four_shares(int rank, int world)
+static void four_virtual_ranks(int rank, int world)
 {
     (void)world;
     compare(rank, 4, "cpu", YK_F32);
 }
 
-static void six_shares(int rank, int world)
+static void six_virtual_ranks(int rank, int world)
 {
     (void)world;
     compare(rank, 6, "cpu", YK_F32);
 }
 
-static void four_shares_in_f64(int rank, int world)
+static void four_virtual_ranks_in_f64(int rank, int world)
 {
     (void)world;
     compare(rank, 4, "ref", YK_F64);
@@ -129,34 +131,34 @@ static void four_shares_in_f64(int rank, int world)
 
 YK_TEST(promise_20_two_ranks_do_the_work_of_four_to_the_bit)
 {
-    yk_test_ranks(2, four_shares);
+    yk_test_ranks(2, four_virtual_ranks);
 }
 
-/* As many shares as ranks is ordinary DDP, whose reducer adds while backward runs. */
+/* As many virtual ranks as ranks are ordinary DDP, whose reducer adds while backward runs. */
 YK_TEST(promise_20_one_process_does_what_four_ranks_do)
 {
-    yk_test_ranks(4, four_shares);
+    yk_test_ranks(4, four_virtual_ranks);
 }
 
 YK_TEST(promise_20_any_divisor_will_do)
 {
-    yk_test_ranks(3, six_shares);
+    yk_test_ranks(3, six_virtual_ranks);
 }
 
 YK_TEST(promise_20_in_f64_on_ref_too)
 {
-    yk_test_ranks(2, four_shares_in_f64);
+    yk_test_ranks(2, four_virtual_ranks_in_f64);
 }
 
-/* However many shares a rank has, their memory is one region of the group, and bounded. */
-YK_TEST_RANKS(promise_20_many_shares_take_few_files, 2)
+/* However many virtual ranks a rank has, their memory is one region of the group, and bounded. */
+YK_TEST_RANKS(promise_20_many_virtual_ranks_take_few_files, 2)
 {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64}), 0);
     compare(rank, 128, "cpu", YK_F32);
 }
 
 /* Norms held in evaluation mode, as in fine-tuning: their statistics stay what they are. */
-YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
+YK_TEST(virtual_ranks_in_evaluation_mode_leave_the_buffers_alone)
 {
     static const network net = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
     yk_group *group;
@@ -169,8 +171,8 @@ YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
     yk_model_eval(model);
     yk_model_eval(alone);
     for (int i = 0; i < 2; i++) {
-        for (int share = 0; share < 2; share++)
-            step(model, take_samples(&batch, YK_F64, 3 * share, 3));
+        for (int turn = 0; turn < 2; turn++)
+            step(model, take_samples(&batch, YK_F64, 3 * turn, 3));
         step(alone, take_samples(&batch, YK_F64, 0, 6));
         assert_same_buffers(model, alone, 0);
         assert_same_gradients(model, alone, 1e-12);
@@ -180,7 +182,7 @@ YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
     step(model, take_samples(&batch, YK_F64, 0, 3));
     assert_ok(yk_model_forward(model, take_samples(&batch, YK_F64, 3, 2)));
     assert_status(YK_ERROR_INVALID_SHAPE, yk_model_backward(model));
-    assert_contains(yk_last_error(), "share 1 has 2 samples, share 0 3");
+    assert_contains(yk_last_error(), "virtual rank 1 has 2 samples, virtual rank 0 has 3");
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_model_destroy(alone);
@@ -189,7 +191,7 @@ YK_TEST(shares_in_evaluation_mode_leave_the_buffers_alone)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-YK_TEST(shares_that_are_not_equal_are_refused)
+YK_TEST(batches_that_are_not_equal_are_refused)
 {
     yk_group *group;
     yk_ddp *ddp;
@@ -201,13 +203,14 @@ YK_TEST(shares_that_are_not_equal_are_refused)
     step(model, take_samples(&batch, YK_F32, 0, 3));
     assert_status(YK_ERROR_INVALID_SHAPE,
                   yk_model_forward(model, take_samples(&batch, YK_F32, 3, 2)));
-    assert_contains(yk_last_error(), "virtual ranks need equal shares: share 1 has 2 samples");
+    assert_contains(yk_last_error(),
+                    "virtual ranks need batches of one size: virtual rank 1 has 2 samples");
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_group_destroy(group);
 }
 
-YK_TEST(more_than_a_step_of_shares_is_refused)
+YK_TEST(more_than_a_step_of_virtual_ranks_is_refused)
 {
     yk_group *group;
     yk_ddp *ddp;
@@ -228,7 +231,7 @@ YK_TEST(more_than_a_step_of_shares_is_refused)
     yk_group_destroy(group);
 }
 
-YK_TEST_RANKS(virtual_ranks_that_cannot_be_shared_are_refused, 2)
+YK_TEST_RANKS(virtual_ranks_that_cannot_be_divided_are_refused, 2)
 {
     yk_group *group;
     yk_ddp *ddp;
@@ -237,7 +240,7 @@ YK_TEST_RANKS(virtual_ranks_that_cannot_be_shared_are_refused, 2)
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_ddp_create(&ddp, model, group,
                                 YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 3)));
-    assert_contains(yk_last_error(), "3 virtual ranks cannot be shared equally by 2 ranks");
+    assert_contains(yk_last_error(), "3 virtual ranks cannot be divided equally among 2 ranks");
     yk_model_destroy(model);
     yk_group_destroy(group);
 }
@@ -252,7 +255,7 @@ static void refuse_company(yk_group *group, int virtual_ranks)
         &ddp, model, group,
         YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = virtual_ranks)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ddp_register_bf16_compress_hook(ddp));
-    assert_contains(yk_last_error(), "no comm hook");
+    assert_contains(yk_last_error(), "cannot be combined with a comm hook");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_ddp_join_begin(ddp, NULL));
     yk_ddp_set_no_sync(ddp, true);
     assert_status(YK_ERROR_INVALID_ARGUMENT,

@@ -95,18 +95,21 @@ static yk_status disagreement(const shm_backend *shm, yki_call *call)
     return YK_ERROR_MISMATCH;
 }
 
-/* Whether a rank's data lies where this rank can no longer read it. */
-static bool has_freed(const shm_backend *shm, yki_call *call)
+yk_status yki_shm_memory_freed(const shm_backend *shm, yki_call *call, int owner)
 {
-    for (int r = 0; r < shm->world; r++) {
-        if (!yki_shm_line_of(shm, r)->placement || yki_shm_placed(shm, r))
-            continue;
-        call->rank_a = r;
-        call->rank_b = shm->rank;
-        call->memory_freed = true;
-        return true;
-    }
-    return false;
+    call->rank_a = owner;
+    call->rank_b = shm->rank;
+    call->memory_freed = true;
+    return YK_ERROR_MISMATCH;
+}
+
+/* Data that lies in a region is read there, so this rank must not have freed it. */
+static yk_status check_regions(const shm_backend *shm, yki_call *call)
+{
+    for (int r = 0; r < shm->world; r++)
+        if (yki_shm_line_of(shm, r)->placement && !yki_shm_placed(shm, r))
+            return yki_shm_memory_freed(shm, call, r);
+    return YK_OK;
 }
 
 yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
@@ -130,5 +133,5 @@ yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared,
     for (int r = 0; r < shm->world; r++)
         if (!same(&shm->ranks[r]->line[slot].what, &call->what))
             return disagreement(shm, call);
-    return has_freed(shm, call) ? YK_ERROR_MISMATCH : YK_OK;
+    return check_regions(shm, call);
 }

@@ -112,6 +112,8 @@ static yk_status receive_message(shm_backend *shm, yki_call *call)
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     const void *shared = yki_shm_locate(shm, from, channel->placement);
+    if (channel->placement && !shared)
+        return yki_shm_memory_freed(shm, call, from);
     size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
     for (size_t done = 0; done < bytes; done += chunk) {
         size_t n = bytes - done < chunk ? bytes - done : chunk;

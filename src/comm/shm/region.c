@@ -75,7 +75,7 @@ static void free_region(shm_backend *shm, shm_region *region)
     region->segments = NULL;
 }
 
-static yk_status share(shm_backend *shm, yki_call *call, shm_region *region)
+static yk_status create_and_attach(shm_backend *shm, yki_call *call, shm_region *region)
 {
     shm_segment *mine = &region->segments[shm->rank];
     yk_status passed;
@@ -119,7 +119,7 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
     if (shm->region_count == SHM_MAX_REGIONS || shm->next_region > SHM_LAST_REGION ||
         !make_room(shm, &region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
-    yk_status status = share(shm, call, &region);
+    yk_status status = create_and_attach(shm, call, &region);
     if (status != YK_OK) {
         free_region(shm, &region);
         return status;

@@ -188,6 +188,9 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data);
 bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
                          const yki_descriptor *what_b);
 
+/* YK_ERROR_MISMATCH: this rank has freed the memory where the data of rank `owner` lies. */
+yk_status yki_shm_memory_freed(const shm_backend *shm, yki_call *call, int owner);
+
 yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory);
 yk_status yki_shm_free(yki_backend *backend, void *memory);
 void yki_shm_free_regions(shm_backend *shm);
