@@ -58,8 +58,8 @@ typedef struct yki_call {
 } yki_call;
 
 /*
- * The one failure of a group, in memory that all ranks share: who finds it first writes it, so that
- * every survivor reports the same cause instead of each other's end.
+ * The one failure of a group, in memory that all ranks share. The rank that finds it first writes
+ * it, so that every survivor reports the same cause and not another survivor's exit.
  */
 typedef enum yki_failure_state {
     YKI_FAILURE_NONE,
@@ -73,7 +73,7 @@ typedef struct yki_failure {
     char text[384];
 } yki_failure;
 
-/* How a waiting backend asks whether to go on; every 20 ms or so, never on the fast path. */
+/* How a waiting backend asks whether to keep waiting: every 20 ms or so, never on the fast path. */
 typedef struct yki_watch {
     void *context;
     /* missing tells whether a rank is still waited for. Not YK_OK: give up with this status. */

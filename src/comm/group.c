@@ -1,13 +1,12 @@
 /*
- * Groups: the only caller of a backend. What collectives.c has made of a public call is numbered
- * here and runs on the caller's thread or, with a work object, on the group's own; never on both,
- * because a blocking call first waits until the queue is empty. A task on the group's own thread
- * makes blocking calls there, in its place in the queue.
+ * Groups: the only caller of a backend. The calls that collectives.c prepares are numbered here and
+ * run on the caller's thread or, with a work object, on the group's own; never on both, because a
+ * blocking call first waits until the queue is empty. A task on the group's own thread makes
+ * blocking calls there, in its place in the queue.
  *
- * While a backend waits it asks look() from time to time. That is where deaths, departures and
- * timeouts are found; each becomes the group's one failure, which all ranks then report, now and
- * for every later call. A mismatch is different: no data has moved, all ranks know, and the group
- * goes on in step.
+ * While a backend waits, it calls look() from time to time, which detects deaths, departures and
+ * timeouts. Each becomes the group's one failure, which all ranks report from then on. A mismatch
+ * is different: no data has moved, all ranks know of it, and the group remains usable.
  */
 #include <yoke/group.h>
 

@@ -1,9 +1,9 @@
 /*
- * Inside yk_ddp, shared by the files of this folder: ddp.c (made and destroyed), unused.c (what
- * takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in for
- * their all-reduce), comm_hook_state.c (what of that goes into checkpoints), forward_sync.c (what
- * ranks tell each other before a forward), divergence.c (a check), virtual_ranks.c (instead of the
- * reducer).
+ * Inside yk_ddp, shared by the files of this folder: ddp.c (creation and destruction), unused.c
+ * (what takes part), reducer.c (gradients, in backward), hooks.c and powersgd.c (what may stand in
+ * for their all-reduce), comm_hook_state.c (what of that goes into checkpoints), forward_sync.c
+ * (what ranks tell each other before a forward), divergence.c (a check), virtual_ranks.c (instead
+ * of the reducer).
  */
 #ifndef YKI_DDP_H
 #define YKI_DDP_H
@@ -143,7 +143,8 @@ yk_status yki_virtual_ranks_backward_end(void *context);
 /* ---- join.c ---------------------------------------------------------------------------------- */
 
 yk_status yki_join_create(yk_ddp *ddp);
-/* Before a forward: who has data, and is it synced? Collective. */
+/* Before a forward: tells the ranks which of them have data and whether the step is synced.
+ * Collective. */
 yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state);
 /* What the mean over the ranks that have data is multiplied by. */
 double yki_join_factor(const yk_ddp *ddp);

@@ -55,7 +55,7 @@ typedef struct powersgd {
     factors *of; /* by bucket */
     matrix *matrices;
     small_gradient *small;
-    float *errors, *q; /* of all buckets, one behind the other */
+    float *errors, *q; /* of all buckets, one after the other */
     size_t error_elements, q_elements;
     uint8_t *warm; /* by bucket */
     int64_t iter;
@@ -82,7 +82,7 @@ static void add_scaled(float *restrict y, float a, const float *restrict x, int6
         y[i] += a * x[i];
 }
 
-/* Gram and Schmidt's, modified: each column is normalised, then taken out of those behind it. */
+/* Modified Gram-Schmidt: normalises each column and subtracts it from those after it. */
 static void orthonormalise(float *columns, int64_t length, int64_t count, double epsilon)
 {
     for (int64_t k = 0; k < count; k++) {
@@ -266,7 +266,7 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
     f->sent_elements += p_elements;
 }
 
-/* Deals the bucket's memory out; returns the errors behind its own. */
+/* Assigns the bucket's memory; returns the errors after its own. */
 static float *place_bucket(const powersgd *state, factors *f, float *errors)
 {
     float *sent = f->sent, *q = f->q;

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "parallel/ddp.h"
 
-/* used: (ranks, count), who uses what. */
+/* used: (ranks, count), which rank uses which parameter. */
 static yk_status refuse(const yk_ddp *ddp, size_t parameter, const unsigned char *used)
 {
     size_t count = yk_model_parameter_count(ddp->model);

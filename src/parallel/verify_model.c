@@ -57,7 +57,7 @@ static yk_status fetch(yk_group *group, const char *own, int root, size_t length
     return yk_broadcast(group, *text, length, YK_U8, root, NULL);
 }
 
-/* The first line in which two descriptions differ; behind the end: "nothing further". */
+/* Reports the first line in which two descriptions differ; "nothing further" after the last. */
 static yk_status report(const char *first, const char *second, int rank)
 {
     for (;;) {

@@ -1,7 +1,7 @@
 /*
  * The exchange that begins every collective: each rank publishes one cache line and reads those of
  * the others. It carries what is called, which all must agree on, where the data lies, and, up to
- * 32 bytes, the data itself. Because no rank goes on before it has seen all lines, all ranks see
+ * 32 bytes, the data itself. Because no rank continues before it has seen all lines, all ranks see
  * the same disagreement, no data has moved, and the next collective starts in step.
  */
 #include <string.h>

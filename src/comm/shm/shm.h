@@ -149,7 +149,7 @@ void yki_shm_drop_letters(shm_backend *shm);
 
 /* ---- signal.c ------------------------------------------------------------------------------- */
 
-/* Stores value to a counter of this rank and wakes who sleeps on it; releases what was written. */
+/* Stores value to a counter of this rank (with release order) and wakes the ranks asleep on it. */
 void yki_shm_publish(shm_backend *shm, shm_counter *counter, uint32_t value);
 
 /* The counters waited for: which one of a rank, and the value it must have reached. */
@@ -184,7 +184,7 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data);
 
 /* ---- collectives, alloc ---------------------------------------------------------------------- */
 
-/* Sets call's two sides of a mismatch from which the group cannot go on; returns true. */
+/* Sets call's two sides of a mismatch after which the group is unusable; returns true. */
 bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
                          const yki_descriptor *what_b);
 
