@@ -3,6 +3,7 @@
 #include "download.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "clock.h"
 #include "terminal.h"
@@ -43,8 +44,18 @@ static void on_progress(void *user, int64_t done, int64_t total)
     show_meter(meter, done, total);
 }
 
+/* "cifar10" means the cached download; who has a folder of that name may have meant it. */
+static void mention_folder(void)
+{
+    struct stat info;
+    if (stat("cifar10", &info) == 0 && S_ISDIR(info.st_mode))
+        fprintf(stderr, "yoke: cifar10 is the data set in the cache; to use the folder ./cifar10, "
+                        "give ./cifar10 instead\n");
+}
+
 yk_status cli_cifar10_download(char *path, size_t path_size)
 {
+    mention_folder();
     download_meter meter = {
         .start_s = cli_clock_s(), .first = -1, .redraws = cli_terminal_redraws()};
     yk_download_options options = YK_DOWNLOAD_OPTIONS_INIT;

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "options.h"
+#include "png_file.h"
 #include "setup.h"
 
 static void print_processor(void)
@@ -71,7 +72,7 @@ static void print_shared_memory(void)
     struct statvfs space;
     const char *folder = getenv("YOKE_SHM_DIR");
     if (!folder || !*folder)
-        printf("  shared memory free memory, whatever the size of /dev/shm\n");
+        printf("  shared memory limited by free RAM, not by the size of /dev/shm\n");
     else if (statvfs(folder, &space))
         printf("  shared memory %s (YOKE_SHM_DIR): %s\n", folder, strerror(errno));
     else
@@ -112,6 +113,19 @@ static int print_autocast(void)
     return CLI_EXIT_OK;
 }
 
+/* Optional parts of the build; for a missing one, how to get it. */
+static void print_build(void)
+{
+    printf("\nBuild\n");
+    printf("  downloads     %s\n",
+           yk_download_supported()
+               ? "yes (libcurl, libarchive)"
+               : "no: install libcurl and libarchive, configure with -DYOKE_DOWNLOAD=ON");
+    printf("  pictures      %s\n", cli_png_supported()
+                                       ? "yes (libpng)"
+                                       : "no: install libpng, configure with -DYOKE_PREVIEW=ON");
+}
+
 int cli_cmd_info(int argc, char **argv)
 {
     bool autocast = false;
@@ -138,6 +152,7 @@ int cli_cmd_info(int argc, char **argv)
     print_cores();
     print_shared_memory();
     print_cache();
+    print_build();
     printf("\nDevices\n");
     print_device();
     printf("  cuda: not in this build, which runs on processors only\n");

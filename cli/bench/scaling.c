@@ -55,7 +55,7 @@ static int parse(cli_scaling_options *o, int argc, char **argv)
                    "row [bf16]",
                    &o->amp, &o->given.amp),
         CLI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, NULL),
-        CLI_INT(0, "repeats", "N", "of the whole table, interleaved; the median counts [1]",
+        CLI_INT(0, "repeats", "N", "measurements of each row, in turn; the median counts [3]",
                 &o->repeats, NULL, 1, CLI_SCALING_REPEATS),
         CLI_GROUP("What it leaves"),
         CLI_TEXT(0, "json", "FILE", "the table as JSON", &o->json, NULL),
@@ -161,24 +161,6 @@ static int check(const char *name, cli_scaling_options *o)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static int by_pace(const void *a, const void *b)
-{
-    double x = ((const cli_scaling_result *)a)->images_per_s;
-    double y = ((const cli_scaling_result *)b)->images_per_s;
-    return (x > y) - (x < y);
-}
-
-static void conclude(cli_scaling *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        cli_scaling_row *row = &s->rows[i];
-        qsort(row->results, (size_t)s->options.repeats, sizeof *row->results, by_pace);
-        row->result = row->results[s->options.repeats / 2];
-        row->speed_up = row->result.images_per_s / s->rows[0].result.images_per_s;
-        row->efficiency = row->speed_up / row->ranks;
-    }
-}
-
 static int measure(cli_scaling *s)
 {
     for (int64_t repeat = 0; repeat < s->options.repeats; repeat++)
@@ -192,7 +174,7 @@ static int measure(cli_scaling *s)
                     (int)repeat * s->count + i + 1, (int)s->options.repeats * s->count, row->name,
                     (long long)result->steps, result->images_per_s);
         }
-    conclude(s);
+    cli_scaling_conclude(s);
     return CLI_EXIT_OK;
 }
 
@@ -206,7 +188,7 @@ int cli_bench_scaling(int argc, char **argv)
                                  .batch_size = 128,
                                  .threads = 1,
                                  .epochs = 1,
-                                 .repeats = 1},
+                                 .repeats = 3},
                      .cores = yk_threads_default(1)};
     int code = parse(&s.options, argc, argv);
     if (code < 0)

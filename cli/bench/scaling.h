@@ -23,6 +23,9 @@ typedef struct cli_scaling_result {
     double seconds;      /* of all steps, at that pace */
     double data_share, exposed_share;
     double accuracy; /* after it, 0..1 */
+    double wall_s;   /* of the whole job, from its start to its end */
+    double cpu_s;    /* processor time of the job */
+    double others_s; /* processor time that others took meanwhile, on the cores we may use */
 } cli_scaling_result;
 
 typedef enum cli_scaling_kind { CLI_SINGLE, CLI_DATA_PARALLEL, CLI_DDP } cli_scaling_kind;
@@ -36,6 +39,7 @@ typedef struct cli_scaling_row {
     bool oversubscribed;                                     /* more threads than cores */
     cli_scaling_result results[CLI_SCALING_REPEATS], result; /* the median of them */
     double speed_up, efficiency; /* over the single device; that divided by ranks */
+    const char *unreliable;      /* why the row must not be compared with others, or NULL */
 } cli_scaling_row;
 
 typedef struct cli_scaling {
@@ -46,6 +50,12 @@ typedef struct cli_scaling {
 
 /* `yoke bench scaling`. */
 int cli_bench_scaling(int argc, char **argv);
+
+/*
+ * From the results of all repeats: each row's median, speed-up and efficiency, and which rows are
+ * unreliable (scaling_judge.c).
+ */
+void cli_scaling_conclude(cli_scaling *scaling);
 
 /* Trains as the row says, in a job of its own; CLI_EXIT_OK, or the code to end with: it has said
  * why. */

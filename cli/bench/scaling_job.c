@@ -8,14 +8,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "setup.h"
 
 enum { MAX_ARGUMENTS = 40, TEXT = 64, FOLDER = 256 };
@@ -139,8 +143,8 @@ static void become_job(const command_line *line, const char *log, const sigset_t
     _exit(127);
 }
 
-/* Runs it to its end with its output in a file; waitpid's status, or -1. */
-static int run_job(const command_line *line, const char *log)
+/* Runs it to its end with its output in a file; waitpid's status, or -1. *used: of the job. */
+static int run_job(const command_line *line, const char *log, struct rusage *used)
 {
     handle_signals(pass_on);
     sigset_t mask = hold_signals();
@@ -152,7 +156,7 @@ static int run_job(const command_line *line, const char *log)
     if (interrupted && pid > 0) /* before */
         kill(pid, interrupted);
     sigprocmask(SIG_SETMASK, &mask, NULL);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (pid > 0 && wait4(pid, &status, 0, used) < 0 && errno == EINTR)
         ;
     running_job = 0;
     return status;
@@ -169,6 +173,38 @@ static void show_end_of_log(const char *log)
     tail[fread(tail, 1, sizeof tail - 1, file)] = '\0';
     fclose(file);
     fputs(tail, stderr);
+}
+
+/* ---- processor time -------------------------------------------------------------------------- */
+
+/* Seconds that the cores we may use have been busy since the machine started; -1 where the kernel
+ * does not say. */
+static double busy_seconds(void)
+{
+    cpu_set_t allowed;
+    char line[512];
+    double ticks = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    if (!file)
+        return -1;
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        CPU_ZERO(&allowed);
+    while (fgets(line, sizeof line, file)) {
+        unsigned cpu;
+        double user, nice, system, idle, wait, irq, soft_irq, steal;
+        if (sscanf(line, "cpu%u %lf %lf %lf %lf %lf %lf %lf %lf", &cpu, &user, &nice, &system,
+                   &idle, &wait, &irq, &soft_irq, &steal) == 9 &&
+            cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed))
+            ticks += user + nice + system + irq + soft_irq + steal;
+    }
+    fclose(file);
+    return ticks > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : -1;
+}
+
+static double cpu_seconds(const struct rusage *used)
+{
+    return (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+           1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
 }
 
 /* ---- what it measured ------------------------------------------------------------------------ */
@@ -243,11 +279,19 @@ static int train_in(cli_scaling_result *result, const cli_scaling_options *optio
     snprintf(output, sizeof output, "%s/run", folder);
     command_line line;
     compose(&line, self, output, options, row);
-    int status = run_job(&line, log);
+    struct rusage used = {0};
+    double start_s = cli_clock_s(), busy_s = busy_seconds();
+    int status = run_job(&line, log, &used);
     if (interrupted)
         return 128 + interrupted;
-    if (status == 0)
-        return read_metrics(result, output) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    if (status == 0) {
+        if (!read_metrics(result, output))
+            return CLI_EXIT_FAILED;
+        result->wall_s = cli_clock_s() - start_s;
+        result->cpu_s = cpu_seconds(&used);
+        result->others_s = busy_s >= 0 ? fmax(busy_seconds() - busy_s - result->cpu_s, 0) : 0;
+        return CLI_EXIT_OK;
+    }
     cli_complain("%s failed; its last lines:", row->name);
     show_end_of_log(log);
     return CLI_EXIT_FAILED;

@@ -29,9 +29,29 @@ static void print_row(const cli_scaling_row *row)
         snprintf(exposed, sizeof exposed, "%.1f %%", 100 * row->result.exposed_share);
     if (row->result.accuracy >= 0)
         snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * row->result.accuracy);
-    printf("%-20s %5d %6lld %9.2f %9.1f %9.2f %8.0f %% %9s %10s%s\n", row->name, row->ranks,
-           (long long)row->batch_size, row->result.seconds, row->result.images_per_s, row->speed_up,
-           100 * row->efficiency, exposed, accuracy, row->oversubscribed ? "  *" : "");
+    char speed_up[16] = "-", efficiency[16] = "unreliable";
+    if (!row->unreliable) {
+        snprintf(speed_up, sizeof speed_up, "%.2f", row->speed_up);
+        snprintf(efficiency, sizeof efficiency, "%.0f %%", 100 * row->efficiency);
+    }
+    printf("%-20s %5d %6lld %9.2f %9.1f %9s %10s %9s %10s%s\n", row->name, row->ranks,
+           (long long)row->batch_size, row->result.seconds, row->result.images_per_s, speed_up,
+           efficiency, exposed, accuracy, row->oversubscribed ? "  *" : "");
+}
+
+static void warn_of_unreliable_rows(const cli_scaling *s)
+{
+    int unreliable = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->rows[i].unreliable) {
+            if (!unreliable++)
+                fprintf(stderr,
+                        "yoke: warning: unreliable rows, which are not compared or drawn:\n");
+            fprintf(stderr, "  %s: %s\n", s->rows[i].name, s->rows[i].unreliable);
+        }
+    if (unreliable)
+        fprintf(stderr,
+                "Measure again on a quiet machine, or with more --max-steps or --repeats.\n");
 }
 
 void cli_scaling_print(const cli_scaling *s)
@@ -49,6 +69,7 @@ void cli_scaling_print(const cli_scaling *s)
            "time\nspent waiting for communication (DataParallel: copying); efficiency: speed-up / "
            "ranks%s\n",
            oversubscribed ? ";\n*: oversubscribed, more threads than cores" : "");
+    warn_of_unreliable_rows(s);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -62,12 +83,18 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
     fprintf(file,
             ", \"parallel\": \"%s\", \"ranks\": %d, \"threads\": %lld, \"amp\": \"%s\", "
             "\"batch_size\": %lld, \"oversubscribed\": %s,\n     \"steps\": %lld, "
-            "\"seconds\": %.6g, \"images_per_s\": %.6g, \"speed_up\": %.4g, \"efficiency\": %.4g,\n"
+            "\"seconds\": %.6g, \"images_per_s\": %.6g, \"cpu_seconds\": %.6g, "
+            "\"other_cpu_seconds\": %.6g,\n"
             "     \"data_share\": %.4g, \"exposed_communication_share\": %.4g, ",
             kinds[row->kind], row->ranks, (long long)(row->ranks * threads), row->amp,
             (long long)row->batch_size, row->oversubscribed ? "true" : "false", (long long)r->steps,
-            r->seconds, r->images_per_s, row->speed_up, row->efficiency, r->data_share,
-            r->exposed_share);
+            r->seconds, r->images_per_s, r->cpu_s, r->others_s, r->data_share, r->exposed_share);
+    if (row->unreliable)
+        fprintf(file, "\"speed_up\": null, \"efficiency\": null, \"unreliable\": \"%s\",\n     ",
+                row->unreliable);
+    else
+        fprintf(file, "\"speed_up\": %.4g, \"efficiency\": %.4g, \"unreliable\": null,\n     ",
+                row->speed_up, row->efficiency);
     if (r->accuracy >= 0)
         fprintf(file, "\"accuracy\": %.6g}", r->accuracy);
     else

@@ -136,7 +136,8 @@ static void put_speed_up(FILE *file, const cli_scaling *s, double top)
 {
     double limit = 1;
     for (int i = 0; i < s->count; i++)
-        limit = fmax(limit, fmax(s->rows[i].speed_up, ideal(s, &s->rows[i])));
+        limit = fmax(limit,
+                     fmax(s->rows[i].unreliable ? 0 : s->rows[i].speed_up, ideal(s, &s->rows[i])));
     double step = limit <= 3 ? 0.5 : nice_step(limit);
     limit = step * ceil(limit / step - 1e-9);
     put_text(file, 24, top + 16, "heading", "start", "Speed-up over a single device");
@@ -150,6 +151,10 @@ static void put_speed_up(FILE *file, const cli_scaling *s, double top)
         double y = row_top(top, i), scale = PLOT_WIDTH / limit, most = ideal(s, row);
         put_label(file, row, y);
         put_bar(file, "ideal", PLOT, y - 3, scale * most, BAR + 6);
+        if (row->unreliable) {
+            put_text(file, PLOT + PLOT_WIDTH + 14, y + 13, "quiet", "start", "unreliable");
+            continue;
+        }
         put_bar(file, row->oversubscribed ? "shared" : "speed", PLOT, y, scale * row->speed_up,
                 BAR);
         put_text(file, PLOT + PLOT_WIDTH + 14, y + 13, "value", "start", "%.2f\u00d7",

@@ -89,39 +89,39 @@ bool cli_trainer_shard(cli_trainer *t)
            cli_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
 }
 
-void cli_trainer_introduce_ddp(const cli_trainer *t)
+void cli_trainer_introduce_ddp(FILE *page, const cli_trainer *t)
 {
     const cli_train_options *o = &t->options;
     if (t->dp)
         return;
     if (!t->ddp) {
-        printf("  buckets     none: one rank has nobody to share gradients with\n");
+        fprintf(page, "  buckets     none (single rank)\n");
         return;
     }
     if (t->shares > 1) {
-        printf("  shares      %d virtual ranks, %d each in turn\n", (int)o->virtual_ranks,
-               t->shares);
+        fprintf(page, "  shares      %d virtual ranks, %d each in turn\n", (int)o->virtual_ranks,
+                t->shares);
         return;
     }
     size_t buckets = yk_ddp_bucket_count(t->ddp);
-    printf("  buckets     %zu:", buckets);
+    fprintf(page, "  buckets     %zu:", buckets);
     for (size_t i = 0; i < buckets; i++) {
         double kib = (double)yk_ddp_bucket_bytes(t->ddp, i) / 1024;
-        printf("%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
-               kib < 1024 ? "KiB" : "MiB");
+        fprintf(page, "%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
+                kib < 1024 ? "KiB" : "MiB");
     }
-    printf(", in the order of backward\n");
+    fprintf(page, ", in the order of backward\n");
     if (strcmp(o->comm_hook, "powersgd") == 0)
-        printf("  comm hook   PowerSGD of rank %lld after step %lld%s\n",
-               (long long)o->powersgd_rank, (long long)o->powersgd_start,
-               t->hook_begins_anew && t->state.step > o->powersgd_start
-                   ? "; the checkpoint has no state that fits it: it begins anew"
-                   : "");
+        fprintf(page, "  comm hook   PowerSGD of rank %lld after step %lld%s\n",
+                (long long)o->powersgd_rank, (long long)o->powersgd_start,
+                t->hook_begins_anew && t->state.step > o->powersgd_start
+                    ? "; the checkpoint has no state that fits it: it begins anew"
+                    : "");
     else if (strcmp(o->comm_hook, "none") != 0)
-        printf("  comm hook   gradients travel in %s\n", o->comm_hook);
+        fprintf(page, "  comm hook   gradients travel in %s\n", o->comm_hook);
     if (o->check_divergence)
-        printf("  divergence  looked for every %lld step%s\n", (long long)o->check_divergence,
-               o->check_divergence == 1 ? "" : "s");
+        fprintf(page, "  divergence  checked every %lld step%s\n", (long long)o->check_divergence,
+                o->check_divergence == 1 ? "" : "s");
 }
 
 bool cli_trainer_check_divergence(const cli_trainer *t)

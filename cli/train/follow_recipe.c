@@ -164,78 +164,79 @@ static double hyperparameter(const cli_trainer *t, const char *wanted)
     return 0;
 }
 
-static void print_lr(const cli_trainer *t)
+static void print_lr(FILE *page, const cli_trainer *t)
 {
     const cli_recipe *r = &t->options.recipe;
     int ranks = cli_trainer_ranks(t);
     const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
-    printf("learning rate %g", t->lr);
+    fprintf(page, "learning rate %g", t->lr);
     if (strcmp(r->lr_scale, "none") == 0)
-        printf(" (%s, not scaled)", origin);
+        fprintf(page, " (%s, not scaled)", origin);
     else
-        printf(" = %g (%s) x %s%d rank%s%s (--lr-scale %s)", r->lr, origin,
-               r->lr_scale[0] == 's' ? "sqrt(" : "", ranks, ranks == 1 ? "" : "s",
-               r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
+        fprintf(page, " = %g (%s) x %s%d rank%s%s (--lr-scale %s)", r->lr, origin,
+                r->lr_scale[0] == 's' ? "sqrt(" : "", ranks, ranks == 1 ? "" : "s",
+                r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
 }
 
-static void print_optimizer(const cli_trainer *t)
+static void print_optimizer(FILE *page, const cli_trainer *t)
 {
-    printf("  optimizer   %s, ", yk_optimizer_name(t->optimizer));
-    print_lr(t);
+    fprintf(page, "  optimizer   %s, ", yk_optimizer_name(t->optimizer));
+    print_lr(page, t);
     if (hyperparameter(t, "momentum") > 0)
-        printf(", %smomentum %g", hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "",
-               hyperparameter(t, "momentum"));
+        fprintf(page, ", %smomentum %g", hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "",
+                hyperparameter(t, "momentum"));
     if (hyperparameter(t, "dampening") > 0)
-        printf(" dampened by %g", hyperparameter(t, "dampening"));
+        fprintf(page, " dampened by %g", hyperparameter(t, "dampening"));
     if (hyperparameter(t, "beta2") > 0)
-        printf(", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
-    printf(", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
-           yk_optimizer_group_count(t->optimizer) > 1 ? ", not on norms and biases" : "");
+        fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
+    fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
+            yk_optimizer_group_count(t->optimizer) > 1 ? ", not on norms and biases" : "");
 }
 
-static void print_length(const char *before, int64_t length, const yk_schedule *s)
+static void print_length(FILE *page, const char *before, int64_t length, const yk_schedule *s)
 {
-    printf("%s%lld %s%s", before, (long long)length, s->per_step ? "step" : "epoch",
-           length == 1 ? "" : "s");
+    fprintf(page, "%s%lld %s%s", before, (long long)length, s->per_step ? "step" : "epoch",
+            length == 1 ? "" : "s");
 }
 
-static void print_schedule(const cli_trainer *t)
+static void print_schedule(FILE *page, const cli_trainer *t)
 {
     const yk_schedule *s = &t->schedule;
     if (s->kind == YK_SCHEDULE_CONSTANT && s->warmup == 0)
         return;
-    printf("  schedule    %s", yk_schedule_name(s->kind));
+    fprintf(page, "  schedule    %s", yk_schedule_name(s->kind));
     if (s->kind == YK_SCHEDULE_STEP)
-        print_length((char[32]){", every "}, s->step_size, s);
+        print_length(page, (char[32]){", every "}, s->step_size, s);
     for (int64_t i = 0; s->kind == YK_SCHEDULE_MULTISTEP && i < s->milestone_count; i++)
-        print_length(i ? ", " : " after ", s->milestones[i], s);
+        print_length(page, i ? ", " : " after ", s->milestones[i], s);
     if (s->kind == YK_SCHEDULE_STEP || s->kind == YK_SCHEDULE_MULTISTEP)
-        printf(" x %g", s->gamma);
+        fprintf(page, " x %g", s->gamma);
     if (s->kind == YK_SCHEDULE_COSINE) {
-        print_length(" over ", s->t_max, s);
-        printf(" to %g", s->eta_min);
+        print_length(page, " over ", s->t_max, s);
+        fprintf(page, " to %g", s->eta_min);
     }
     if (s->kind == YK_SCHEDULE_ONE_CYCLE) {
-        print_length(" over ", s->total_steps, s);
-        printf(" with its peak at %g", s->max_lr > 0 ? s->max_lr : t->lr);
+        print_length(page, " over ", s->total_steps, s);
+        fprintf(page, " with its peak at %g", s->max_lr > 0 ? s->max_lr : t->lr);
     }
     if (s->warmup) {
-        print_length(", after a warm-up of ", s->warmup, s);
-        printf(" from %.3g", s->warmup_factor * t->lr);
+        print_length(page, ", after a warm-up of ", s->warmup, s);
+        fprintf(page, " from %.3g", s->warmup_factor * t->lr);
     }
-    putchar('\n');
+    fputc('\n', page);
 }
 
-void cli_trainer_introduce_recipe(const cli_trainer *t)
+void cli_trainer_introduce_recipe(FILE *page, const cli_trainer *t)
 {
     const cli_recipe *r = &t->options.recipe;
-    print_optimizer(t);
-    print_schedule(t);
+    print_optimizer(page, t);
+    print_schedule(page, t);
     if (r->label_smoothing > 0)
-        printf("  loss        cross entropy, label smoothing %g\n", r->label_smoothing);
+        fprintf(page, "  loss        cross entropy, label smoothing %g\n", r->label_smoothing);
     if (r->clip_grad_norm > 0)
-        printf("  gradients   scaled down to a norm of %g\n", r->clip_grad_norm);
+        fprintf(page, "  gradients   clipped to a norm of %g\n", r->clip_grad_norm);
     if (t->ema)
-        printf("  average     of weights and statistics, decay %g, evaluated and saved too\n",
-               r->ema);
+        fprintf(page,
+                "  average     weights and statistics, decay %g; evaluated and saved as well\n",
+                r->ema);
 }

@@ -88,9 +88,17 @@ static bool train_epoch(cli_trainer *t, cli_epoch_times *times, bool *stopping)
     return true;
 }
 
-static bool asked_to_stop(void *unused)
+/* What is shown of an evaluation: its progress after each batch. */
+typedef struct evaluation_progress {
+    cli_progress *progress; /* NULL on ranks that print nothing */
+    int64_t done, all;
+} evaluation_progress;
+
+static bool between_batches(void *context)
 {
-    (void)unused;
+    evaluation_progress *shown = context;
+    if (shown->progress && shown->done < shown->all)
+        cli_progress_evaluation(shown->progress, ++shown->done, shown->all);
     return yk_stop_signal() != 0;
 }
 
@@ -98,7 +106,9 @@ bool cli_trainer_evaluate(cli_trainer *t, yk_evaluation *result)
 {
     yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
     options.group = t->world;
-    options.should_stop = asked_to_stop;
+    evaluation_progress shown = {.progress = t->progress, .all = yk_loader_batches(t->test)};
+    options.should_stop = between_batches;
+    options.context = &shown;
     return cli_ok(yk_evaluate(result, t->model, t->test, &options));
 }
 

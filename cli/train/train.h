@@ -103,7 +103,7 @@ bool cli_trainer_create_optimizer(cli_trainer *trainer);
 bool cli_trainer_create_ema(cli_trainer *trainer);
 bool cli_trainer_override_hyperparameters(cli_trainer *trainer);
 bool cli_trainer_create_schedule(cli_trainer *trainer);
-void cli_trainer_introduce_recipe(const cli_trainer *trainer);
+void cli_trainer_introduce_recipe(FILE *page, const cli_trainer *trainer);
 /* From gradients to weights, and what is to be told of it: the gradients' norm before clipping and
  * the loss's scale in their backward, 0 where there is no clipping and no scaler. */
 typedef struct cli_update {
@@ -123,7 +123,7 @@ bool cli_trainer_create_ddp(cli_trainer *trainer);
 bool cli_trainer_load_hook(cli_trainer *trainer);
 /* Shards the optimizer where that was asked for. */
 bool cli_trainer_shard(cli_trainer *trainer);
-void cli_trainer_introduce_ddp(const cli_trainer *trainer);
+void cli_trainer_introduce_ddp(FILE *page, const cli_trainer *trainer);
 /*
  * Before the weights take a step: false when the sum of all ranks' losses is no number any more,
  * which one rank then says: the first whose own loss is none. A grad scaler skips such steps.

@@ -50,7 +50,7 @@ YK_TEST(accumulation_trains_as_the_whole_batch_does)
 YK_TEST(promise_23_the_start_says_what_is_accumulated)
 {
     assert_int_equal(train("a", "--max-steps 1 --nproc 2 --batch-size 96 --accumulate 3"), 0);
-    assert_contains(job.output,
+    assert_contains(unwrapped(),
                     "effective 96 images a step = 2 ranks x 16 x 3 accumulated (--batch-size)");
     assert_int_equal(train("b", "--batch-size 96 --accumulate 7"), 2);
     assert_contains(job.output, "--batch-size 96 cannot be shared equally by 1 rank x 7 "
@@ -170,5 +170,5 @@ YK_TEST(promise_15_zero_changes_no_bit_and_goes_on_either_way)
 YK_TEST(the_memory_plan_shows_what_zero_keeps)
 {
     assert_int_equal(train("a", "--max-steps 1 --nproc 2 --memory-plan --zero"), 0);
-    assert_contains(job.output, "optimizer state 3.0: 1 of 2 ranks' parts (--zero)");
+    assert_contains(unwrapped(), "optimizer state 3.0: 1 of 2 ranks' parts (--zero)");
 }

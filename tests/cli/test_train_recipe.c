@@ -20,14 +20,14 @@ YK_TEST(promise_23_the_start_says_where_the_rate_comes_from)
         "Nesterov momentum 0.9, weight decay 0.0005, not on norms and biases",
         "cosine over 70 steps to 0, after a warm-up of 10 steps from 0.0133",
         "label smoothing 0.1",
-        "scaled down to a norm of 0.5",
+        "clipped to a norm of 0.5",
         "decay 0.9"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        assert_contains(job.output, words[i]);
+        assert_contains(unwrapped(), words[i]);
     assert_int_equal(train("b", "--max-steps 1 --nproc 3 --batch-size 120 --lr-scale sqrt"), 0);
-    assert_contains(job.output, "0.034641 = 0.02 (--lr) x sqrt(3 ranks) (--lr-scale sqrt)");
+    assert_contains(unwrapped(), "0.034641 = 0.02 (--lr) x sqrt(3 ranks) (--lr-scale sqrt)");
     assert_int_equal(train("c", "--max-steps 1 --schedule multistep --milestones 3,5"), 0);
-    assert_contains(job.output, "multistep after 3 epochs, 5 epochs x 0.1");
+    assert_contains(unwrapped(), "multistep after 3 epochs, 5 epochs x 0.1");
 }
 
 /* The rates of all steps in metrics.jsonl. */

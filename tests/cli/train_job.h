@@ -17,6 +17,20 @@ static inline int train(const char *name, const char *options)
     return test_job_wait(&job, 100);
 }
 
+/* What was printed, with each run of white space as one space: lines are wrapped. */
+static inline const char *unwrapped(void)
+{
+    static char text[sizeof job.output];
+    size_t length = 0;
+    for (const char *at = job.output; *at; at++) {
+        bool blank = *at == ' ' || *at == '\n';
+        if (!blank || (length && text[length - 1] != ' '))
+            text[length++] = blank ? ' ' : *at;
+    }
+    text[length] = '\0';
+    return text;
+}
+
 static inline const char *path_of(const char *name, const char *file)
 {
     static char path[256];

@@ -84,3 +84,15 @@ YK_TEST(fetch_offline_says_how_to_go_on)
                      1);
     assert_contains(output, "--data synthetic");
 }
+
+YK_TEST(a_folder_named_cifar10_is_mentioned)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && mkdir cifar10 && XDG_CACHE_HOME=%s "
+                                     "YOKE_CIFAR10_URL=http://127.0.0.1:%d/x %s data info cifar10",
+                                     folder, folder, yk_test_free_port(), program()),
+                     1);
+    assert_contains(output, "to use the folder ./cifar10, give ./cifar10 instead\n");
+}

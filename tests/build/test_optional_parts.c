@@ -1,0 +1,42 @@
+/*
+ * Without the optional libraries the library and the program build, and what is missing says so.
+ * The build is not optimised, which is all that it takes to see that it links.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char output[65536];
+
+static void run(int expected, const char *script)
+{
+    int code = yk_test_command(output, sizeof output, "SOURCE='%s' BUILD='%s/build'; %s",
+                               getenv("YOKE_SOURCE"), yk_test_directory(), script);
+    if (code != expected)
+        fail_msg("exit code %d: %s", code, output);
+}
+
+YK_TEST(optional_parts_can_be_left_out)
+{
+    run(0, "cmake -S \"$SOURCE\" -B \"$BUILD\" -DYOKE_TESTS=OFF -DYOKE_DOWNLOAD=OFF "
+           "-DYOKE_PREVIEW=OFF -DCMAKE_BUILD_TYPE=None && "
+           "cmake --build \"$BUILD\" --parallel 2 --target yoke_program");
+    run(0, "ldd \"$BUILD/yoke\" \"$BUILD/libyoke.so\"");
+    assert_null(strstr(output, "libcurl"));
+    assert_null(strstr(output, "libarchive"));
+    assert_null(strstr(output, "libpng"));
+    run(0, "\"$BUILD/yoke\" info");
+    assert_contains(output, "downloads     no: install libcurl");
+    assert_contains(output, "pictures      no: install libpng");
+    run(1, "XDG_CACHE_HOME=\"$BUILD\" \"$BUILD/yoke\" data fetch");
+    assert_contains(output, "configure with -DYOKE_DOWNLOAD=ON");
+    run(1, "cd \"$BUILD\" && ./yoke data preview synthetic --split test");
+    assert_contains(output, "configure with -DYOKE_PREVIEW=ON");
+}
+
+YK_TEST(a_wrong_choice_of_parts_is_refused)
+{
+    run(1, "cmake -S \"$SOURCE\" -B \"$BUILD\" -DYOKE_PREVIEW=perhaps");
+    assert_contains(output, "YOKE_PREVIEW is perhaps");
+}
