@@ -29,7 +29,7 @@ YK_TEST(optional_parts_can_be_left_out)
     run(0, "\"$BUILD/yoke\" info");
     assert_contains(output, "downloads     no: install libcurl");
     assert_contains(output, "pictures      no: install libpng");
-    run(1, "XDG_CACHE_HOME=\"$BUILD\" \"$BUILD/yoke\" data fetch");
+    run(1, "XDG_CACHE_HOME=\"$BUILD/cache\" \"$BUILD/yoke\" data fetch");
     assert_contains(output, "configure with -DYOKE_DOWNLOAD=ON");
     run(1, "cd \"$BUILD\" && ./yoke data preview synthetic --split test");
     assert_contains(output, "configure with -DYOKE_PREVIEW=ON");
