@@ -226,7 +226,7 @@ YK_TEST(info_says_which_folders_count)
     unsetenv("HOME");
     setenv("XDG_CACHE_HOME", "relative", 1); /* which its specification has ignored */
     assert_int_equal(yoke("info"), 0);
-    assert_contains(output, "shared memory free memory, whatever the size of /dev/shm\n");
+    assert_contains(output, "shared memory limited by free RAM, not by the size of /dev/shm\n");
     assert_contains(output, "data cache    none: neither XDG_CACHE_HOME nor HOME is set\n");
     setenv("YOKE_SHM_DIR", "/no/such", 1);
     setenv("HOME", "/home/a", 1);
