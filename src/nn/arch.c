@@ -7,9 +7,13 @@ typedef struct arch {
 } arch;
 
 static const arch archs[] = {
-    {"resnet18", yk_resnet18},   {"resnet18-imagenet", yk_resnet18_imagenet},
-    {"resnet34", yk_resnet34},   {"resnet50", yk_resnet50},
-    {"resnet101", yk_resnet101}, {"mlp", yk_mlp},
+    {"resnet9", yk_resnet9},
+    {"resnet18", yk_resnet18},
+    {"resnet18-imagenet", yk_resnet18_imagenet},
+    {"resnet34", yk_resnet34},
+    {"resnet50", yk_resnet50},
+    {"resnet101", yk_resnet101},
+    {"mlp", yk_mlp},
 };
 
 enum { ARCHS = sizeof archs / sizeof *archs };

@@ -70,7 +70,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw");
-    refused("train --arch vgg", "expected one of resnet18");
+    refused("train --arch vgg", "expected one of resnet9");
     refused("train --no-winograd=1", "--no-winograd takes no value");
     refused("train leftover", "unexpected argument 'leftover'");
     refused("info --all", "unknown option '--all'");

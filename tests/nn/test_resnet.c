@@ -58,6 +58,7 @@ static void assert_size(const char *arch, int64_t side, int64_t tensors, int64_t
 
 YK_TEST(element_counts_are_torchvisions)
 {
+    assert_size("resnet9", 32, 26, 1646122);
     assert_size("resnet18", 32, 62, 11173962);
     assert_size("resnet18-imagenet", 224, 62, 11181642);
     assert_size("resnet34", 224, 110, 21289802);
@@ -99,6 +100,19 @@ YK_TEST(order_of_declaration_is_torchvisions)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(resnet9_takes_small_images_of_any_size)
+{
+    static const int64_t sides[] = {8, 28, 32, 64};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        yk_value *logits;
+        yk_graph *graph = build("resnet9", sides[i], &logits);
+        assert_string_equal(nth(graph, YKI_PARAMETER, 0)->name, "prep.conv.weight");
+        assert_string_equal(nth(graph, YKI_PARAMETER, 6)->name, "residual1.0.conv.weight");
+        assert_string_equal(nth(graph, YKI_PARAMETER, 25)->name, "fc.bias");
+        yk_graph_destroy(graph);
+    }
+}
+
 /* ResNet V1.5: the 3x3 convolution of a bottleneck strides, and the first stage has a downsample.
  */
 YK_TEST(bottlenecks_stride_in_the_middle)
@@ -133,6 +147,16 @@ YK_TEST(wrong_input_is_the_graphs_error)
     assert_non_null(logits);
     assert_int_equal(yk_value_shape(logits, dims), -1);
     assert_contains(graph->error, "conv2d");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(resnet9_of_wrong_input_is_the_graphs_error)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tiny = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 4, 4});
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(yk_resnet9(tiny, 10), dims), -1);
+    assert_contains(graph->error, "max_pool2d");
     yk_graph_destroy(graph);
 }
 

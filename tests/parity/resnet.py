@@ -4,6 +4,7 @@ network(NAME) is the PyTorch model of a yoke architecture. With the same torch.m
 weights are torchvision's to the bit, so torchvision itself need not be installed.
 """
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -87,8 +88,45 @@ class ResNet(nn.Module):
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 
+class ConvNormReLU(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv = conv(inputs, outputs, 3, 1)
+        self.bn = nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        return F.relu(self.bn(self.conv(x)))
+
+
+class ResNet9(nn.Module):
+    """David Page's ResNet-9 at half its width, with a global average before the last layer."""
+
+    def __init__(self, classes, width=32):
+        super().__init__()
+        self.prep = ConvNormReLU(3, width)
+        self.layer1 = ConvNormReLU(width, 2 * width)
+        self.residual1 = self.residual(2 * width)
+        self.layer2 = ConvNormReLU(2 * width, 4 * width)
+        self.layer3 = ConvNormReLU(4 * width, 8 * width)
+        self.residual3 = self.residual(8 * width)
+        self.fc = nn.Linear(8 * width, classes)
+
+    def residual(self, channels):
+        return nn.Sequential(ConvNormReLU(channels, channels), ConvNormReLU(channels, channels))
+
+    def forward(self, x):
+        x = F.max_pool2d(self.layer1(self.prep(x)), 2)
+        x = x + self.residual1(x)
+        x = F.max_pool2d(self.layer2(x), 2)
+        x = F.max_pool2d(self.layer3(x), 2)
+        x = x + self.residual3(x)
+        return 0.125 * self.fc(x.mean((2, 3)))
+
+
 def network(name, classes=10):
     """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers."""
+    if name == "resnet9":
+        return ResNet9(classes)
     block, blocks = {
         "resnet18": (BasicBlock, [2, 2, 2, 2]),
         "resnet18-imagenet": (BasicBlock, [2, 2, 2, 2]),

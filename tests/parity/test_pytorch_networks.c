@@ -231,6 +231,11 @@ static void compare_f32(const char *arch, int64_t batch, int64_t side, float res
                        .residual = residual});
 }
 
+YK_TEST(resnet9_is_pytorchs)
+{
+    compare_f32("resnet9", 8, 32, 0);
+}
+
 YK_TEST(resnet18_is_pytorchs)
 {
     compare_f32("resnet18", 8, 32, 0);
@@ -268,6 +273,11 @@ static void compare_f64(const char *arch, int64_t side, int steps, double lr)
                        .side = side,
                        .lr = lr,
                        .steps = steps});
+}
+
+YK_TEST(resnet9_in_f64_is_pytorchs)
+{
+    compare_f64("resnet9", 16, 4, 1e-3);
 }
 
 YK_TEST(resnet18_in_f64_is_pytorchs)
