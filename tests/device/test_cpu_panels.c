@@ -64,22 +64,31 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
     return out[0];
 }
 
-static void same_bits(const yki_kernel_desc *desc, const yki_kernel_impl *expected)
+static bool has_avx512(void)
 {
     yki_device *device;
     assert_ok(yki_device_create(&device, "cpu", 1, true));
     bool avx512 = device->block == YKI_PANEL_LANES;
-    size_t bytes = avx512 ? yki_operand_bytes(device, &desc->out[0]) : 0;
     yki_device_destroy(device);
-    if (!avx512)
+    return avx512;
+}
+
+static void same_bits_with(const yki_kernel_desc *desc, const yki_kernel_impl *expected,
+                           int threads)
+{
+    if (!has_avx512())
         skip_because("this processor has no AVX-512");
-    void *one = run(*desc, expected, 1);
-    for (int threads = 2; threads <= 5; threads++) {
-        void *many = run(*desc, expected, threads);
-        assert_memory_equal(one, many, bytes);
-        yki_unmap(many, bytes);
-    }
+    void *one = run(*desc, expected, 1), *many = run(*desc, expected, threads);
+    size_t bytes = (size_t)yki_operand_count(&desc->out[0]) * sizeof(float);
+    assert_memory_equal(one, many, bytes);
     yki_unmap(one, bytes);
+    yki_unmap(many, bytes);
+}
+
+static void same_bits(const yki_kernel_desc *desc, const yki_kernel_impl *expected)
+{
+    for (int threads = 2; threads <= 5; threads++)
+        same_bits_with(desc, expected, threads);
 }
 
 YK_TEST(forward_has_the_same_bits_with_any_threads)
@@ -120,7 +129,7 @@ static const yki_operand deep = {
 static const yki_operand deep_weight = {
     .dtype = YK_F32, .ndim = 4, .dims = {512, 512, 3, 3}, .layout = YKI_PLAIN};
 
-/* Few tiles and many channels: each thread sums whole pairs of 64 and 64 channels. */
+/* Many channels: each thread sums whole pairs of 64 and 64 channels. */
 YK_TEST(deep_backward_weight_has_the_same_bits_with_any_threads)
 {
     same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
@@ -130,6 +139,34 @@ YK_TEST(deep_backward_weight_has_the_same_bits_with_any_threads)
                                  .out_count = 2,
                                  .out = {deep_weight, none}},
               &yki_cpu_conv2d_backward_weight_winograd);
+}
+
+/* The weights' gradient of `images` images of 5x6. */
+static void same_gradient_bits(int64_t images, int64_t channels, int64_t filters, int threads)
+{
+    yki_operand in = x, out = y, gradient = weight;
+    in.dims[0] = out.dims[0] = images;
+    in.dims[1] = gradient.dims[1] = channels;
+    out.dims[1] = gradient.dims[0] = filters;
+    same_bits_with(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                      .attrs = &attrs,
+                                      .in_count = 2,
+                                      .in = {in, out},
+                                      .out_count = 2,
+                                      .out = {gradient, none}},
+                   &yki_cpu_conv2d_backward_weight_winograd, threads);
+}
+
+/* The eight parts of the tiles are fewer than nine threads. */
+YK_TEST(backward_weight_of_more_threads_than_parts_has_the_same_bits)
+{
+    same_gradient_bits(IMAGES, 128, 128, 9);
+}
+
+/* More tiles than are transformed at a time. */
+YK_TEST(backward_weight_in_batches_has_the_same_bits)
+{
+    same_gradient_bits(120, 64, 512, 3);
 }
 
 /* ---- stride 2 ------------------------------------------------------------------------------- */

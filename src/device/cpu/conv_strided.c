@@ -24,7 +24,9 @@ enum {
     STRIDE = 2,
     PHASES = STRIDE * STRIDE,
     MAX_TAPS = 9,
-    BATCH = 4 /* panels of pixels that a weight gradient's sum takes in at a time */
+    BATCH = 4, /* panels of pixels that a weight gradient's sum takes in at a time */
+    PIECES =
+        4 /* of a weight gradient's work for each thread: one whose core is shared takes less */
 };
 
 /* A tap of the kernel: for output pixel (i, j) it reads (step i + down, step j + across). */
@@ -188,17 +190,13 @@ static void count_pixels(strided *k)
 
 /* ---- gradient of x: dy, weight -> dx -------------------------------------------------------- */
 
-/* The weights as panels (out group, in group, tap). */
-static void read_weights(const strided *k, const float *weight, float *panels)
+/* The weights of one pair of groups, to their place in panels (out group, in group, tap). */
+static void read_weights(const strided *k, const float *weight, int64_t pair, float *panels)
 {
-    int64_t begin, end;
-    yki_share(k->out.groups * k->in.groups, &begin, &end);
-    for (int64_t pair = begin; pair < end; pair++) {
-        const float *corner = weight + pair % k->in.groups * SIDE * k->row_stride +
-                              pair / k->in.groups * SIDE * k->column_stride;
-        yki_panel_read_weight(corner, k->row_stride, k->column_stride, k->taps,
-                              panels + pair * k->taps * PANEL);
-    }
+    const float *corner = weight + pair % k->in.groups * SIDE * k->row_stride +
+                          pair / k->in.groups * SIDE * k->column_stride;
+    yki_panel_read_weight(corner, k->row_stride, k->column_stride, k->taps,
+                          panels + pair * k->taps * PANEL);
 }
 
 /* A thread's own memory: the block's input by group and tap, and its result. */
@@ -242,13 +240,14 @@ static yk_status convolve_data(const yki_kernel *kernel, const yki_kernel_args *
     float *threads = weights + k->in.groups * k->out.groups * k->taps * PANEL;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        read_weights(k, run->in[1], weights);
-#pragma omp barrier
+#pragma omp for schedule(dynamic)
+        for (int64_t pair = 0; pair < k->out.groups * k->in.groups; pair++)
+            read_weights(k, run->in[1], pair, weights);
         for (int i = 0; i < k->phase_count; i++) {
             const phase *p = &k->phases[i];
-            int64_t begin, end;
-            yki_share(block_count(p), &begin, &end);
-            for (int64_t block = begin; block < end; block++)
+            const int64_t blocks = block_count(p);
+#pragma omp for schedule(dynamic) nowait
+            for (int64_t block = 0; block < blocks; block++)
                 convolve_block(k, p, block, run->in[0], weights, run->out[0],
                                threads + omp_get_thread_num() * thread_panels(k) * PANEL);
         }
@@ -300,13 +299,13 @@ static void add_products(const strided *k, const pixel_block *blocks, int64_t co
                                           sums + to * PANEL, blocks[b].count, first && b == 0);
 }
 
-/* The calling thread's sums: of its pairs of an input group and a tap, over all pixels. */
-static void sum_weight(const strided *k, const yki_kernel_args *run, float *sums, float *own)
+/* The sums of the pairs of an input group and a tap in [begin, end), over all pixels. */
+static void sum_weight(const strided *k, const yki_kernel_args *run, int64_t begin, int64_t end,
+                       float *sums, float *own)
 {
     const phase *p = &k->phases[0];
     float *gradients = own, *inputs = own + BATCH * k->out.groups * PANEL;
-    int64_t begin, end, blocks = block_count(p);
-    yki_share(k->in.groups * k->taps, &begin, &end);
+    int64_t blocks = block_count(p);
     for (int64_t first = 0; first < blocks; first += BATCH) {
         pixel_block batch[BATCH];
         int64_t count = blocks - first < BATCH ? blocks - first : BATCH;
@@ -331,30 +330,34 @@ static void sum_weight(const strided *k, const yki_kernel_args *run, float *sums
     }
 }
 
-/* The sums (in group, tap, out group) into the calling thread's part of the canonical gradient. */
-static void write_weight(const strided *k, const float *sums, float *weight)
+/* The sums (in group, tap, out group) of one output channel into the canonical gradient. */
+static void write_weight(const strided *k, const float *sums, int64_t out, float *weight)
 {
-    int64_t begin, end;
-    yki_share(k->out.groups * SIDE, &begin, &end);
-    for (int64_t out = begin; out < end; out++)
-        for (int64_t in = 0; in < k->in.groups * SIDE; in++)
-            for (int64_t t = 0; t < k->taps; t++) {
-                int64_t panel = (in / SIDE * k->taps + t) * k->out.groups + out / SIDE;
-                weight[in * k->row_stride + out * k->column_stride + t] =
-                    sums[panel * PANEL + in % SIDE * SIDE + out % SIDE];
-            }
+    for (int64_t in = 0; in < k->in.groups * SIDE; in++)
+        for (int64_t t = 0; t < k->taps; t++) {
+            int64_t panel = (in / SIDE * k->taps + t) * k->out.groups + out / SIDE;
+            weight[in * k->row_stride + out * k->column_stride + t] =
+                sums[panel * PANEL + in % SIDE * SIDE + out % SIDE];
+        }
 }
 
 static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const strided *k = (const strided *)kernel;
+    const int64_t pairs = k->in.groups * k->taps;
+    /* Every piece reads all of dy again: few pairs make the reading dear, many the waiting. */
+    const int64_t pieces = pairs < PIECES * k->team ? pairs : PIECES * k->team;
     float *sums = run->scratch;
-    float *threads = sums + k->in.groups * k->taps * k->out.groups * PANEL;
+    float *threads = sums + pairs * k->out.groups * PANEL;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        sum_weight(k, run, sums, threads + omp_get_thread_num() * weight_thread_panels(k) * PANEL);
-#pragma omp barrier
-        write_weight(k, sums, run->out[0]);
+        float *own = threads + omp_get_thread_num() * weight_thread_panels(k) * PANEL;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < pieces; i++)
+            sum_weight(k, run, pairs * i / pieces, pairs * (i + 1) / pieces, sums, own);
+#pragma omp for schedule(dynamic, LANES) nowait
+        for (int64_t out = 0; out < k->out.groups * SIDE; out++)
+            write_weight(k, sums, out, run->out[0]);
     }
     return YK_OK;
 }

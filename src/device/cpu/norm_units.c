@@ -91,19 +91,30 @@ int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range)
 
 static void sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function)
 {
-#pragma omp parallel num_threads(k->team) if (k->team > 1)
-    {
-        int64_t begin, end;
-        yki_share(k->shape.blocks * k->slices, &begin, &end);
-        for (int64_t i = begin; i < end; i++) {
-            yki_norm_unit u = unit_of(k, run, i);
-            function(k, run, &u);
-        }
+    const int64_t units = k->shape.blocks * k->slices;
+#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < units; i++) {
+        yki_norm_unit u = unit_of(k, run, i);
+        function(k, run, &u);
     }
 }
 
-void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
-                    yki_norm_unit_fn second)
+/* Units that are whole blocks: the second sweep follows the first while the block is in cache. */
+static void sweep_blocks(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
+                         yki_norm_unit_fn second)
+{
+#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->shape.blocks; i++) {
+        yki_norm_unit u = unit_of(k, run, i);
+        first(k, run, &u);
+        second(k, run, &u);
+    }
+}
+
+/* Slices of blocks: a thread keeps its slices for the second sweep, as their data is in its cache.
+ */
+static void sweep_slices(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
+                         yki_norm_unit_fn second)
 {
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
@@ -112,17 +123,22 @@ void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit
         for (int64_t i = begin; i < end; i++) {
             yki_norm_unit u = unit_of(k, run, i);
             first(k, run, &u);
-            if (k->slices == 1)
-                second(k, run, &u);
         }
-        if (k->slices > 1) {
 #pragma omp barrier
-            for (int64_t i = begin; i < end; i++) {
-                yki_norm_unit u = unit_of(k, run, i);
-                second(k, run, &u);
-            }
+        for (int64_t i = begin; i < end; i++) {
+            yki_norm_unit u = unit_of(k, run, i);
+            second(k, run, &u);
         }
     }
+}
+
+void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
+                    yki_norm_unit_fn second)
+{
+    if (k->slices == 1)
+        sweep_blocks(k, run, first, second);
+    else
+        sweep_slices(k, run, first, second);
 }
 
 yk_status yki_norm_enough(double count)

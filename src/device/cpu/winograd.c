@@ -10,11 +10,16 @@
  * whose weights would otherwise travel through memory, gain most from that. Else they are made
  * once.
  *
- * The weights' gradient sums over tiles: a batch of blocks is transformed, then all pairs of 64
- * input and 64 output channels take their 36 products from it.
+ * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
+ * there are few pairs the blocks fall into parts: a part's blocks are transformed and multiplied
+ * one after the other into sums that belong to the part, and the parts' sums are added at the end.
+ * Where there are many, the blocks are transformed first, and then each pair takes its products
+ * from all of them.
  *
- * Every sum runs in an order that the shape alone decides: the result has the same bits with any
- * number of threads.
+ * Threads take the next piece of work when they have finished one, so that a thread whose core is
+ * shared with another process does less, and they wait for each other at most twice a kernel (more
+ * often only for gradients of very large batches). What a piece is, and the order in which sums are
+ * added, depends on the shape alone: the result has the same bits with any number of threads.
  */
 #include "device/cpu/winograd.h"
 
@@ -33,7 +38,11 @@ enum {
     SLAB = YKI_WINOGRAD_SLAB,
     LANES = 16,
     TAPS = 9,
-    LEAST_TILES = 32 /* a thread; with fewer the weights' transformation costs more than it saves */
+    LEAST_TILES =
+        32,          /* a thread; with fewer the weights' transformation costs more than it saves */
+    PART_TILES = 32, /* of a block of a part, so that what it keeps fits the cache */
+    MANY_PAIRS = 8,  /* from here on the weights' gradient goes by pairs, below by parts */
+    BATCH_SLABS = 64 /* memory for the blocks that pairs take their products from: 38 MB */
 };
 
 typedef struct winograd {
@@ -47,8 +56,10 @@ typedef struct winograd {
     int64_t row_stride, column_stride;
     bool turned;
     bool weights_once; /* transformed before all blocks */
-    int64_t batch;     /* weights' gradient: blocks transformed at a time */
-    bool whole_pairs;  /* ... a thread sums a pair's 36 products alone and writes its gradient */
+    /* Weights' gradient: */
+    int64_t parts;     /* of the blocks; 0: by pairs */
+    bool split_inputs; /* a part's input groups are pieces of their own: more threads than parts */
+    int64_t batch;     /* by pairs: blocks transformed at a time */
 } winograd;
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -87,10 +98,11 @@ static yki_winograd_plane plane_of(const yki_panel_activation *a, const void *da
                                 .columns = a->columns};
 }
 
-/* A block's transformed input, one slab a group of channels; rows are tiles. */
-static void transform_data(const winograd *k, const void *data, span tiles, float *slabs)
+/* A block's transformed input, `groups` of its channels, one slab each; rows are tiles. */
+static void transform_data(const winograd *k, const void *data, span tiles, span groups,
+                           float *slabs)
 {
-    for (int64_t group = 0; group < k->x.groups; group++, slabs += SLAB)
+    for (int64_t group = groups.begin; group < groups.end; group++, slabs += SLAB)
         for (int64_t t = tiles.begin; t < tiles.end; t++) {
             tile at = tile_of(k, t);
             float *row = slabs + (t - tiles.begin) * SIDE;
@@ -145,15 +157,15 @@ static void transform_weight(const winograd *k, const float *weight, int64_t in_
                                 k->column_stride, k->turned, slab + row * SIDE + column);
 }
 
+/* 16 of a pair's 64 output channels. */
 static void write_weight_gradient(const winograd *k, const float *slab, int64_t in_group,
-                                  int64_t out_group, float *weight)
+                                  int64_t out_group, int64_t column, float *weight)
 {
-    for (int64_t column = 0; column < SIDE; column += LANES)
-        for (int64_t row = 0; row < SIDE; row++)
-            yki_winograd_weight_gradient(
-                slab + row * SIDE + column,
-                weight + weight_at(k, in_group * SIDE + row, out_group * SIDE + column),
-                k->column_stride);
+    for (int64_t row = 0; row < SIDE; row++)
+        yki_winograd_weight_gradient(
+            slab + row * SIDE + column,
+            weight + weight_at(k, in_group * SIDE + row, out_group * SIDE + column),
+            k->column_stride);
 }
 
 /* ---- forward, and backward data ------------------------------------------------------------- */
@@ -169,7 +181,7 @@ static void convolve_block(const winograd *k, const void *x, const float *weight
 {
     span tiles = block_span(k, block);
     float *data = own, *product = data + k->x.groups * SLAB, *weights_here = product + SLAB;
-    transform_data(k, x, tiles, data);
+    transform_data(k, x, tiles, (span){0, k->x.groups}, data);
     for (int64_t out = 0; out < k->y.groups; out++) {
         for (int64_t in = 0; in < k->x.groups; in++) {
             const float *weights = weights_here;
@@ -193,98 +205,142 @@ static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
     float *threads = all_weights + (k->weights_once ? pairs * SLAB : 0);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        int64_t begin, end;
         if (k->weights_once) {
-            yki_share(pairs, &begin, &end);
-            for (int64_t i = begin; i < end; i++)
+#pragma omp for schedule(dynamic)
+            for (int64_t i = 0; i < pairs; i++)
                 transform_weight(k, run->in[1], i % k->x.groups, i / k->x.groups,
                                  all_weights + i * SLAB);
-#pragma omp barrier
         }
-        yki_share(k->blocks, &begin, &end);
-        for (int64_t block = begin; block < end; block++)
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t block = 0; block < k->blocks; block++)
             convolve_block(k, run->in[0], run->in[1], all_weights, run->out[0], block,
                            threads + omp_get_thread_num() * thread_slabs(k) * SLAB);
     }
     return YK_OK;
 }
 
-/* ---- backward weight ------------------------------------------------------------------------ */
+/* ---- backward weight, by parts -------------------------------------------------------------- */
 
-/* Memory of a weight gradient: a batch of blocks transformed, then the pairs' sums. */
-typedef struct weight_scratch {
-    float *data, *gradient, *sums;
-} weight_scratch;
-
-static weight_scratch weight_scratch_of(const winograd *k, float *scratch)
+/* A pair's number is in group * output groups + out group, here and below. */
+static float *part_sum(const winograd *k, float *sums, int64_t part, int64_t pair)
 {
-    float *gradient = scratch + k->batch * k->x.groups * SLAB;
-    return (weight_scratch){scratch, gradient, gradient + k->batch * k->y.groups * SLAB};
+    return sums + (part * k->x.groups * k->y.groups + pair) * SLAB;
 }
 
-/* Adds the blocks [first, last) to points [begin, end) of a pair's sum. */
-static void add_products(const winograd *k, const weight_scratch *s, int64_t pair, span points,
-                         span blocks, float *sum)
+/* All blocks of a part into its sums, for these input groups and all output groups. */
+static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part, span groups,
+                     float *sums, float *own)
+{
+    float *data = own, *gradient = own + k->x.groups * SLAB;
+    span blocks = {k->blocks * part / k->parts, k->blocks * (part + 1) / k->parts};
+    for (int64_t b = blocks.begin; b < blocks.end; b++) {
+        span tiles = block_span(k, b);
+        transform_data(k, run->in[0], tiles, groups, data);
+        transform_result_gradient(k, run->in[1], tiles, gradient);
+        for (int64_t in = groups.begin; in < groups.end; in++)
+            for (int64_t out = 0; out < k->y.groups; out++) {
+                float *sum = part_sum(k, sums, part, in * k->y.groups + out);
+                for (int64_t p = 0; p < POINTS; p++)
+                    yki_panel_multiply_transposed(data + (in - groups.begin) * SLAB + p * MATRIX,
+                                                  gradient + out * SLAB + p * MATRIX,
+                                                  sum + p * MATRIX, tiles.end - tiles.begin,
+                                                  b == blocks.begin);
+            }
+    }
+}
+
+/* Adds the parts' sums of a pair's 16 output channels in order, and writes their gradient. */
+static void finish_columns(const winograd *k, float *sums, int64_t pair, int64_t column,
+                           float *weight)
+{
+    float *total = part_sum(k, sums, 0, pair);
+    for (int64_t part = 1; part < k->parts; part++)
+        yki_winograd_add(part_sum(k, sums, part, pair) + column, total + column);
+    write_weight_gradient(k, total, pair / k->y.groups, pair % k->y.groups, column, weight);
+}
+
+static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *run)
+{
+    const int64_t pairs = k->x.groups * k->y.groups, columns = SIDE / LANES;
+    const int64_t pieces = k->split_inputs ? k->x.groups : 1;
+    float *sums = run->scratch, *threads = sums + k->parts * pairs * SLAB;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * SLAB;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < k->parts * pieces; i++) {
+            span groups = {i % pieces, k->split_inputs ? i % pieces + 1 : k->x.groups};
+            sum_part(k, run, i / pieces, groups, sums, own);
+        }
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t i = 0; i < pairs * columns; i++)
+            finish_columns(k, sums, i / columns, i % columns * LANES, run->out[0]);
+    }
+}
+
+/* ---- backward weight, by pairs -------------------------------------------------------------- */
+
+/* Blocks that have been transformed: the slabs of x, then of dy. */
+typedef struct transformed {
+    span blocks;
+    float *data, *gradient;
+} transformed;
+
+static void transform_block(const winograd *k, const yki_kernel_args *run, const transformed *t,
+                            int64_t block)
+{
+    span tiles = block_span(k, block);
+    int64_t slot = block - t->blocks.begin;
+    transform_data(k, run->in[0], tiles, (span){0, k->x.groups},
+                   t->data + slot * k->x.groups * SLAB);
+    transform_result_gradient(k, run->in[1], tiles, t->gradient + slot * k->y.groups * SLAB);
+}
+
+/* Adds these blocks' products to the sums of a pair, and writes its gradient after the last. */
+static void sum_pair(const winograd *k, const transformed *t, int64_t pair, float *sum,
+                     float *weight)
 {
     int64_t in = pair / k->y.groups, out = pair % k->y.groups;
-    for (int64_t p = points.begin; p < points.end; p++)
-        for (int64_t b = blocks.begin; b < blocks.end; b++) {
+    for (int64_t p = 0; p < POINTS; p++)
+        for (int64_t b = t->blocks.begin; b < t->blocks.end; b++) {
             span tiles = block_span(k, b);
-            int64_t slot = b - blocks.begin;
-            yki_panel_multiply_transposed(s->data + (slot * k->x.groups + in) * SLAB + p * MATRIX,
-                                          s->gradient + (slot * k->y.groups + out) * SLAB +
+            int64_t slot = b - t->blocks.begin;
+            yki_panel_multiply_transposed(t->data + (slot * k->x.groups + in) * SLAB + p * MATRIX,
+                                          t->gradient + (slot * k->y.groups + out) * SLAB +
                                               p * MATRIX,
                                           sum + p * MATRIX, tiles.end - tiles.begin, b == 0);
         }
+    for (int64_t column = 0; t->blocks.end == k->blocks && column < SIDE; column += LANES)
+        write_weight_gradient(k, sum, in, out, column, weight);
 }
 
-/* The calling thread's share of one batch's products. */
-static void sum_batch(const winograd *k, const weight_scratch *s, span blocks, float *gradient)
+static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *run)
 {
-    int64_t pairs = k->x.groups * k->y.groups, begin, end;
-    if (k->whole_pairs) {
-        float *sum = s->sums + (int64_t)omp_get_thread_num() * SLAB;
-        yki_share(pairs, &begin, &end);
-        for (int64_t pair = begin; pair < end; pair++) {
-            add_products(k, s, pair, (span){0, POINTS}, blocks, sum);
-            write_weight_gradient(k, sum, pair / k->y.groups, pair % k->y.groups, gradient);
+    const int64_t pairs = k->x.groups * k->y.groups;
+    float *data = run->scratch, *gradient = data + k->batch * k->x.groups * SLAB;
+    float *sums = gradient + k->batch * k->y.groups * SLAB;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t first = 0; first < k->blocks; first += k->batch) {
+        int64_t last = first + k->batch < k->blocks ? first + k->batch : k->blocks;
+        transformed t = {{first, last}, data, gradient};
+#pragma omp for schedule(dynamic)
+        for (int64_t block = first; block < last; block++)
+            transform_block(k, run, &t, block);
+#pragma omp for schedule(dynamic)
+        for (int64_t pair = 0; pair < pairs; pair++) {
+            int64_t slot = k->batch == k->blocks ? omp_get_thread_num() : pair;
+            sum_pair(k, &t, pair, sums + slot * SLAB, run->out[0]);
         }
-        return;
     }
-    yki_share(pairs * POINTS, &begin, &end);
-    for (int64_t i = begin; i < end; i++)
-        add_products(k, s, i / POINTS, (span){i % POINTS, i % POINTS + 1}, blocks,
-                     s->sums + i / POINTS * SLAB);
 }
 
 static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
-    weight_scratch s = weight_scratch_of(k, run->scratch);
-    int64_t pairs = k->x.groups * k->y.groups;
-#pragma omp parallel num_threads(k->team) if (k->team > 1)
-    {
-        int64_t begin, end;
-        for (int64_t first = 0; first < k->blocks; first += k->batch) {
-            span blocks = {first, first + k->batch < k->blocks ? first + k->batch : k->blocks};
-            yki_share(blocks.end - blocks.begin, &begin, &end);
-            for (int64_t slot = begin; slot < end; slot++) {
-                span tiles = block_span(k, first + slot);
-                transform_data(k, run->in[0], tiles, s.data + slot * k->x.groups * SLAB);
-                transform_result_gradient(k, run->in[1], tiles,
-                                          s.gradient + slot * k->y.groups * SLAB);
-            }
-#pragma omp barrier
-            sum_batch(k, &s, blocks, run->out[0]);
-#pragma omp barrier
-        }
-        if (!k->whole_pairs) {
-            yki_share(pairs, &begin, &end);
-            for (int64_t pair = begin; pair < end; pair++)
-                write_weight_gradient(k, s.sums + pair * SLAB, pair / k->y.groups,
-                                      pair % k->y.groups, run->out[0]);
-        }
-    }
+    if (k->parts)
+        convolve_weight_by_parts(k, run);
+    else
+        convolve_weight_by_pairs(k, run);
     return YK_OK;
 }
 
@@ -391,6 +447,26 @@ static bool supports_backward_weight(const yki_device *device, const yki_kernel_
            supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
 }
 
+/* Both return the slabs of memory that they need. Parts depend on the shape alone, as the order of
+ * sums does. */
+static int64_t plan_parts(winograd *k)
+{
+    int64_t pairs = k->x.groups * k->y.groups, most = pairs <= 2 ? 16 : 8;
+    k->blocks = (k->tiles + PART_TILES - 1) / PART_TILES;
+    k->parts = k->blocks < most ? k->blocks : most;
+    k->split_inputs = k->team > k->parts;
+    return k->parts * pairs + k->team * (k->x.groups + k->y.groups);
+}
+
+static int64_t plan_pairs(winograd *k)
+{
+    int64_t slabs_a_block = k->x.groups + k->y.groups;
+    k->batch = slabs_a_block < BATCH_SLABS ? BATCH_SLABS / slabs_a_block : 1;
+    if (k->batch > k->blocks)
+        k->batch = k->blocks;
+    return k->batch * slabs_a_block + (k->batch == k->blocks ? k->team : k->x.groups * k->y.groups);
+}
+
 static yk_status prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                          yki_kernel **kernel)
 {
@@ -399,12 +475,7 @@ static yk_status prepare_backward_weight(yki_device *device, const yki_kernel_de
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
     k->column_stride = TAPS * desc->in[0].dims[1];
-    int64_t pairs = k->x.groups * k->y.groups, slabs_a_block = k->x.groups + k->y.groups;
-    /* All blocks at once where that takes less memory than the sums would, else few: a batch is to
-     * be read from the cache that it was written to. */
-    k->whole_pairs = k->blocks * slabs_a_block < pairs && pairs >= 4 * (int64_t)k->team;
-    k->batch = k->whole_pairs || k->blocks < k->team ? k->blocks : k->team;
-    int64_t slabs = k->batch * slabs_a_block + (k->whole_pairs ? k->team : pairs);
+    int64_t slabs = k->x.groups * k->y.groups >= MANY_PAIRS ? plan_pairs(k) : plan_parts(k);
     k->base.scratch = (size_t)(slabs * SLAB) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
