@@ -157,7 +157,7 @@ static void same_gradient_bits(int64_t images, int64_t channels, int64_t filters
                    &yki_cpu_conv2d_backward_weight_winograd, threads);
 }
 
-/* The eight parts of the tiles are fewer than nine threads. */
+/* The tiles are cut into fewer parts than there are threads. */
 YK_TEST(backward_weight_of_more_threads_than_parts_has_the_same_bits)
 {
     same_gradient_bits(IMAGES, 128, 128, 9);

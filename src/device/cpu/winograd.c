@@ -39,8 +39,10 @@ enum {
     LANES = 16,
     TAPS = 9,
     LEAST_TILES =
-        32,          /* a thread; with fewer the weights' transformation costs more than it saves */
-    PART_TILES = 32, /* of a block of a part, so that what it keeps fits the cache */
+        32, /* a thread; with fewer the weights' transformation costs more than it saves */
+    LEAST_PARTS = 4,
+    MOST_PARTS = 16,
+    PART_BLOCKS = 1, /* that a part adds to its sums at a time */
     MANY_PAIRS = 8,  /* from here on the weights' gradient goes by pairs, below by parts */
     BATCH_SLABS = 64 /* memory for the blocks that pairs take their products from: 38 MB */
 };
@@ -60,6 +62,7 @@ typedef struct winograd {
     int64_t parts;     /* of the blocks; 0: by pairs */
     bool split_inputs; /* a part's input groups are pieces of their own: more threads than parts */
     int64_t batch;     /* by pairs: blocks transformed at a time */
+    bool whole_pairs;  /* ... all of them; a thread sums a pair alone and writes its gradient */
 } winograd;
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -176,8 +179,8 @@ static int64_t thread_slabs(const winograd *k)
     return k->x.groups + 1 + (k->weights_once ? 0 : 1);
 }
 
-static void convolve_block(const winograd *k, const void *x, const float *weight,
-                           const float *all_weights, void *y, int64_t block, float *own)
+static void winograd_convolve_block(const winograd *k, const void *x, const float *weight,
+                                    const float *all_weights, void *y, int64_t block, float *own)
 {
     span tiles = block_span(k, block);
     float *data = own, *product = data + k->x.groups * SLAB, *weights_here = product + SLAB;
@@ -213,10 +216,44 @@ static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
         }
 #pragma omp for schedule(dynamic) nowait
         for (int64_t block = 0; block < k->blocks; block++)
-            convolve_block(k, run->in[0], run->in[1], all_weights, run->out[0], block,
-                           threads + omp_get_thread_num() * thread_slabs(k) * SLAB);
+            winograd_convolve_block(k, run->in[0], run->in[1], all_weights, run->out[0], block,
+                                    threads + omp_get_thread_num() * thread_slabs(k) * SLAB);
     }
     return YK_OK;
+}
+
+/* ---- backward weight ------------------------------------------------------------------------ */
+
+/* Blocks that have been transformed: the slabs of these input groups, then of all of dy. */
+typedef struct transformed {
+    span blocks, groups;
+    float *data, *gradient;
+} transformed;
+
+static void transform_block(const winograd *k, const yki_kernel_args *run, const transformed *t,
+                            int64_t block)
+{
+    span tiles = block_span(k, block);
+    int64_t slot = block - t->blocks.begin;
+    transform_data(k, run->in[0], tiles, t->groups,
+                   t->data + slot * (t->groups.end - t->groups.begin) * SLAB);
+    transform_result_gradient(k, run->in[1], tiles, t->gradient + slot * k->y.groups * SLAB);
+}
+
+/* Adds the blocks' products at one point to a pair's sum there. */
+static void add_products(const winograd *k, const transformed *t, int64_t in, int64_t out,
+                         int64_t point, bool first, float *sum)
+{
+    int64_t groups = t->groups.end - t->groups.begin;
+    for (int64_t b = t->blocks.begin; b < t->blocks.end; b++) {
+        span tiles = block_span(k, b);
+        int64_t slot = b - t->blocks.begin;
+        const float *data = t->data + (slot * groups + in - t->groups.begin) * SLAB;
+        const float *gradient = t->gradient + (slot * k->y.groups + out) * SLAB;
+        yki_panel_multiply_transposed(data + point * MATRIX, gradient + point * MATRIX,
+                                      sum + point * MATRIX, tiles.end - tiles.begin,
+                                      first && b == t->blocks.begin);
+    }
 }
 
 /* ---- backward weight, by parts -------------------------------------------------------------- */
@@ -231,21 +268,19 @@ static float *part_sum(const winograd *k, float *sums, int64_t part, int64_t pai
 static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part, span groups,
                      float *sums, float *own)
 {
-    float *data = own, *gradient = own + k->x.groups * SLAB;
-    span blocks = {k->blocks * part / k->parts, k->blocks * (part + 1) / k->parts};
-    for (int64_t b = blocks.begin; b < blocks.end; b++) {
-        span tiles = block_span(k, b);
-        transform_data(k, run->in[0], tiles, groups, data);
-        transform_result_gradient(k, run->in[1], tiles, gradient);
+    int64_t begin = k->blocks * part / k->parts, end = k->blocks * (part + 1) / k->parts;
+    for (int64_t first = begin; first < end; first += PART_BLOCKS) {
+        transformed t = {{first, first + PART_BLOCKS < end ? first + PART_BLOCKS : end},
+                         groups,
+                         own,
+                         own + PART_BLOCKS * k->x.groups * SLAB};
+        for (int64_t b = first; b < t.blocks.end; b++)
+            transform_block(k, run, &t, b);
         for (int64_t in = groups.begin; in < groups.end; in++)
-            for (int64_t out = 0; out < k->y.groups; out++) {
-                float *sum = part_sum(k, sums, part, in * k->y.groups + out);
+            for (int64_t out = 0; out < k->y.groups; out++)
                 for (int64_t p = 0; p < POINTS; p++)
-                    yki_panel_multiply_transposed(data + (in - groups.begin) * SLAB + p * MATRIX,
-                                                  gradient + out * SLAB + p * MATRIX,
-                                                  sum + p * MATRIX, tiles.end - tiles.begin,
-                                                  b == blocks.begin);
-            }
+                    add_products(k, &t, in, out, p, first == begin,
+                                 part_sum(k, sums, part, in * k->y.groups + out));
     }
 }
 
@@ -266,7 +301,8 @@ static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *r
     float *sums = run->scratch, *threads = sums + k->parts * pairs * SLAB;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * SLAB;
+        float *own =
+            threads + omp_get_thread_num() * PART_BLOCKS * (k->x.groups + k->y.groups) * SLAB;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < k->parts * pieces; i++) {
             span groups = {i % pieces, k->split_inputs ? i % pieces + 1 : k->x.groups};
@@ -280,61 +316,53 @@ static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *r
 
 /* ---- backward weight, by pairs -------------------------------------------------------------- */
 
-/* Blocks that have been transformed: the slabs of x, then of dy. */
-typedef struct transformed {
-    span blocks;
-    float *data, *gradient;
-} transformed;
-
-static void transform_block(const winograd *k, const yki_kernel_args *run, const transformed *t,
-                            int64_t block)
-{
-    span tiles = block_span(k, block);
-    int64_t slot = block - t->blocks.begin;
-    transform_data(k, run->in[0], tiles, (span){0, k->x.groups},
-                   t->data + slot * k->x.groups * SLAB);
-    transform_result_gradient(k, run->in[1], tiles, t->gradient + slot * k->y.groups * SLAB);
-}
-
-/* Adds these blocks' products to the sums of a pair, and writes its gradient after the last. */
-static void sum_pair(const winograd *k, const transformed *t, int64_t pair, float *sum,
-                     float *weight)
+/* A pair's whole sum, and its gradient. */
+static void finish_pair(const winograd *k, const transformed *t, int64_t pair, float *sum,
+                        float *weight)
 {
     int64_t in = pair / k->y.groups, out = pair % k->y.groups;
     for (int64_t p = 0; p < POINTS; p++)
-        for (int64_t b = t->blocks.begin; b < t->blocks.end; b++) {
-            span tiles = block_span(k, b);
-            int64_t slot = b - t->blocks.begin;
-            yki_panel_multiply_transposed(t->data + (slot * k->x.groups + in) * SLAB + p * MATRIX,
-                                          t->gradient + (slot * k->y.groups + out) * SLAB +
-                                              p * MATRIX,
-                                          sum + p * MATRIX, tiles.end - tiles.begin, b == 0);
-        }
-    for (int64_t column = 0; t->blocks.end == k->blocks && column < SIDE; column += LANES)
+        add_products(k, t, in, out, p, true, sum);
+    for (int64_t column = 0; column < SIDE; column += LANES)
         write_weight_gradient(k, sum, in, out, column, weight);
 }
 
 static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups;
+    const int64_t pairs = k->x.groups * k->y.groups, columns = SIDE / LANES;
     float *data = run->scratch, *gradient = data + k->batch * k->x.groups * SLAB;
     float *sums = gradient + k->batch * k->y.groups * SLAB;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     for (int64_t first = 0; first < k->blocks; first += k->batch) {
         int64_t last = first + k->batch < k->blocks ? first + k->batch : k->blocks;
-        transformed t = {{first, last}, data, gradient};
+        transformed t = {{first, last}, {0, k->x.groups}, data, gradient};
 #pragma omp for schedule(dynamic)
         for (int64_t block = first; block < last; block++)
             transform_block(k, run, &t, block);
+        if (k->whole_pairs) {
 #pragma omp for schedule(dynamic)
-        for (int64_t pair = 0; pair < pairs; pair++) {
-            int64_t slot = k->batch == k->blocks ? omp_get_thread_num() : pair;
-            sum_pair(k, &t, pair, sums + slot * SLAB, run->out[0]);
+            for (int64_t pair = 0; pair < pairs; pair++)
+                finish_pair(k, &t, pair, sums + omp_get_thread_num() * SLAB, run->out[0]);
+            continue;
         }
+        /* What all pairs read at one point stays in the cache. */
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < POINTS * k->x.groups; i++)
+            for (int64_t out = 0; out < k->y.groups; out++) {
+                int64_t in = i % k->x.groups;
+                add_products(k, &t, in, out, i / k->x.groups, first == 0,
+                             sums + (in * k->y.groups + out) * SLAB);
+            }
+        if (last < k->blocks)
+            continue;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < pairs * columns; i++)
+            write_weight_gradient(k, sums + i / columns * SLAB, i / columns / k->y.groups,
+                                  i / columns % k->y.groups, i % columns * LANES, run->out[0]);
     }
 }
 
-static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status winograd_convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
     if (k->parts)
@@ -352,8 +380,8 @@ static int64_t tiles_of(const yki_operand *y)
 }
 
 /* y: the operand that is cut into tiles. */
-static bool supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
-                     const yki_operand *y, const yki_operand *weight)
+static bool winograd_supports(const yki_device *device, const yki_attrs *attrs,
+                              const yki_operand *x, const yki_operand *y, const yki_operand *weight)
 {
     return ((const yki_cpu_device *)device)->winograd && yki_panel_takes(device, x) &&
            yki_panel_takes(device, y) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
@@ -361,8 +389,8 @@ static bool supports(const yki_device *device, const yki_attrs *attrs, const yki
            attrs->padding <= 2 && tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
 }
 
-static winograd *create(const yki_device *device, const yki_operand *x, const yki_operand *y,
-                        int64_t padding)
+static winograd *winograd_create(const yki_device *device, const yki_operand *x,
+                                 const yki_operand *y, int64_t padding)
 {
     winograd *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -378,11 +406,11 @@ static winograd *create(const yki_device *device, const yki_operand *x, const yk
     return k;
 }
 
-static yk_status prepare_convolve(const yki_device *device, const yki_operand *x,
-                                  const yki_operand *y, int64_t padding, bool turned,
-                                  yki_kernel **kernel)
+static yk_status winograd_prepare_convolve(const yki_device *device, const yki_operand *x,
+                                           const yki_operand *y, int64_t padding, bool turned,
+                                           yki_kernel **kernel)
 {
-    winograd *k = create(device, x, y, padding);
+    winograd *k = winograd_create(device, x, y, padding);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     /* The weights are (K, C, 3, 3), K being forward's output channels. */
@@ -402,75 +430,84 @@ static yk_status prepare_convolve(const yki_device *device, const yki_operand *x
 
 /* ---- forward: x, weight -> y ---------------------------------------------------------------- */
 
-static bool supports_forward(const yki_device *device, const yki_kernel_desc *desc)
+static bool winograd_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
     return !yki_has_in(desc, 2) &&
-           supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
+           winograd_supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
 }
 
-static yk_status prepare_forward(yki_device *device, const yki_kernel_desc *desc,
-                                 yki_kernel **kernel)
+static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
+                                          yki_kernel **kernel)
 {
-    return prepare_convolve(device, &desc->in[0], &desc->out[0], desc->attrs->padding, false,
-                            kernel);
+    return winograd_prepare_convolve(device, &desc->in[0], &desc->out[0], desc->attrs->padding,
+                                     false, kernel);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_winograd = {.op = &yki_op_conv2d,
-                                                 .supports = supports_forward,
-                                                 .prepare = prepare_forward,
+                                                 .supports = winograd_supports_forward,
+                                                 .prepare = winograd_prepare_forward,
                                                  .run = convolve};
 
 /* ---- gradient of x: dy, weight -> dx -------------------------------------------------------- */
 
-static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+static bool winograd_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
+    return winograd_supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
 }
 
-static yk_status prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
-                                       yki_kernel **kernel)
+static yk_status winograd_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                                yki_kernel **kernel)
 {
-    return prepare_convolve(device, &desc->in[0], &desc->out[0], 2 - desc->attrs->padding, true,
-                            kernel);
+    return winograd_prepare_convolve(device, &desc->in[0], &desc->out[0], 2 - desc->attrs->padding,
+                                     true, kernel);
 }
 
-const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {.op = &yki_op_conv2d_backward_data,
-                                                               .supports = supports_backward_data,
-                                                               .prepare = prepare_backward_data,
-                                                               .run = convolve};
+const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {
+    .op = &yki_op_conv2d_backward_data,
+    .supports = winograd_supports_backward_data,
+    .prepare = winograd_prepare_backward_data,
+    .run = convolve};
 
 /* ---- gradient of the weights: x, dy -> dweight ---------------------------------------------- */
 
-static bool supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+static bool winograd_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     return !yki_has_out(desc, 1) &&
-           supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
+           winograd_supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
 }
 
 /* Both return the slabs of memory that they need. Parts depend on the shape alone, as the order of
  * sums does. */
 static int64_t plan_parts(winograd *k)
 {
-    int64_t pairs = k->x.groups * k->y.groups, most = pairs <= 2 ? 16 : 8;
-    k->blocks = (k->tiles + PART_TILES - 1) / PART_TILES;
-    k->parts = k->blocks < most ? k->blocks : most;
+    if (k->blocks < LEAST_PARTS) { /* few tiles: smaller blocks */
+        int64_t half = (k->tiles + SIDE / 2 - 1) / (SIDE / 2);
+        k->blocks = half < LEAST_PARTS ? half : LEAST_PARTS;
+    }
+    /* Each part costs a pass over its sums: it should add many blocks to them. */
+    k->parts = k->blocks / 8 < MOST_PARTS ? k->blocks / 8 : MOST_PARTS;
+    if (k->parts < LEAST_PARTS)
+        k->parts = k->blocks < LEAST_PARTS ? k->blocks : LEAST_PARTS;
     k->split_inputs = k->team > k->parts;
-    return k->parts * pairs + k->team * (k->x.groups + k->y.groups);
+    return k->parts * k->x.groups * k->y.groups +
+           k->team * PART_BLOCKS * (k->x.groups + k->y.groups);
 }
 
 static int64_t plan_pairs(winograd *k)
 {
-    int64_t slabs_a_block = k->x.groups + k->y.groups;
+    int64_t pairs = k->x.groups * k->y.groups, slabs_a_block = k->x.groups + k->y.groups;
     k->batch = slabs_a_block < BATCH_SLABS ? BATCH_SLABS / slabs_a_block : 1;
     if (k->batch > k->blocks)
         k->batch = k->blocks;
-    return k->batch * slabs_a_block + (k->batch == k->blocks ? k->team : k->x.groups * k->y.groups);
+    /* Where reading blocks again for each pair is cheaper than keeping all sums. */
+    k->whole_pairs = k->batch == k->blocks && k->blocks * slabs_a_block < pairs;
+    return k->batch * slabs_a_block + (k->whole_pairs ? k->team : pairs);
 }
 
-static yk_status prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
-                                         yki_kernel **kernel)
+static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                                  yki_kernel **kernel)
 {
-    winograd *k = create(device, &desc->in[0], &desc->in[1], desc->attrs->padding);
+    winograd *k = winograd_create(device, &desc->in[0], &desc->in[1], desc->attrs->padding);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
@@ -483,6 +520,6 @@ static yk_status prepare_backward_weight(yki_device *device, const yki_kernel_de
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_winograd = {
     .op = &yki_op_conv2d_backward_weight,
-    .supports = supports_backward_weight,
-    .prepare = prepare_backward_weight,
-    .run = convolve_weight};
+    .supports = winograd_supports_backward_weight,
+    .prepare = winograd_prepare_backward_weight,
+    .run = winograd_convolve_weight};
