@@ -205,7 +205,8 @@ const yk_batch *yk_loader_next(yk_loader *loader);
 /** Why yk_loader_next returned NULL: YK_OK at the end of an epoch, otherwise the failure. */
 yk_status yk_loader_status(const yk_loader *loader);
 
-/** Virtual ranks whose batches take turns here: batch b of an epoch belongs to number b % shares. */
+/** Virtual ranks whose batches take turns here: batch b of an epoch belongs to number b % shares.
+ */
 int yk_loader_shares(const yk_loader *loader);
 /** Batches of one epoch on this rank. */
 int64_t yk_loader_batches(const yk_loader *loader);

@@ -126,8 +126,8 @@ static dnnl_status_t describe_with(const conv_problem *p, conv_direction directi
     return status;
 }
 
-static yk_status describe(const conv_problem *p, conv_direction direction,
-                          dnnl_primitive_desc_t *desc)
+static yk_status conv_describe(const conv_problem *p, conv_direction direction,
+                               dnnl_primitive_desc_t *desc)
 {
     if (wants_winograd(p) &&
         describe_with(p, direction, dnnl_convolution_winograd, desc) == dnnl_success)
@@ -146,7 +146,7 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
     return YK_OK;
 }
 
-static yk_status prepare_forward(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
+static yk_status conv_prepare_forward(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     yki_const_md mds[] = {p->x_md, packed, p->y_md, p->bias_md};
@@ -155,7 +155,8 @@ static yk_status prepare_forward(conv_kernel *k, const conv_problem *p, dnnl_eng
     return prepare_pack(k, p, engine);
 }
 
-static yk_status prepare_backward_data(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
+static yk_status conv_prepare_backward_data(conv_kernel *k, const conv_problem *p,
+                                            dnnl_engine_t engine)
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     yki_const_md mds[] = {p->y_md, packed, p->x_md};
@@ -175,8 +176,8 @@ static bool reads_unwritten_scratch(const conv_problem *p)
     return p->x->dtype == YK_BF16 && p->x->dims[3] < p->attrs->stride;
 }
 
-static yk_status prepare_backward_weight(conv_kernel *k, const conv_problem *p,
-                                         dnnl_engine_t engine)
+static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem *p,
+                                              dnnl_engine_t engine)
 {
     yki_const_md made = yki_dnn_query(k->compute.desc, dnnl_query_diff_weights_md);
     yki_const_md mds[] = {p->x_md, p->y_md, made, p->bias_md};
@@ -189,7 +190,7 @@ static yk_status prepare_backward_weight(conv_kernel *k, const conv_problem *p,
     return yki_dnn_prepare_reorder(&k->reorder, engine, made, p->plain_weight_md);
 }
 
-static void destroy(yki_kernel *kernel)
+static void conv_destroy(yki_kernel *kernel)
 {
     conv_kernel *k = (conv_kernel *)kernel;
     yki_dnn_destroy(&k->compute);
@@ -197,24 +198,24 @@ static void destroy(yki_kernel *kernel)
     free(k);
 }
 
-static yk_status fill(conv_kernel *k, const conv_problem *p, conv_direction direction,
-                      dnnl_engine_t engine)
+static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction direction,
+                           dnnl_engine_t engine)
 {
-    YK_TRY(describe(p, direction, &k->compute.desc));
+    YK_TRY(conv_describe(p, direction, &k->compute.desc));
     if (direction == FORWARD)
-        YK_TRY(prepare_forward(k, p, engine));
+        YK_TRY(conv_prepare_forward(k, p, engine));
     else if (direction == BACKWARD_DATA)
-        YK_TRY(prepare_backward_data(k, p, engine));
+        YK_TRY(conv_prepare_backward_data(k, p, engine));
     else
-        YK_TRY(prepare_backward_weight(k, p, engine));
+        YK_TRY(conv_prepare_backward_weight(k, p, engine));
     size_t behind =
         k->compute.scratch > k->reorder.scratch ? k->compute.scratch : k->reorder.scratch;
     k->base.scratch = k->gradient_bytes + behind;
     return YK_OK;
 }
 
-static yk_status prepare(yki_device *device, conv_problem *p, conv_direction direction,
-                         yki_kernel **kernel)
+static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_direction direction,
+                              yki_kernel **kernel)
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
     p->device = device;
@@ -225,10 +226,10 @@ static yk_status prepare(yki_device *device, conv_problem *p, conv_direction dir
     k->bias = p->bias != NULL;
     yk_status status = describe_operands(p, direction);
     if (status == YK_OK)
-        status = fill(k, p, direction, cpu->engine);
+        status = conv_fill(k, p, direction, cpu->engine);
     destroy_problem(p);
     if (status != YK_OK)
-        destroy(&k->base);
+        conv_destroy(&k->base);
     else
         *kernel = &k->base;
     return status;
@@ -241,14 +242,14 @@ static const yki_operand *present(const yki_operand *operand)
 
 /* ---- weights, packed ------------------------------------------------------------------------- */
 
-static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {(void *)(uintptr_t)parameter, packed};
     return yki_dnn_run(&k->reorder, k->stream, pointers, NULL);
 }
 
-static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+static bool conv_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;
     return yki_md_equal(yki_dnn_query(a->compute.desc, dnnl_query_weights_md),
@@ -257,23 +258,23 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
 
 /* ---- forward: x, weight, [bias] -> y --------------------------------------------------------- */
 
-static bool supports_forward(const yki_device *device, const yki_kernel_desc *desc)
+static bool conv_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
     return supports_operands(device, &desc->in[0], &desc->out[0]);
 }
 
-static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
-                                yki_kernel **kernel)
+static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *desc,
+                                     yki_kernel **kernel)
 {
     conv_problem p = {.attrs = desc->attrs,
                       .x = &desc->in[0],
                       .weight = &desc->in[1],
                       .bias = present(&desc->in[2]),
                       .y = &desc->out[0]};
-    return prepare(device, &p, FORWARD, kernel);
+    return conv_prepare(device, &p, FORWARD, kernel);
 }
 
-static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
@@ -281,29 +282,29 @@ static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *ru
 }
 
 const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
-                                        .supports = supports_forward,
-                                        .prepare = create_forward,
-                                        .run = run_forward,
-                                        .destroy = destroy,
-                                        .pack = pack,
-                                        .same_pack = same_pack};
+                                        .supports = conv_supports_forward,
+                                        .prepare = conv_create_forward,
+                                        .run = conv_run_forward,
+                                        .destroy = conv_destroy,
+                                        .pack = conv_pack,
+                                        .same_pack = conv_same_pack};
 
 /* ---- gradient of x: dy, weight -> dx --------------------------------------------------------- */
 
-static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+static bool conv_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
     return supports_operands(device, &desc->out[0], &desc->in[0]);
 }
 
-static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
-                                      yki_kernel **kernel)
+static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                           yki_kernel **kernel)
 {
     conv_problem p = {
         .attrs = desc->attrs, .x = &desc->out[0], .weight = &desc->in[1], .y = &desc->in[0]};
-    return prepare(device, &p, BACKWARD_DATA, kernel);
+    return conv_prepare(device, &p, BACKWARD_DATA, kernel);
 }
 
-static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0]};
@@ -311,32 +312,32 @@ static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_ar
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
-                                                      .supports = supports_backward_data,
-                                                      .prepare = create_backward_data,
-                                                      .run = run_backward_data,
-                                                      .destroy = destroy,
-                                                      .pack = pack,
-                                                      .same_pack = same_pack};
+                                                      .supports = conv_supports_backward_data,
+                                                      .prepare = conv_create_backward_data,
+                                                      .run = conv_run_backward_data,
+                                                      .destroy = conv_destroy,
+                                                      .pack = conv_pack,
+                                                      .same_pack = conv_same_pack};
 
 /* ---- gradient of the weights: x, dy -> dweight, [dbias] -------------------------------------- */
 
-static bool supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+static bool conv_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     return supports_operands(device, &desc->in[0], &desc->in[1]);
 }
 
-static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
-                                        yki_kernel **kernel)
+static yk_status conv_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                             yki_kernel **kernel)
 {
     conv_problem p = {.attrs = desc->attrs,
                       .x = &desc->in[0],
                       .weight = &desc->out[0],
                       .bias = present(&desc->out[1]),
                       .y = &desc->in[1]};
-    return prepare(device, &p, BACKWARD_WEIGHT, kernel);
+    return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *made = k->gradient_bytes ? run->scratch : run->out[0];
@@ -351,7 +352,7 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,
-                                                        .supports = supports_backward_weight,
-                                                        .prepare = create_backward_weight,
-                                                        .run = run_backward_weight,
-                                                        .destroy = destroy};
+                                                        .supports = conv_supports_backward_weight,
+                                                        .prepare = conv_create_backward_weight,
+                                                        .run = conv_run_backward_weight,
+                                                        .destroy = conv_destroy};

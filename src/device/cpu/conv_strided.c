@@ -124,8 +124,8 @@ static bool is_faster(const yki_operand *x, const yki_operand *weight)
     return x->dtype != YK_F32 || (x->dims[1] >= 256 && weight->dims[2] * weight->dims[3] > 1);
 }
 
-static bool supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
-                     const yki_operand *y, const yki_operand *weight)
+static bool strided_supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
+                             const yki_operand *y, const yki_operand *weight)
 {
     return yki_panel_takes(device, x) && yki_panel_takes(device, y) &&
            weight->dims[2] * weight->dims[3] <= MAX_TAPS && attrs->stride == STRIDE &&
@@ -168,8 +168,8 @@ static void plan_data(strided *k, int64_t kernel_columns, int64_t padding)
         }
 }
 
-static strided *create(const yki_device *device, const yki_operand *in, const yki_operand *out,
-                       const yki_operand *weight)
+static strided *strided_create(const yki_device *device, const yki_operand *in,
+                               const yki_operand *out, const yki_operand *weight)
 {
     strided *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -205,8 +205,8 @@ static int64_t thread_panels(const strided *k)
     return k->in.groups * k->taps + 1;
 }
 
-static void convolve_block(const strided *k, const phase *p, int64_t index, const void *in,
-                           const float *weights, void *out, float *own)
+static void strided_convolve_block(const strided *k, const phase *p, int64_t index, const void *in,
+                                   const float *weights, void *out, float *own)
 {
     pixel_block block;
     find_block(k, p, index, &block);
@@ -248,22 +248,23 @@ static yk_status convolve_data(const yki_kernel *kernel, const yki_kernel_args *
             const int64_t blocks = block_count(p);
 #pragma omp for schedule(dynamic) nowait
             for (int64_t block = 0; block < blocks; block++)
-                convolve_block(k, p, block, run->in[0], weights, run->out[0],
-                               threads + omp_get_thread_num() * thread_panels(k) * PANEL);
+                strided_convolve_block(k, p, block, run->in[0], weights, run->out[0],
+                                       threads + omp_get_thread_num() * thread_panels(k) * PANEL);
         }
     }
     return YK_OK;
 }
 
-static bool supports_data(const yki_device *device, const yki_kernel_desc *desc)
+static bool strided_supports_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports(device, desc->attrs, &desc->out[0], &desc->in[0], &desc->in[1]);
+    return strided_supports(device, desc->attrs, &desc->out[0], &desc->in[0], &desc->in[1]);
 }
 
-static yk_status prepare_data(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc *desc,
+                                      yki_kernel **kernel)
 {
     const yki_operand *weight = &desc->in[1];
-    strided *k = create(device, &desc->in[0], &desc->out[0], weight);
+    strided *k = strided_create(device, &desc->in[0], &desc->out[0], weight);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps * weight->dims[1];
@@ -277,8 +278,8 @@ static yk_status prepare_data(yki_device *device, const yki_kernel_desc *desc, y
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_strided = {.op = &yki_op_conv2d_backward_data,
-                                                              .supports = supports_data,
-                                                              .prepare = prepare_data,
+                                                              .supports = strided_supports_data,
+                                                              .prepare = strided_prepare_data,
                                                               .run = convolve_data};
 
 /* ---- gradient of the weights: x, dy -> dweight ---------------------------------------------- */
@@ -290,8 +291,9 @@ static int64_t weight_thread_panels(const strided *k)
 }
 
 /* Adds a batch of pixel blocks to the sums of one input group and tap, for all output groups. */
-static void add_products(const strided *k, const pixel_block *blocks, int64_t count,
-                         const float *inputs, const float *gradients, float *sums, bool first)
+static void strided_add_products(const strided *k, const pixel_block *blocks, int64_t count,
+                                 const float *inputs, const float *gradients, float *sums,
+                                 bool first)
 {
     for (int64_t to = 0; to < k->out.groups; to++)
         for (int64_t b = 0; b < count; b++)
@@ -324,8 +326,8 @@ static void sum_weight(const strided *k, const yki_kernel_args *run, int64_t beg
                 find_inputs(k, p, &p->taps[i % k->taps], &batch[b], at);
                 yki_panel_read(&pixels, at, batch[b].count, inputs + b * PANEL);
             }
-            add_products(k, batch, count, inputs, gradients, sums + i * k->out.groups * PANEL,
-                         first == 0);
+            strided_add_products(k, batch, count, inputs, gradients,
+                                 sums + i * k->out.groups * PANEL, first == 0);
         }
     }
 }
@@ -341,7 +343,7 @@ static void write_weight(const strided *k, const float *sums, int64_t out, float
         }
 }
 
-static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status strided_convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const strided *k = (const strided *)kernel;
     const int64_t pairs = k->in.groups * k->taps;
@@ -362,17 +364,17 @@ static yk_status convolve_weight(const yki_kernel *kernel, const yki_kernel_args
     return YK_OK;
 }
 
-static bool supports_weight(const yki_device *device, const yki_kernel_desc *desc)
+static bool strided_supports_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     return !yki_has_out(desc, 1) &&
-           supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
+           strided_supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
 }
 
-static yk_status prepare_weight(yki_device *device, const yki_kernel_desc *desc,
-                                yki_kernel **kernel)
+static yk_status strided_prepare_weight(yki_device *device, const yki_kernel_desc *desc,
+                                        yki_kernel **kernel)
 {
     const yki_operand *weight = &desc->out[0];
-    strided *k = create(device, &desc->in[0], &desc->in[1], weight);
+    strided *k = strided_create(device, &desc->in[0], &desc->in[1], weight);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps;
@@ -387,6 +389,6 @@ static yk_status prepare_weight(yki_device *device, const yki_kernel_desc *desc,
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_strided = {.op =
                                                                     &yki_op_conv2d_backward_weight,
-                                                                .supports = supports_weight,
-                                                                .prepare = prepare_weight,
-                                                                .run = convolve_weight};
+                                                                .supports = strided_supports_weight,
+                                                                .prepare = strided_prepare_weight,
+                                                                .run = strided_convolve_weight};

@@ -92,7 +92,7 @@ static bool has_fast_bf16(void)
 #endif
 }
 
-static void destroy(yki_device *device)
+static void cpu_destroy(yki_device *device)
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
     if (cpu->stream)
@@ -109,7 +109,7 @@ static yk_status open_engine(yki_cpu_device *cpu)
     return YK_OK;
 }
 
-static yk_status create(yki_device **device, int threads, bool winograd)
+static yk_status cpu_create(yki_device **device, int threads, bool winograd)
 {
     yki_cpu_device *cpu = yki_calloc(1, sizeof *cpu);
     if (!cpu)
@@ -122,7 +122,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
     if (status != YK_OK) {
-        destroy(&cpu->base);
+        cpu_destroy(&cpu->base);
         return status;
     }
     const dnnl_version_t *version = dnnl_version();
@@ -135,12 +135,12 @@ static yk_status create(yki_device **device, int threads, bool winograd)
 }
 
 /* OpenMP keeps the number of threads for each thread that starts regions. */
-static void enter(yki_device *device)
+static void cpu_enter(yki_device *device)
 {
     omp_set_num_threads(device->threads);
 }
 
-static yki_layout layout(const yki_device *device, const yki_operand *operand)
+static yki_layout cpu_layout(const yki_device *device, const yki_operand *operand)
 {
     bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= device->block &&
                 (operand->dtype == YK_F32 || operand->dtype == YK_BF16 ||
@@ -149,8 +149,8 @@ static yki_layout layout(const yki_device *device, const yki_operand *operand)
 }
 
 const yki_device_type yki_device_cpu = {.name = "cpu",
-                                        .create = create,
-                                        .destroy = destroy,
-                                        .enter = enter,
-                                        .layout = layout,
+                                        .create = cpu_create,
+                                        .destroy = cpu_destroy,
+                                        .enter = cpu_enter,
+                                        .layout = cpu_layout,
                                         .kernels = kernels};

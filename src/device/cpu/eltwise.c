@@ -25,7 +25,7 @@ typedef struct eltwise {
     yki_attrs attrs;
 } eltwise;
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool eltwise_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     bool good = yki_has_out(desc, 0);
@@ -34,7 +34,8 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return good;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
 {
     eltwise *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -51,8 +52,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 
 /* ---- relu, add, scale: vector loops ---------------------------------------------------------- */
 
-static void map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op,
-                const void *second)
+static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op,
+                        const void *second)
 {
     const eltwise *k = (const eltwise *)kernel;
     size_t size = yk_dtype_size(k->dtype);
@@ -69,25 +70,25 @@ static void map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op
 
 static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    map(kernel, run, YKI_MAP_RELU, NULL);
+    eltwise_map(kernel, run, YKI_MAP_RELU, NULL);
     return YK_OK;
 }
 
 static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[1]);
+    eltwise_map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[1]);
     return YK_OK;
 }
 
 static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    map(kernel, run, YKI_MAP_ADD, run->in[1]);
+    eltwise_map(kernel, run, YKI_MAP_ADD, run->in[1]);
     return YK_OK;
 }
 
 static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    map(kernel, run, YKI_MAP_SCALE, NULL);
+    eltwise_map(kernel, run, YKI_MAP_SCALE, NULL);
     return YK_OK;
 }
 
@@ -137,7 +138,7 @@ static bool supports_cast(const yki_device *device, const yki_kernel_desc *desc)
 
 static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    YK_TRY(prepare(device, desc, kernel));
+    YK_TRY(eltwise_prepare(device, desc, kernel));
     eltwise *k = (eltwise *)*kernel;
     k->to = desc->out[0].dtype;
     return YK_OK;
@@ -160,7 +161,7 @@ static yk_status cast(const yki_kernel *kernel, const yki_kernel_args *run)
 static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
-    YK_TRY(prepare(device, desc, kernel));
+    YK_TRY(eltwise_prepare(device, desc, kernel));
     eltwise *k = (eltwise *)*kernel;
     const yki_operand *x = &desc->in[0];
     if (x->layout == YKI_BLOCKED)
@@ -210,12 +211,12 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
                                             .supports = check,                                     \
                                             .prepare = make,                                       \
                                             .run = function}
-IMPL(relu, 1, supports, prepare, relu);
-IMPL(relu_backward, 1, supports, prepare, relu_backward);
-IMPL(gelu, 1, supports, prepare, gelu);
-IMPL(gelu_backward, 1, supports, prepare, gelu_backward);
-IMPL(add, 1, supports, prepare, add);
-IMPL(scale, 1, supports, prepare, scale);
+IMPL(relu, 1, eltwise_supports, eltwise_prepare, relu);
+IMPL(relu_backward, 1, eltwise_supports, eltwise_prepare, relu_backward);
+IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
+IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
+IMPL(add, 1, eltwise_supports, eltwise_prepare, add);
+IMPL(scale, 1, eltwise_supports, eltwise_prepare, scale);
 IMPL(cast, 0, supports_cast, prepare_cast, cast);
-IMPL(dropout, 1, supports, prepare_dropout, dropout);
-IMPL(dropout_backward, 1, supports, prepare_dropout, dropout);
+IMPL(dropout, 1, eltwise_supports, prepare_dropout, dropout);
+IMPL(dropout_backward, 1, eltwise_supports, prepare_dropout, dropout);

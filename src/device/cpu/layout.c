@@ -19,7 +19,7 @@ typedef struct layout {
     int team;
 } layout;
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool layout_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     const yki_operand *x = &desc->in[0], *y = &desc->out[0];
@@ -28,7 +28,8 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
            (x->layout == YKI_PLAIN || x->ndim == 4) && (y->layout == YKI_PLAIN || y->ndim == 4);
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status layout_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
 {
     layout *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -106,8 +107,10 @@ static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run
 }
 
 #define IMPL(name)                                                                                 \
-    const yki_kernel_impl yki_cpu_##name = {                                                       \
-        .op = &yki_op_##name, .supports = supports, .prepare = prepare, .run = run_layout}
+    const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
+                                            .supports = layout_supports,                           \
+                                            .prepare = layout_prepare,                             \
+                                            .run = run_layout}
 IMPL(flatten);
 IMPL(unflatten);
 IMPL(reorder);

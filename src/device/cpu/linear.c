@@ -32,7 +32,7 @@ static yk_status describe_matrix(yki_md *md, const matrix *m)
     return yki_md_with_strides(md, 2, dims, m->dtype, strides);
 }
 
-static void destroy(yki_kernel *kernel)
+static void linear_destroy(yki_kernel *kernel)
 {
     linear_kernel *k = (linear_kernel *)kernel;
     yki_dnn_destroy(&k->product);
@@ -87,8 +87,9 @@ static yk_status prepare_convert(linear_kernel *k, dnnl_engine_t engine, const y
     return status;
 }
 
-static yk_status create(yki_device *device, const matrix *a, const matrix *b, const matrix *c,
-                        bool bias, const yki_operand *packed_weight, yki_kernel **kernel)
+static yk_status linear_create(yki_device *device, const matrix *a, const matrix *b,
+                               const matrix *c, bool bias, const yki_operand *packed_weight,
+                               yki_kernel **kernel)
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
     linear_kernel *k = yki_calloc(1, sizeof *k);
@@ -102,19 +103,19 @@ static yk_status create(yki_device *device, const matrix *a, const matrix *b, co
         status = prepare_convert(k, cpu->engine, packed_weight);
     k->base.scratch = k->product.scratch;
     if (status != YK_OK)
-        destroy(&k->base);
+        linear_destroy(&k->base);
     else
         *kernel = &k->base;
     return status;
 }
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool linear_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     bool has_bf16 = ((const yki_cpu_device *)device)->has_bf16;
     return desc->in[0].dtype == YK_F32 || (desc->in[0].dtype == YK_BF16 && has_bf16);
 }
 
-static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status linear_pack(const yki_kernel *kernel, const void *parameter, void *packed)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     void *pointers[] = {(void *)(uintptr_t)parameter, packed};
@@ -122,24 +123,24 @@ static yk_status pack(const yki_kernel *kernel, const void *parameter, void *pac
 }
 
 /* Forward and backward read the same converted weights. */
-static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+static bool linear_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     return kernel->pack_bytes == other->pack_bytes;
 }
 
 /* ---- forward: x (N, I), weight (O, I), [bias (O)] -> y (N, O) -------------------------------- */
 
-static yk_status create_forward(yki_device *device, const yki_kernel_desc *desc,
-                                yki_kernel **kernel)
+static yk_status linear_create_forward(yki_device *device, const yki_kernel_desc *desc,
+                                       yki_kernel **kernel)
 {
     const yki_operand *x = &desc->in[0], *weight = &desc->in[1];
     matrix a = {x->dims[0], x->dims[1], x->dtype, false};
     matrix b = {weight->dims[1], weight->dims[0], x->dtype, true};
     matrix c = {x->dims[0], weight->dims[0], desc->out[0].dtype, false};
-    return create(device, &a, &b, &c, desc->in[2].ndim >= 0, weight, kernel);
+    return linear_create(device, &a, &b, &c, desc->in[2].ndim >= 0, weight, kernel);
 }
 
-static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status linear_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
@@ -147,26 +148,26 @@ static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *ru
 }
 
 const yki_kernel_impl yki_cpu_linear = {.op = &yki_op_linear,
-                                        .supports = supports,
-                                        .prepare = create_forward,
-                                        .run = run_forward,
-                                        .destroy = destroy,
-                                        .pack = pack,
-                                        .same_pack = same_pack};
+                                        .supports = linear_supports,
+                                        .prepare = linear_create_forward,
+                                        .run = linear_run_forward,
+                                        .destroy = linear_destroy,
+                                        .pack = linear_pack,
+                                        .same_pack = linear_same_pack};
 
 /* ---- gradient of x: dy (N, O), weight (O, I) -> dx (N, I) ------------------------------------ */
 
-static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
-                                      yki_kernel **kernel)
+static yk_status linear_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                             yki_kernel **kernel)
 {
     const yki_operand *dy = &desc->in[0], *weight = &desc->in[1];
     matrix a = {dy->dims[0], dy->dims[1], dy->dtype, false};
     matrix b = {weight->dims[0], weight->dims[1], dy->dtype, false};
     matrix c = {dy->dims[0], weight->dims[1], desc->out[0].dtype, false};
-    return create(device, &a, &b, &c, false, weight, kernel);
+    return linear_create(device, &a, &b, &c, false, weight, kernel);
 }
 
-static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status linear_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[0], run->in[1], run->out[0]},
@@ -174,23 +175,23 @@ static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_ar
 }
 
 const yki_kernel_impl yki_cpu_linear_backward_data = {.op = &yki_op_linear_backward_data,
-                                                      .supports = supports,
-                                                      .prepare = create_backward_data,
-                                                      .run = run_backward_data,
-                                                      .destroy = destroy,
-                                                      .pack = pack,
-                                                      .same_pack = same_pack};
+                                                      .supports = linear_supports,
+                                                      .prepare = linear_create_backward_data,
+                                                      .run = linear_run_backward_data,
+                                                      .destroy = linear_destroy,
+                                                      .pack = linear_pack,
+                                                      .same_pack = linear_same_pack};
 
 /* ---- gradient of the weights: x (N, I), dy (N, O) -> dweight (O, I), [dbias (O)] ------------- */
 
-static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
-                                        yki_kernel **kernel)
+static yk_status linear_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                               yki_kernel **kernel)
 {
     const yki_operand *x = &desc->in[0], *dy = &desc->in[1];
     matrix a = {dy->dims[1], dy->dims[0], dy->dtype, true};
     matrix b = {x->dims[0], x->dims[1], x->dtype, false};
     matrix c = {dy->dims[1], x->dims[1], YK_F32, false};
-    YK_TRY(create(device, &a, &b, &c, false, NULL, kernel));
+    YK_TRY(linear_create(device, &a, &b, &c, false, NULL, kernel));
     linear_kernel *k = (linear_kernel *)*kernel;
     k->batch = dy->dims[0];
     k->outputs = dy->dims[1];
@@ -209,7 +210,7 @@ static void sum_rows(const linear_kernel *k, const void *dy, float *sum)
                           : yki_bf16_to_float(((const uint16_t *)dy)[n * k->outputs + o]);
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status linear_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     if (k->bias)
@@ -219,7 +220,7 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
 }
 
 const yki_kernel_impl yki_cpu_linear_backward_weight = {.op = &yki_op_linear_backward_weight,
-                                                        .supports = supports,
-                                                        .prepare = create_backward_weight,
-                                                        .run = run_backward_weight,
-                                                        .destroy = destroy};
+                                                        .supports = linear_supports,
+                                                        .prepare = linear_create_backward_weight,
+                                                        .run = linear_run_backward_weight,
+                                                        .destroy = linear_destroy};

@@ -21,7 +21,7 @@ static bool is_plain_f32(const yki_operand *operand)
     return operand->dtype == YK_F32 && operand->layout == YKI_PLAIN;
 }
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     bool good = is_plain_f32(&desc->in[0]) && desc->in[1].dtype == YK_I32;
@@ -30,7 +30,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return good;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     loss *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -113,10 +113,12 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
     return YK_OK;
 }
 
-const yki_kernel_impl yki_cpu_cross_entropy = {
-    .op = &yki_op_cross_entropy, .supports = supports, .prepare = prepare, .run = cross_entropy};
+const yki_kernel_impl yki_cpu_cross_entropy = {.op = &yki_op_cross_entropy,
+                                               .supports = loss_supports,
+                                               .prepare = loss_prepare,
+                                               .run = cross_entropy};
 const yki_kernel_impl yki_cpu_cross_entropy_backward = {.op = &yki_op_cross_entropy_backward,
                                                         .inplace = 1,
-                                                        .supports = supports,
-                                                        .prepare = prepare,
+                                                        .supports = loss_supports,
+                                                        .prepare = loss_prepare,
                                                         .run = cross_entropy_backward};

@@ -20,7 +20,7 @@ static bool is_scalar_f32(const yki_operand *operand)
     return operand->dtype == YK_F32 && operand->ndim == 0;
 }
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool mse_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     const yki_operand *x = &desc->in[0], *target = &desc->in[1], *out = &desc->out[0];
@@ -30,7 +30,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return fine && is_scalar_f32(&desc->in[2]) && out->dtype == YK_F32 && out->layout == x->layout;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status mse_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     mse *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -80,9 +80,9 @@ static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_ar
 }
 
 const yki_kernel_impl yki_cpu_mse_loss = {
-    .op = &yki_op_mse_loss, .supports = supports, .prepare = prepare, .run = mse_loss};
+    .op = &yki_op_mse_loss, .supports = mse_supports, .prepare = mse_prepare, .run = mse_loss};
 const yki_kernel_impl yki_cpu_mse_loss_backward = {.op = &yki_op_mse_loss_backward,
                                                    .inplace = 1,
-                                                   .supports = supports,
-                                                   .prepare = prepare,
+                                                   .supports = mse_supports,
+                                                   .prepare = mse_prepare,
                                                    .run = mse_loss_backward};

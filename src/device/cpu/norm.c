@@ -65,7 +65,7 @@ static void choose_shift(const yki_norm *k, const void *x, const yki_norm_unit *
     repeat(shift, mean, k->shape.b);
 }
 
-static void measure(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
+static void norm_measure(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     yki_norm_partial *p = &u->partials[u->slice];
     if (!k->training)
@@ -167,7 +167,7 @@ static void set_constants(yki_norm_constants *constants, int64_t b, int64_t chan
     repeat(constants->bias, o, b);
 }
 
-static void normalise(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
+static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
     float mean[YKI_NORM_MAX_BLOCK], invstd[YKI_NORM_MAX_BLOCK];
     for (int64_t c = 0; c < u->channels; c++)
@@ -203,11 +203,11 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run
     if (k->training && k->shape.images == 0 && !run->sync)
         return skip_empty(k, run);
     if (run->sync) {
-        YK_TRY(yki_norm_sweep_synced(k, run, measure, found_moments, normalise));
+        YK_TRY(yki_norm_sweep_synced(k, run, norm_measure, found_moments, norm_normalise));
     } else {
         if (k->training)
             YK_TRY(yki_norm_enough((double)(k->shape.images * k->shape.pixels)));
-        yki_norm_sweep(k, run, measure, normalise);
+        yki_norm_sweep(k, run, norm_measure, norm_normalise);
     }
     int64_t *batches = in(k, run, BATCHES);
     if (k->training && batches)
@@ -322,7 +322,7 @@ static bool is_vector(const yki_operand *operand)
     return operand->dtype == YK_F32 && operand->layout == YKI_PLAIN;
 }
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool norm_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     const yki_operand *x = &desc->in[X];
@@ -348,7 +348,7 @@ static bool supports_backward(const yki_device *device, const yki_kernel_desc *d
 
 const yki_kernel_impl yki_cpu_batch_norm = {.op = &yki_op_batch_norm,
                                             .inplace = 1 + X,
-                                            .supports = supports,
+                                            .supports = norm_supports,
                                             .prepare = yki_norm_prepare,
                                             .run = batch_norm};
 const yki_kernel_impl yki_cpu_batch_norm_backward = {.op = &yki_op_batch_norm_backward,

@@ -23,7 +23,7 @@ typedef struct pool {
 
 /* ---- preparation ----------------------------------------------------------------------------- */
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool pool_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]);
@@ -36,13 +36,13 @@ static bool is_index(const yki_operand *index, const yki_operand *like)
 
 static bool supports_max(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports(device, desc) &&
+    return pool_supports(device, desc) &&
            (!yki_has_out(desc, 1) || is_index(&desc->out[1], &desc->out[0]));
 }
 
 static bool supports_max_backward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports(device, desc) && is_index(&desc->in[1], &desc->in[0]);
+    return pool_supports(device, desc) && is_index(&desc->in[1], &desc->in[0]);
 }
 
 static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, const yki_operand *x,
@@ -65,7 +65,7 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
     return YK_OK;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status pool_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     return prepare_pool(device, desc, &desc->in[0], &desc->out[0], kernel);
 }
@@ -130,7 +130,7 @@ typedef struct span {
     int64_t start, from, to;
 } span;
 
-static inline span window(const pool *k, int64_t i, int64_t size)
+static inline span pool_window(const pool *k, int64_t i, int64_t size)
 {
     int64_t start = i * k->stride - k->padding;
     int64_t to = size - start < k->kernel ? size - start : k->kernel;
@@ -179,8 +179,8 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
             float best[MAX_BLOCK] = {0};
             int32_t winner[MAX_BLOCK] = {0};
             int64_t at = (block * k->y.pixels + p * k->y.columns + q) * b;
-            max_pixel(k, run->in[0], best, winner, base, window(k, p, k->x.rows),
-                      window(k, q, k->x.columns));
+            max_pixel(k, run->in[0], best, winner, base, pool_window(k, p, k->x.rows),
+                      pool_window(k, q, k->x.columns));
             put(run->out[0], at, best, b, k->dtype);
             if (k->keep_index)
                 memcpy((int32_t *)run->out[1] + at, winner, (size_t)b * sizeof *winner);
@@ -190,8 +190,8 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
 /* ---- what an input pixel collects; index NULL: from all its windows -------------------------- */
 
 YKI_VECTOR_CLONES
-static void collect(const pool *k, const void *dy, const int32_t *index, float *restrict sum,
-                    int64_t base, span h, span w)
+static void pool_collect(const pool *k, const void *dy, const int32_t *index, float *restrict sum,
+                         int64_t base, span h, span w)
 {
     int64_t b = k->y.b;
     for (int64_t p = h.from; p < h.to; p++)
@@ -218,7 +218,7 @@ static void backward_block(const pool *k, const yki_kernel_args *run, int64_t bl
         span h = holders(k, i, k->y.rows);
         for (int64_t j = 0; j < k->x.columns; j++) {
             float sum[MAX_BLOCK] = {0};
-            collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
+            pool_collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
             for (int64_t c = 0; c < MAX_BLOCK; c++)
                 sum[c] *= factor;
             put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
@@ -252,7 +252,7 @@ static void avg_block(const pool *k, const yki_kernel_args *run, int64_t block)
     for (int64_t p = 0; p < k->y.rows; p++)
         for (int64_t q = 0; q < k->y.columns; q++) {
             float sum[MAX_BLOCK] = {0};
-            span h = window(k, p, k->x.rows), w = window(k, q, k->x.columns);
+            span h = pool_window(k, p, k->x.rows), w = pool_window(k, q, k->x.columns);
             for (int64_t r = h.from; r < h.to && w.from < w.to; r++) {
                 int64_t pixel = (h.start + r) * k->x.columns + w.start + w.from;
                 add_pixels(k, run->in[0], sum, (block * k->x.pixels + pixel) * b, w.to - w.from);
@@ -314,9 +314,9 @@ static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run
     }                                                                                              \
     const yki_kernel_impl yki_cpu_##name = {                                                       \
         .op = &yki_op_##name, .supports = check, .prepare = make, .run = name}
-IMPL(max_pool2d, supports_max, prepare, max_block);
+IMPL(max_pool2d, supports_max, pool_prepare, max_block);
 IMPL(max_pool2d_backward, supports_max_backward, prepare_backward, max_backward_block);
-IMPL(avg_pool2d, supports, prepare, avg_block);
-IMPL(avg_pool2d_backward, supports, prepare_backward, avg_backward_block);
-IMPL(global_avg_pool2d, supports, prepare, global_block);
-IMPL(global_avg_pool2d_backward, supports, prepare_backward, global_backward_block);
+IMPL(avg_pool2d, pool_supports, pool_prepare, avg_block);
+IMPL(avg_pool2d_backward, pool_supports, prepare_backward, avg_backward_block);
+IMPL(global_avg_pool2d, pool_supports, pool_prepare, global_block);
+IMPL(global_avg_pool2d_backward, pool_supports, prepare_backward, global_backward_block);

@@ -41,7 +41,7 @@ static int64_t choose_chunk(int64_t batch, size_t image_bytes)
     return best < LEAST_CHUNK ? batch : best;
 }
 
-static void destroy(yki_kernel *kernel)
+static void staged_destroy(yki_kernel *kernel)
 {
     staged_kernel *k = (staged_kernel *)kernel;
     yki_kernel_destroy(k->inner);
@@ -57,8 +57,9 @@ static size_t stage(const yki_device *device, yki_operand *operand, int64_t chun
 }
 
 /* `in` and `out` point at the two activations in desc, which is a copy for the inner kernel. */
-static yk_status prepare(yki_device *device, const yki_kernel_impl *impl, yki_kernel_desc *desc,
-                         yki_operand *in, yki_operand *out, yki_kernel **kernel)
+static yk_status staged_prepare(yki_device *device, const yki_kernel_impl *impl,
+                                yki_kernel_desc *desc, yki_operand *in, yki_operand *out,
+                                yki_kernel **kernel)
 {
     staged_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -86,13 +87,13 @@ static yk_status prepare(yki_device *device, const yki_kernel_impl *impl, yki_ke
     return YK_OK;
 }
 
-static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status staged_pack(const yki_kernel *kernel, const void *parameter, void *packed)
 {
     const staged_kernel *k = (const staged_kernel *)kernel;
     return k->inner->impl->pack(k->inner, parameter, packed);
 }
 
-static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+static bool staged_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const staged_kernel *a = (const staged_kernel *)kernel, *b = (const staged_kernel *)other;
     return a->inner->impl->same_pack(a->inner, b->inner);
@@ -104,12 +105,12 @@ static bool staged(const yki_operand *x, const yki_operand *y, bool native_bf16)
     return x->dtype == y->dtype && (x->dtype == YK_F16 || (x->dtype == YK_BF16 && !native_bf16));
 }
 
-static bool supports_conv(const yki_device *device, const yki_kernel_desc *desc)
+static bool staged_supports_conv(const yki_device *device, const yki_kernel_desc *desc)
 {
     return staged(&desc->in[0], &desc->out[0], ((const yki_cpu_device *)device)->native_bf16);
 }
 
-static bool supports_linear(const yki_device *device, const yki_kernel_desc *desc)
+static bool staged_supports_linear(const yki_device *device, const yki_kernel_desc *desc)
 {
     return staged(&desc->in[0], &desc->out[0], ((const yki_cpu_device *)device)->has_bf16);
 }
@@ -134,23 +135,24 @@ static yk_status run_through(const yki_kernel *kernel, const yki_kernel_args *ru
 
 /* Forward (x, weight, [bias] -> y) and the gradient of x (dy, weight -> dx) of operator `name`. */
 #define THROUGH(name, check)                                                                       \
-    static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \
-                                    yki_kernel **kernel)                                           \
+    static yk_status staged_prepare_##name(yki_device *device, const yki_kernel_desc *desc,        \
+                                           yki_kernel **kernel)                                    \
     {                                                                                              \
         yki_kernel_desc inner = *desc;                                                             \
-        return prepare(device, &yki_cpu_##name, &inner, &inner.in[0], &inner.out[0], kernel);      \
+        return staged_prepare(device, &yki_cpu_##name, &inner, &inner.in[0], &inner.out[0],        \
+                              kernel);                                                             \
     }                                                                                              \
     const yki_kernel_impl yki_cpu_##name##_staged = {.op = &yki_op_##name,                         \
                                                      .supports = check,                            \
-                                                     .prepare = prepare_##name,                    \
+                                                     .prepare = staged_prepare_##name,             \
                                                      .run = run_through,                           \
-                                                     .destroy = destroy,                           \
-                                                     .pack = pack,                                 \
-                                                     .same_pack = same_pack}
-THROUGH(conv2d, supports_conv);
-THROUGH(conv2d_backward_data, supports_conv);
-THROUGH(linear, supports_linear);
-THROUGH(linear_backward_data, supports_linear);
+                                                     .destroy = staged_destroy,                    \
+                                                     .pack = staged_pack,                          \
+                                                     .same_pack = staged_same_pack}
+THROUGH(conv2d, staged_supports_conv);
+THROUGH(conv2d_backward_data, staged_supports_conv);
+THROUGH(linear, staged_supports_linear);
+THROUGH(linear_backward_data, staged_supports_linear);
 
 /* ---- gradient of the weights: x, dy -> dweight, [dbias], summed over the chunks -------------- */
 
@@ -164,11 +166,11 @@ static bool supports_linear_weight(const yki_device *device, const yki_kernel_de
     return staged(&desc->in[0], &desc->in[1], ((const yki_cpu_device *)device)->has_bf16);
 }
 
-static yk_status prepare_weight(yki_device *device, const yki_kernel_impl *impl,
-                                const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status staged_prepare_weight(yki_device *device, const yki_kernel_impl *impl,
+                                       const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     yki_kernel_desc inner = *desc;
-    YK_TRY(prepare(device, impl, &inner, &inner.in[0], &inner.in[1], kernel));
+    YK_TRY(staged_prepare(device, impl, &inner, &inner.in[0], &inner.in[1], kernel));
     staged_kernel *k = (staged_kernel *)*kernel;
     k->weight_elements = (size_t)yki_operand_count(&desc->out[0]);
     k->bias_elements = (size_t)yki_operand_count(&desc->out[1]);
@@ -185,7 +187,7 @@ static void add_to(float *restrict sum, const float *restrict more, size_t count
         sum[i] += more[i];
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status staged_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const staged_kernel *k = (const staged_kernel *)kernel;
     char *stage_x = run->scratch, *stage_dy = stage_x + k->in_bytes;
@@ -210,15 +212,15 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
 }
 
 #define WEIGHT(name, check)                                                                        \
-    static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \
-                                    yki_kernel **kernel)                                           \
+    static yk_status staged_prepare_##name(yki_device *device, const yki_kernel_desc *desc,        \
+                                           yki_kernel **kernel)                                    \
     {                                                                                              \
-        return prepare_weight(device, &yki_cpu_##name, desc, kernel);                              \
+        return staged_prepare_weight(device, &yki_cpu_##name, desc, kernel);                       \
     }                                                                                              \
     const yki_kernel_impl yki_cpu_##name##_staged = {.op = &yki_op_##name,                         \
                                                      .supports = check,                            \
-                                                     .prepare = prepare_##name,                    \
-                                                     .run = run_backward_weight,                   \
-                                                     .destroy = destroy}
+                                                     .prepare = staged_prepare_##name,             \
+                                                     .run = staged_run_backward_weight,            \
+                                                     .destroy = staged_destroy}
 WEIGHT(conv2d_backward_weight, supports_conv_weight);
 WEIGHT(linear_backward_weight, supports_linear_weight);

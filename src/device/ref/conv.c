@@ -18,7 +18,8 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
             for (int64_t s = 0; s < weight->dims[3]; s++) {
                 int64_t w = q * a->stride - a->padding + s * a->dilation;
                 if (w >= 0 && w < x->dims[3])
-                    sum += get(x, at(x, n, first + c, h, w)) * get(weight, at(weight, k, c, r, s));
+                    sum += yki_ref_get(x, yki_ref_at(x, n, first + c, h, w)) *
+                           yki_ref_get(weight, yki_ref_at(weight, k, c, r, s));
             }
         }
     return sum;
@@ -36,7 +37,8 @@ static yk_status conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
             for (int64_t p = 0; p < y.dims[2]; p++)
                 for (int64_t q = 0; q < y.dims[3]; q++) {
                     double sum = window(&x, &weight, a, n, k, p, q);
-                    set(&y, at(&y, n, k, p, q), sum + (bias.data ? get(&bias, k) : 0));
+                    yki_ref_set(&y, yki_ref_at(&y, n, k, p, q),
+                                sum + (bias.data ? yki_ref_get(&bias, k) : 0));
                 }
     return YK_OK;
 }
@@ -62,8 +64,8 @@ static double collect(const yk_tensor *dy, const yk_tensor *weight, const yki_at
         for (int64_t s = 0; p >= 0 && s < weight->dims[3]; s++) {
             int64_t q = output_of(a, w, s, dy->dims[3]);
             for (int64_t k = first; q >= 0 && k < first + filters; k++)
-                sum += get(dy, at(dy, n, k, p, q)) *
-                       get(weight, at(weight, k, c % weight->dims[1], r, s));
+                sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q)) *
+                       yki_ref_get(weight, yki_ref_at(weight, k, c % weight->dims[1], r, s));
         }
     }
     return sum;
@@ -79,7 +81,8 @@ static yk_status conv2d_backward_data(const yki_kernel *kernel, const yki_kernel
         for (int64_t c = 0; c < dx.dims[1]; c++)
             for (int64_t h = 0; h < dx.dims[2]; h++)
                 for (int64_t w = 0; w < dx.dims[3]; w++)
-                    set(&dx, at(&dx, n, c, h, w), collect(&dy, &weight, a, n, c, h, w));
+                    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
+                                collect(&dy, &weight, a, n, c, h, w));
     return YK_OK;
 }
 
@@ -96,7 +99,8 @@ static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs
             for (int64_t q = 0; q < dy->dims[3]; q++) {
                 int64_t w = q * a->stride - a->padding + s * a->dilation;
                 if (w >= 0 && w < x->dims[3])
-                    sum += get(dy, at(dy, n, k, p, q)) * get(x, at(x, n, c, h, w));
+                    sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q)) *
+                           yki_ref_get(x, yki_ref_at(x, n, c, h, w));
             }
         }
     return sum;
@@ -109,8 +113,8 @@ static void conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
         for (int64_t n = 0; n < dy->dims[0]; n++)
             for (int64_t p = 0; p < dy->dims[2]; p++)
                 for (int64_t q = 0; q < dy->dims[3]; q++)
-                    sum += get(dy, at(dy, n, k, p, q));
-        set(dbias, k, sum);
+                    sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q));
+        yki_ref_set(dbias, k, sum);
     }
 }
 
@@ -126,8 +130,8 @@ static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_kern
         for (int64_t c = 0; c < dweight.dims[1]; c++)
             for (int64_t r = 0; r < dweight.dims[2]; r++)
                 for (int64_t s = 0; s < dweight.dims[3]; s++)
-                    set(&dweight, at(&dweight, k, c, r, s),
-                        correlate(&x, &dy, a, k, first + c, r, s));
+                    yki_ref_set(&dweight, yki_ref_at(&dweight, k, c, r, s),
+                                correlate(&x, &dy, a, k, first + c, r, s));
     }
     if (dbias.data)
         conv2d_backward_bias(&dy, &dbias);

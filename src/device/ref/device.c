@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-static yk_status create(yki_device **device, int threads, bool winograd)
+static yk_status ref_create(yki_device **device, int threads, bool winograd)
 {
     (void)threads, (void)winograd;
     yki_device *made = yki_calloc(1, sizeof *made);
@@ -19,7 +19,7 @@ static yk_status create(yki_device **device, int threads, bool winograd)
     return YK_OK;
 }
 
-static void destroy(yki_device *device)
+static void ref_destroy(yki_device *device)
 {
     free(device);
 }
@@ -64,8 +64,11 @@ static const yki_kernel_impl *const kernels[] = {
     NULL,
 };
 
-const yki_device_type yki_device_ref = {
-    .name = "ref", .create = create, .destroy = destroy, .layout = layout, .kernels = kernels};
+const yki_device_type yki_device_ref = {.name = "ref",
+                                        .create = ref_create,
+                                        .destroy = ref_destroy,
+                                        .layout = layout,
+                                        .kernels = kernels};
 
 /* ---- what the kernels share ----------------------------------------------------------------- */
 

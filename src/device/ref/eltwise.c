@@ -15,7 +15,7 @@ static void map(const yki_kernel *kernel, const yki_kernel_args *run, unary_fn f
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
     int64_t count = yk_tensor_count(&x);
     for (int64_t i = 0; i < count; i++)
-        set(&y, i, f(get(&x, i), yki_ref_attrs(kernel)));
+        yki_ref_set(&y, i, f(yki_ref_get(&x, i), yki_ref_attrs(kernel)));
 }
 
 typedef double (*binary_fn)(double a, double b);
@@ -26,7 +26,7 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, binary_fn
     yk_tensor y = yki_ref_out(kernel, run, 0);
     int64_t count = yk_tensor_count(&a);
     for (int64_t i = 0; i < count; i++)
-        set(&y, i, f(get(&a, i), get(&b, i)));
+        yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i)));
 }
 
 /* ---- relu: NaN passes, as in PyTorch --------------------------------------------------------- */
@@ -123,7 +123,7 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
             factor = yki_dropout_keep(run->seed, run->step, a->salt, (uint64_t)i, a->p)
                          ? 1 / (1 - a->p)
                          : 0;
-        set(&y, i, factor * get(&x, i));
+        yki_ref_set(&y, i, factor * yki_ref_get(&x, i));
     }
     return YK_OK;
 }

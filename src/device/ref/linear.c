@@ -12,10 +12,10 @@ static yk_status linear(const yki_kernel *kernel, const yki_kernel_args *run)
     int64_t batch = x.dims[0], inputs = x.dims[1], outputs = weight.dims[0];
     for (int64_t n = 0; n < batch; n++)
         for (int64_t o = 0; o < outputs; o++) {
-            double sum = bias.data ? get(&bias, o) : 0;
+            double sum = bias.data ? yki_ref_get(&bias, o) : 0;
             for (int64_t i = 0; i < inputs; i++)
-                sum += get(&x, n * inputs + i) * get(&weight, o * inputs + i);
-            set(&y, n * outputs + o, sum);
+                sum += yki_ref_get(&x, n * inputs + i) * yki_ref_get(&weight, o * inputs + i);
+            yki_ref_set(&y, n * outputs + o, sum);
         }
     return YK_OK;
 }
@@ -30,8 +30,8 @@ static yk_status linear_backward_data(const yki_kernel *kernel, const yki_kernel
         for (int64_t i = 0; i < inputs; i++) {
             double sum = 0;
             for (int64_t o = 0; o < outputs; o++)
-                sum += get(&dy, n * outputs + o) * get(&weight, o * inputs + i);
-            set(&dx, n * inputs + i, sum);
+                sum += yki_ref_get(&dy, n * outputs + o) * yki_ref_get(&weight, o * inputs + i);
+            yki_ref_set(&dx, n * inputs + i, sum);
         }
     return YK_OK;
 }
@@ -47,14 +47,14 @@ static yk_status linear_backward_weight(const yki_kernel *kernel, const yki_kern
         for (int64_t i = 0; i < inputs; i++) {
             double sum = 0;
             for (int64_t n = 0; n < batch; n++)
-                sum += get(&dy, n * outputs + o) * get(&x, n * inputs + i);
-            set(&dweight, o * inputs + i, sum);
+                sum += yki_ref_get(&dy, n * outputs + o) * yki_ref_get(&x, n * inputs + i);
+            yki_ref_set(&dweight, o * inputs + i, sum);
         }
         double sum = 0;
         for (int64_t n = 0; n < batch; n++)
-            sum += get(&dy, n * outputs + o);
+            sum += yki_ref_get(&dy, n * outputs + o);
         if (dbias.data)
-            set(&dbias, o, sum);
+            yki_ref_set(&dbias, o, sum);
     }
     return YK_OK;
 }

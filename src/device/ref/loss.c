@@ -15,11 +15,11 @@ static double target(const yki_attrs *a, int64_t label, int64_t c, int64_t class
 static double log_sum_exp(const yk_tensor *logits, int64_t n)
 {
     int64_t classes = logits->dims[1];
-    double largest = get(logits, n * classes), sum = 0;
+    double largest = yki_ref_get(logits, n * classes), sum = 0;
     for (int64_t c = 1; c < classes; c++)
-        largest = fmax(largest, get(logits, n * classes + c));
+        largest = fmax(largest, yki_ref_get(logits, n * classes + c));
     for (int64_t c = 0; c < classes; c++)
-        sum += exp(get(logits, n * classes + c) - largest);
+        sum += exp(yki_ref_get(logits, n * classes + c) - largest);
     return largest + log(sum);
 }
 
@@ -39,14 +39,14 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
                              (long long)n, (long long)classes - 1);
         double norm = log_sum_exp(&logits, n);
         for (int64_t c = 0; c < classes; c++) {
-            double log_probability = get(&logits, n * classes + c) - norm;
+            double log_probability = yki_ref_get(&logits, n * classes + c) - norm;
             double share = target(a, label, c, classes);
             sum -= share == 0 ? 0 : share * log_probability; /* which may be -infinity */
             if (probabilities.data)
-                set(&probabilities, n * classes + c, exp(log_probability));
+                yki_ref_set(&probabilities, n * classes + c, exp(log_probability));
         }
     }
-    set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / (double)batch : sum);
+    yki_ref_set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / (double)batch : sum);
     return YK_OK;
 }
 
@@ -58,12 +58,13 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
     yk_tensor dloss = yki_ref_in(kernel, run, 2);         /* scalar */
     yk_tensor dlogits = yki_ref_out(kernel, run, 0);      /* (N, C) */
     int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
-    double factor = get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
+    double factor = yki_ref_get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
     for (int64_t n = 0; n < batch; n++) {
         int64_t label = ((const int32_t *)labels.data)[n];
         for (int64_t c = 0; c < classes; c++) {
             int64_t i = n * classes + c;
-            set(&dlogits, i, (get(&probabilities, i) - target(a, label, c, classes)) * factor);
+            yki_ref_set(&dlogits, i,
+                        (yki_ref_get(&probabilities, i) - target(a, label, c, classes)) * factor);
         }
     }
     return YK_OK;
@@ -88,10 +89,11 @@ static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
     int64_t count = yk_tensor_count(&x);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
-        double difference = get(&x, i) - get(&target, i);
+        double difference = yki_ref_get(&x, i) - yki_ref_get(&target, i);
         sum += difference * difference;
     }
-    set(&loss, 0, yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN ? sum / (double)count : sum);
+    yki_ref_set(&loss, 0,
+                yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN ? sum / (double)count : sum);
     return YK_OK;
 }
 
@@ -102,9 +104,9 @@ static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_ar
     yk_tensor dx = yki_ref_out(kernel, run, 0);
     int64_t count = yk_tensor_count(&x);
     bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
-    double factor = 2 * get(&dloss, 0) / (mean ? (double)count : 1);
+    double factor = 2 * yki_ref_get(&dloss, 0) / (mean ? (double)count : 1);
     for (int64_t i = 0; i < count; i++)
-        set(&dx, i, (get(&x, i) - get(&target, i)) * factor);
+        yki_ref_set(&dx, i, (yki_ref_get(&x, i) - yki_ref_get(&target, i)) * factor);
     return YK_OK;
 }
 

@@ -32,10 +32,10 @@ static yki_moments measure(const yk_tensor *x, const span *channel)
 {
     double sum = 0, squares = 0, count = (double)channel->count;
     for (int64_t i = 0; i < channel->count; i++)
-        sum += get(x, index(channel, i));
+        sum += yki_ref_get(x, index(channel, i));
     double mean = count > 0 ? sum / count : 0;
     for (int64_t i = 0; i < channel->count; i++) {
-        double distance = get(x, index(channel, i)) - mean;
+        double distance = yki_ref_get(x, index(channel, i)) - mean;
         squares += distance * distance;
     }
     return (yki_moments){count, mean, squares};
@@ -43,7 +43,7 @@ static yki_moments measure(const yk_tensor *x, const span *channel)
 
 static void move_running(const yk_tensor *running, int64_t c, double momentum, double value)
 {
-    set(running, c, (1 - momentum) * get(running, c) + momentum * value);
+    yki_ref_set(running, c, (1 - momentum) * yki_ref_get(running, c) + momentum * value);
 }
 
 /* Each rank's moments to all ranks. */
@@ -71,7 +71,8 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_arg
     yk_tensor running_mean = yki_ref_in(kernel, run, RUNNING_MEAN); /* (C) */
     yk_tensor running_var = yki_ref_in(kernel, run, RUNNING_VAR);   /* (C) */
     if (!yki_ref_training(kernel))
-        return (statistics){get(&running_mean, channel->c), get(&running_var, channel->c)};
+        return (statistics){yki_ref_get(&running_mean, channel->c),
+                            yki_ref_get(&running_var, channel->c)};
     yki_moments batch = run->sync ? yki_sync_moments(run->sync, channel->channels, channel->c)
                                   : measure(&x, channel);
     move_running(&running_mean, channel->c, momentum, batch.mean);
@@ -85,15 +86,16 @@ static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, cons
     yk_tensor x = yki_ref_in(kernel, run, X), weight = yki_ref_in(kernel, run, WEIGHT);
     yk_tensor bias = yki_ref_in(kernel, run, BIAS), residual = yki_ref_in(kernel, run, RESIDUAL);
     yk_tensor y = yki_ref_out(kernel, run, 0);
-    double slope = get(&weight, channel->c) * invstd, offset = get(&bias, channel->c);
+    double slope = yki_ref_get(&weight, channel->c) * invstd,
+           offset = yki_ref_get(&bias, channel->c);
     for (int64_t i = 0; i < channel->count; i++) {
         int64_t element = index(channel, i);
-        double value = (get(&x, element) - mean) * slope + offset;
+        double value = (yki_ref_get(&x, element) - mean) * slope + offset;
         if (residual.data)
-            value += get(&residual, element);
+            value += yki_ref_get(&residual, element);
         if (yki_ref_attrs(kernel)->relu && value < 0)
             value = 0;
-        set(&y, element, value);
+        yki_ref_set(&y, element, value);
     }
 }
 
@@ -103,7 +105,7 @@ static yk_status skip_empty(const yki_kernel *kernel, const yki_kernel_args *run
     for (int i = 1; i <= 2; i++) { /* mean, invstd */
         yk_tensor out = yki_ref_out(kernel, run, i);
         for (int64_t c = 0; out.data && c < out.dims[0]; c++)
-            set(&out, c, 0);
+            yki_ref_set(&out, c, 0);
     }
     return YK_OK;
 }
@@ -131,9 +133,9 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run
         statistics found = take_statistics(kernel, run, &channel);
         double scale = 1 / sqrt(found.variance + yki_ref_attrs(kernel)->eps);
         if (mean.data)
-            set(&mean, c, found.mean);
+            yki_ref_set(&mean, c, found.mean);
         if (invstd.data)
-            set(&invstd, c, scale);
+            yki_ref_set(&invstd, c, scale);
         normalise(kernel, run, &channel, found.mean, scale);
     }
     if (training && batches.data)
@@ -152,16 +154,17 @@ typedef struct backward {
 
 static double normalised(const backward *b, int64_t element)
 {
-    return (get(&b->x, element) - b->mean) * b->invstd;
+    return (yki_ref_get(&b->x, element) - b->mean) * b->invstd;
 }
 
 /* dy + dy2 behind relu's mask, which y tells, or where there is none bn(x). */
 static double incoming(const backward *b, int64_t element)
 {
-    double dy = get(&b->dy, element) + (b->dy2.data ? get(&b->dy2, element) : 0);
+    double dy = yki_ref_get(&b->dy, element) + (b->dy2.data ? yki_ref_get(&b->dy2, element) : 0);
     if (!b->relu)
         return dy;
-    double y = b->y.data ? get(&b->y, element) : normalised(b, element) * b->weight + b->bias;
+    double y =
+        b->y.data ? yki_ref_get(&b->y, element) : normalised(b, element) * b->weight + b->bias;
     return y > 0 ? dy : 0;
 }
 
@@ -170,10 +173,10 @@ static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_
 {
     yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
     yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
-    b->weight = get(&weight, c);
-    b->bias = get(&bias, c);
-    b->mean = get(&mean, c);
-    b->invstd = get(&invstd, c);
+    b->weight = yki_ref_get(&weight, c);
+    b->bias = yki_ref_get(&bias, c);
+    b->mean = yki_ref_get(&mean, c);
+    b->invstd = yki_ref_get(&invstd, c);
 }
 
 /* Of one channel: the sums of g and of g h (see below), over `count` values. */
@@ -220,9 +223,9 @@ static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *ru
     yk_tensor dweight = yki_ref_out(kernel, run, 1), dbias = yki_ref_out(kernel, run, 2);
     sums all = add_up(b, channel);
     if (dweight.data)
-        set(&dweight, channel->c, all.product);
+        yki_ref_set(&dweight, channel->c, all.product);
     if (dbias.data)
-        set(&dbias, channel->c, all.sum);
+        yki_ref_set(&dbias, channel->c, all.sum);
     if (run->sync) {
         yki_sync_sums(run->sync, channel->channels, channel->c, &all.sum, &all.product);
         all.count = yki_sync_count(run->sync, channel->channels);
@@ -233,9 +236,9 @@ static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *ru
         if (yki_ref_training(kernel))
             centred -= (all.sum + normalised(b, element) * all.product) / all.count;
         if (dx.data)
-            set(&dx, element, b->weight * b->invstd * centred);
+            yki_ref_set(&dx, element, b->weight * b->invstd * centred);
         if (dresidual.data)
-            set(&dresidual, element, g);
+            yki_ref_set(&dresidual, element, g);
     }
 }
 

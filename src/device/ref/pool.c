@@ -40,15 +40,15 @@ static void max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
             int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
             if (!inside(&x, h, w))
                 continue;
-            double value = get(&x, at(&x, n, c, h, w));
+            double value = yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
             if (winner < 0 || value > best || isnan(value)) {
                 best = value;
                 winner = r * a->kernel + s;
             }
         }
-    set(&y, at(&y, n, c, p, q), best);
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), best);
     if (index.data)
-        set(&index, at(&index, n, c, p, q), (double)winner);
+        yki_ref_set(&index, yki_ref_at(&index, n, c, p, q), (double)winner);
 }
 
 static yk_status max_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -74,9 +74,9 @@ static double collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *
             int64_t p = output_of(a, h, r, dy->dims[2]), q = output_of(a, w, s, dy->dims[3]);
             if (p < 0 || q < 0)
                 continue;
-            int64_t element = at(dy, n, c, p, q);
-            if (!index || (int64_t)get(index, element) == r * a->kernel + s)
-                sum += get(dy, element);
+            int64_t element = yki_ref_at(dy, n, c, p, q);
+            if (!index || (int64_t)yki_ref_get(index, element) == r * a->kernel + s)
+                sum += yki_ref_get(dy, element);
         }
     return sum;
 }
@@ -86,7 +86,8 @@ static void max_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
 {
     yk_tensor dy = yki_ref_in(kernel, run, 0), index = yki_ref_in(kernel, run, 1);
     yk_tensor dx = yki_ref_out(kernel, run, 0);
-    set(&dx, at(&dx, n, c, h, w), collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
+                collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
 }
 
 static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -107,9 +108,9 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
         for (int64_t s = 0; s < a->kernel; s++) {
             int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
             if (inside(&x, h, w))
-                sum += get(&x, at(&x, n, c, h, w));
+                sum += yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
         }
-    set(&y, at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
 }
 
 static yk_status avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -124,7 +125,7 @@ static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
     double sum = collect(a, &dy, NULL, n, c, h, w);
-    set(&dx, at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
 }
 
 static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -141,8 +142,8 @@ static void global_pixel(const yki_kernel *kernel, const yki_kernel_args *run, i
     double sum = 0;
     for (int64_t h = 0; h < x.dims[2]; h++)
         for (int64_t w = 0; w < x.dims[3]; w++)
-            sum += get(&x, at(&x, n, c, h, w));
-    set(&y, at(&y, n, c, p, q), sum / (double)(x.dims[2] * x.dims[3]));
+            sum += yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(x.dims[2] * x.dims[3]));
 }
 
 static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -155,8 +156,9 @@ static void global_backward_pixel(const yki_kernel *kernel, const yki_kernel_arg
                                   int64_t c, int64_t h, int64_t w)
 {
     yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
-    double share = get(&dy, at(&dy, n, c, 0, 0)) / (double)(dx.dims[2] * dx.dims[3]);
-    set(&dx, at(&dx, n, c, h, w), share);
+    double share =
+        yki_ref_get(&dy, yki_ref_at(&dy, n, c, 0, 0)) / (double)(dx.dims[2] * dx.dims[3]);
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), share);
 }
 
 static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)

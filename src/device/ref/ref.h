@@ -45,7 +45,7 @@ extern const yki_kernel_impl yki_ref_cross_entropy, yki_ref_cross_entropy_backwa
 extern const yki_kernel_impl yki_ref_mse_loss, yki_ref_mse_loss_backward;
 
 /* Element i in row-major order. */
-static inline double get(const yk_tensor *tensor, int64_t i)
+static inline double yki_ref_get(const yk_tensor *tensor, int64_t i)
 {
     switch (tensor->dtype) {
     case YK_F32:
@@ -63,7 +63,7 @@ static inline double get(const yk_tensor *tensor, int64_t i)
     }
 }
 
-static inline void set(const yk_tensor *tensor, int64_t i, double value)
+static inline void yki_ref_set(const yk_tensor *tensor, int64_t i, double value)
 {
     switch (tensor->dtype) {
     case YK_F32:
@@ -87,7 +87,8 @@ static inline void set(const yk_tensor *tensor, int64_t i, double value)
 }
 
 /* The index of element (n, c, h, w). */
-static inline int64_t at(const yk_tensor *tensor, int64_t n, int64_t c, int64_t h, int64_t w)
+static inline int64_t yki_ref_at(const yk_tensor *tensor, int64_t n, int64_t c, int64_t h,
+                                 int64_t w)
 {
     return ((n * tensor->dims[1] + c) * tensor->dims[2] + h) * tensor->dims[3] + w;
 }
