@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "io/hash.h"
@@ -34,13 +35,6 @@ static const char *const folder_names[] = {"cifar-10-batches-py", "cifar-10-batc
 /* ---- the cache ---------------------------------------------------------------------------------
  */
 
-static yk_status make_folder(const char *path)
-{
-    if (mkdir(path, 0755) == 0 || errno == EEXIST)
-        return YK_OK;
-    return yki_error(YK_ERROR_IO, "%s: cannot be created: %s", path, strerror(errno));
-}
-
 /* $XDG_CACHE_HOME/yoke or ~/.cache/yoke, created where it is missing. */
 static yk_status cache_folder(char cache[CACHE_BYTES])
 {
@@ -49,12 +43,10 @@ static yk_status cache_folder(char cache[CACHE_BYTES])
     if (!xdg && (!home || !*home))
         return yki_error(YK_ERROR_NOT_FOUND,
                          "no cache folder: neither XDG_CACHE_HOME nor HOME is set");
-    int length = snprintf(cache, CACHE_BYTES, "%s%s", xdg ? base : home, xdg ? "" : "/.cache");
-    if (length >= CACHE_BYTES - 8)
+    int length = snprintf(cache, CACHE_BYTES, "%s%s/yoke", xdg ? base : home, xdg ? "" : "/.cache");
+    if (length >= CACHE_BYTES)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the cache folder's path is too long");
-    YK_TRY(make_folder(cache));
-    snprintf(cache + length, (size_t)(CACHE_BYTES - length), "/yoke");
-    return make_folder(cache);
+    return yki_make_folders(cache);
 }
 
 static yk_status complete(const char *folder)
@@ -113,7 +105,7 @@ static yk_status unpack(const char *cache, const char *part, char path[PATH_BYTE
     bool binary = false;
     snprintf(aside, sizeof aside, "%s/unpacking", cache);
     remove_folder(aside); /* what a killed process may have left */
-    YK_TRY(make_folder(aside));
+    YK_TRY(yki_make_folders(aside));
     yk_status status = yki_unpack_cifar10(part, aside, &binary);
     if (status == YK_OK)
         status = complete(aside);

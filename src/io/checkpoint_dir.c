@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "io/atomic_file.h"
@@ -51,21 +52,6 @@ static void read_manifest(yki_manifest *manifest, const char *dir)
 }
 
 /* ---- saving --------------------------------------------------------------------------------- */
-
-/* Makes the folder, and its parents, like mkdir -p. */
-static yk_status make_folder(const char *dir)
-{
-    char path[PATH_MAX];
-    YK_TRY(join(path, dir, ""));
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return yki_error(YK_ERROR_IO, "%s: cannot create the folder: %s", path,
-                             strerror(errno));
-        *slash = '/';
-    }
-    return YK_OK;
-}
 
 static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *state)
 {
@@ -130,7 +116,7 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: a checkpoint in a folder needs a training state", dir);
     name_checkpoint(&entry, state);
-    YK_TRY(make_folder(dir));
+    YK_TRY(yki_make_folders(dir));
     YK_TRY(join(path, dir, entry.file));
     yki_atomic_clean(dir, "checkpoint-");
     YK_TRY(yki_atomic_open(&file, path));

@@ -1,0 +1,57 @@
+/* See folder.h. */
+#include "base/folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* An existing path is left to whoever opens a file in it: some parents exist but cannot be made. */
+static yk_status make_one_folder(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST || errno == EISDIR)
+        return YK_OK;
+    int error = errno;
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return YK_OK; /* on a read-only file system, say */
+    return yki_error(YK_ERROR_IO, "%s: cannot create the folder: %s", path, strerror(error));
+}
+
+/* Every folder that the path names before one of its slashes. */
+static yk_status make_prefixes(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        yk_status status = make_one_folder(path);
+        *slash = '/';
+        YK_TRY(status);
+    }
+    return YK_OK;
+}
+
+static yk_status too_long(const char *path)
+{
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
+}
+
+yk_status yki_make_folders(const char *path)
+{
+    char prefix[PATH_MAX];
+    if (!*path)
+        return YK_OK;
+    if (snprintf(prefix, sizeof prefix, "%s/", path) >= (int)sizeof prefix)
+        return too_long(path);
+    return make_prefixes(prefix);
+}
+
+yk_status yki_make_folders_above(const char *file)
+{
+    char prefix[PATH_MAX];
+    if (!*file)
+        return YK_OK;
+    if (snprintf(prefix, sizeof prefix, "%s", file) >= (int)sizeof prefix)
+        return too_long(file);
+    return make_prefixes(prefix);
+}
