@@ -248,9 +248,9 @@ static bool read_metrics(cli_scaling_result *result, const char *folder)
     size_t size = 0;
     *result = (cli_scaling_result){.accuracy = -1};
     while (getline(&line, &size, file) > 0) {
-        if (strstr(line, "\"val_accuracy\":"))
+        if (strstr(line, "\"type\": \"epoch\""))
             result->accuracy = value_of(line, "val_accuracy");
-        else
+        else if (strstr(line, "\"type\": \"step\""))
             add_step(result, &all, line);
     }
     free(line);

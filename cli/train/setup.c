@@ -303,12 +303,21 @@ static bool create_reports(cli_trainer *t)
         return false;
     if (!t->leads)
         return true;
+    const yk_header_record header = {.arch = o->arch,
+                                     .data = o->data,
+                                     .options = o->kept,
+                                     .ranks = yk_group_size(t->world),
+                                     .threads = t->threads,
+                                     .batch_size = o->batch_size,
+                                     .seed = (uint64_t)o->seed,
+                                     .step = t->state.step};
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     t->progress = cli_progress_create(epochs_begun(t), t->steps_per_epoch, o->max_steps);
     if (!t->progress)
         return cli_complain("out of memory");
     return cli_ok(yk_metrics_open(&t->metrics, path)) &&
-           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0));
+           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
+           cli_ok(yk_metrics_header(t->metrics, &header));
 }
 
 bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)

@@ -16,6 +16,19 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/** How a run was started or resumed: the first record of metrics.jsonl, and one more for each time
+ * the run was resumed. */
+typedef struct yk_header_record {
+    const char *arch;    /**< name of the network; NULL leaves the member out */
+    const char *data;    /**< name of the data set; NULL leaves the member out */
+    const char *options; /**< the program's options as text; NULL leaves the member out */
+    int64_t ranks;       /**< world size */
+    int64_t threads;     /**< kernel threads of a rank */
+    int64_t batch_size;  /**< samples of a step, over all ranks */
+    uint64_t seed;       /**< of initial values, sampling and augmentation */
+    int64_t step;        /**< steps completed before: 0 in a new run */
+} yk_header_record;
+
 /* One training step. Times in seconds of wall clock. */
 typedef struct yk_step_record {
     int64_t epoch, step; /* both from 1; step counts over all epochs */
@@ -37,15 +50,21 @@ typedef struct yk_epoch_record {
 
 typedef struct yk_metrics yk_metrics;
 
-/* Appends to path, one JSON object a line; a torn last line of an earlier crash is cut off.
- * YK_ERROR_IO while somebody else has it open. */
-yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
-/*
- * Going on from a checkpoint: drops what an earlier run wrote after this step, and of the step
- * itself the evaluation, unless it lies behind the checkpoint.
+/**
+ * Opens path for appending, one JSON object per line (docs/file-formats.md); a last line that a
+ * crash cut short is removed. YK_ERROR_IO while another process has it open.
+ *
+ * If the file or its folder is removed or renamed during the run, the next record notices: the
+ * records continue in a new file at path, folders included, with the header repeated, and the log
+ * has a warning. Only if that fails does the call return YK_ERROR_IO.
  */
+yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
+/** When a run resumes from a checkpoint: removes the records that were written after this step, and
+ * the step's evaluation unless the checkpoint was saved after it (evaluated). */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
-/* Each writes one line; YK_ERROR_IO names the file. */
+/** Each writes one line with its "type" and the "time"; YK_ERROR_IO names the file. Write the
+ * header after yk_metrics_rewind and before any step. */
+yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *record);
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
 /* Accepts NULL. */

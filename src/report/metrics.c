@@ -1,7 +1,11 @@
 /*
- * metrics.jsonl: one JSON object a line, one write a record, so that a reader that follows the file
- * never sees half of one. Numbers that JSON does not have (NaN, infinities) are written as null.
- * A lock keeps two writers apart.
+ * metrics.jsonl: one JSON object a line and one write a record, so that a reader that follows the
+ * file never sees half a record. Numbers that JSON does not have (NaN, infinities) are written as
+ * null. A lock keeps two writers apart.
+ *
+ * Before each record the file is looked up by its path. If it is not the one that is open, because
+ * somebody has removed or renamed it or its folder, the records continue in a new file of that
+ * path, where the run's checkpoints go too, and the log says so.
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
@@ -12,21 +16,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
 
 #include "base/c_locale.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+
+enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of a step's or an epoch's */ };
 
 struct yk_metrics {
     int fd;
+    dev_t device; /* of the open file */
+    ino_t inode;
     char *path;
+    char *header; /* the line, for a file that has to be begun again; NULL before there is one */
 };
 
-static yk_status fail(const yk_metrics *metrics, const char *what)
+static yk_status metrics_error(const yk_metrics *metrics, const char *what)
 {
     return yki_error(YK_ERROR_IO, "%s: %s: %s", metrics->path, what, strerror(errno));
 }
@@ -42,7 +55,7 @@ static yk_status find_end(const yk_metrics *metrics, off_t *end)
         size_t size = *end < (off_t)sizeof block ? (size_t)*end : sizeof block;
         ssize_t got = pread(metrics->fd, block, size, *end - (off_t)size);
         if (got != (ssize_t)size)
-            return fail(metrics, "cannot read");
+            return metrics_error(metrics, "cannot read");
         const char *newline = memrchr(block, '\n', size);
         if (newline) {
             *end -= (off_t)size - (newline + 1 - block);
@@ -55,14 +68,32 @@ static yk_status find_end(const yk_metrics *metrics, off_t *end)
 
 static yk_status cut(const yk_metrics *metrics, off_t end)
 {
-    return ftruncate(metrics->fd, end) == 0 ? YK_OK : fail(metrics, "cannot truncate");
+    return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
-static yk_status lock(const yk_metrics *metrics)
+/* Opens and locks the file at the path, and cuts off a torn last line. */
+static yk_status open_file(yk_metrics *metrics)
 {
-    if (yki_lock(metrics->fd))
-        return YK_OK;
-    return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
+    off_t end;
+    struct stat info;
+    metrics->fd = open(metrics->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (metrics->fd < 0)
+        return metrics_error(metrics, "cannot open");
+    if (!yki_lock(metrics->fd))
+        return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
+    if (fstat(metrics->fd, &info) != 0)
+        return metrics_error(metrics, "cannot look at it");
+    metrics->device = info.st_dev;
+    metrics->inode = info.st_ino;
+    YK_TRY(find_end(metrics, &end));
+    return cut(metrics, end);
+}
+
+static void close_file(yk_metrics *metrics)
+{
+    if (metrics->fd >= 0)
+        close(metrics->fd);
+    metrics->fd = -1;
 }
 
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
@@ -75,14 +106,8 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
         free(copy);
         return yki_error_memory(sizeof *made, "metrics");
     }
-    *made = (yk_metrics){.path = copy};
-    made->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    off_t end;
-    yk_status status = made->fd < 0 ? fail(made, "cannot open") : lock(made);
-    if (status == YK_OK)
-        status = find_end(made, &end);
-    if (status == YK_OK)
-        status = cut(made, end);
+    *made = (yk_metrics){.fd = -1, .path = copy};
+    yk_status status = open_file(made);
     if (status != YK_OK) {
         yk_metrics_close(made);
         return status;
@@ -95,15 +120,17 @@ void yk_metrics_close(yk_metrics *metrics)
 {
     if (!metrics)
         return;
-    if (metrics->fd >= 0)
-        close(metrics->fd);
+    close_file(metrics);
+    free(metrics->header);
     free(metrics->path);
     free(metrics);
 }
 
-/* ---- going on from a checkpoint -------------------------------------------------------------- */
+/* ---- resuming from a checkpoint ---------------------------------------------------------------
+ */
 
-/* Whether a record was written after the step, or, unless it counts, is the step's evaluation. */
+/* Whether a record was written after the step; or is the step's evaluation, which only counts when
+ * `evaluated` is true. */
 static bool is_later(const char *line, int64_t step, bool evaluated)
 {
     cJSON *record = cJSON_Parse(line);
@@ -120,7 +147,7 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
 {
     FILE *file = fopen(metrics->path, "re");
     if (!file)
-        return fail(metrics, "cannot read");
+        return metrics_error(metrics, "cannot read");
     char *line = NULL;
     size_t size = 0;
     off_t end = 0;
@@ -130,38 +157,159 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
         later = is_later(line, step, evaluated);
         end += later ? 0 : length;
     }
-    /* What could not be read is not known to be later, and stays. */
-    yk_status status = later || feof(file) ? cut(metrics, end) : fail(metrics, "cannot read");
+    /* Records that cannot be read are not known to be later, so they stay. */
+    yk_status status =
+        later || feof(file) ? cut(metrics, end) : metrics_error(metrics, "cannot read");
     free(line);
     fclose(file);
     return status;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- writing lines --------------------------------------------------------------------------- */
+
+static bool is_at_its_path(const yk_metrics *metrics)
+{
+    struct stat info;
+    return stat(metrics->path, &info) == 0 && info.st_dev == metrics->device &&
+           info.st_ino == metrics->inode;
+}
+
+static yk_status append(const yk_metrics *metrics, const char *line, size_t length)
+{
+    errno = ENOSPC; /* of a write that stops short */
+    ssize_t written = write(metrics->fd, line, length);
+    return written == (ssize_t)length ? YK_OK : metrics_error(metrics, "cannot write");
+}
+
+/* The file was moved away: what is recorded from here on goes into a new one. */
+static yk_status begin_again(yk_metrics *metrics)
+{
+    YKI_WARN("%s: was removed or renamed while the run was writing it; a new file takes the "
+             "records from here on",
+             metrics->path);
+    close_file(metrics);
+    YK_TRY(yki_make_folders_above(metrics->path));
+    YK_TRY(open_file(metrics));
+    return metrics->header ? append(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
+}
+
+static yk_status write_line(yk_metrics *metrics, const char *line, size_t length)
+{
+    if (!is_at_its_path(metrics))
+        YK_TRY(begin_again(metrics));
+    return append(metrics, line, length);
+}
+
+enum { TIME_TEXT = 40 };
+
+/* Now, in ISO 8601 and UTC: "2026-03-01T12:00:00.250Z". */
+static const char *time_text(char text[TIME_TEXT])
+{
+    struct timespec now;
+    struct tm date;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &date);
+    size_t length = strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &date);
+    snprintf(text + length, TIME_TEXT - length, ".%03ldZ", now.tv_nsec / 1000000);
+    return text;
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+/* A text as a member of the record; bytes that are not UTF-8, as in a path, are written as \xHH. */
+static bool add_text(cJSON *record, const char *name, const char *text)
+{
+    if (!text)
+        return true;
+    size_t length = strlen(text);
+    if (yki_utf8_is_valid(text, length))
+        return cJSON_AddStringToObject(record, name, text) != NULL;
+    char *shown = malloc(4 * length + 1);
+    bool added = shown && cJSON_AddStringToObject(
+                              record, name, yki_utf8_escape(shown, 4 * length + 1, text, length));
+    free(shown);
+    return added;
+}
+
+static bool add_count(cJSON *record, const char *name, int64_t count)
+{
+    return cJSON_AddNumberToObject(record, name, (double)count) != NULL;
+}
+
+/* 64 bits are more than a double holds, so cJSON gets the digits. */
+static bool add_seed(cJSON *record, uint64_t seed)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
+    return cJSON_AddRawToObject(record, "seed", digits) != NULL;
+}
+
+/* The record as a line, with the spaces that the other records have; free it. */
+static char *print_header(const cJSON *record)
+{
+    char *line = NULL;
+    size_t size;
+    const cJSON *member;
+    FILE *stream = open_memstream(&line, &size);
+    bool fine = stream != NULL;
+    cJSON_ArrayForEach(member, record)
+    {
+        char *value = cJSON_PrintUnformatted(member);
+        fine = fine && value &&
+               fprintf(stream, "%s\"%s\": %s", member->prev->next ? ", " : "{", member->string,
+                       value) > 0;
+        cJSON_free(value);
+    }
+    fine = fine && fputs("}\n", stream) >= 0;
+    if (stream && fclose(stream) != 0)
+        fine = false;
+    if (fine)
+        return line;
+    free(line);
+    return NULL;
+}
+
+yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *r)
+{
+    char time[TIME_TEXT];
+    cJSON *record = cJSON_CreateObject();
+    bool made = add_text(record, "type", "header") && add_count(record, "format", FORMAT_VERSION) &&
+                add_text(record, "yoke", yk_version()) && add_text(record, "arch", r->arch) &&
+                add_text(record, "data", r->data) && add_text(record, "options", r->options) &&
+                add_count(record, "ranks", r->ranks) && add_count(record, "threads", r->threads) &&
+                add_count(record, "batch_size", r->batch_size) && add_seed(record, r->seed) &&
+                add_count(record, "step", r->step) && add_text(record, "time", time_text(time));
+    char *line = made ? print_header(record) : NULL;
+    cJSON_Delete(record);
+    if (!line)
+        return yki_error_memory(MAX_RECORD, "the header of metrics");
+    free(metrics->header);
+    metrics->header = line;
+    return write_line(metrics, line, strlen(line));
+}
+
+/* ---- steps and epochs ------------------------------------------------------------------------ */
 
 typedef struct field {
     const char *name;
     double value;
 } field;
 
-static yk_status write_record(yk_metrics *metrics, const field *fields, size_t count)
+static yk_status write_record(yk_metrics *metrics, const char *type, const field *fields,
+                              size_t count)
 {
-    char line[1024];
-    size_t at = 0;
+    char line[MAX_RECORD], time[TIME_TEXT];
+    size_t at = (size_t)snprintf(line, sizeof line, "{\"type\": \"%s\"", type);
     void *before = yki_c_locale_begin();
     for (size_t i = 0; i < count; i++) {
-        int length =
-            snprintf(line + at, sizeof line - at, "%s\"%s\": ", i ? ", " : "{", fields[i].name);
-        at += (size_t)length;
-        length = isfinite(fields[i].value)
-                     ? snprintf(line + at, sizeof line - at, "%.9g", fields[i].value)
-                     : snprintf(line + at, sizeof line - at, "null");
-        at += (size_t)length;
+        at += (size_t)snprintf(line + at, sizeof line - at, ", \"%s\": ", fields[i].name);
+        at += (size_t)(isfinite(fields[i].value)
+                           ? snprintf(line + at, sizeof line - at, "%.9g", fields[i].value)
+                           : snprintf(line + at, sizeof line - at, "null"));
     }
     yki_c_locale_end(before);
-    at += (size_t)snprintf(line + at, sizeof line - at, "}\n");
-    ssize_t written = write(metrics->fd, line, at);
-    return written == (ssize_t)at ? YK_OK : fail(metrics, "cannot write");
+    at += (size_t)snprintf(line + at, sizeof line - at, ", \"time\": \"%s\"}\n", time_text(time));
+    return write_line(metrics, line, at);
 }
 
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
@@ -181,7 +329,7 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
         fields[count++] = (field){"scale", r->scale};
         fields[count++] = (field){"skipped", r->skipped};
     }
-    return write_record(metrics, fields, count);
+    return write_record(metrics, "step", fields, count);
 }
 
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)
@@ -198,5 +346,5 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)
                             {"ema_val_loss", r->ema_val_loss},
                             {"ema_val_accuracy", r->ema_val_accuracy}};
     size_t count = sizeof fields / sizeof *fields;
-    return write_record(metrics, fields, r->has_ema ? count : count - 2);
+    return write_record(metrics, "epoch", fields, r->has_ema ? count : count - 2);
 }

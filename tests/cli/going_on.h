@@ -36,13 +36,22 @@ static inline void cut_times(char *record)
         }
 }
 
+/* The next record that is not a header: a resumed run has one more of those. NULL at the end. */
+static inline char *next_record(char **rest)
+{
+    char *line;
+    while ((line = strsep(rest, "\n")) && strncmp(line, "{\"type\": \"header\"", 17) == 0)
+        continue;
+    return line;
+}
+
 /* Losses, rates and evaluations of every step and epoch. */
 static inline void assert_same_metrics(const char *a, const char *b)
 {
     char *first = strdup(metrics_of(a)), *second = strdup(metrics_of(b));
     char *rest_a = first, *rest_b = second, *line;
-    while ((line = strsep(&rest_a, "\n"))) {
-        char *other = strsep(&rest_b, "\n");
+    while ((line = next_record(&rest_a))) {
+        char *other = next_record(&rest_b);
         if (!other)
             fail_msg("%s ends before \"%s\"", b, line);
         cut_times(line);

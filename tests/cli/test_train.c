@@ -22,6 +22,11 @@ YK_TEST(a_run_leaves_metrics_and_a_checkpoint_an_epoch)
         assert_true(count(metrics, step[i]) >= 40);
     for (size_t i = 0; i < sizeof epoch / sizeof *epoch; i++)
         assert_int_equal(count(metrics, epoch[i]), 2);
+    assert_int_equal(strncmp(metrics, "{\"type\": \"header\", ", 19), 0);
+    assert_int_equal(count(metrics, "\"type\": \"header\""), 1);
+    assert_int_equal(count(metrics, "\"type\": \"step\""), 40);
+    assert_int_equal(count(metrics, "\"type\": \"epoch\""), 2);
+    assert_contains(metrics, "\"arch\": \"mlp\", \"data\": \"synthetic\"");
     assert_int_equal(access(path_of("a", "manifest.json"), R_OK), 0);
 }
 

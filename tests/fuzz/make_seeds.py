@@ -236,4 +236,7 @@ write("manifest", "two", json.dumps({"version": 1, "checkpoints": [
 write("manifest", "empty", b'{"version":1,"checkpoints":[]}')
 write("metrics", "steps", b"".join(
     b'{"epoch": 1, "step": %d, "loss": 2.3, "lr": 0.1, "data_s": null}\n' % n for n in range(1, 6)))
+write("metrics", "typed", b'{"type": "header", "format": 1, "step": 0, "time": "2026-03-01T12:00:00.250Z"}\n'
+      + b"".join(b'{"type": "step", "epoch": 1, "step": %d, "loss": 2.3, "time": "x"}\n' % n for n in range(1, 6))
+      + b'{"type": "epoch", "epoch": 1, "step": 5, "val_loss": 2.2, "time": "x"}\n')
 write("metrics", "torn", b'{"epoch": 1, "step": 1}\n{"epoch": 1, "st')

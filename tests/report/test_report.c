@@ -117,6 +117,148 @@ YK_TEST(report_metrics_write_nan_as_null)
     assert_int_equal(count_records(&last), 2);
 }
 
+/* Record `index` of the file at path, parsed; NULL where there is none. */
+static cJSON *read_record(const char *path, int index)
+{
+    char *line = NULL;
+    size_t size = 0;
+    cJSON *record = NULL;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (getline(&line, &size, file) > 0 && index-- >= 0)
+        if (index < 0)
+            record = cJSON_Parse(line);
+    free(line);
+    fclose(file);
+    return record;
+}
+
+static void assert_text(const cJSON *record, const char *name, const char *text)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(record, name);
+    if (!cJSON_IsString(member))
+        fail_msg("no text \"%s\"", name);
+    assert_string_equal(member->valuestring, text);
+}
+
+static void assert_number(const cJSON *record, const char *name, double number)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(record, name);
+    if (!cJSON_IsNumber(member))
+        fail_msg("no number \"%s\"", name);
+    assert_true(member->valuedouble == number);
+}
+
+/* "2026-03-01T12:00:00.250Z" */
+static void assert_time(const cJSON *record)
+{
+    const cJSON *time = cJSON_GetObjectItemCaseSensitive(record, "time");
+    int year, month, day, hour, minute, length = 0;
+    double second;
+    assert_true(cJSON_IsString(time));
+    assert_int_equal(sscanf(time->valuestring, "%4d-%2d-%2dT%2d:%2d:%6lfZ%n", &year, &month, &day,
+                            &hour, &minute, &second, &length),
+                     6);
+    assert_int_equal(length, 24);
+    assert_true(year >= 2024 && second < 61);
+}
+
+YK_TEST(report_metrics_begin_with_a_header_and_name_their_types)
+{
+    static const char *const types[] = {"header", "step", "epoch", "header"};
+    const yk_header_record header = {.arch = "mlp",
+                                     .data = "synthetic",
+                                     .options = "--lr=0.1\n--data=/tmp/\xff\"",
+                                     .ranks = 4,
+                                     .threads = 2,
+                                     .batch_size = 128,
+                                     .seed = UINT64_MAX,
+                                     .step = 0};
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_header(metrics, &header));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = 1}));
+    assert_ok(yk_metrics_epoch(metrics, &(yk_epoch_record){.epoch = 1, .step = 1}));
+    assert_ok(yk_metrics_header(metrics, &(yk_header_record){.step = 1})); /* resumed */
+    yk_metrics_close(metrics);
+    for (int i = 0; i < 4; i++) {
+        cJSON *record = read_record(metrics_path(), i);
+        assert_text(record, "type", types[i]);
+        assert_time(record);
+        if (i == 0) {
+            assert_number(record, "format", 1);
+            assert_text(record, "yoke", yk_version());
+            assert_text(record, "arch", "mlp");
+            assert_text(record, "data", "synthetic");
+            assert_text(record, "options", "--lr=0.1\\x0a--data=/tmp/\\xff\"");
+            assert_number(record, "ranks", 4);
+            assert_number(record, "threads", 2);
+            assert_number(record, "batch_size", 128);
+            assert_number(record, "seed", 18446744073709551615.0);
+        }
+        if (i == 3)
+            assert_false(cJSON_HasObjectItem(record, "arch"));
+        assert_number(record, "step", i > 0);
+        cJSON_Delete(record);
+    }
+}
+
+/* ---- a file that is moved away while the run writes it --------------------------------------- */
+
+static void assert_types(const char *path, const char *first, const char *second)
+{
+    cJSON *records[3] = {read_record(path, 0), read_record(path, 1), read_record(path, 2)};
+    assert_text(records[0], "type", first);
+    assert_text(records[1], "type", second);
+    assert_null(records[2]);
+    cJSON_Delete(records[0]);
+    cJSON_Delete(records[1]);
+}
+
+YK_TEST(report_metrics_continue_after_their_folder_was_renamed_or_removed)
+{
+    char folder[128], path[160], moved[160], moved_path[192];
+    yk_metrics *metrics;
+    snprintf(folder, sizeof folder, "%s/run", yk_test_directory());
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    snprintf(moved, sizeof moved, "%s/moved", yk_test_directory());
+    snprintf(moved_path, sizeof moved_path, "%s/metrics.jsonl", moved);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_ok(yk_metrics_open(&metrics, path));
+    assert_ok(yk_metrics_header(metrics, &(yk_header_record){.arch = "mlp"}));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1}));
+    assert_int_equal(rename(folder, moved), 0);
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 2}));
+    assert_types(moved_path, "header", "step"); /* what was there stays */
+    assert_types(path, "header", "step");
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_ok(yk_metrics_epoch(metrics, &(yk_epoch_record){.step = 2}));
+    assert_types(path, "header", "epoch");
+    yk_metrics_close(metrics);
+}
+
+/* The run may only go on where its records can: else the error names the file. */
+YK_TEST(report_metrics_end_where_no_new_file_can_be_written)
+{
+    char aside[160];
+    yk_metrics *metrics, *other;
+    snprintf(aside, sizeof aside, "%s.aside", metrics_path());
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_int_equal(rename(metrics_path(), aside), 0);
+    assert_ok(yk_metrics_open(&other, metrics_path()));
+    assert_status(YK_ERROR_IO, yk_metrics_step(metrics, &(yk_step_record){.step = 1}));
+    assert_contains(yk_last_error(), "metrics.jsonl: another process is writing it");
+    yk_metrics_close(other);
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1})); /* now it can */
+    assert_int_equal(unlink(metrics_path()), 0);
+    assert_int_equal(mkdir(metrics_path(), 0777), 0);
+    assert_status(YK_ERROR_IO, yk_metrics_step(metrics, &(yk_step_record){.step = 2}));
+    assert_contains(yk_last_error(), "metrics.jsonl: cannot open: Is a directory");
+    yk_metrics_close(metrics);
+}
+
 YK_TEST(report_metrics_say_where_they_cannot_write)
 {
     yk_metrics *metrics;
