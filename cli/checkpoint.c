@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <yoke/checkpoint.h>
+#include <yoke/model_info.h>
 #include <yoke/tensor_file.h>
 
 enum { PATH_SIZE = 4096 };
@@ -140,7 +141,15 @@ static void print_item(void *context, const char *name, const char *value)
 static bool print_table(yk_tensor_file *file, const char *path, const show_options *o)
 {
     items all = {0};
-    printf("%s (%s)\n\n", path, yk_tensor_file_format(file));
+    const yk_model_info *info;
+    if (!cli_ok(yk_tensor_file_info(file, &info)))
+        return false;
+    printf("%s (%s", path, yk_tensor_file_format(file));
+    if (info && info->arch)
+        printf(", %s", info->arch);
+    if (info && info->classes)
+        printf(", %lld classes", (long long)info->classes);
+    printf(")\n\n");
     if (!print_tensors(file, o))
         return false;
     yk_tensor_file_items(file, measure_item, &all);

@@ -12,7 +12,7 @@ typedef struct evaluate_options {
     const char *data, *arch, *device, *amp;
     int64_t batch_size, nproc, threads, workers;
     double timeout_s;
-    bool arch_given, ema;
+    bool arch_given, data_given, ema;
 } evaluate_options;
 
 static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, int *operands)
@@ -20,10 +20,11 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
     const cli_option options[] = {
         CLI_GROUP("What"),
         CLI_TEXT(0, "data", "DATA",
-                 "cifar10, synthetic, or a folder of CIFAR-10; its\ntest images count [cifar10]",
-                 &o->data, NULL),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [what the checkpoint says]",
-                   &o->arch, &o->arch_given),
+                 "cifar10, synthetic, or a folder of CIFAR-10: its\ntest images are used [the "
+                 "run's data]",
+                 &o->data, &o->data_given),
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [as the file says]", &o->arch,
+                   &o->arch_given),
         CLI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
         CLI_GROUP("How"),
         CLI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
@@ -44,72 +45,154 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
         .name = argv[0],
         .operands = "CHECKPOINT",
         .summary =
-            "Measures loss and accuracy of CHECKPOINT on the test images, each counted once:\n"
-            "a .pth file of yoke or of PyTorch, safetensors, or the output folder of a training,\n"
-            "whose newest checkpoint is taken.",
+            "Measures the loss and accuracy of CHECKPOINT on the test images, each counted once.\n"
+            "CHECKPOINT is a .pth file of yoke or of PyTorch, safetensors, or the output folder "
+            "of\n"
+            "a training, whose newest checkpoint is taken. yoke's own files say which network\n"
+            "they hold; checkpoints also say which data they were trained on. Nothing is\n"
+            "downloaded without --data cifar10.",
         .examples = "  yoke evaluate runs/a\n"
-                    "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 model.pth",
+                    "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
+                    "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 from_pytorch.pth",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .max_operands = 1};
     return cli_options_parse(&command, argc, argv, checkpoint, operands);
 }
 
-/* The file that is meant, and the network in it. */
-static bool find_checkpoint(char path[PATH_SIZE], yk_training_state *state, evaluate_options *o)
+/* What is evaluated: options, completed by what the file and its run say. */
+typedef struct subject {
+    evaluate_options options;
+    char path[PATH_SIZE]; /* the file */
+    char arch[64], data[PATH_SIZE];
+    yk_transform transform;
+} subject;
+
+/* The value of a setting in lines "NAME=VALUE" (or "--NAME=VALUE", as checkpoints of earlier
+ * versions have them); false where there is none. */
+static bool find_setting(const char *lines, const char *name, char *value, size_t size)
+{
+    size_t length = strlen(name);
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *at = strncmp(line, "--", 2) == 0 ? line + 2 : line;
+        if (strncmp(at, name, length) != 0 || at[length] != '=')
+            continue;
+        at += length + 1;
+        snprintf(value, size, "%.*s", (int)strcspn(at, "\n"), at);
+        return true;
+    }
+    return false;
+}
+
+/* The newest checkpoint where a folder was named. */
+static bool find_file(subject *s, const char *checkpoint)
 {
     struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        char folder[PATH_SIZE];
-        memcpy(folder, path, PATH_SIZE);
-        if (!cli_ok(yk_checkpoint_dir_latest(folder, path, PATH_SIZE)))
-            return false;
+    if (stat(checkpoint, &info) == 0 && S_ISDIR(info.st_mode))
+        return cli_ok(yk_checkpoint_dir_latest(checkpoint, s->path, sizeof s->path));
+    snprintf(s->path, sizeof s->path, "%s", checkpoint);
+    return true;
+}
+
+/* The network and the normalisation, from the description in the file. */
+static bool read_description(subject *s)
+{
+    yk_tensor_file *file;
+    const yk_model_info *info;
+    if (!cli_ok(yk_tensor_file_open(&file, s->path)))
+        return false;
+    bool fine = cli_ok(yk_tensor_file_info(file, &info));
+    if (fine && info && info->arch)
+        snprintf(s->arch, sizeof s->arch, "%s", info->arch);
+    if (fine && info && info->channels == 3 && info->mean && info->std) {
+        memcpy(s->transform.mean, info->mean, sizeof s->transform.mean);
+        memcpy(s->transform.std, info->std, sizeof s->transform.std);
     }
-    if (o->arch_given)
+    yk_tensor_file_close(file);
+    return fine;
+}
+
+/* The network and the data, from the state of the run that saved the file; where it has none they
+ * stay as they are. */
+static bool read_run(subject *s)
+{
+    yk_training_state state;
+    yk_status status = yk_checkpoint_read_state(s->path, &state);
+    if (status == YK_ERROR_NOT_FOUND)
         return true;
-    yk_status status = yk_checkpoint_read_state(path, state);
-    if (status != YK_OK && status != YK_ERROR_NOT_FOUND)
-        return cli_ok(status);
-    if (status == YK_ERROR_NOT_FOUND || !state->arch[0])
-        return cli_complain("%s does not say which network it is of: name it with --arch", path);
-    o->arch = state->arch;
+    if (!cli_ok(status))
+        return false;
+    if (!s->arch[0])
+        snprintf(s->arch, sizeof s->arch, "%s", state.arch);
+    if (find_setting(state.options, "data", s->data, sizeof s->data) && !s->options.data_given)
+        s->options.data = s->data;
+    return true;
+}
+
+/* Without --data nothing is downloaded: CIFAR-10 is looked for where an earlier download put it. */
+static bool find_data(subject *s, const yk_group *world)
+{
+    struct stat info;
+    const char *data = s->options.data;
+    bool found = true;
+    if (s->options.data_given || strcmp(data, "synthetic") == 0)
+        return true;
+    if (strcmp(data, "cifar10") != 0)
+        found = stat(data, &info) == 0 && S_ISDIR(info.st_mode);
+    else if ((found = yk_cifar10_find(s->data, sizeof s->data) == YK_OK))
+        s->options.data = s->data;
+    if (!found && yk_group_rank(world) == 0)
+        cli_complain("the data of this evaluation, %s, is not here: name a folder with --data%s",
+                     data,
+                     strcmp(data, "cifar10") == 0 ? ", or download it with --data cifar10" : "");
+    return found;
+}
+
+/* Completes the options. Ranks on one file system find the same. */
+static bool find_subject(subject *s, const char *checkpoint, const yk_group *world)
+{
+    if (!find_file(s, checkpoint) || !read_description(s) || !read_run(s) || !find_data(s, world))
+        return false;
+    if (s->options.arch_given)
+        return true;
+    if (!s->arch[0])
+        return cli_complain("%s does not say which network it is of: name it with --arch", s->path);
+    s->options.arch = s->arch;
     return true;
 }
 
 static bool evaluate(const char *checkpoint, const evaluate_options *options, yk_group *world)
 {
-    char path[PATH_SIZE];
-    evaluate_options o = *options; /* the network may come from the checkpoint */
-    yk_training_state state = {.epoch = 0};
+    subject s = {.options = *options, .transform = yk_cifar10_normalize};
+    const evaluate_options *o = &s.options;
     yk_dataset *train = NULL, *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;
     yk_evaluation result;
     const char *source;
-    snprintf(path, sizeof path, "%s", checkpoint);
-    bool fine = find_checkpoint(path, &state, &o) && cli_open_data(&train, &test, world, o.data);
+    bool fine = find_subject(&s, checkpoint, world) && cli_open_data(&train, &test, world, o->data);
     if (fine) {
-        cli_model_setup setup = {.arch = o.arch,
-                                 .device = o.device,
-                                 .amp = o.amp,
+        cli_model_setup setup = {.arch = o->arch,
+                                 .device = o->device,
+                                 .amp = o->amp,
                                  .threads =
-                                     cli_threads(o.threads, yk_group_local_size(world), &source),
+                                     cli_threads(o->threads, yk_group_local_size(world), &source),
                                  .classes = yk_dataset_classes(test)};
         yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
         loading.group = world;
-        loading.batch_size = o.batch_size / yk_group_size(world);
+        loading.batch_size = o->batch_size / yk_group_size(world);
         loading.exact = true;
-        loading.transform = yk_cifar10_normalize;
-        loading.workers = (int)o.workers;
+        loading.transform = s.transform;
+        loading.workers = (int)o->workers;
         yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
         evaluating.group = world;
         fine = cli_build_model(&model, &setup) &&
-               cli_ok((o.ema ? yk_model_load_ema : yk_model_load)(model, path)) &&
+               cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(model, s.path)) &&
                cli_ok(yk_loader_create(&loader, test, &loading)) &&
                cli_ok(yk_evaluate(&result, model, loader, &evaluating));
     }
     if (fine && yk_group_rank(world) == 0)
-        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", path, o.arch,
+        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", s.path, o->arch,
                yk_dataset_name(test), result.loss, 100 * result.accuracy, (long long)result.correct,
                (long long)result.count);
     yk_loader_destroy(loader);
@@ -123,7 +206,7 @@ static int check(const char *name, const evaluate_options *o, const char *checkp
 {
     int64_t ranks = cli_ranks_expected(o->nproc);
     if (operands == 0)
-        return cli_usage_error(name, "which checkpoint?");
+        return cli_usage_error(name, "missing CHECKPOINT");
     if (!cli_check_readable(name, "", checkpoint) || !cli_check_data(name, "--data", o->data))
         return CLI_EXIT_USAGE;
     if (o->batch_size < ranks)

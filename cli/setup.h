@@ -76,5 +76,8 @@ const char *cli_arch_choices(void);
 bool cli_check_model(const char *name, const cli_model_setup *setup);
 /* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
+/* Describes the model for its files: the network, the data's classes, how images are normalised. */
+bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
+                        const yk_transform *transform);
 
 #endif

@@ -1,6 +1,7 @@
 /* From the words of the command line to a model. */
 #include "setup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "options.h"
@@ -39,9 +40,12 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
     yk_arch_fn arch = yk_arch_find(setup->arch);
-    yk_graph *graph = arch ? yk_graph_create() : NULL;
+    if (!arch)
+        return cli_complain("the network \"%s\" is not known; expected one of %s", setup->arch,
+                            cli_arch_choices());
+    yk_graph *graph = yk_graph_create();
     if (!graph)
-        return cli_complain("cannot build a %s", setup->arch);
+        return cli_complain("out of memory");
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = arch(images, setup->classes);
@@ -60,4 +64,24 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
         return true;
     yk_graph_destroy(graph);
     return false;
+}
+
+bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
+                        const yk_transform *transform)
+{
+    yk_model_info info = YK_MODEL_INFO_INIT;
+    info.arch = arch;
+    info.classes = yk_dataset_classes(data);
+    info.channels = sizeof transform->mean / sizeof *transform->mean;
+    info.mean = transform->mean;
+    info.std = transform->std;
+    const char **names = calloc((size_t)info.classes, sizeof *names);
+    if (!names)
+        return cli_complain("out of memory");
+    for (int64_t i = 0; i < info.classes; i++)
+        names[i] = yk_dataset_class_name(data, i);
+    info.class_names = names;
+    bool fine = cli_ok(yk_model_set_info(model, &info));
+    free(names);
+    return fine;
 }

@@ -183,7 +183,8 @@ static bool create_model(cli_trainer *t)
                              .no_winograd = o->no_winograd,
                              .label_smoothing = o->recipe.label_smoothing,
                              .classes = yk_dataset_classes(t->train_set)};
-    if (!cli_build_model(&t->model, &setup))
+    if (!cli_build_model(&t->model, &setup) ||
+        !cli_describe_model(t->model, o->arch, t->train_set, &yk_cifar10_normalize))
         return false;
     if (o->checkpoint && !cli_ok(yk_model_load(t->model, o->checkpoint)))
         return false;

@@ -94,6 +94,11 @@ typedef struct yk_download_options {
 yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *options);
 /** Whether this build of the library can download. */
 bool yk_download_supported(void);
+/**
+ * Writes the folder of CIFAR-10 in the user's cache to path (path_size bytes), or returns
+ * YK_ERROR_NOT_FOUND where it is not there. Never downloads.
+ */
+yk_status yk_cifar10_find(char *path, size_t path_size);
 
 /* ---- transforms ----------------------------------------------------------------------------- */
 

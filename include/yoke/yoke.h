@@ -10,6 +10,7 @@
 #include <yoke/graph.h>
 #include <yoke/group.h>
 #include <yoke/model.h>
+#include <yoke/model_info.h>
 #include <yoke/nn.h>
 #include <yoke/optim.h>
 #include <yoke/report.h>

@@ -160,6 +160,17 @@ static yk_status lock_cache(const char *cache, int *fd)
     return YK_OK; /* a file system without locks: the rename at the end is still atomic */
 }
 
+yk_status yk_cifar10_find(char *path, size_t path_size)
+{
+    char cache[CACHE_BYTES], found[PATH_BYTES];
+    YK_TRY(cache_folder(cache));
+    if (!find_cached(cache, found))
+        return yki_error(YK_ERROR_NOT_FOUND, "CIFAR-10 is not in the cache folder %s", cache);
+    if ((size_t)snprintf(path, path_size, "%s", found) >= path_size)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: longer than %zu bytes", found, path_size);
+    return YK_OK;
+}
+
 yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *given)
 {
     yk_download_options options;

@@ -68,6 +68,8 @@ yk_status yki_checkpoint_write(int fd, const char *path, const yk_model *model,
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = write_parts(writer, model, optimizer, state);
     if (status == YK_OK)
+        status = yki_pth_info(writer, yk_model_get_info(model));
+    if (status == YK_OK)
         return yki_pth_writer_finish(writer);
     yki_pth_writer_discard(writer);
     return status;
@@ -80,6 +82,8 @@ static yk_status write_state_dict(int fd, const char *path, const yk_model *mode
         return yki_state_dict_write_safetensors(fd, path, model);
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = yki_state_dict_write(writer, model);
+    if (status == YK_OK)
+        status = yki_pth_info(writer, yk_model_get_info(model));
     if (status == YK_OK)
         return yki_pth_writer_finish(writer);
     yki_pth_writer_discard(writer);
@@ -118,7 +122,9 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
     const yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
     if (!value)
-        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no training state: it was not saved by yoke",
+        return yki_error(YK_ERROR_NOT_FOUND,
+                         "%s: has no training state: it holds weights alone, or another program "
+                         "saved it",
                          yki_tensor_file_path(file));
     yk_grad_scaler_state scaler;
     if (forwards)

@@ -6,6 +6,7 @@
 #ifndef YKI_PTH_H
 #define YKI_PTH_H
 
+#include <yoke/model_info.h>
 #include <yoke/tensor.h>
 
 #include "base/error.h"
@@ -28,6 +29,9 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *s
                                 const void *data);
 /* A float32 tensor without dimensions. */
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
+/* Adds the network's description as the member extra/yoke.json, which torch.load ignores. info may
+ * be NULL: nothing is added. */
+yk_status yki_pth_info(yki_pth_writer *writer, const yk_model_info *info);
 /* Writes the archive and frees the writer, also on failure. */
 yk_status yki_pth_writer_finish(yki_pth_writer *writer);
 /* Accepts NULL. */
@@ -42,6 +46,8 @@ yk_status yki_pth_open(yki_pth **pth, const char *path);
 /* Accepts NULL. */
 void yki_pth_close(yki_pth *pth);
 
+/* The text of the network's description, to be freed; *text is NULL where the file has none. */
+yk_status yki_pth_read_info(yki_pth *pth, char **text);
 const char *yki_pth_path(const yki_pth *pth);
 const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
 const yki_pickle_value *yki_pth_root(const yki_pth *pth);

@@ -128,6 +128,25 @@ void yki_pth_close(yki_pth *pth)
     free(pth);
 }
 
+yk_status yki_pth_read_info(yki_pth *pth, char **text)
+{
+    char name[MEMBER_NAME + 32];
+    size_t size;
+    void *data;
+    *text = NULL;
+    snprintf(name, sizeof name, "%sextra/yoke.json", pth->folder);
+    int64_t index = yki_zip_find(pth->zip, name);
+    if (index < 0)
+        return YK_OK;
+    YK_TRY(yki_zip_read(pth->zip, (size_t)index, &data, &size));
+    char *ended = yki_calloc(size + 1, 1);
+    if (ended)
+        memcpy(ended, data, size);
+    free(data);
+    *text = ended;
+    return ended ? YK_OK : yki_error_memory(size, "a model's description");
+}
+
 const char *yki_pth_path(const yki_pth *pth)
 {
     return pth->path;

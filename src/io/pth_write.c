@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/model_info_json.h"
 #include "io/zip.h"
 
 /* The folder within the archive; torch.load takes any name. */
@@ -31,6 +32,7 @@ struct yki_pth_writer {
     storage *storages;
     size_t count, capacity;
     scalar *scalars;
+    char *info; /* text of extra/yoke.json, or NULL */
 };
 
 yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *path)
@@ -136,7 +138,12 @@ yk_status yki_pth_scalar(yki_pth_writer *writer, float value)
     return yki_pth_tensor(writer, &(yk_tensor){.data = &kept->value, .dtype = YK_F32});
 }
 
-/* Members in torch.save's order. */
+yk_status yki_pth_info(yki_pth_writer *writer, const yk_model_info *info)
+{
+    return info ? yki_model_info_to_json(&writer->info, info) : YK_OK;
+}
+
+/* Members in torch.save's order; the description comes after them, as torch.jit's extra files. */
 static yk_status add_members(yki_pth_writer *writer)
 {
     static const char byteorder[] = "little", version[] = "3\n";
@@ -150,7 +157,11 @@ static yk_status add_members(yki_pth_writer *writer)
         YK_TRY(yki_zip_writer_add(writer->zip, name, writer->storages[i].data,
                                   writer->storages[i].bytes));
     }
-    return yki_zip_writer_add(writer->zip, FOLDER "version", version, sizeof version - 1);
+    YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "version", version, sizeof version - 1));
+    if (!writer->info)
+        return YK_OK;
+    return yki_zip_writer_add(writer->zip, FOLDER "extra/yoke.json", writer->info,
+                              strlen(writer->info));
 }
 
 yk_status yki_pth_writer_finish(yki_pth_writer *writer)
@@ -176,5 +187,6 @@ void yki_pth_writer_discard(yki_pth_writer *writer)
         writer->scalars = next;
     }
     free(writer->storages);
+    free(writer->info);
     free(writer);
 }

@@ -23,12 +23,14 @@ const yki_file_tensor *yki_safetensors_stored(const yki_safetensors *file, size_
 /* Reads the tensor's bytes, once. */
 yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *stored);
 const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_tensor *stored);
+/* The text under "yoke" in the metadata, the network's description; NULL where there is none. */
+const char *yki_safetensors_info(const yki_safetensors *file);
 /* Calls visit for the texts of the metadata, at most `limit` of them. */
 void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_file_visit visit,
                               void *context);
 
 /* Writes to the empty file fd; path is its name in error lines. */
 yk_status yki_safetensors_write(int fd, const char *path, const yki_tensor_source *sources,
-                                size_t count);
+                                size_t count, const yk_model_info *info);
 
 #endif

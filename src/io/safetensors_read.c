@@ -353,6 +353,13 @@ const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_
     return file->tensors[stored->storage].data;
 }
 
+const char *yki_safetensors_info(const yki_safetensors *file)
+{
+    const cJSON *dict = cJSON_GetObjectItemCaseSensitive(file->header, metadata_key);
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(dict, "yoke");
+    return text ? text->valuestring : NULL;
+}
+
 void yki_safetensors_metadata(const yki_safetensors *file, int limit, yk_tensor_file_visit visit,
                               void *context)
 {

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
+#include "io/model_info_json.h"
 
 enum { SIZE_BYTES = 8, ALIGNMENT = 8 };
 
@@ -52,15 +53,25 @@ static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_
     return made && shape ? YK_OK : yki_error_memory(strlen(source->name), "a line of a header");
 }
 
+static yk_status add_metadata(cJSON *header, const yk_model_info *info)
+{
+    char *text = NULL;
+    cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
+    if (info)
+        YK_TRY(yki_model_info_to_json(&text, info));
+    bool made = cJSON_AddStringToObject(metadata, "format", "pt") &&
+                (!text || cJSON_AddStringToObject(metadata, "yoke", text));
+    free(text);
+    return made ? YK_OK : yki_error_memory(256, "the metadata of safetensors");
+}
+
 /* The header's size and text, padded; free it. */
 static yk_status make_header(unsigned char **block, size_t *size, const yki_tensor_source **order,
-                             size_t count)
+                             size_t count, const yk_model_info *info)
 {
     cJSON *header = cJSON_CreateObject();
     int64_t offset = 0;
-    yk_status status = YK_OK;
-    if (!cJSON_AddStringToObject(cJSON_AddObjectToObject(header, "__metadata__"), "format", "pt"))
-        status = yki_error_memory(count * sizeof *order, "a header of safetensors");
+    yk_status status = add_metadata(header, info);
     for (size_t i = 0; i < count && status == YK_OK; i++)
         status = describe(header, order[i], &offset);
     char *text = status == YK_OK ? cJSON_PrintUnformatted(header) : NULL;
@@ -80,11 +91,11 @@ static yk_status make_header(unsigned char **block, size_t *size, const yki_tens
 }
 
 static yk_status write_in_order(int fd, const char *path, const yki_tensor_source **order,
-                                size_t count)
+                                size_t count, const yk_model_info *info)
 {
     unsigned char *header;
     size_t size;
-    YK_TRY(make_header(&header, &size, order, count));
+    YK_TRY(make_header(&header, &size, order, count, info));
     yk_status status = yki_write_all(fd, path, header, size);
     free(header);
     for (size_t i = 0; i < count && status == YK_OK; i++) {
@@ -96,7 +107,7 @@ static yk_status write_in_order(int fd, const char *path, const yki_tensor_sourc
 }
 
 yk_status yki_safetensors_write(int fd, const char *path, const yki_tensor_source *sources,
-                                size_t count)
+                                size_t count, const yk_model_info *info)
 {
     const yki_tensor_source **order = yki_calloc(count, sizeof(yki_tensor_source *));
     if (!order)
@@ -104,7 +115,7 @@ yk_status yki_safetensors_write(int fd, const char *path, const yki_tensor_sourc
     for (size_t i = 0; i < count; i++)
         order[i] = &sources[i];
     qsort(order, count, sizeof *order, in_file_order);
-    yk_status status = write_in_order(fd, path, order, count);
+    yk_status status = write_in_order(fd, path, order, count, info);
     free(order);
     return status;
 }

@@ -101,7 +101,7 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
         sources[i] =
             (yki_tensor_source){view.name, yki_file_tensor_from(&view.value), view.value.data};
     }
-    yk_status status = yki_safetensors_write(fd, path, sources, count);
+    yk_status status = yki_safetensors_write(fd, path, sources, count, yk_model_get_info(model));
     free(sources);
     return status;
 }

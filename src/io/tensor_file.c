@@ -10,8 +10,10 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/input_file.h"
+#include "io/model_info_json.h"
 #include "io/safetensors.h"
 #include "io/zip.h"
+#include "model/model_info.h"
 
 struct yk_tensor_file {
     char *path;
@@ -20,6 +22,7 @@ struct yk_tensor_file {
     yki_pth *pth;                 /* or NULL */
     const yki_pickle_value *dict; /* of the .pth file: the state_dict, or NULL */
     yki_safetensors *safetensors; /* or NULL */
+    yk_model_info *info;          /* once it has been asked for; NULL where the file has none */
 };
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -275,10 +278,27 @@ void yk_tensor_file_close(yk_tensor_file *file)
 {
     if (!file)
         return;
+    yki_model_info_destroy(file->info);
     yki_safetensors_close(file->safetensors);
     yki_pth_close(file->pth);
     free(file->path);
     free(file);
+}
+
+yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info)
+{
+    char *owned = NULL;
+    const char *text = NULL;
+    *info = file->info;
+    if (file->info)
+        return YK_OK;
+    if (file->pth)
+        YK_TRY(yki_pth_read_info(file->pth, &owned));
+    text = file->pth ? owned : yki_safetensors_info(file->safetensors);
+    yk_status status = text ? yki_model_info_from_json(&file->info, file->path, text) : YK_OK;
+    free(owned);
+    *info = file->info;
+    return status;
 }
 
 /* ---- what it holds -------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #ifndef YKI_TENSOR_FILE_H
 #define YKI_TENSOR_FILE_H
 
+#include <yoke/model_info.h>
 #include <yoke/tensor_file.h>
 
 #include "base/error.h"
@@ -65,8 +66,10 @@ typedef enum yki_tensor_format { YKI_PTH, YKI_SAFETENSORS } yki_tensor_format;
 yki_tensor_format yki_tensor_format_of(const char *path);
 /* Writers refuse a name that is not UTF-8: no reader of their files would open them. */
 yk_status yki_tensor_name_check(const char *name);
-/* A file of these tensors, whole or not at all. */
+/* A file of these tensors, whole or not at all, with the network's description unless info is NULL.
+ */
 yk_status yki_tensor_file_write(const char *path, yki_tensor_format format,
-                                const yki_tensor_source *sources, size_t count);
+                                const yki_tensor_source *sources, size_t count,
+                                const yk_model_info *info);
 
 #endif

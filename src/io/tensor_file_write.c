@@ -45,11 +45,14 @@ static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sou
     return YK_OK;
 }
 
-static yk_status write_pth(int fd, const char *path, const yki_tensor_source *sources, size_t count)
+static yk_status write_pth(int fd, const char *path, const yki_tensor_source *sources, size_t count,
+                           const yk_model_info *info)
 {
     yki_pth_writer *writer;
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = pickle_all(writer, sources, count);
+    if (status == YK_OK)
+        status = yki_pth_info(writer, info);
     if (status == YK_OK)
         return yki_pth_writer_finish(writer);
     yki_pth_writer_discard(writer);
@@ -57,13 +60,14 @@ static yk_status write_pth(int fd, const char *path, const yki_tensor_source *so
 }
 
 yk_status yki_tensor_file_write(const char *path, yki_tensor_format format,
-                                const yki_tensor_source *sources, size_t count)
+                                const yki_tensor_source *sources, size_t count,
+                                const yk_model_info *info)
 {
     yki_atomic_file file;
     YK_TRY(yki_atomic_open(&file, path));
     yk_status status = format == YKI_SAFETENSORS
-                           ? yki_safetensors_write(file.fd, path, sources, count)
-                           : write_pth(file.fd, path, sources, count);
+                           ? yki_safetensors_write(file.fd, path, sources, count, info)
+                           : write_pth(file.fd, path, sources, count, info);
     if (status == YK_OK)
         return yki_atomic_commit(&file);
     yki_atomic_abandon(&file);
@@ -225,9 +229,12 @@ yk_status yk_tensor_file_convert(const char *from, const char *to,
     if (yki_tensor_name_check(all.prefix) != YK_OK)
         return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "prefix");
     YK_TRY(yk_tensor_file_open(&all.from, from));
+    const yk_model_info *info = NULL;
     yk_status status = convert_all(&all);
     if (status == YK_OK)
-        status = yki_tensor_file_write(to, format, all.sources, all.count);
+        status = yk_tensor_file_info(all.from, &info);
+    if (status == YK_OK)
+        status = yki_tensor_file_write(to, format, all.sources, all.count, info);
     conversion_fini(&all);
     return status;
 }

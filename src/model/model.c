@@ -159,6 +159,7 @@ void yki_model_release(yk_model *model)
     yki_model_set_sync(model, NULL);
     if (!model->is_replica)
         yki_graph_free(model->graph);
+    yki_model_info_destroy(model->info);
     free(model);
 }
 

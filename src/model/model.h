@@ -10,6 +10,7 @@
 #include "model/distribution.h"
 #include "model/executor.h"
 #include "model/loss_scale.h"
+#include "model/model_info.h"
 #include "model/replica.h"
 
 struct yk_model {
@@ -24,6 +25,7 @@ struct yk_model {
     yki_executor executor;
     yki_loss_scale loss_scale;
     yki_distribution distribution;
+    yk_model_info *info; /* what its files say about it, or NULL */
 };
 
 #endif

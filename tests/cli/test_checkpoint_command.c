@@ -1,4 +1,5 @@
 /* `yoke checkpoint show` and `yoke convert`: what they print, write and refuse. */
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <stdlib.h>
@@ -78,12 +79,50 @@ YK_TEST(converted_files_evaluate_alike)
                      0);
 }
 
-/* Weights alone do not name their network; what is no checkpoint is no matter of that. */
+/* The files of a run say what they hold, in both formats and after a conversion. */
+YK_TEST(evaluate_needs_no_options_for_files_of_a_run)
+{
+    make_run();
+    assert_int_equal(yoke("evaluate run"), 0);
+    assert_contains(output, "checkpoint-step-2.pth: mlp on synthetic: loss ");
+    assert_int_equal(yoke("evaluate run/checkpoint-step-2.pth"), 0);
+    assert_int_equal(yoke("evaluate --data synthetic run/model.pth"), 0);
+    assert_contains(output, "run/model.pth: mlp on synthetic: loss ");
+    assert_int_equal(yoke("convert run/model.pth m.safetensors"), 0);
+    assert_int_equal(yoke("convert m.safetensors back.pth"), 0);
+    assert_int_equal(yoke("evaluate --data synthetic m.safetensors"), 0);
+    assert_int_equal(yoke("evaluate --data synthetic back.pth"), 0);
+    assert_contains(output, "back.pth: mlp on synthetic: loss ");
+    assert_int_equal(yoke("checkpoint show run/model.pth"), 0);
+    assert_contains(output, "run/model.pth (pth, mlp, 10 classes)");
+}
+
+/* A server would count as a download: there is none, so it is the missing try that is seen. */
+YK_TEST(evaluate_never_downloads_by_itself)
+{
+    make_run();
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    setenv("YOKE_CIFAR10_URL", "file:///nonexistent/cifar.tar.gz", 1);
+    assert_int_equal(yoke("evaluate run/model.pth"), 1);
+    assert_contains(output, "the data of this evaluation, cifar10, is not here: name a folder with "
+                            "--data, or download it with --data cifar10");
+    assert_null(strstr(output, "nonexistent"));
+    assert_int_equal(yoke("evaluate --data cifar10 run/model.pth"), 1); /* asked for */
+    assert_contains(output, "cannot download CIFAR-10");
+}
+
+/* Files of others do not name their network; a file that is no checkpoint is refused for that. */
 YK_TEST(evaluate_says_what_is_wrong_with_a_file)
 {
     make_run();
-    assert_int_equal(yoke("evaluate --data synthetic run/model.pth"), 1);
-    assert_contains(output, "run/model.pth does not say which network it is of");
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && cp run/model.pth bare.pth && "
+                                     "sed -i 's/yoke\\.json/none.json/g' bare.pth",
+                                     yk_test_directory()),
+                     0);
+    assert_int_equal(yoke("evaluate --data synthetic bare.pth"), 1);
+    assert_contains(output, "bare.pth does not say which network it is of: name it with --arch");
+    assert_int_equal(yoke("evaluate --data synthetic --arch mlp bare.pth"), 0);
     assert_int_equal(yoke("evaluate --data synthetic run/metrics.jsonl"), 1);
     assert_contains(output, "run/metrics.jsonl: expected a zip archive");
     assert_int_equal(lines(), 1);

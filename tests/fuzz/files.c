@@ -66,6 +66,7 @@ static void ignore(void *context, const char *name, const char *value)
 
 static void look(const char *path)
 {
+    const yk_model_info *info;
     yk_tensor_file *file;
     yk_tensor_entry entry;
     double norm;
@@ -80,6 +81,7 @@ static void look(const char *path)
             fuzz_check(yk_tensor_file_norm(file, i, &norm));
     }
     yk_tensor_file_items(file, ignore, NULL);
+    fuzz_check(yk_tensor_file_info(file, &info));
     yk_tensor_file_close(file);
 }
 

@@ -136,11 +136,16 @@ for name, value in PICKLES.items():
 
 # ---- archives and safetensors
 
+INFO = json.dumps({"format": 1, "arch": "small", "classes": 2, "class_names": ["a", "b"],
+                   "mean": [0.5], "std": [0.25]})
+
+
 def archive(pickle_bytes, compression):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as made:
         for name, data in (("a/data.pkl", pickle_bytes), ("a/byteorder", b"little"),
-                           ("a/data/0", bytes(4)), ("a/data/1", bytes(24)), ("a/version", b"3\n")):
+                           ("a/data/0", bytes(4)), ("a/data/1", bytes(24)), ("a/version", b"3\n"),
+                           ("a/extra/yoke.json", INFO.encode())):
             made.writestr(zipfile.ZipInfo(name), data, compression)
     return out.getvalue()
 
@@ -165,6 +170,8 @@ write("tensors", "safetensors", safetensors({
     "bn.weight": ("F32", [1], bytes(4)), "bn.bias": ("F32", [1], bytes(4)),
     "bn.running_mean": ("F16", [1], half), "bn.running_var": ("BF16", [1], half),
     "fc.weight": ("F64", [2, 1], bytes(16)), "fc.bias": ("U8", [2], bytes(2))}, {"format": "pt"}))
+write("tensors", "safetensors_info", safetensors({"a": ("F32", [1], bytes(4))},
+                                                 {"format": "pt", "yoke": INFO}))
 write("tensors", "safetensors_empty", safetensors({"a": ("F32", [0, 3], b"")}))
 write("tensors", "legacy", pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2))
 

@@ -1,0 +1,56 @@
+/*
+ * What a trained network is, beside its weights: its architecture, its classes and how its images
+ * were normalised. It is stored with the weights, so that whoever gets the file can use it.
+ */
+#ifndef YOKE_MODEL_INFO_H
+#define YOKE_MODEL_INFO_H
+
+#include <yoke/model.h>
+#include <yoke/tensor_file.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** A description of a network. Members that are not known keep their defaults. */
+typedef struct yk_model_info {
+    size_t size;                    /**< of this struct */
+    const char *arch;               /**< name of the architecture, "resnet18"; NULL: not known */
+    int64_t classes;                /**< number of classes; 0: not known */
+    const char *const *class_names; /**< (classes) their names, UTF-8; NULL: not known */
+    int channels;                   /**< of the images: entries of mean and std */
+    const float *mean; /**< (channels) subtracted from pixels in [0, 1]; NULL: not known */
+    const float *std;  /**< (channels) then divided by; NULL: not known */
+} yk_model_info;
+
+#define YK_MODEL_INFO_INIT                                                                         \
+    {                                                                                              \
+        sizeof(yk_model_info), NULL, 0, NULL, 0, NULL, NULL                                        \
+    }
+
+/**
+ * Gives the model a description, which yk_model_save, yk_checkpoint_save and yk_checkpoint_dir_save
+ * store in their files from then on; info is copied and replaces an earlier one. NULL removes it.
+ * YK_ERROR_INVALID_ARGUMENT for a text that is not UTF-8 or a name that is missing.
+ *
+ * In a .pth file it is the member extra/yoke.json of the archive, which torch.load ignores; in
+ * safetensors it is the text "yoke" of the metadata (docs/file-formats.md).
+ */
+yk_status yk_model_set_info(yk_model *model, const yk_model_info *info);
+/** The model's description, or NULL. Valid until it is replaced or the model destroyed. */
+const yk_model_info *yk_model_get_info(const yk_model *model);
+
+/**
+ * The description that a file holds. *info is NULL where it has none, as in files of PyTorch;
+ * otherwise it belongs to the file and is valid until the file is closed. YK_ERROR_FORMAT when the
+ * description is damaged.
+ */
+yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
