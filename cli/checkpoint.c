@@ -16,11 +16,10 @@
 enum { PATH_SIZE = 4096 };
 
 static const char summary[] =
-    "Shows what FILE holds: name, dtype, shape and norm (the square root of the sum of\n"
-    "squares) of every tensor of the model, then everything else: epoch, step, seed,\n"
-    "hyperparameters and so on, whoever wrote the file. FILE is a .pth file of yoke or of\n"
-    "PyTorch, safetensors, or the output folder of a training, whose newest checkpoint is\n"
-    "shown. Nothing in a file is ever run.";
+    "Lists the contents of FILE: the name, dtype, shape and 2-norm of every tensor of the\n"
+    "model, then everything else, such as epoch, step, seed and hyperparameters. FILE is a .pth\n"
+    "file of yoke or of PyTorch, safetensors, or the output folder of a training, whose newest\n"
+    "checkpoint is shown. Code in a file is never run.";
 
 static const char examples[] = "  yoke checkpoint show runs/a\n"
                                "  yoke checkpoint show --json model.safetensors | jq .tensors[0]";
@@ -253,7 +252,7 @@ int cli_cmd_checkpoint(int argc, char **argv)
         return cli_usage_error(argv[0], "expected show FILE, found %s",
                                count ? operands[0] : "nothing");
     if (count < 2)
-        return cli_usage_error(argv[0], "show which file?");
+        return cli_usage_error(argv[0], "show: missing FILE");
     if (!cli_check_readable(argv[0], "", operands[1]))
         return CLI_EXIT_USAGE;
     return show(operands[1], &o) ? CLI_EXIT_OK : CLI_EXIT_FAILED;

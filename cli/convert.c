@@ -1,19 +1,22 @@
-/* `yoke convert`: a state_dict from one file format into the other, or into another dtype. */
+/* `yoke convert`: writes a state_dict in the other file format, or in another dtype. */
 #include "cli.h"
 #include "options.h"
 #include "setup.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <yoke/tensor_file.h>
 
 static const char summary[] =
-    "Writes the tensors of IN into the new file OUT: a .pth file, which torch.load reads, or\n"
-    "safetensors. IN is either of them, told by its content, be it a state_dict or a whole\n"
-    "checkpoint. Only the weights are taken: optimizer and training state stay behind.\n\n"
-    "\"module.\" (from DataParallel or DDP) and \"_orig_mod.\" (from torch.compile) before all\n"
-    "names are left off; --prefix module. puts it back.";
+    "Writes the weights of IN to OUT, a .pth file for torch.load or safetensors. The format of\n"
+    "IN is recognised by its content; it may be a state_dict or a whole checkpoint, whose\n"
+    "optimizer and training state are left out. If OUT exists it is replaced, and it is\n"
+    "complete at every moment; if it is a symbolic link, the link is replaced and the file that\n"
+    "it points to stays.\n\n"
+    "The prefixes \"module.\" (DataParallel, DDP) and \"_orig_mod.\" (torch.compile) are removed\n"
+    "from the names; --prefix module. adds one again.";
 
 static const char examples[] = "  yoke convert runs/a/model.pth model.safetensors\n"
                                "  yoke convert --dtype bf16 checkpoint-10.pth small.pth\n"
@@ -27,12 +30,11 @@ static int parse(convert_options *o, int argc, char **argv, char **operands, int
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [what its name ends in]", &o->format,
-                   NULL),
+        CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [by the ending of its name]",
+                   &o->format, NULL),
         CLI_CHOICE(0, "dtype", "f32|f16|bf16",
-                   "of all floating tensors; integers stay as\nthey are [as in IN]", &o->dtype,
-                   NULL),
-        CLI_TEXT(0, "prefix", "TEXT", "put before every name [nothing]", &o->prefix, NULL),
+                   "dtype of all floating tensors; integers are\nkept [as in IN]", &o->dtype, NULL),
+        CLI_TEXT(0, "prefix", "TEXT", "text put before every name [none]", &o->prefix, NULL),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "IN OUT",
@@ -67,13 +69,14 @@ static int check(const char *name, const convert_options *o, char **operands, in
         return cli_usage_error(
             name, "%s: expected a name in .pth, .pt or .safetensors, or --to FORMAT", out);
     if (o->format && ending && strcmp(o->format, ending) != 0)
-        return cli_usage_error(name, "--to %s, but %s ends as %s does", o->format, out, ending);
+        return cli_usage_error(name, "--to %s contradicts the name %s, which means %s", o->format,
+                               out, ending);
     bool fine = cli_check_readable(name, "", operands[0]) && cli_check_writable(name, "", out);
     return fine ? -1 : CLI_EXIT_USAGE;
 }
 
-/* Reads the new file again: what is said of it is what is in it. */
-static bool print_written(const char *path)
+/* Reads the new file again, so that what is printed is what it holds. */
+static bool print_written(const char *path, bool replaced)
 {
     yk_tensor_file *file;
     yk_tensor_entry entry;
@@ -85,7 +88,8 @@ static bool print_written(const char *path)
     for (size_t i = 0; i < count; i++)
         if (yk_tensor_file_entry(file, i, &entry) == YK_OK)
             bytes += (double)entry.bytes;
-    printf("%s: %zu tensors, %s\n", path, count, cli_size_text(size, bytes));
+    printf("%s: %zu tensor%s, %s%s\n", path, count, count == 1 ? "" : "s",
+           cli_size_text(size, bytes), replaced ? " (the existing file was replaced)" : "");
     yk_tensor_file_close(file);
     return true;
 }
@@ -103,7 +107,8 @@ int cli_cmd_convert(int argc, char **argv)
     options.format = o.format;
     options.dtype = o.dtype;
     options.prefix = o.prefix;
+    bool replaces = access(operands[1], F_OK) == 0;
     if (!cli_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
         return CLI_EXIT_FAILED;
-    return print_written(operands[1]) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    return print_written(operands[1], replaces) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

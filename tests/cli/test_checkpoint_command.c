@@ -69,6 +69,9 @@ YK_TEST(converted_files_evaluate_alike)
     assert_int_equal(yoke("convert run m.safetensors"), 1); /* a folder is no file */
     assert_int_equal(yoke("convert run/model.pth m.safetensors"), 0);
     assert_string_equal(output, "m.safetensors: 4 tensors, 3.2 MB\n");
+    assert_int_equal(yoke("convert run/model.pth m.safetensors"), 0);
+    assert_string_equal(output,
+                        "m.safetensors: 4 tensors, 3.2 MB (the existing file was replaced)\n");
     assert_int_equal(yoke("evaluate --data synthetic --arch mlp run/model.pth"), 0);
     snprintf(first, sizeof first, "%s", strstr(output, " on synthetic"));
     assert_int_equal(yoke("evaluate --data synthetic --arch mlp m.safetensors"), 0);
@@ -137,12 +140,12 @@ YK_TEST(what_is_called_wrongly)
     assert_usage_error("convert --to onnx a b.pth", "expected one of pth|safetensors");
     assert_usage_error("checkpoint", "expected show FILE, found nothing");
     assert_usage_error("checkpoint list a", "expected show FILE, found list");
-    assert_usage_error("checkpoint show", "show which file?");
+    assert_usage_error("checkpoint show", "show: missing FILE");
     assert_usage_error("checkpoint show absent.pth", "absent.pth: No such file or directory");
     assert_usage_error("checkpoint --jsn show a", "unknown option '--jsn'");
     assert_usage_error("convert absent.pth b.pth", "absent.pth: No such file or directory");
     assert_usage_error("convert . no/b.pth", "no/b.pth: cannot be written: No such file");
     assert_usage_error("convert --to pth . b.safetensors",
-                       "b.safetensors ends as safetensors does");
+                       "--to pth contradicts the name b.safetensors, which means safetensors");
     assert_usage_error("convert . b.pth --prefix", "--prefix needs a value");
 }

@@ -642,6 +642,7 @@ YK_TEST(names_that_are_not_utf8_are_refused)
     prefix.prefix = "\xff\xfe";
     yk_tensor scalar = {.data = &value, .dtype = YK_F32};
     source.stored = yki_file_tensor_from(&scalar);
+    prefix.prefix = "\xff\xfe";
     write_named(scratch("a.pth"), "\xff\xfew");
     assert_status(YK_ERROR_FORMAT,
                   yk_tensor_file_convert(scratch("a.pth"), scratch("b.safetensors"), NULL));
