@@ -29,7 +29,7 @@ static bool names_same_file(const char *path, int fd)
            by_path.st_dev == by_fd.st_dev;
 }
 
-static yk_status busy(const char *path)
+static yk_status busy_error(const char *path)
 {
     return yki_error(YK_ERROR_IO, "%s: another process is writing it", path);
 }
@@ -53,7 +53,7 @@ static yk_status delete_leftover(const char *path)
         return errno == ENOENT ? YK_OK : system_error(path, "open it");
     yk_status status = YK_OK;
     if (!yki_lock(fd))
-        status = busy(path);
+        status = busy_error(path);
     else if (names_same_file(path, fd) && unlink(path) != 0)
         status = system_error(path, "delete it");
     close(fd);
@@ -77,11 +77,11 @@ static yk_status create_locked(const char *path, int *fd)
         close(*fd);
         *fd = -1;
         if (!locked)
-            return busy(path);
+            return busy_error(path);
     }
 }
 
-static void forget(yki_atomic_file *file)
+static void reset_atomic_file(yki_atomic_file *file)
 {
     if (file->fd >= 0)
         close(file->fd);
@@ -106,13 +106,13 @@ yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
     file->path = strdup(path);
     file->temporary = malloc(size);
     if (!file->path || !file->temporary) {
-        forget(file);
+        reset_atomic_file(file);
         return yki_error_memory(2 * size, "a file's name");
     }
     snprintf(file->temporary, size, "%s%s", path, YKI_TEMPORARY_SUFFIX);
     yk_status status = create_locked(file->temporary, &file->fd);
     if (status != YK_OK)
-        forget(file);
+        reset_atomic_file(file);
     return status;
 }
 
@@ -148,7 +148,7 @@ yk_status yki_atomic_commit(yki_atomic_file *file)
     else
         status = sync_folder_of(file->path);
     if (status == YK_OK)
-        forget(file);
+        reset_atomic_file(file);
     else
         yki_atomic_abandon(file);
     return status;
@@ -158,7 +158,7 @@ void yki_atomic_abandon(yki_atomic_file *file)
 {
     if (file->fd >= 0 && names_same_file(file->temporary, file->fd))
         unlink(file->temporary);
-    forget(file);
+    reset_atomic_file(file);
 }
 
 yk_status yki_write_all(int fd, const char *path, const void *data, size_t size)

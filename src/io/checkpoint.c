@@ -270,7 +270,7 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state)
 
 /* ---- verifying ------------------------------------------------------------------------------ */
 
-static yk_status read_members(yki_zip *zip)
+static yk_status read_all_members(yki_zip *zip)
 {
     for (size_t i = 0; i < yki_zip_count(zip); i++) {
         void *data;
@@ -286,7 +286,7 @@ yk_status yki_checkpoint_verify(const char *path, yk_training_state *state)
     yki_zip *zip;
     YK_TRY(yk_checkpoint_read_state(path, state));
     YK_TRY(yki_zip_open(&zip, path));
-    yk_status status = read_members(zip);
+    yk_status status = read_all_members(zip);
     yki_zip_close(zip);
     return status;
 }

@@ -1,16 +1,17 @@
 /*
- * A folder of checkpoints. Saving takes these steps, and a process may die between any two of them:
+ * A folder of checkpoints. Saving takes these steps, and the process may die between any two:
  *
  *     1. write and sync checkpoint-E.pth.tmp, hash it
- *     2. write model.pth, the weights alone, as what a trained model is handed on in: first, since
- *        whoever dies behind 4 may have no step left to take, and will not come here again
- *     3. where the manifest lists an older file of this name, strike it out
+ *     2. write model.pth, the weights alone, for users of the trained model: before 4, because a
+ *        run that dies after 4 may have no step left to take and would never write it
+ *     3. if the manifest lists an older file of this name, remove that entry
  *     4. rename it to checkpoint-E.pth
- *     5. enter it into the manifest, then delete what is older than the newest `keep`
+ *     5. add it to the manifest, then delete all but the newest `keep`
  *
- * A file that is there under its final name is always whole. Between 4 and 5 it is not listed; so
- * finding the newest looks at the folder too, and takes an unlisted file whose members all have
- * their CRC-32. Newest means saved last, not trained longest: a run may have been started anew.
+ * A file under its final name is always complete. Between 4 and 5 it is not listed, so the search
+ * for the newest checkpoint also looks at the folder, and accepts an unlisted file if the CRC-32 of
+ * every member is right. Newest means saved last, not trained longest: a run may have been
+ * restarted from the beginning.
  */
 #define _GNU_SOURCE
 #include "io/checkpoint.h"
@@ -30,24 +31,24 @@
 #include "io/atomic_file.h"
 #include "io/manifest.h"
 
-static yk_status join(char path[PATH_MAX], const char *dir, const char *file)
+static yk_status join_path(char path[PATH_MAX], const char *dir, const char *file)
 {
     if (snprintf(path, PATH_MAX, "%s/%s", dir, file) >= PATH_MAX)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", dir);
     return YK_OK;
 }
 
-static double seconds(struct timespec time)
+static double time_in_seconds(struct timespec time)
 {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* A manifest that cannot be read is done without. */
+/* Without a readable manifest the folder's files are enough. */
 static void read_manifest(yki_manifest *manifest, const char *dir)
 {
     if (yki_manifest_read(manifest, dir) == YK_OK)
         return;
-    YKI_WARN("going on without the manifest: %s", yki_error_text());
+    YKI_WARN("continuing without the manifest: %s", yki_error_text());
     yki_manifest_fini(manifest);
 }
 
@@ -63,14 +64,14 @@ static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *
                  (long long)state->step);
 }
 
-/* Deletes the oldest but `keep`; they leave the manifest only after they are gone. */
+/* Deletes all but the newest `keep`. An entry is removed only after its file. */
 static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
 {
     if (keep <= 0 || manifest->count <= (size_t)keep)
         return YK_OK;
     while (manifest->count > (size_t)keep) {
         char path[PATH_MAX];
-        YK_TRY(join(path, dir, manifest->entries[0].file));
+        YK_TRY(join_path(path, dir, manifest->entries[0].file));
         if (unlink(path) != 0 && errno != ENOENT)
             YKI_WARN("%s: cannot delete the old checkpoint: %s", path, strerror(errno));
         yki_manifest_remove(manifest, manifest->entries[0].file);
@@ -79,8 +80,8 @@ static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
 }
 
 /* Steps 2 to 4. */
-static yk_status publish(yki_atomic_file *file, yki_manifest *manifest, yki_manifest_entry *entry,
-                         const char *dir, int keep)
+static yk_status publish_checkpoint(yki_atomic_file *file, yki_manifest *manifest,
+                                    yki_manifest_entry *entry, const char *dir, int keep)
 {
     yk_status status = YK_OK;
     if (yki_manifest_remove(manifest, entry->file))
@@ -91,7 +92,7 @@ static yk_status publish(yki_atomic_file *file, yki_manifest *manifest, yki_mani
     }
     struct stat info;
     if (fstat(file->fd, &info) == 0)
-        entry->saved_at = seconds(info.st_mtim);
+        entry->saved_at = time_in_seconds(info.st_mtim);
     YK_TRY(yki_atomic_commit(file));
     YK_TRY(yki_manifest_append(manifest, entry));
     YK_TRY(yki_manifest_write(manifest, dir));
@@ -101,7 +102,7 @@ static yk_status publish(yki_atomic_file *file, yki_manifest *manifest, yki_mani
 static yk_status save_weights(const char *dir, const yk_model *model)
 {
     char path[PATH_MAX];
-    YK_TRY(join(path, dir, "model.pth"));
+    YK_TRY(join_path(path, dir, "model.pth"));
     return yk_model_save(model, path);
 }
 
@@ -117,22 +118,25 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                          "%s: a checkpoint in a folder needs a training state", dir);
     name_checkpoint(&entry, state);
     YK_TRY(yki_make_folders(dir));
-    YK_TRY(join(path, dir, entry.file));
+    YK_TRY(join_path(path, dir, entry.file));
     yki_atomic_clean(dir, "checkpoint-");
     YK_TRY(yki_atomic_open(&file, path));
-    yk_status status = yki_checkpoint_write(file.fd, path, model, optimizer, state);
-    if (status == YK_OK)
-        status = yki_sha256_fd(file.fd, path, entry.sha256, &entry.bytes);
-    if (status == YK_OK)
-        status = save_weights(dir, model);
-    if (status != YK_OK) {
-        yki_atomic_abandon(&file);
-        return status;
-    }
     yki_manifest manifest;
+    yk_status status = yki_checkpoint_write(file.fd, path, model, optimizer, state);
+    if (status != YK_OK)
+        goto abandon;
+    status = yki_sha256_fd(file.fd, path, entry.sha256, &entry.bytes);
+    if (status != YK_OK)
+        goto abandon;
+    status = save_weights(dir, model);
+    if (status != YK_OK)
+        goto abandon;
     read_manifest(&manifest, dir);
-    status = publish(&file, &manifest, &entry, dir, keep);
+    status = publish_checkpoint(&file, &manifest, &entry, dir, keep);
     yki_manifest_fini(&manifest);
+    return status;
+abandon:
+    yki_atomic_abandon(&file);
     return status;
 }
 
@@ -158,7 +162,7 @@ static double time_of(const yki_manifest *manifest, DIR *folder, const char *fil
     struct stat info;
     if (entry)
         return entry->saved_at;
-    return fstatat(dirfd(folder), file, &info, 0) == 0 ? seconds(info.st_mtim) : 0;
+    return fstatat(dirfd(folder), file, &info, 0) == 0 ? time_in_seconds(info.st_mtim) : 0;
 }
 
 static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
@@ -180,9 +184,9 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
             break;
         }
         *candidates = larger;
-        candidate *new = &larger[(*count)++];
-        snprintf(new->file, sizeof new->file, "%.*s", YKI_MANIFEST_NAME - 1, entry->d_name);
-        new->saved_at = time_of(manifest, folder, entry->d_name);
+        candidate *made = &larger[(*count)++];
+        snprintf(made->file, sizeof made->file, "%.*s", YKI_MANIFEST_NAME - 1, entry->d_name);
+        made->saved_at = time_of(manifest, folder, entry->d_name);
     }
     closedir(folder);
     if (*count)
@@ -191,7 +195,7 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
 }
 
 /* By its hash where the manifest has one, else by its CRCs. */
-static yk_status verify(const char *path, const yki_manifest_entry *entry)
+static yk_status verify_checkpoint(const char *path, const yki_manifest_entry *entry)
 {
     yk_training_state state;
     char hash[YKI_SHA256_TEXT];
@@ -212,8 +216,9 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
                              const candidate *candidates, size_t count, char found[PATH_MAX])
 {
     for (size_t i = 0; i < count; i++) {
-        YK_TRY(join(found, dir, candidates[i].file));
-        yk_status status = verify(found, yki_manifest_find(manifest, candidates[i].file));
+        YK_TRY(join_path(found, dir, candidates[i].file));
+        yk_status status =
+            verify_checkpoint(found, yki_manifest_find(manifest, candidates[i].file));
         if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
             return status;
         YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());

@@ -84,8 +84,8 @@ static yk_status read_errors(yki_pth *pth, const yki_pickle_value *list, const y
 }
 
 /* Into memory of its own first, laid out as sum, piece, factors and warm. */
-static yk_status read_all(yki_pth *pth, const yki_pickle_value *value, const yk_ddp *ddp,
-                          float *room)
+static yk_status read_hook_state(yki_pth *pth, const yki_pickle_value *value, const yk_ddp *ddp,
+                                 float *room)
 {
     const yki_hook_memory *memory = &ddp->hook.memory;
     float *piece = room + memory->error_elements, *factors = piece + memory->error_elements;
@@ -116,7 +116,7 @@ yk_status yki_comm_hook_state_read(yki_pth *pth, const yki_pickle_value *value, 
     float *room = yki_map(bytes);
     if (!room)
         return yki_error_memory(bytes, "a comm hook's state");
-    yk_status status = read_all(pth, value, ddp, room);
+    yk_status status = read_hook_state(pth, value, ddp, room);
     yki_unmap(room, bytes);
     return status;
 }

@@ -194,7 +194,7 @@ bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk
 }
 
 /* One number, which fits, into element `index` of data. */
-static void put(yk_dtype dtype, void *data, int64_t index, double value)
+static void put_element(yk_dtype dtype, void *data, int64_t index, double value)
 {
     switch (dtype) {
     case YK_F32:
@@ -248,7 +248,7 @@ void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk
     walk at = walk_begin(stored, storage);
     int64_t index = 0;
     for (const char *element; (element = walk_next(&at)); index++)
-        put(dtype, data, index, element_value(stored, element));
+        put_element(dtype, data, index, element_value(stored, element));
 }
 
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage)

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 
-static yk_status look_at(yki_input_file *file, const char *path)
+static yk_status look_at_input(yki_input_file *file, const char *path)
 {
     struct stat info;
     if (fstat(file->fd, &info) != 0)
@@ -31,7 +31,7 @@ yk_status yki_input_file_open(yki_input_file *file, const char *path)
         return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
                          "%s: cannot open it: %s", path, strerror(errno));
     file->fd = fd;
-    yk_status status = look_at(file, path);
+    yk_status status = look_at_input(file, path);
     if (status != YK_OK) {
         close(fd);
         *file = (yki_input_file){0};

@@ -36,7 +36,7 @@ static yk_status manifest_path(char path[PATH_MAX], const char *dir)
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* The file's text, ended by a zero; free it. */
-static yk_status read_text(const yki_input_file *file, char **text)
+static yk_status read_manifest_text(const yki_input_file *file, char **text)
 {
     if (file->size > MANIFEST_LIMIT)
         return yki_error(YK_ERROR_FORMAT, "%s: expected a file of at most %d bytes, found %zu",
@@ -79,7 +79,7 @@ static bool to_entry(const cJSON *object, yki_manifest_entry *entry)
            to_count(object, "bytes", &entry->bytes);
 }
 
-static yk_status parse(yki_manifest *manifest, const char *path, const char *text)
+static yk_status parse_manifest(yki_manifest *manifest, const char *path, const char *text)
 {
     const char *end = text;
     cJSON *root = cJSON_ParseWithOpts(text, &end, false);
@@ -115,9 +115,9 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
     yk_status status = yki_input_file_open(&file, path);
     if (status != YK_OK)
         return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
-    status = read_text(&file, &text);
+    status = read_manifest_text(&file, &text);
     if (status == YK_OK)
-        status = parse(manifest, path, text);
+        status = parse_manifest(manifest, path, text);
     free(text);
     yki_input_file_close(&file);
     return status;
@@ -154,6 +154,23 @@ static cJSON *to_json(const yki_manifest *manifest)
     return NULL;
 }
 
+/* The file at path, replaced by this text and a newline. */
+static yk_status write_text(const char *path, const char *text)
+{
+    yki_atomic_file file;
+    YK_TRY(yki_atomic_open(&file, path));
+    yk_status status = yki_write_all(file.fd, path, text, strlen(text));
+    if (status != YK_OK)
+        goto abandon;
+    status = yki_write_all(file.fd, path, "\n", 1);
+    if (status != YK_OK)
+        goto abandon;
+    return yki_atomic_commit(&file);
+abandon:
+    yki_atomic_abandon(&file);
+    return status;
+}
+
 yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
 {
     char path[PATH_MAX];
@@ -163,17 +180,7 @@ yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
     cJSON_Delete(root);
     if (!text)
         return yki_error_memory(manifest->count * 256, "a manifest");
-    yki_atomic_file file;
-    yk_status status = yki_atomic_open(&file, path);
-    if (status == YK_OK) {
-        status = yki_write_all(file.fd, path, text, strlen(text));
-        if (status == YK_OK)
-            status = yki_write_all(file.fd, path, "\n", 1);
-        if (status == YK_OK)
-            status = yki_atomic_commit(&file);
-        else
-            yki_atomic_abandon(&file);
-    }
+    yk_status status = write_text(path, text);
     cJSON_free(text);
     return status;
 }

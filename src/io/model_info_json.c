@@ -82,8 +82,8 @@ static yk_status refuse_member(const char *path, const char *member)
 }
 
 /* The floats of an array into memory of their own; *count is their number. */
-static yk_status read_numbers(const cJSON *root, const char *name, const char *path, float **to,
-                              int *count)
+static yk_status read_floats(const cJSON *root, const char *name, const char *path, float **to,
+                             int *count)
 {
     const cJSON *item, *array = cJSON_GetObjectItemCaseSensitive(root, name);
     int known = *count;
@@ -154,10 +154,10 @@ static yk_status read_info(yk_model_info **info, const char *path, const cJSON *
     status = read_names(root, path, &names, read.classes);
     if (status != YK_OK)
         goto out;
-    status = read_numbers(root, "mean", path, &mean, &channels);
+    status = read_floats(root, "mean", path, &mean, &channels);
     if (status != YK_OK)
         goto out;
-    status = read_numbers(root, "std", path, &std, &channels);
+    status = read_floats(root, "std", path, &std, &channels);
     if (status != YK_OK)
         goto out;
     read.arch = arch ? arch->valuestring : NULL;

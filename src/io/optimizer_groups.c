@@ -179,8 +179,9 @@ static size_t find_place(const yk_optimizer *optimizer, size_t group, size_t ind
     return i;
 }
 
-static yk_status read_members(yki_optimizer_groups *groups, const yki_pth *pth,
-                              const yki_pickle_value *dict, const yk_optimizer *optimizer, size_t g)
+static yk_status read_group_members(yki_optimizer_groups *groups, const yki_pth *pth,
+                                    const yki_pickle_value *dict, const yk_optimizer *optimizer,
+                                    size_t g)
 {
     const yki_pickle *pickle = yki_pth_file_pickle(pth);
     const yki_pickle_value *ids = yki_pickle_get(dict, "params");
@@ -202,7 +203,7 @@ static yk_status read_members(yki_optimizer_groups *groups, const yki_pth *pth,
     return YK_OK;
 }
 
-static yk_status make_room(yki_optimizer_groups *groups, size_t parameters)
+static yk_status make_room_for_groups(yki_optimizer_groups *groups, size_t parameters)
 {
     groups->groups = yki_calloc(groups->count, sizeof *groups->groups);
     groups->group_of = yki_calloc(parameters, sizeof *groups->group_of);
@@ -214,9 +215,9 @@ static yk_status make_room(yki_optimizer_groups *groups, size_t parameters)
     return YK_OK;
 }
 
-static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
-                          const yki_pickle_value *value, const yk_optimizer *optimizer,
-                          size_t parameters)
+static yk_status read_all_groups(yki_optimizer_groups *groups, const yki_pth *pth,
+                                 const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                 size_t parameters)
 {
     const yki_pickle *pickle = yki_pth_file_pickle(pth);
     size_t here = yk_optimizer_group_count(optimizer);
@@ -227,12 +228,12 @@ static yk_status read_all(yki_optimizer_groups *groups, const yki_pth *pth,
         return yki_error(YK_ERROR_MISMATCH, "%s: has %zu parameter groups, the optimizer has %zu",
                          yki_pth_path(pth), (size_t)value->count, here);
     groups->count = value->count;
-    YK_TRY(make_room(groups, parameters));
+    YK_TRY(make_room_for_groups(groups, parameters));
     for (size_t g = 0; g < groups->count; g++) {
         const yki_pickle_value *dict = yki_pickle_item(value, g);
         YK_TRY(check_variants(pth, dict));
         YK_TRY(read_hyperparameters(&groups->groups[g], pth, dict, optimizer));
-        YK_TRY(read_members(groups, pth, dict, optimizer, g));
+        YK_TRY(read_group_members(groups, pth, dict, optimizer, g));
     }
     for (size_t i = 0; i < parameters; i++)
         if (groups->number[i] < 0)
@@ -248,7 +249,7 @@ yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, const yki_pth 
                                     size_t parameters)
 {
     *groups = (yki_optimizer_groups){0};
-    yk_status status = read_all(groups, pth, value, optimizer, parameters);
+    yk_status status = read_all_groups(groups, pth, value, optimizer, parameters);
     if (status != YK_OK)
         yki_optimizer_groups_fini(groups);
     return status;

@@ -151,8 +151,8 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
     return YK_OK;
 }
 
-static yk_status make_room(yki_optimizer_state *state, const yk_optimizer *optimizer,
-                           size_t parameters)
+static yk_status make_room_for_state(yki_optimizer_state *state, const yk_optimizer *optimizer,
+                                     size_t parameters)
 {
     state->parameters = parameters;
     state->slots = (size_t)optimizer->slots;
@@ -164,8 +164,9 @@ static yk_status make_room(yki_optimizer_state *state, const yk_optimizer *optim
     return YK_OK;
 }
 
-static yk_status read_all(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value,
-                          const yk_optimizer *optimizer, size_t parameters)
+static yk_status read_whole_state(yki_optimizer_state *state, yki_pth *pth,
+                                  const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                  size_t parameters)
 {
     const yki_pickle_value *entries = yki_pickle_get(value, "state");
     if (!yki_pickle_is(entries, YKI_PICKLE_DICT))
@@ -173,7 +174,7 @@ static yk_status read_all(yki_optimizer_state *state, yki_pth *pth, const yki_pi
                                      "the optimizer's \"state\"");
     YK_TRY(yki_optimizer_groups_read(&state->groups, pth, yki_pickle_get(value, "param_groups"),
                                      optimizer, parameters));
-    YK_TRY(make_room(state, optimizer, parameters));
+    YK_TRY(make_room_for_state(state, optimizer, parameters));
     for (size_t i = 0; i < parameters; i++)
         YK_TRY(read_parameter(state, pth, find_parameter(entries, state->groups.number[i]),
                               optimizer, i));
@@ -185,7 +186,7 @@ yk_status yki_optimizer_state_read(yki_optimizer_state *state, yki_pth *pth,
                                    size_t parameters)
 {
     *state = (yki_optimizer_state){0};
-    yk_status status = read_all(state, pth, value, optimizer, parameters);
+    yk_status status = read_whole_state(state, pth, value, optimizer, parameters);
     if (status != YK_OK)
         yki_optimizer_state_fini(state);
     return status;

@@ -13,7 +13,7 @@
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static yk_status take(yki_pickle *pickle, size_t bytes, const uint8_t **data)
+static yk_status pickle_take(yki_pickle *pickle, size_t bytes, const uint8_t **data)
 {
     if (pickle->size - pickle->at < bytes)
         return yki_pickle_refuse(pickle, "needs %zu more bytes, %zu are left", bytes,
@@ -27,7 +27,7 @@ static yk_status take(yki_pickle *pickle, size_t bytes, const uint8_t **data)
 static yk_status take_unsigned(yki_pickle *pickle, size_t bytes, uint32_t *value)
 {
     const uint8_t *data = NULL;
-    YK_TRY(take(pickle, bytes, &data));
+    YK_TRY(pickle_take(pickle, bytes, &data));
     *value = 0;
     for (size_t i = 0; i < bytes; i++)
         *value |= (uint32_t)data[i] << (8 * i);
@@ -73,7 +73,7 @@ static yk_status read_long(yki_pickle *pickle)
     uint32_t length = 0;
     const uint8_t *data = NULL;
     YK_TRY(take_unsigned(pickle, 1, &length));
-    YK_TRY(take(pickle, length, &data));
+    YK_TRY(pickle_take(pickle, length, &data));
     bool negative = length && data[length - 1] & 0x80;
     uint64_t value = negative ? UINT64_MAX : 0;
     double real = negative ? -1 : 0;
@@ -89,7 +89,7 @@ static yk_status read_float(yki_pickle *pickle)
 {
     const uint8_t *data = NULL;
     double real;
-    YK_TRY(take(pickle, 8, &data));
+    YK_TRY(pickle_take(pickle, 8, &data));
     uint64_t bits = 0;
     for (int i = 0; i < 8; i++)
         bits = bits << 8 | data[i];
@@ -97,13 +97,13 @@ static yk_status read_float(yki_pickle *pickle)
     return push_float(pickle, real);
 }
 
-static yk_status read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)
+static yk_status pickle_read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)
 {
     uint32_t length = 0;
     const uint8_t *data = NULL;
     yki_pickle_value *value = NULL;
     YK_TRY(take_unsigned(pickle, length_bytes, &length));
-    YK_TRY(take(pickle, length, &data));
+    YK_TRY(pickle_take(pickle, length, &data));
     YK_TRY(yki_pickle_new(pickle, type, &value));
     value->text = (const char *)data;
     value->count = length;
@@ -169,7 +169,7 @@ static yk_status make_tuple(yki_pickle *pickle)
 }
 
 /* REDUCE and NEWOBJ: remembers the call and makes none. */
-static yk_status make_call(yki_pickle *pickle)
+static yk_status pickle_make_call(yki_pickle *pickle)
 {
     yki_pickle_value **values = NULL;
     YK_TRY(yki_pickle_pop(pickle, 2, &values));
@@ -181,7 +181,7 @@ static yk_status make_call(yki_pickle *pickle)
     return push_container(pickle, YKI_PICKLE_CALL, head, YKI_PICKLE_CALL_HEAD);
 }
 
-static yk_status build(yki_pickle *pickle)
+static yk_status pickle_build(yki_pickle *pickle)
 {
     yki_pickle_value **state, *call;
     YK_TRY(yki_pickle_pop(pickle, 1, &state));
@@ -202,7 +202,8 @@ static yk_status build(yki_pickle *pickle)
 }
 
 /* Puts the popped values into the container on top: a list's items, or pairs of a dict. */
-static yk_status fill(yki_pickle *pickle, bool pairs, yki_pickle_value **values, uint32_t count)
+static yk_status pickle_fill(yki_pickle *pickle, bool pairs, yki_pickle_value **values,
+                             uint32_t count)
 {
     yki_pickle_value *container = NULL;
     YK_TRY(yki_pickle_top(pickle, &container));
@@ -221,7 +222,7 @@ static yk_status fill_small(yki_pickle *pickle, bool pairs)
     yki_pickle_value **values = NULL;
     uint32_t count = pairs ? 2 : 1;
     YK_TRY(yki_pickle_pop(pickle, count, &values));
-    return fill(pickle, pairs, values, count);
+    return pickle_fill(pickle, pairs, values, count);
 }
 
 static yk_status fill_marked(yki_pickle *pickle, bool pairs)
@@ -229,12 +230,12 @@ static yk_status fill_marked(yki_pickle *pickle, bool pairs)
     yki_pickle_value **values = NULL;
     uint32_t count = 0;
     YK_TRY(yki_pickle_pop_mark(pickle, &values, &count));
-    return fill(pickle, pairs, values, count);
+    return pickle_fill(pickle, pairs, values, count);
 }
 
 /* ---- memo ------------------------------------------------------------------------------------ */
 
-static yk_status put(yki_pickle *pickle, size_t index_bytes)
+static yk_status pickle_put(yki_pickle *pickle, size_t index_bytes)
 {
     uint32_t index = 0;
     yki_pickle_value *value = NULL;
@@ -263,7 +264,7 @@ static yk_status read_protocol(yki_pickle *pickle)
     return YK_OK;
 }
 
-static yk_status step(yki_pickle *pickle, uint8_t opcode)
+static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
 {
     switch (opcode) {
     case YKI_OP_NONE:
@@ -283,11 +284,11 @@ static yk_status step(yki_pickle *pickle, uint8_t opcode)
     case YKI_OP_BINFLOAT:
         return read_float(pickle);
     case YKI_OP_BINSTRING:
-        return read_text(pickle, YKI_PICKLE_BYTES, 4);
+        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
     case YKI_OP_SHORT_BINSTRING:
-        return read_text(pickle, YKI_PICKLE_BYTES, 1);
+        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
     case YKI_OP_BINUNICODE:
-        return read_text(pickle, YKI_PICKLE_STRING, 4);
+        return pickle_read_text(pickle, YKI_PICKLE_STRING, 4);
     case YKI_OP_GLOBAL:
         return read_global(pickle);
     case YKI_OP_MARK:
@@ -318,15 +319,15 @@ static yk_status step(yki_pickle *pickle, uint8_t opcode)
         return fill_marked(pickle, true);
     case YKI_OP_REDUCE:
     case YKI_OP_NEWOBJ:
-        return make_call(pickle);
+        return pickle_make_call(pickle);
     case YKI_OP_BUILD:
-        return build(pickle);
+        return pickle_build(pickle);
     case YKI_OP_BINPERSID:
         return make_small(pickle, YKI_PICKLE_PERSISTENT, 1);
     case YKI_OP_BINPUT:
-        return put(pickle, 1);
+        return pickle_put(pickle, 1);
     case YKI_OP_LONG_BINPUT:
-        return put(pickle, 4);
+        return pickle_put(pickle, 4);
     case YKI_OP_BINGET:
         return get(pickle, 1);
     case YKI_OP_LONG_BINGET:
@@ -349,10 +350,10 @@ static yk_status stop(yki_pickle *pickle)
     return YK_OK;
 }
 
-static yk_status run(yki_pickle *pickle)
+static yk_status pickle_run(yki_pickle *pickle)
 {
     const uint8_t *opcode = NULL;
-    YK_TRY(take(pickle, 1, &opcode));
+    YK_TRY(pickle_take(pickle, 1, &opcode));
     if (*opcode != YKI_OP_PROTO)
         return yki_pickle_refuse(pickle, "expected a pickle of protocol 2 (0x80), found 0x%02x",
                                  *opcode);
@@ -360,8 +361,8 @@ static yk_status run(yki_pickle *pickle)
     YK_TRY(yki_pickle_grow(pickle, &pickle->stack, 1)); /* from here on there is one, be it empty */
     while (!pickle->root) {
         pickle->opcode = pickle->at;
-        YK_TRY(take(pickle, 1, &opcode));
-        YK_TRY(*opcode == YKI_OP_STOP ? stop(pickle) : step(pickle, *opcode));
+        YK_TRY(pickle_take(pickle, 1, &opcode));
+        YK_TRY(*opcode == YKI_OP_STOP ? stop(pickle) : pickle_step(pickle, *opcode));
     }
     return YK_OK;
 }
@@ -379,7 +380,7 @@ yk_status yki_pickle_parse(yki_pickle **pickle, const char *name, const void *da
     self->size = size;
     self->globals = globals;
     self->name = yki_strdup(name);
-    yk_status status = self->name ? run(self) : yki_error_memory(strlen(name) + 1, name);
+    yk_status status = self->name ? pickle_run(self) : yki_error_memory(strlen(name) + 1, name);
     yki_pickle_free_machine(self);
     if (status == YK_OK)
         *pickle = self;

@@ -92,25 +92,27 @@ static yk_status read_pickle(yki_pth *pth)
     return yki_pickle_parse(&pth->pickle, name, pth->pickle_data, size, NULL);
 }
 
+static yk_status open_pth(yki_pth *pth, const char *path)
+{
+    pth->path = yki_strdup(path);
+    if (!pth->path)
+        return yki_error_memory(strlen(path), "a file's name");
+    YK_TRY(yki_zip_open(&pth->zip, path));
+    return read_pickle(pth);
+}
+
 yk_status yki_pth_open(yki_pth **pth, const char *path)
 {
     *pth = NULL;
-    yki_pth *new = yki_calloc(1, sizeof *new);
-    if (!new)
-        return yki_error_memory(sizeof *new, "a checkpoint");
-    yk_status status = YK_OK;
-    new->path = yki_strdup(path);
-    if (!new->path)
-        status = yki_error_memory(strlen(path), "a file's name");
-    if (status == YK_OK)
-        status = yki_zip_open(&new->zip, path);
-    if (status == YK_OK)
-        status = read_pickle(new);
+    yki_pth *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a checkpoint");
+    yk_status status = open_pth(made, path);
     if (status != YK_OK) {
-        yki_pth_close(new);
+        yki_pth_close(made);
         return status;
     }
-    *pth = new;
+    *pth = made;
     return YK_OK;
 }
 
@@ -178,7 +180,7 @@ bool yki_pth_is_tensor(const yki_pickle_value *value)
 }
 
 /* A tuple of ndim numbers that are not negative. */
-static bool read_numbers(const yki_pickle_value *tuple, int ndim, int64_t *numbers)
+static bool read_counts(const yki_pickle_value *tuple, int ndim, int64_t *numbers)
 {
     if (!yki_pickle_is(tuple, YKI_PICKLE_TUPLE) || tuple->count != (uint32_t)ndim)
         return false;
@@ -203,7 +205,7 @@ static int64_t find_storage(const yki_pth *pth, const yki_pickle_value *key)
 }
 
 /* For a pickled class, torch.FloatStorage; NULL for one that is not known. */
-static const yki_file_tensor_dtype *find_dtype(const yki_pickle_value *storage_class)
+static const yki_file_tensor_dtype *find_storage_dtype(const yki_pickle_value *storage_class)
 {
     const yki_file_tensor_dtype *dtype;
     for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
@@ -235,7 +237,7 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
         !yki_pickle_is_text(yki_pickle_item(id, 0), "storage") ||
         !yki_pickle_is(numel, YKI_PICKLE_INT) || numel->integer < 0)
         return yki_pickle_unexpected(pth->pickle, value, "the persistent id of a storage");
-    stored->dtype = find_dtype(yki_pickle_item(id, 1));
+    stored->dtype = find_storage_dtype(yki_pickle_item(id, 1));
     if (!stored->dtype)
         return unknown_dtype(pth, yki_pickle_item(id, 1));
     int64_t member = find_storage(pth, yki_pickle_item(id, 2));
@@ -257,8 +259,8 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
 }
 
 /* (storage, offset, shape, strides, ...), the arguments of _rebuild_tensor_v2 */
-static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *arguments,
-                            yki_file_tensor *stored)
+static yk_status read_tensor_shape(const yki_pth *pth, const yki_pickle_value *arguments,
+                                   yki_file_tensor *stored)
 {
     const yki_pickle_value *offset = yki_pickle_item(arguments, 1);
     const yki_pickle_value *shape = yki_pickle_item(arguments, 2);
@@ -267,8 +269,8 @@ static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *argument
                                      "the shape of a tensor, at most %d dimensions",
                                      YKI_FILE_TENSOR_DIMS);
     stored->ndim = (int)shape->count;
-    if (!read_numbers(shape, stored->ndim, stored->dims) ||
-        !read_numbers(yki_pickle_item(arguments, 3), stored->ndim, stored->strides) ||
+    if (!read_counts(shape, stored->ndim, stored->dims) ||
+        !read_counts(yki_pickle_item(arguments, 3), stored->ndim, stored->strides) ||
         !yki_pickle_is(offset, YKI_PICKLE_INT) || offset->integer < 0)
         return yki_pickle_unexpected(pth->pickle, arguments,
                                      "a tensor's offset, shape and strides");
@@ -283,8 +285,8 @@ static yk_status read_shape(const yki_pth *pth, const yki_pickle_value *argument
  * The 7th argument of _rebuild_tensor_v2, where there is one: a dict of the bits that make a tensor
  * the negative or the conjugate of its storage. A real number is its own conjugate.
  */
-static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *metadata,
-                           yki_file_tensor *stored)
+static yk_status read_tensor_bits(const yki_pth *pth, const yki_pickle_value *metadata,
+                                  yki_file_tensor *stored)
 {
     for (size_t i = 0; i < yki_pickle_pairs(metadata); i++) {
         const yki_pickle_value *key = yki_pickle_key(metadata, i);
@@ -322,8 +324,8 @@ yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_
     int64_t elements = 0, count;
     size_t bytes;
     YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), stored, &elements));
-    YK_TRY(read_shape(pth, arguments, stored));
-    YK_TRY(read_bits(pth, yki_pickle_item(arguments, 6), stored));
+    YK_TRY(read_tensor_shape(pth, arguments, stored));
+    YK_TRY(read_tensor_bits(pth, yki_pickle_item(arguments, 6), stored));
     if (!yki_file_tensor_size(stored, &count, &bytes) || !yki_file_tensor_within(stored, elements))
         return yki_pickle_unexpected(pth->pickle, value,
                                      "a tensor within the %lld elements of its storage",

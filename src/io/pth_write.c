@@ -38,16 +38,16 @@ struct yki_pth_writer {
 yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *path)
 {
     *writer = NULL;
-    yki_pth_writer *new = yki_calloc(1, sizeof *new);
-    if (!new)
-        return yki_error_memory(sizeof *new, "a checkpoint's writer");
-    yki_pickle_init(&new->pickle);
-    yk_status status = yki_zip_writer_create(&new->zip, fd, path);
+    yki_pth_writer *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a checkpoint's writer");
+    yki_pickle_init(&made->pickle);
+    yk_status status = yki_zip_writer_create(&made->zip, fd, path);
     if (status != YK_OK) {
-        yki_pth_writer_discard(new);
+        yki_pth_writer_discard(made);
         return status;
     }
-    *writer = new;
+    *writer = made;
     return YK_OK;
 }
 

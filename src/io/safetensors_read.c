@@ -78,7 +78,7 @@ static yk_status parse_header(yki_safetensors *file, const char *text, size_t si
     return YK_OK;
 }
 
-static yk_status read_header(yki_safetensors *file)
+static yk_status read_safetensors_header(yki_safetensors *file)
 {
     size_t size = 0;
     YK_TRY(read_header_size(file, &size));
@@ -95,7 +95,7 @@ static yk_status read_header(yki_safetensors *file)
 /* ---- the header's tensors ------------------------------------------------------------------- */
 
 static YKI_PRINTF(3, 4) yk_status
-    refuse(const yki_safetensors *file, const char *name, const char *format, ...)
+    refuse_tensor(const yki_safetensors *file, const char *name, const char *format, ...)
 {
     char what[160];
     va_list arguments;
@@ -115,7 +115,7 @@ static bool to_integer(const cJSON *number, int64_t *value)
     return true;
 }
 
-static const yki_file_tensor_dtype *find_dtype(const char *name)
+static const yki_file_tensor_dtype *find_safetensors_dtype(const char *name)
 {
     const yki_file_tensor_dtype *dtype;
     for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
@@ -124,27 +124,28 @@ static const yki_file_tensor_dtype *find_dtype(const char *name)
     return NULL;
 }
 
-static yk_status read_shape(const yki_safetensors *file, tensor *one, const cJSON *shape)
+static yk_status read_header_shape(const yki_safetensors *file, tensor *one, const cJSON *shape)
 {
     const cJSON *item;
     int64_t stride = 1;
     yki_file_tensor *stored = &one->stored;
     if (!cJSON_IsArray(shape))
-        return refuse(file, one->name, "a \"shape\"");
+        return refuse_tensor(file, one->name, "a \"shape\"");
     cJSON_ArrayForEach(item, shape)
     {
         if (stored->ndim == YKI_FILE_TENSOR_DIMS || !to_integer(item, &stored->dims[stored->ndim]))
-            return refuse(file, one->name, "at most %d dimensions in \"shape\", all integers",
-                          YKI_FILE_TENSOR_DIMS);
+            return refuse_tensor(file, one->name,
+                                 "at most %d dimensions in \"shape\", all integers",
+                                 YKI_FILE_TENSOR_DIMS);
         stored->ndim++;
     }
     int64_t count;
     size_t bytes;
     if (!yki_file_tensor_size(stored, &count, &bytes) || bytes != (size_t)(one->end - one->begin)) {
         char text[96];
-        return refuse(file, one->name, "the %lld bytes of \"data_offsets\" to be a %s %s",
-                      (long long)(one->end - one->begin), stored->dtype->name,
-                      yki_dims_text(text, sizeof text, stored->ndim, stored->dims));
+        return refuse_tensor(file, one->name, "the %lld bytes of \"data_offsets\" to be a %s %s",
+                             (long long)(one->end - one->begin), stored->dtype->name,
+                             yki_dims_text(text, sizeof text, stored->ndim, stored->dims));
     }
     for (int i = stored->ndim - 1; i >= 0; i--) {
         stored->strides[i] = stride;
@@ -191,8 +192,8 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
     one->name = info->string;
     YK_TRY(check_text(file, one->name));
     if (!cJSON_IsString(dtype))
-        return refuse(file, one->name, "a \"dtype\"");
-    one->stored.dtype = find_dtype(dtype->valuestring);
+        return refuse_tensor(file, one->name, "a \"dtype\"");
+    one->stored.dtype = find_safetensors_dtype(dtype->valuestring);
     if (!one->stored.dtype)
         return yki_error(
             YK_ERROR_UNSUPPORTED,
@@ -201,17 +202,17 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !to_integer(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
         !to_integer(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)
-        return refuse(file, one->name, "\"data_offsets\" of two rising integers");
-    return read_shape(file, one, cJSON_GetObjectItemCaseSensitive(info, "shape"));
+        return refuse_tensor(file, one->name, "\"data_offsets\" of two rising integers");
+    return read_header_shape(file, one, cJSON_GetObjectItemCaseSensitive(info, "shape"));
 }
 
-static int by_name(const void *a, const void *b)
+static int tensors_by_name(const void *a, const void *b)
 {
     const tensor *const *left = a, *const *right = b;
     return strcmp((*left)->name, (*right)->name);
 }
 
-static int by_offset(const void *a, const void *b)
+static int tensors_by_offset(const void *a, const void *b)
 {
     const tensor *const *left = a, *const *right = b;
     if ((*left)->begin != (*right)->begin)
@@ -219,12 +220,12 @@ static int by_offset(const void *a, const void *b)
     return ((*left)->end > (*right)->end) - ((*left)->end < (*right)->end);
 }
 
-static yk_status check_names(const yki_safetensors *file, tensor **order)
+static yk_status check_unique_names(const yki_safetensors *file, tensor **order)
 {
-    qsort(order, file->count, sizeof *order, by_name);
+    qsort(order, file->count, sizeof *order, tensors_by_name);
     for (size_t i = 1; i < file->count; i++)
         if (strcmp(order[i - 1]->name, order[i]->name) == 0)
-            return refuse(file, order[i]->name, "it once");
+            return refuse_tensor(file, order[i]->name, "it once");
     return YK_OK;
 }
 
@@ -232,11 +233,11 @@ static yk_status check_names(const yki_safetensors *file, tensor **order)
 static yk_status check_ranges(const yki_safetensors *file, tensor **order)
 {
     int64_t end = 0;
-    qsort(order, file->count, sizeof *order, by_offset);
+    qsort(order, file->count, sizeof *order, tensors_by_offset);
     for (size_t i = 0; i < file->count; i++) {
         if (order[i]->begin != end)
-            return refuse(file, order[i]->name, "its bytes to begin at %lld, not %lld",
-                          (long long)end, (long long)order[i]->begin);
+            return refuse_tensor(file, order[i]->name, "its bytes to begin at %lld, not %lld",
+                                 (long long)end, (long long)order[i]->begin);
         end = order[i]->end;
     }
     if ((size_t)end != file->input.size - file->data)
@@ -253,7 +254,7 @@ static yk_status check_all(const yki_safetensors *file)
         return yki_error_memory(file->count * sizeof *order, "a list of tensors");
     for (size_t i = 0; i < file->count; i++)
         order[i] = &file->tensors[i];
-    yk_status status = check_names(file, order);
+    yk_status status = check_unique_names(file, order);
     if (status == YK_OK)
         status = check_ranges(file, order);
     free(order);
@@ -282,24 +283,24 @@ static yk_status read_tensors(yki_safetensors *file)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static yk_status open_file(yki_safetensors *file, const char *path)
+static yk_status open_safetensors(yki_safetensors *file, const char *path)
 {
     YK_TRY(yki_input_file_open(&file->input, path));
-    YK_TRY(read_header(file));
+    YK_TRY(read_safetensors_header(file));
     return read_tensors(file);
 }
 
 yk_status yki_safetensors_open(yki_safetensors **file, const char *path)
 {
     *file = NULL;
-    yki_safetensors *new = yki_calloc(1, sizeof *new);
-    if (!new)
-        return yki_error_memory(sizeof *new, "a file of tensors");
-    yk_status status = open_file(new, path);
+    yki_safetensors *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a file of tensors");
+    yk_status status = open_safetensors(made, path);
     if (status == YK_OK)
-        *file = new;
+        *file = made;
     else
-        yki_safetensors_close(new);
+        yki_safetensors_close(made);
     return status;
 }
 

@@ -32,7 +32,7 @@ static bool add_number(cJSON *array, int64_t number)
 }
 
 /* One tensor's line of the header; moves *offset behind its bytes. */
-static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_t *offset)
+static yk_status describe_tensor(cJSON *header, const yki_tensor_source *source, int64_t *offset)
 {
     int64_t count;
     size_t bytes;
@@ -53,7 +53,7 @@ static yk_status describe(cJSON *header, const yki_tensor_source *source, int64_
     return made && shape ? YK_OK : yki_error_memory(strlen(source->name), "a line of a header");
 }
 
-static yk_status add_metadata(cJSON *header, const yk_model_info *info)
+static yk_status add_file_metadata(cJSON *header, const yk_model_info *info)
 {
     char *text = NULL;
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
@@ -71,9 +71,9 @@ static yk_status make_header(unsigned char **block, size_t *size, const yki_tens
 {
     cJSON *header = cJSON_CreateObject();
     int64_t offset = 0;
-    yk_status status = add_metadata(header, info);
+    yk_status status = add_file_metadata(header, info);
     for (size_t i = 0; i < count && status == YK_OK; i++)
-        status = describe(header, order[i], &offset);
+        status = describe_tensor(header, order[i], &offset);
     char *text = status == YK_OK ? cJSON_PrintUnformatted(header) : NULL;
     cJSON_Delete(header);
     YK_TRY(status);

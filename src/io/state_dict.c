@@ -114,7 +114,7 @@ typedef struct name_list {
     int count;
 } name_list;
 
-static void note(name_list *trouble, const char *text)
+static void note_trouble(name_list *trouble, const char *text)
 {
     size_t at = strlen(trouble->names);
     if (trouble->count < LISTED)
@@ -123,7 +123,7 @@ static void note(name_list *trouble, const char *text)
     trouble->count++;
 }
 
-static void describe(char *line, size_t size, const char *kind, const name_list *trouble)
+static void describe_trouble(char *line, size_t size, const char *kind, const name_list *trouble)
 {
     size_t at = strlen(line);
     if (trouble->count == 0)
@@ -140,7 +140,7 @@ static void note_shapes(name_list *trouble, const yk_parameter_view *view,
     yki_dims_text(there, sizeof there, found->ndim, found->dims);
     yki_dims_text(here, sizeof here, view->value.ndim, view->value.dims);
     snprintf(text, sizeof text, "%.40s %s is %s in the model", view->name, there, here);
-    note(trouble, text);
+    note_trouble(trouble, text);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static void note_unexpected(name_list *trouble, const yk_tensor_file *file, cons
             continue;
         if (name && has_entry(model, count, name + wrapper, length - wrapper))
             continue;
-        note(trouble, yki_tensor_file_label(file, i, label));
+        note_trouble(trouble, yki_tensor_file_label(file, i, label));
     }
 }
 
@@ -177,14 +177,14 @@ static bool same_shape(const yki_file_tensor *stored, const yk_tensor *tensor)
 }
 
 /* Finds every tensor of the model, and collects all that does not fit. */
-static yk_status match(yki_state_dict *dict, const yk_model *model)
+static yk_status match_entries(yki_state_dict *dict, const yk_model *model)
 {
     name_list missing = {{0}, 0}, unexpected = {{0}, 0}, shapes = {{0}, 0};
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
         int64_t index = yki_tensor_file_find(dict->file, view.name);
         if (index < 0) {
-            note(&missing, view.name);
+            note_trouble(&missing, view.name);
             continue;
         }
         YK_TRY(yki_tensor_file_stored(dict->file, (size_t)index, &dict->tensors[i]));
@@ -193,9 +193,9 @@ static yk_status match(yki_state_dict *dict, const yk_model *model)
     }
     note_unexpected(&unexpected, dict->file, model, dict->count);
     char line[YKI_ERROR_LINE] = "";
-    describe(line, sizeof line, "missing", &missing);
-    describe(line, sizeof line, "unexpected", &unexpected);
-    describe(line, sizeof line, "differently shaped", &shapes);
+    describe_trouble(line, sizeof line, "missing", &missing);
+    describe_trouble(line, sizeof line, "unexpected", &unexpected);
+    describe_trouble(line, sizeof line, "differently shaped", &shapes);
     if (line[0])
         return yki_error(YK_ERROR_MISMATCH, "%s: does not fit the model: %s",
                          yki_tensor_file_path(dict->file), line);
@@ -203,7 +203,7 @@ static yk_status match(yki_state_dict *dict, const yk_model *model)
 }
 
 /* Reads one tensor's bytes; whether the model's dtype holds its numbers is known from here on. */
-static yk_status fetch(yki_state_dict *dict, size_t index, const yk_parameter_view *view)
+static yk_status fetch_entry(yki_state_dict *dict, size_t index, const yk_parameter_view *view)
 {
     double culprit;
     const yki_file_tensor *stored = &dict->tensors[index];
@@ -224,10 +224,10 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
     dict->tensors = yki_calloc(dict->count, sizeof *dict->tensors);
     if (!dict->tensors)
         return yki_error_memory(dict->count * sizeof *dict->tensors, "a state_dict");
-    yk_status status = match(dict, model);
+    yk_status status = match_entries(dict, model);
     for (size_t i = 0; i < dict->count && status == YK_OK; i++) {
         yk_parameter_view view = model_entry(model, i);
-        status = fetch(dict, i, &view);
+        status = fetch_entry(dict, i, &view);
     }
     if (status != YK_OK)
         yki_state_dict_fini(dict);

@@ -119,7 +119,7 @@ static file_kind kind_of_file(const unsigned char *head, size_t size)
 }
 
 /* What a file begins with; its size goes to *size. */
-static yk_status look_at(const char *path, file_kind *found, uint64_t *size)
+static yk_status recognise_file(const char *path, file_kind *found, uint64_t *size)
 {
     unsigned char head[512];
     yki_input_file file;
@@ -133,7 +133,7 @@ static yk_status look_at(const char *path, file_kind *found, uint64_t *size)
     return YK_OK;
 }
 
-static yk_status refuse(const char *path, file_kind found)
+static yk_status refuse_file_kind(const char *path, file_kind found)
 {
     switch (found) {
     case EMPTY:
@@ -239,11 +239,11 @@ bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)
     return true;
 }
 
-static yk_status open_file(yk_tensor_file *file, const char *path)
+static yk_status open_tensor_file(yk_tensor_file *file, const char *path)
 {
     file_kind found = EMPTY;
     uint64_t size = 0;
-    YK_TRY(look_at(path, &found, &size));
+    YK_TRY(recognise_file(path, &found, &size));
     file->limit = size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
     file->path = yki_strdup(path);
     if (!file->path)
@@ -254,7 +254,7 @@ static yk_status open_file(yk_tensor_file *file, const char *path)
         YK_TRY(yki_pth_open(&file->pth, path));
         file->dict = find_state_dict(file->pth);
     } else {
-        return refuse(path, found);
+        return refuse_file_kind(path, found);
     }
     file->wrapper = find_wrapper(file);
     return YK_OK;
@@ -263,14 +263,14 @@ static yk_status open_file(yk_tensor_file *file, const char *path)
 yk_status yk_tensor_file_open(yk_tensor_file **file, const char *path)
 {
     *file = NULL;
-    yk_tensor_file *new = yki_calloc(1, sizeof *new);
-    if (!new)
-        return yki_error_memory(sizeof *new, "a file of tensors");
-    yk_status status = open_file(new, path);
+    yk_tensor_file *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a file of tensors");
+    yk_status status = open_tensor_file(made, path);
     if (status == YK_OK)
-        *file = new;
+        *file = made;
     else
-        yk_tensor_file_close(new);
+        yk_tensor_file_close(made);
     return status;
 }
 
@@ -289,6 +289,9 @@ yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info)
 {
     char *owned = NULL;
     const char *text = NULL;
+    YKI_NOT_NULL(info);
+    *info = NULL;
+    YKI_NOT_NULL(file);
     *info = file->info;
     if (file->info)
         return YK_OK;

@@ -20,7 +20,7 @@ typedef struct walk {
     int lines, values; /* said and looked at so far */
 } walk;
 
-static void say(walk *at, const char *name, const char *value)
+static void say_item(walk *at, const char *name, const char *value)
 {
     if (at->lines++ < MAX_LINES)
         at->visit(at->context, name, value);
@@ -135,7 +135,7 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
     if (value == at->skipped)
         return;
     if (scalar_text(text, value) || list_text(text, value)) {
-        say(at, name, text);
+        say_item(at, name, text);
     } else if (pairs && depth < MAX_DEPTH && has_text_keys(value)) {
         walk_dict(at, name, value, depth);
     } else if (is_sequence(value) && depth < MAX_DEPTH && yki_pickle_pairs(value->items[0])) {
@@ -150,7 +150,7 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
             snprintf(text, sizeof text, "%u items", value->count);
         else
             name_object(text, value);
-        say(at, name, text);
+        say_item(at, name, text);
     }
 }
 

@@ -51,10 +51,13 @@ static yk_status write_pth(int fd, const char *path, const yki_tensor_source *so
     yki_pth_writer *writer;
     YK_TRY(yki_pth_writer_create(&writer, fd, path));
     yk_status status = pickle_all(writer, sources, count);
-    if (status == YK_OK)
-        status = yki_pth_info(writer, info);
-    if (status == YK_OK)
-        return yki_pth_writer_finish(writer);
+    if (status != YK_OK)
+        goto discard;
+    status = yki_pth_info(writer, info);
+    if (status != YK_OK)
+        goto discard;
+    return yki_pth_writer_finish(writer);
+discard:
     yki_pth_writer_discard(writer);
     return yki_error_context(status, "%s", path);
 }
@@ -172,16 +175,16 @@ static yk_status convert_tensor(conversion *all, size_t index)
     return YK_OK;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const char *const *left = a, *const *right = b;
     return strcmp(*left, *right);
 }
 
 /* A pickle can hold a name twice; the new file must not. Changes the order of names. */
-static yk_status check_names(const conversion *all)
+static yk_status check_converted_names(const conversion *all)
 {
-    qsort(all->names, all->count, sizeof *all->names, by_name);
+    qsort(all->names, all->count, sizeof *all->names, compare_names);
     for (size_t i = 1; i < all->count; i++)
         if (strcmp(all->names[i - 1], all->names[i]) == 0)
             return yki_error(YK_ERROR_FORMAT, "%s: expected tensor %.80s once",
@@ -202,7 +205,7 @@ static yk_status convert_all(conversion *all)
     for (size_t i = 0; i < count; i++)
         if (!stays_behind(all, i))
             YK_TRY(convert_tensor(all, i));
-    return check_names(all);
+    return check_converted_names(all);
 }
 
 static void conversion_fini(conversion *all)
@@ -229,12 +232,15 @@ yk_status yk_tensor_file_convert(const char *from, const char *to,
     if (yki_tensor_name_check(all.prefix) != YK_OK)
         return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "prefix");
     YK_TRY(yk_tensor_file_open(&all.from, from));
-    const yk_model_info *info = NULL;
+    const yk_model_info *info;
     yk_status status = convert_all(&all);
-    if (status == YK_OK)
-        status = yk_tensor_file_info(all.from, &info);
-    if (status == YK_OK)
-        status = yki_tensor_file_write(to, format, all.sources, all.count, info);
+    if (status != YK_OK)
+        goto out;
+    status = yk_tensor_file_info(all.from, &info);
+    if (status != YK_OK)
+        goto out;
+    status = yki_tensor_file_write(to, format, all.sources, all.count, info);
+out:
     conversion_fini(&all);
     return status;
 }

@@ -62,7 +62,8 @@ static zip_int64_t source_stat(const yki_zip *zip, void *data)
     return sizeof *out;
 }
 
-static zip_int64_t source(void *context, void *data, zip_uint64_t size, zip_source_cmd_t command)
+static zip_int64_t zip_source_command(void *context, void *data, zip_uint64_t size,
+                                      zip_source_cmd_t command)
 {
     yki_zip *zip = context;
     switch (command) {
@@ -96,7 +97,7 @@ static yk_status open_archive(yki_zip *zip)
 {
     zip_error_t error;
     zip_error_init(&error);
-    zip_source_t *from = zip_source_function_create(source, zip, &error);
+    zip_source_t *from = zip_source_function_create(zip_source_command, zip, &error);
     if (from)
         zip->archive = zip_open_from_source(from, ZIP_RDONLY, &error);
     yk_status status = YK_OK;
@@ -116,19 +117,19 @@ static yk_status open_archive(yki_zip *zip)
 yk_status yki_zip_open(yki_zip **zip, const char *path)
 {
     *zip = NULL;
-    yki_zip *new = yki_calloc(1, sizeof *new);
-    if (!new)
-        return yki_error_memory(sizeof *new, "an archive");
-    zip_error_init(&new->reported);
-    yk_status status = yki_input_file_open(&new->file, path);
+    yki_zip *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "an archive");
+    zip_error_init(&made->reported);
+    yk_status status = yki_input_file_open(&made->file, path);
     if (status == YK_OK)
-        status = open_archive(new);
+        status = open_archive(made);
     if (status != YK_OK) {
-        yki_zip_close(new);
+        yki_zip_close(made);
         return status;
     }
-    new->budget = (uint64_t) new->file.size *YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
-    *zip = new;
+    made->budget = (uint64_t)made->file.size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
+    *zip = made;
     return YK_OK;
 }
 
@@ -198,8 +199,8 @@ static yk_status refuse_unopened(yki_zip *zip, size_t index)
 }
 
 /* Reads what is there, and then once more: the end of the data is where its CRC-32 is checked. */
-static yk_status read_all(const yki_zip *zip, size_t index, zip_file_t *file, char *data,
-                          size_t size)
+static yk_status read_to_end(const yki_zip *zip, size_t index, zip_file_t *file, char *data,
+                             size_t size)
 {
     size_t at = 0;
     for (;;) {
@@ -226,7 +227,7 @@ static yk_status read_member(yki_zip *zip, size_t index, zip_file_t *file, void 
     char *memory = malloc(size ? size : 1);
     if (!memory)
         return yki_error_memory(size, "a member of an archive");
-    yk_status status = read_all(zip, index, file, memory, size);
+    yk_status status = read_to_end(zip, index, file, memory, size);
     if (status == YK_OK)
         *data = memory;
     else

@@ -36,7 +36,7 @@ struct yki_zip_writer {
 
 /* ---- the file as libzip's sink -------------------------------------------------------------- */
 
-static zip_int64_t fail(yki_zip_writer *writer, int error)
+static zip_int64_t sink_error(yki_zip_writer *writer, int error)
 {
     if (!writer->error)
         writer->error = error;
@@ -50,7 +50,7 @@ static zip_int64_t sink_write(yki_zip_writer *writer, const char *data, uint64_t
     for (uint64_t at = 0; at < size;) {
         ssize_t written = write(writer->fd, data + at, size - at);
         if (written < 0 && errno != EINTR)
-            return fail(writer, errno);
+            return sink_error(writer, errno);
         at += written > 0 ? (uint64_t)written : 0;
     }
     return (zip_int64_t)size;
@@ -63,20 +63,20 @@ static zip_int64_t sink_seek(yki_zip_writer *writer, const void *data, uint64_t 
     if (!arguments)
         return -1;
     off_t at = lseek(writer->fd, (off_t)arguments->offset, arguments->whence);
-    return at < 0 ? fail(writer, errno) : 0;
+    return at < 0 ? sink_error(writer, errno) : 0;
 }
 
 static zip_int64_t sink_tell(yki_zip_writer *writer)
 {
     off_t at = lseek(writer->fd, 0, SEEK_CUR);
-    return at < 0 ? fail(writer, errno) : at;
+    return at < 0 ? sink_error(writer, errno) : at;
 }
 
 static zip_int64_t sink_stat(yki_zip_writer *writer, void *data)
 {
     struct stat info;
     if (fstat(writer->fd, &info) != 0)
-        return fail(writer, errno);
+        return sink_error(writer, errno);
     zip_stat_t *out = data;
     zip_stat_init(out);
     out->valid = ZIP_STAT_SIZE;
@@ -124,37 +124,37 @@ static yk_status writer_error(const yki_zip_writer *writer)
 yk_status yki_zip_writer_create(yki_zip_writer **writer, int fd, const char *path)
 {
     *writer = NULL;
-    yki_zip_writer *new = yki_calloc(1, sizeof *new);
+    yki_zip_writer *made = yki_calloc(1, sizeof *made);
     char *name = yki_strdup(path);
-    if (!new || !name) {
-        free(new);
+    if (!made || !name) {
+        free(made);
         free(name);
-        return yki_error_memory(sizeof *new, "an archive's writer");
+        return yki_error_memory(sizeof *made, "an archive's writer");
     }
-    new->fd = fd;
-    new->path = name;
-    zip_error_init(&new->reported);
+    made->fd = fd;
+    made->path = name;
+    zip_error_init(&made->reported);
 
     zip_error_t error;
     zip_error_init(&error);
-    zip_source_t *source = zip_source_function_create(sink, new, &error);
+    zip_source_t *source = zip_source_function_create(sink, made, &error);
     if (source)
-        new->archive = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error);
-    if (!new->archive) {
+        made->archive = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error);
+    if (!made->archive) {
         yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write an archive: %s", path,
                                      zip_error_strerror(&error));
         zip_source_free(source);
         zip_error_fini(&error);
-        yki_zip_writer_discard(new);
+        yki_zip_writer_discard(made);
         return status;
     }
     zip_error_fini(&error);
-    *writer = new;
+    *writer = made;
     return YK_OK;
 }
 
 /* Pads the local header so that the data begins at a multiple of the alignment. */
-static yk_status align(yki_zip_writer *writer, uint64_t index, const char *name, size_t size)
+static yk_status align_member(yki_zip_writer *writer, uint64_t index, const char *name, size_t size)
 {
     zip_uint8_t padding[YKI_ZIP_ALIGNMENT];
     memset(padding, 'Z', sizeof padding);
@@ -186,7 +186,7 @@ yk_status yki_zip_writer_add(yki_zip_writer *writer, const char *name, const voi
     if (zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) != 0 ||
         zip_file_set_dostime(archive, index, 0, FIRST_DOS_DATE, 0) != 0)
         return writer_error(writer);
-    return align(writer, index, name, size);
+    return align_member(writer, index, name, size);
 }
 
 yk_status yki_zip_writer_finish(yki_zip_writer *writer)

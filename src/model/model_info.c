@@ -106,6 +106,7 @@ void yki_model_info_destroy(yk_model_info *info)
 yk_status yk_model_set_info(yk_model *model, const yk_model_info *info)
 {
     yk_model_info given, *copy = NULL;
+    YKI_NOT_NULL(model);
     YK_TRY(YKI_READ_OPTIONS(&given, info, yk_model_info, YK_MODEL_INFO_INIT));
     if (info)
         YK_TRY(yki_model_info_copy(&copy, &given));
@@ -116,5 +117,5 @@ yk_status yk_model_set_info(yk_model *model, const yk_model_info *info)
 
 const yk_model_info *yk_model_get_info(const yk_model *model)
 {
-    return model->info;
+    return model ? model->info : NULL;
 }

@@ -47,7 +47,7 @@ static yk_status metrics_error(const yk_metrics *metrics, const char *what)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Where the last whole line ends. */
-static yk_status find_end(const yk_metrics *metrics, off_t *end)
+static yk_status find_last_line_end(const yk_metrics *metrics, off_t *end)
 {
     char block[4096];
     *end = lseek(metrics->fd, 0, SEEK_END);
@@ -66,13 +66,13 @@ static yk_status find_end(const yk_metrics *metrics, off_t *end)
     return YK_OK;
 }
 
-static yk_status cut(const yk_metrics *metrics, off_t end)
+static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
 {
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
 /* Opens and locks the file at the path, and cuts off a torn last line. */
-static yk_status open_file(yk_metrics *metrics)
+static yk_status open_metrics_file(yk_metrics *metrics)
 {
     off_t end;
     struct stat info;
@@ -85,8 +85,8 @@ static yk_status open_file(yk_metrics *metrics)
         return metrics_error(metrics, "cannot look at it");
     metrics->device = info.st_dev;
     metrics->inode = info.st_ino;
-    YK_TRY(find_end(metrics, &end));
-    return cut(metrics, end);
+    YK_TRY(find_last_line_end(metrics, &end));
+    return cut_metrics(metrics, end);
 }
 
 static void close_file(yk_metrics *metrics)
@@ -107,7 +107,7 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
         return yki_error_memory(sizeof *made, "metrics");
     }
     *made = (yk_metrics){.fd = -1, .path = copy};
-    yk_status status = open_file(made);
+    yk_status status = open_metrics_file(made);
     if (status != YK_OK) {
         yk_metrics_close(made);
         return status;
@@ -159,7 +159,7 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
     }
     /* Records that cannot be read are not known to be later, so they stay. */
     yk_status status =
-        later || feof(file) ? cut(metrics, end) : metrics_error(metrics, "cannot read");
+        later || feof(file) ? cut_metrics(metrics, end) : metrics_error(metrics, "cannot read");
     free(line);
     fclose(file);
     return status;
@@ -174,7 +174,7 @@ static bool is_at_its_path(const yk_metrics *metrics)
            info.st_ino == metrics->inode;
 }
 
-static yk_status append(const yk_metrics *metrics, const char *line, size_t length)
+static yk_status append_line(const yk_metrics *metrics, const char *line, size_t length)
 {
     errno = ENOSPC; /* of a write that stops short */
     ssize_t written = write(metrics->fd, line, length);
@@ -189,15 +189,15 @@ static yk_status begin_again(yk_metrics *metrics)
              metrics->path);
     close_file(metrics);
     YK_TRY(yki_make_folders_above(metrics->path));
-    YK_TRY(open_file(metrics));
-    return metrics->header ? append(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
+    YK_TRY(open_metrics_file(metrics));
+    return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
 }
 
-static yk_status write_line(yk_metrics *metrics, const char *line, size_t length)
+static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_t length)
 {
     if (!is_at_its_path(metrics))
         YK_TRY(begin_again(metrics));
-    return append(metrics, line, length);
+    return append_line(metrics, line, length);
 }
 
 enum { TIME_TEXT = 40 };
@@ -217,7 +217,7 @@ static const char *time_text(char text[TIME_TEXT])
 /* ---- the header ------------------------------------------------------------------------------ */
 
 /* A text as a member of the record; bytes that are not UTF-8, as in a path, are written as \xHH. */
-static bool add_text(cJSON *record, const char *name, const char *text)
+static bool add_header_text(cJSON *record, const char *name, const char *text)
 {
     if (!text)
         return true;
@@ -231,7 +231,7 @@ static bool add_text(cJSON *record, const char *name, const char *text)
     return added;
 }
 
-static bool add_count(cJSON *record, const char *name, int64_t count)
+static bool add_header_count(cJSON *record, const char *name, int64_t count)
 {
     return cJSON_AddNumberToObject(record, name, (double)count) != NULL;
 }
@@ -273,19 +273,24 @@ yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *r)
 {
     char time[TIME_TEXT];
     cJSON *record = cJSON_CreateObject();
-    bool made = add_text(record, "type", "header") && add_count(record, "format", FORMAT_VERSION) &&
-                add_text(record, "yoke", yk_version()) && add_text(record, "arch", r->arch) &&
-                add_text(record, "data", r->data) && add_text(record, "options", r->options) &&
-                add_count(record, "ranks", r->ranks) && add_count(record, "threads", r->threads) &&
-                add_count(record, "batch_size", r->batch_size) && add_seed(record, r->seed) &&
-                add_count(record, "step", r->step) && add_text(record, "time", time_text(time));
+    bool made = add_header_text(record, "type", "header") &&
+                add_header_count(record, "format", FORMAT_VERSION) &&
+                add_header_text(record, "yoke", yk_version()) &&
+                add_header_text(record, "arch", r->arch) &&
+                add_header_text(record, "data", r->data) &&
+                add_header_text(record, "options", r->options) &&
+                add_header_count(record, "ranks", r->ranks) &&
+                add_header_count(record, "threads", r->threads) &&
+                add_header_count(record, "batch_size", r->batch_size) &&
+                add_seed(record, r->seed) && add_header_count(record, "step", r->step) &&
+                add_header_text(record, "time", time_text(time));
     char *line = made ? print_header(record) : NULL;
     cJSON_Delete(record);
     if (!line)
         return yki_error_memory(MAX_RECORD, "the header of metrics");
     free(metrics->header);
     metrics->header = line;
-    return write_line(metrics, line, strlen(line));
+    return write_metrics_line(metrics, line, strlen(line));
 }
 
 /* ---- steps and epochs ------------------------------------------------------------------------ */
@@ -309,7 +314,7 @@ static yk_status write_record(yk_metrics *metrics, const char *type, const field
     }
     yki_c_locale_end(before);
     at += (size_t)snprintf(line + at, sizeof line - at, ", \"time\": \"%s\"}\n", time_text(time));
-    return write_line(metrics, line, at);
+    return write_metrics_line(metrics, line, at);
 }
 
 yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)

@@ -50,7 +50,7 @@ struct yk_trace {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static yk_status fail(yk_trace *trace, const char *what)
+static yk_status trace_error(yk_trace *trace, const char *what)
 {
     yk_status status = yki_error(YK_ERROR_IO, "%s: %s: %s", trace->path, what, strerror(errno));
     if (trace->status == YK_OK)
@@ -59,7 +59,7 @@ static yk_status fail(yk_trace *trace, const char *what)
 }
 
 /* Where the array's closing bracket stands, or the last separator when a write was cut short. */
-static off_t find_end(const yk_trace *trace)
+static off_t find_closing_bracket(const yk_trace *trace)
 {
     char tail[TEXT];
     off_t size = lseek(trace->fd, 0, SEEK_END);
@@ -76,21 +76,21 @@ static off_t find_end(const yk_trace *trace)
 }
 
 /* The file is locked. */
-static yk_status append(yk_trace *trace)
+static yk_status append_events(yk_trace *trace)
 {
-    off_t end = find_end(trace);
+    off_t end = find_closing_bracket(trace);
     if (end < 0)
-        return fail(trace, "cannot read");
+        return trace_error(trace, "cannot read");
     memcpy(trace->text + trace->used, END, END_BYTES);
     size_t size = trace->used + END_BYTES;
     ssize_t written = pwrite(trace->fd, trace->text, size, end);
     if (written != (ssize_t)size || ftruncate(trace->fd, end + (off_t)size))
-        return fail(trace, "cannot write");
+        return trace_error(trace, "cannot write");
     return YK_OK;
 }
 
 /* Waits for the ranks before us; the program's signals do not end that. */
-static bool lock(const yk_trace *trace)
+static bool lock_trace(const yk_trace *trace)
 {
     int failed;
     do
@@ -99,13 +99,13 @@ static bool lock(const yk_trace *trace)
     return !failed;
 }
 
-static void write_text(yk_trace *trace)
+static void write_events(yk_trace *trace)
 {
     if (trace->used && trace->status == YK_OK) {
-        if (!lock(trace))
-            fail(trace, "cannot lock");
+        if (!lock_trace(trace))
+            trace_error(trace, "cannot lock");
         else
-            append(trace);
+            append_events(trace);
         flock(trace->fd, LOCK_UN);
     }
     trace->used = 0;
@@ -114,11 +114,11 @@ static void write_text(yk_trace *trace)
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* Appends a line to what will be written: ",\n", then the object. */
-static void add(yk_trace *trace, const char *format, ...) YKI_PRINTF(2, 3);
-static void add(yk_trace *trace, const char *format, ...)
+static void add_line(yk_trace *trace, const char *format, ...) YKI_PRINTF(2, 3);
+static void add_line(yk_trace *trace, const char *format, ...)
 {
     if (trace->used + EVENT + END_BYTES > TEXT)
-        write_text(trace);
+        write_events(trace);
     char *to = trace->text + trace->used;
     *to++ = ',';
     *to++ = '\n';
@@ -152,18 +152,18 @@ static const char *format_args(char text[160], const yki_trace_args *args)
     return text;
 }
 
-static void add_metadata(yk_trace *trace, const char *what, int thread, const char *name,
-                         int64_t place)
+static void add_metadata_event(yk_trace *trace, const char *what, int thread, const char *name,
+                               int64_t place)
 {
     char text[2 * YKI_TRACE_NAME];
-    add(trace,
-        "{\"ph\": \"M\", \"name\": \"%s_name\", \"pid\": %d, \"tid\": %d, "
-        "\"args\": {\"name\": \"%s\"}}",
-        what, (int)getpid(), thread, quote(text, name));
-    add(trace,
-        "{\"ph\": \"M\", \"name\": \"%s_sort_index\", \"pid\": %d, \"tid\": %d, "
-        "\"args\": {\"sort_index\": %lld}}",
-        what, (int)getpid(), thread, (long long)place);
+    add_line(trace,
+             "{\"ph\": \"M\", \"name\": \"%s_name\", \"pid\": %d, \"tid\": %d, "
+             "\"args\": {\"name\": \"%s\"}}",
+             what, (int)getpid(), thread, quote(text, name));
+    add_line(trace,
+             "{\"ph\": \"M\", \"name\": \"%s_sort_index\", \"pid\": %d, \"tid\": %d, "
+             "\"args\": {\"sort_index\": %lld}}",
+             what, (int)getpid(), thread, (long long)place);
 }
 
 /* Whole nanoseconds, in microseconds: a duration is the difference of two of them, so that spans
@@ -183,8 +183,8 @@ static void add_async(yk_trace *trace, const yki_trace_event *event, const char 
     unsigned long long id =
         (unsigned long long)trace->rank << 32 | (unsigned long long)event->args.value[1];
     int pid = (int)getpid();
-    add(trace, format, "b", id, name, pid, event->thread, microseconds(event->begin), args);
-    add(trace, format, "e", id, name, pid, event->thread, microseconds(event->end), "");
+    add_line(trace, format, "b", id, name, pid, event->thread, microseconds(event->begin), args);
+    add_line(trace, format, "e", id, name, pid, event->thread, microseconds(event->end), "");
 }
 
 static void add_event(yk_trace *trace, const yki_trace_event *event)
@@ -193,25 +193,25 @@ static void add_event(yk_trace *trace, const yki_trace_event *event)
     quote(name, event->name);
     format_args(args, &event->args);
     if (event->kind == YKI_TRACE_THREAD)
-        add_metadata(trace, "thread", event->thread, event->name, event->args.value[0]);
+        add_metadata_event(trace, "thread", event->thread, event->name, event->args.value[0]);
     else if (event->kind == YKI_TRACE_ASYNC)
         add_async(trace, event, name, args);
     else
-        add(trace,
-            "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
-            "\"dur\": %.3f, \"args\": {%s}}",
-            name, (int)getpid(), event->thread, microseconds(event->begin),
-            microseconds(event->end) - microseconds(event->begin), args);
+        add_line(trace,
+                 "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
+                 "\"dur\": %.3f, \"args\": {%s}}",
+                 name, (int)getpid(), event->thread, microseconds(event->begin),
+                 microseconds(event->end) - microseconds(event->begin), args);
 }
 
 /* Writes what has been recorded so far. */
-static void flush(yk_trace *trace)
+static void flush_trace(yk_trace *trace)
 {
     void *before = yki_c_locale_begin();
     for (yki_trace_event event; yki_trace_take(&event);)
         add_event(trace, &event);
     yki_c_locale_end(before);
-    write_text(trace);
+    write_events(trace);
     trace->flushed_s = yki_now();
 }
 
@@ -221,7 +221,7 @@ static void introduce_process(yk_trace *trace)
 {
     char name[64];
     snprintf(name, sizeof name, "rank %d", trace->rank);
-    add_metadata(trace, "process", (int)getpid(), name, trace->rank);
+    add_metadata_event(trace, "process", (int)getpid(), name, trace->rank);
 }
 
 /* Rank 0: an array with the process's name alone, which needs no separator before it. */
@@ -229,20 +229,20 @@ static yk_status create_file(yk_trace *trace)
 {
     trace->fd = open(trace->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (trace->fd < 0)
-        return fail(trace, "cannot create");
+        return trace_error(trace, "cannot create");
     introduce_process(trace);
     trace->text[0] = '[';
-    write_text(trace);
+    write_events(trace);
     return trace->status;
 }
 
-static yk_status open_file(yk_trace *trace)
+static yk_status open_trace_file(yk_trace *trace)
 {
     trace->fd = open(trace->path, O_RDWR | O_CLOEXEC);
     if (trace->fd < 0)
-        return fail(trace, "cannot open");
+        return trace_error(trace, "cannot open");
     introduce_process(trace);
-    write_text(trace);
+    write_events(trace);
     return trace->status;
 }
 
@@ -263,10 +263,10 @@ static yk_status make_file(yk_trace *trace, yk_group *group)
         return trace->rank
                    ? yki_error((yk_status)created, "%s: rank 0 cannot write it", trace->path)
                    : (yk_status)created;
-    return trace->rank ? open_file(trace) : YK_OK;
+    return trace->rank ? open_trace_file(trace) : YK_OK;
 }
 
-static yk_status check_options(const yk_trace_options *options)
+static yk_status check_trace_options(const yk_trace_options *options)
 {
     bool next = options->first_step == YK_TRACE_NEXT_STEP;
     if ((options->first_step < 0 && !next) || options->steps < 1)
@@ -283,7 +283,7 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     *trace = NULL;
     yk_trace_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_trace_options, YK_TRACE_OPTIONS_INIT));
-    YK_TRY(check_options(&o));
+    YK_TRY(check_trace_options(&o));
     if (atomic_exchange(&is_open, true))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: another timeline is open", path);
     yk_trace *made = yki_calloc(1, sizeof *made);
@@ -310,14 +310,14 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     return YK_OK;
 }
 
-static void finish(yk_trace *trace)
+static void finish_trace(yk_trace *trace)
 {
     trace->finished = true;
     if (!trace->recording)
         return;
     trace->recording = false;
     yki_trace_stop();
-    flush(trace);
+    flush_trace(trace);
     if (yki_trace_dropped())
         YKI_WARN("%s: %lld events did not fit and are missing", trace->path,
                  (long long)yki_trace_dropped());
@@ -327,10 +327,10 @@ yk_status yk_trace_close(yk_trace *trace)
 {
     if (!trace)
         return YK_OK;
-    finish(trace);
+    finish_trace(trace);
     yk_status status = trace->status;
     if (trace->fd >= 0 && close(trace->fd) && status == YK_OK)
-        status = fail(trace, "cannot close");
+        status = trace_error(trace, "cannot close");
     free(trace->path);
     free(trace);
     atomic_store(&is_open, false);
@@ -353,7 +353,7 @@ void yk_trace_step_begin(yk_trace *trace, int64_t step)
     if (trace->options.first_step == YK_TRACE_NEXT_STEP)
         trace->options.first_step = step;
     if (is_past_window(trace, step)) {
-        finish(trace);
+        finish_trace(trace);
         return;
     }
     if (!trace->recording && step >= trace->options.first_step) {
@@ -372,9 +372,9 @@ void yk_trace_step_end(yk_trace *trace)
     YKI_TRACE_END(trace->step_begin, YKI_NO_ARGS, "step %lld", (long long)trace->step);
     trace->step_begin = 0;
     if (is_past_window(trace, trace->step + 1))
-        finish(trace);
+        finish_trace(trace);
     else if (yki_now() - trace->flushed_s > FLUSH_S || yki_trace_fill() > FLUSH_FILL)
-        flush(trace);
+        flush_trace(trace);
 }
 
 /* ---- spans of the user's own ----------------------------------------------------------------- */
