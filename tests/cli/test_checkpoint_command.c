@@ -56,8 +56,8 @@ YK_TEST(output_that_cannot_be_written_is_an_error)
 {
     make_run();
     assert_int_equal(yoke("checkpoint show run >/dev/full"), 1);
-    assert_string_equal(output, "yoke checkpoint: standard output cannot be written: the output is "
-                                "not whole\n");
+    assert_string_equal(output, "yoke checkpoint: cannot write to standard output: the output is "
+                                "incomplete\n");
     assert_int_equal(yoke("info >/dev/full"), 1);
     assert_int_equal(yoke("info >&-"), 0); /* nobody wants to hear it */
 }
