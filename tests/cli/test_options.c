@@ -76,7 +76,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("info --all", "unknown option '--all'");
     refused("bench", "measure what");
     refused("bench gemm", "measure what");
-    refused("evaluate", "which checkpoint");
+    refused("evaluate", "missing CHECKPOINT");
     refused("evaluate a b", "unexpected argument 'b'");
 }
 
