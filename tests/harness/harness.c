@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include "deadline.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
@@ -165,6 +167,7 @@ void yk_test_ranks(int world, void (*body)(int rank, int world))
 static int run_case(struct CMUnitTest *unit)
 {
     running_case = unit->name;
+    yk_test_watch_deadline();
     if (!getenv("YK_TEST_RANK"))
         return _cmocka_run_group_tests(unit->name, unit, 1, NULL, NULL);
     /* A rank: cmocka's report would only repeat the parent's; a failed assertion still exits 1. */
