@@ -21,7 +21,7 @@ static yk_value *cast_to(caster *c, yk_value *value, yk_dtype dtype)
         return c->casted[value->id];
     yki_shape shape = yki_shape_of(value);
     shape.dtype = dtype;
-    yki_node *node = yki_append(c->graph, &yki_op_cast, NULL, 1, &value, 1, &shape);
+    yki_node *node = yki_append(c->graph, &yki_op_cast, NULL, &value, &shape);
     if (!node)
         return NULL;
     if ((size_t)value->id < c->count)
@@ -44,8 +44,8 @@ static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
     if (policy == YKI_AUTOCAST_FULL)
         return YK_F32;
     /* Follow: low only where all inputs are, f32 where one is. */
-    for (int i = 0; i < node->op->activations; i++)
-        if (node->in[i] && node->in[i]->dtype != c->low)
+    for (int i = 0; i < node->in_count; i++)
+        if (node->op->in[i].is_activation && node->in[i]->dtype != c->low)
             return node->in[i]->dtype;
     return c->low;
 }
@@ -54,13 +54,13 @@ static yk_status cast_node(caster *c, yki_node *node)
 {
     yk_dtype wanted = wanted_dtype(c, node);
     /*
-     * What stands behind the activations is f32, also a weight that is computed in 16 bit.
-     * batch_norm's residual stands there too, but fusion comes after autocast.
+     * What is no activation stays f32, also a weight that something computes in 16 bit. (Fusion,
+     * which gives batch_norm a residual, comes after autocast.)
      */
     for (int i = 0; i < node->in_count; i++) {
         if (!is_cast(c, node->in[i]))
             continue;
-        node->in[i] = cast_to(c, node->in[i], i < node->op->activations ? wanted : YK_F32);
+        node->in[i] = cast_to(c, node->in[i], node->op->in[i].is_activation ? wanted : YK_F32);
         if (!node->in[i])
             return YK_ERROR_OUT_OF_MEMORY;
     }

@@ -1,31 +1,13 @@
 /*
- * Autocast's policy: what each operator's own definition says (ops/), as a list, and the words of
- * the overrides. The reasons are torch.autocast's: convolutions and matrix products gain most and
- * bear 16 bit; a loss adds up many small things; the rest is bound by memory and follows what it
- * gets. batch_norm, which follows, keeps its statistics in f32 whatever it is given.
+ * Autocast's policy as users see it: what the list of operators says (graph/operators.def), and the
+ * words of the overrides. The reasons are torch.autocast's: convolutions and matrix products gain
+ * most from 16 bit and tolerate it; a loss adds up many small numbers; the rest is bound by memory
+ * and follows its inputs. batch_norm, which follows, keeps its statistics in f32 in any case.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile/rewrite.h"
-
-static const yki_op *const operators[] = {
-    &yki_op_conv2d,
-    &yki_op_linear,
-    &yki_op_batch_norm,
-    &yki_op_relu,
-    &yki_op_gelu,
-    &yki_op_add,
-    &yki_op_scale,
-    &yki_op_dropout,
-    &yki_op_max_pool2d,
-    &yki_op_avg_pool2d,
-    &yki_op_global_avg_pool2d,
-    &yki_op_flatten,
-    &yki_op_cross_entropy,
-    &yki_op_mse_loss,
-};
-enum { OPERATORS = sizeof operators / sizeof *operators };
 
 static const char *const words[] = {
     [YKI_AUTOCAST_FOLLOW] = "follow", [YKI_AUTOCAST_LOW] = "low", [YKI_AUTOCAST_FULL] = "full"};
@@ -56,11 +38,18 @@ static bool is_word(const char *text, size_t length, const char *word)
     return text && strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
+/* The operators that users build, which come first in the list; NULL after the last. */
+static const yki_op *forward_operator(size_t index)
+{
+    return index < YKI_OPERATORS && yki_operators[index]->infer ? yki_operators[index] : NULL;
+}
+
 static const yki_op *operator_of(const item *wanted)
 {
-    for (int i = 0; i < OPERATORS; i++)
-        if (is_word(wanted->op, wanted->op_length, operators[i]->name))
-            return operators[i];
+    const yki_op *op;
+    for (size_t i = 0; (op = forward_operator(i)); i++)
+        if (is_word(wanted->op, wanted->op_length, op->name))
+            return op;
     return NULL;
 }
 
@@ -75,9 +64,10 @@ static int policy_of(const item *wanted)
 
 static const char *list_operators(char *text, size_t size)
 {
+    const yki_op *op;
     size_t at = 0;
-    for (int i = 0; i < OPERATORS && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", operators[i]->name);
+    for (size_t i = 0; (op = forward_operator(i)) && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", op->name);
     return text;
 }
 
@@ -123,9 +113,10 @@ yki_autocast yki_autocast_of(const yki_op *op, const char *overrides)
 
 bool yk_autocast_policy(size_t index, const char **op, const char **policy)
 {
-    if (index >= OPERATORS)
+    const yki_op *found = forward_operator(index);
+    if (!found)
         return false;
-    *op = operators[index]->name;
-    *policy = words[operators[index]->autocast];
+    *op = found->name;
+    *policy = words[found->autocast];
     return true;
 }

@@ -33,7 +33,7 @@ static yk_status accumulate(yk_graph *graph, yk_value **grad, const yk_value *va
         *sum = more;
         return YK_OK;
     }
-    *sum = yki_append_like(graph, &yki_op_add, NULL, 2, (yk_value *[]){*sum, more}, value);
+    *sum = yki_append_like(graph, &yki_op_add, NULL, (yk_value *[]){*sum, more}, value);
     return *sum ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
@@ -61,8 +61,8 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
     YK_TRY(status);
     for (int i = 0; i < node->in_count; i++) {
         if (wanted[i] && !din[i])
-            return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: no gradient for input %d", node->scope,
-                             node->op->name, i);
+            return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: no gradient for the %s", node->scope,
+                             node->op->name, node->op->in[i].name);
         if (wanted[i])
             YK_TRY(accumulate(graph, grad, node->in[i], din[i]));
     }
@@ -91,8 +91,7 @@ static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values,
         const yk_value *from = graph->values[i]->kind == YKI_PARAMETER ? grad[i] : NULL;
         if (!from || (readers[from->id] == 1 && from->kind != YKI_LOSS_GRADIENT))
             continue;
-        grad[i] =
-            yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = 1}, 1, &grad[i], from);
+        grad[i] = yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = 1}, &grad[i], from);
         status = grad[i] ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
     }
     free(readers);

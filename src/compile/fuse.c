@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "compile/rewrite.h"
 
-enum { RUNNING_MEAN = 3, RUNNING_VAR = 4, RESIDUAL = 6, DY = 1, DY2 = 7 };
-
 /* How often each value is read, by id; loss and logits count as read from outside. */
 static int *count_uses(const yk_graph *graph, const yk_value *loss, const yk_value *logits)
 {
@@ -70,7 +68,8 @@ static bool may_move(const yk_graph *graph, size_t from, size_t to)
     for (size_t n = from + 1; n < to; n++)
         for (int i = 0; i < graph->nodes[n]->in_count; i++) {
             const yk_value *in = graph->nodes[n]->in[i];
-            if (in && (in == moved[RUNNING_MEAN] || in == moved[RUNNING_VAR]))
+            if (in && (in == moved[YKI_BATCH_NORM_RUNNING_MEAN] ||
+                       in == moved[YKI_BATCH_NORM_RUNNING_VAR]))
                 return false;
         }
     return true;
@@ -84,7 +83,7 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
     int side = 0;
     for (int i = 0; i < 2; i++) {
         yki_node *norm = fusible_norm(add->in[i], uses);
-        if (!norm || norm->in[RESIDUAL])
+        if (!norm || norm->in[YKI_BATCH_NORM_RESIDUAL])
             continue;
         size_t where = position(graph, norm);
         if (may_move(graph, where, at) && (!best || where > best_position)) {
@@ -95,7 +94,7 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
     }
     if (!best)
         return NULL;
-    best->in[RESIDUAL] = add->in[1 - side];
+    best->in[YKI_BATCH_NORM_RESIDUAL] = add->in[1 - side];
     graph->nodes[best_position] = NULL;
     graph->nodes[at] = best;
     return best;
@@ -145,8 +144,8 @@ yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first)
         yki_node *node = graph->nodes[n];
         if (!node || node->op != &yki_op_batch_norm_backward)
             continue;
-        yki_node *add = node->in[DY]->producer;
-        if (!add || add->op != &yki_op_add || uses[node->in[DY]->id] != 1)
+        yki_node *add = node->in[YKI_BATCH_NORM_BACKWARD_DY]->producer;
+        if (!add || add->op != &yki_op_add || uses[node->in[YKI_BATCH_NORM_BACKWARD_DY]->id] != 1)
             continue;
         size_t where = first;
         while (where < n && graph->nodes[where] != add)
@@ -154,8 +153,8 @@ yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first)
         if (where == n)
             continue; /* an add of the forward pass */
         graph->nodes[where] = NULL;
-        node->in[DY2] = add->in[1];
-        node->in[DY] = add->in[0];
+        node->in[YKI_BATCH_NORM_BACKWARD_DY2] = add->in[1];
+        node->in[YKI_BATCH_NORM_BACKWARD_DY] = add->in[0];
     }
     free(uses);
     compact(graph, first);

@@ -50,7 +50,7 @@ static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kin
         return YK_OK;
     *part = count < node->in_count
                 ? in[0] /* of an addition whose other side has none of this kind */
-                : yki_append_like(s->graph, node->op, &node->attrs, count, in, out);
+                : yki_append_like(s->graph, node->op, &node->attrs, in, out);
     return *part ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 

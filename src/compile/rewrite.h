@@ -5,7 +5,7 @@
 #ifndef YKI_REWRITE_H
 #define YKI_REWRITE_H
 
-#include "graph/ops.h"
+#include "graph/operators.h"
 
 /*
  * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs, except

@@ -10,7 +10,7 @@
 #define YKI_DEVICE_H
 
 #include "device/sync.h"
-#include "graph/ops.h"
+#include "graph/operators.h"
 
 typedef enum yki_layout {
     YKI_PLAIN,  /* row-major */

@@ -1,15 +1,16 @@
 /* conv2d, torch.nn.functional.conv2d: cross-correlation, NCHW. */
-#include "base/options.h"
-#include "graph/ops.h"
+#include "graph/operators.h"
 
-static yk_status infer_conv2d(const yki_node *node, yki_shape *out)
+#include "base/options.h"
+
+yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
 {
     const yki_attrs *a = &node->attrs;
-    const yk_value *x = node->in[0], *weight = node->in[1];
-    YK_TRY(yki_expect_float(node, 3));
-    YK_TRY(yki_expect_dims(node, 0, "input", 4));
-    YK_TRY(yki_expect_weight(node, 4));
-    YK_TRY(yki_expect_vector(node, 2, "bias", weight->dims[0]));
+    const yk_value *x = node->in[YKI_CONV2D_X], *weight = node->in[YKI_CONV2D_WEIGHT];
+    YK_TRY(yki_expect_float(node, YKI_CONV2D_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_CONV2D_X, 4));
+    YK_TRY(yki_expect_weight(node, YKI_CONV2D_WEIGHT, 4));
+    YK_TRY(yki_expect_vector(node, YKI_CONV2D_BIAS, weight->dims[0]));
     if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
         !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -36,43 +37,20 @@ static yk_status infer_conv2d(const yki_node *node, yki_shape *out)
     return YK_OK;
 }
 
-/* dweight [, dbias] first: a parameter's gradient may travel while dx is computed. */
-static yk_status weight_gradient(yk_graph *graph, const yki_node *node, const yki_op *op,
-                                 yk_value *dy, const bool *needs, yk_value **din)
+/* dweight and dbias first: a parameter's gradient may travel while dx is computed. */
+yk_status yki_gradient_conv2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                              const bool *needs, yk_value **din)
 {
-    bool bias = node->in[2] && needs[2];
-    if (!needs[1] && !bias)
-        return YK_OK;
-    yki_shape shapes[2] = {yki_shape_of(node->in[1]),
-                           bias ? yki_shape_of(node->in[2]) : yki_shape_none()};
-    yki_node *made =
-        yki_append(graph, op, &node->attrs, 2, (yk_value *[]){node->in[0], dy}, 2, shapes);
-    if (!made)
-        return YK_ERROR_OUT_OF_MEMORY;
-    din[1] = made->out[0];
-    din[2] = made->out[1];
+    yk_value *x = node->in[YKI_CONV2D_X], *weight = node->in[YKI_CONV2D_WEIGHT];
+    yk_value *dy = dout[YKI_CONV2D_Y];
+    if (needs[YKI_CONV2D_WEIGHT] || needs[YKI_CONV2D_BIAS])
+        YK_TRY(yki_append_weight_gradient(graph, &yki_op_conv2d_backward_weight, node, dy, needs,
+                                          din));
+    if (needs[YKI_CONV2D_X])
+        din[YKI_CONV2D_X] = yki_append_like(graph, &yki_op_conv2d_backward_data, &node->attrs,
+                                            (yk_value *[]){dy, weight}, x);
     return YK_OK;
 }
-
-static yk_status gradient_conv2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                 const bool *needs, yk_value **din)
-{
-    YK_TRY(weight_gradient(graph, node, &yki_op_conv2d_backward_weight, dout[0], needs, din));
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_conv2d_backward_data, &node->attrs, 2,
-                                 (yk_value *[]){dout[0], node->in[1]}, node->in[0]);
-    return YK_OK;
-}
-
-const yki_op yki_op_conv2d = {.name = "conv2d",
-                              .required = 2,
-                              .autocast = YKI_AUTOCAST_LOW,
-                              .activations = 1,
-                              .out_count = 1,
-                              .infer = infer_conv2d,
-                              .gradient = gradient_conv2d};
-const yki_op yki_op_conv2d_backward_data = {.name = "conv2d_backward_data", .out_count = 1};
-const yki_op yki_op_conv2d_backward_weight = {.name = "conv2d_backward_weight", .out_count = 2};
 
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv2d_options *options)
 {
@@ -81,5 +59,5 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
         return yki_emit_error(x, &yki_op_conv2d);
     yki_attrs attrs = {
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
-    return yki_emit(&yki_op_conv2d, &attrs, 3, (yk_value *[]){x, weight, bias});
+    return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
 }

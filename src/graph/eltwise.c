@@ -1,40 +1,37 @@
 /* Operators that work element by element: relu, gelu, add, scale, cast, dropout. */
-#include "graph/ops.h"
+#include "graph/operators.h"
 
 /* ---- relu, gelu: the gradient needs dy and what was kept ------------------------------------ */
 
-static yk_status gradient_relu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                               const bool *needs, yk_value **din)
+yk_status yki_infer_relu(const yki_node *node, yki_shape *out)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_relu_backward, NULL, 2,
-                                 (yk_value *[]){dout[0], node->out[0]}, node->in[0]);
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_infer_gelu(const yki_node *node, yki_shape *out)
+{
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_gradient_relu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                            const bool *needs, yk_value **din)
+{
+    yk_value *in[] = {dout[YKI_RELU_Y], node->out[YKI_RELU_Y]};
+    if (needs[YKI_RELU_X])
+        din[YKI_RELU_X] =
+            yki_append_like(graph, &yki_op_relu_backward, NULL, in, node->in[YKI_RELU_X]);
     return YK_OK;
 }
 
-static yk_status gradient_gelu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                               const bool *needs, yk_value **din)
+yk_status yki_gradient_gelu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                            const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_gelu_backward, NULL, 2,
-                                 (yk_value *[]){dout[0], node->in[0]}, node->in[0]);
+    yk_value *in[] = {dout[YKI_GELU_Y], node->in[YKI_GELU_X]};
+    if (needs[YKI_GELU_X])
+        din[YKI_GELU_X] =
+            yki_append_like(graph, &yki_op_gelu_backward, NULL, in, node->in[YKI_GELU_X]);
     return YK_OK;
 }
-
-const yki_op yki_op_relu = {.name = "relu",
-                            .required = 1,
-                            .activations = 1,
-                            .out_count = 1,
-                            .infer = yki_infer_same,
-                            .gradient = gradient_relu};
-const yki_op yki_op_relu_backward = {.name = "relu_backward", .out_count = 1};
-const yki_op yki_op_gelu = {.name = "gelu",
-                            .required = 1,
-                            .activations = 1,
-                            .out_count = 1,
-                            .infer = yki_infer_same,
-                            .gradient = gradient_gelu};
-const yki_op yki_op_gelu_backward = {.name = "gelu_backward", .out_count = 1};
 
 yk_value *yk_relu(yk_value *x)
 {
@@ -48,9 +45,9 @@ yk_value *yk_gelu(yk_value *x)
 
 /* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 
-static yk_status infer_add(const yki_node *node, yki_shape *out)
+yk_status yki_infer_add(const yki_node *node, yki_shape *out)
 {
-    const yk_value *a = node->in[0], *b = node->in[1];
+    const yk_value *a = node->in[YKI_ADD_A], *b = node->in[YKI_ADD_B];
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
     for (int i = 0; same && i < a->ndim; i++)
         same = a->dims[i] == b->dims[i];
@@ -62,53 +59,43 @@ static yk_status infer_add(const yki_node *node, yki_shape *out)
     return yki_infer_same(node, out);
 }
 
-static yk_status gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                              const bool *needs, yk_value **din)
+yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                           const bool *needs, yk_value **din)
 {
     (void)graph, (void)node;
-    for (int i = 0; i < 2; i++)
-        din[i] = needs[i] ? dout[0] : NULL;
+    for (int i = 0; i < YKI_ADD_INPUTS; i++)
+        din[i] = needs[i] ? dout[YKI_ADD_Y] : NULL;
     return YK_OK;
 }
 
-const yki_op yki_op_add = {.name = "add",
-                           .required = 2,
-                           .activations = 2,
-                           .out_count = 1,
-                           .infer = infer_add,
-                           .gradient = gradient_add};
-
 yk_value *yk_add(yk_value *a, yk_value *b)
 {
-    return yki_emit(&yki_op_add, &(yki_attrs){0}, 2, (yk_value *[]){a, b});
+    return yki_emit(&yki_op_add, &(yki_attrs){0}, (yk_value *[]){a, b});
 }
 
 /* ---- scale, cast ----------------------------------------------------------------------------- */
 
-static yk_status gradient_scale(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                const bool *needs, yk_value **din)
+yk_status yki_infer_scale(const yki_node *node, yki_shape *out)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_scale, &node->attrs, 1, dout, node->in[0]);
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_gradient_scale(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                             const bool *needs, yk_value **din)
+{
+    yk_value *x = node->in[YKI_SCALE_X];
+    if (needs[YKI_SCALE_X])
+        din[YKI_SCALE_X] = yki_append_like(graph, &yki_op_scale, &node->attrs, dout, x);
     return YK_OK;
 }
 
-static yk_status gradient_cast(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                               const bool *needs, yk_value **din)
+yk_status yki_gradient_cast(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                            const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_cast, NULL, 1, dout, node->in[0]);
+    if (needs[YKI_CAST_X])
+        din[YKI_CAST_X] = yki_append_like(graph, &yki_op_cast, NULL, dout, node->in[YKI_CAST_X]);
     return YK_OK;
 }
-
-const yki_op yki_op_scale = {.name = "scale",
-                             .required = 1,
-                             .activations = 1,
-                             .out_count = 1,
-                             .infer = yki_infer_same,
-                             .gradient = gradient_scale};
-const yki_op yki_op_cast = {.name = "cast", .out_count = 1, .gradient = gradient_cast};
-const yki_op yki_op_reorder = {.name = "reorder", .out_count = 1};
 
 yk_value *yk_scale(yk_value *x, double alpha)
 {
@@ -117,29 +104,22 @@ yk_value *yk_scale(yk_value *x, double alpha)
 
 /* ---- dropout: the mask is a function of (seed, step, salt, element), so none is kept --------- */
 
-static yk_status infer_dropout(const yki_node *node, yki_shape *out)
+yk_status yki_infer_dropout(const yki_node *node, yki_shape *out)
 {
     if (!(node->attrs.p >= 0 && node->attrs.p < 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "p is %g, expected 0 <= p < 1", node->attrs.p);
     return yki_infer_same(node, out);
 }
 
-static yk_status gradient_dropout(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                  const bool *needs, yk_value **din)
+yk_status yki_gradient_dropout(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                               const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] =
-            yki_append_like(graph, &yki_op_dropout_backward, &node->attrs, 1, dout, node->in[0]);
+    yk_value *x = node->in[YKI_DROPOUT_X];
+    if (needs[YKI_DROPOUT_X])
+        din[YKI_DROPOUT_X] =
+            yki_append_like(graph, &yki_op_dropout_backward, &node->attrs, dout, x);
     return YK_OK;
 }
-
-const yki_op yki_op_dropout = {.name = "dropout",
-                               .required = 1,
-                               .activations = 1,
-                               .out_count = 1,
-                               .infer = infer_dropout,
-                               .gradient = gradient_dropout};
-const yki_op yki_op_dropout_backward = {.name = "dropout_backward", .out_count = 1};
 
 yk_value *yk_dropout(yk_value *x, double p)
 {

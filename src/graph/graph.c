@@ -160,7 +160,7 @@ const char *yki_shape_text(const yk_value *value, char *text, size_t size)
 
 /* Without appending it to the nodes that run; NULL when memory is out. */
 static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
-                             int in_count, yk_value *const *in, int out_count, const yki_shape *out)
+                             yk_value *const *in, const yki_shape *out)
 {
     yki_node *node = yki_calloc(1, sizeof *node);
     char *scope = yki_strdup(graph->scope);
@@ -174,11 +174,11 @@ static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs 
     node->scope = scope;
     if (attrs)
         node->attrs = *attrs;
-    node->in_count = in_count;
-    memcpy(node->in, in, (size_t)in_count * sizeof *in);
-    node->out_count = out_count;
+    node->in_count = op->in_count;
+    memcpy(node->in, in, (size_t)op->in_count * sizeof *in);
+    node->out_count = op->out_count;
     graph->owned[graph->owned_count++] = node;
-    for (int i = 0; i < out_count; i++) {
+    for (int i = 0; i < op->out_count; i++) {
         if (out[i].ndim < 0)
             continue;
         node->out[i] = yki_value_create(graph, YKI_ACTIVATION, &out[i]);
@@ -199,10 +199,10 @@ bool yki_graph_push(yk_graph *graph, yki_node *node)
     return true;
 }
 
-yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                     yk_value *const *in, int out_count, const yki_shape *out)
+yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, yk_value *const *in,
+                     const yki_shape *out)
 {
-    yki_node *node = create_node(graph, op, attrs, in_count, in, out_count, out);
+    yki_node *node = create_node(graph, op, attrs, in, out);
     return node && yki_graph_push(graph, node) ? node : NULL;
 }
 
@@ -243,25 +243,25 @@ yk_value *yki_no_operand(const char *who)
 }
 
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
-yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, int in_count, yk_value *const *in)
+yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in)
 {
-    yk_graph *graph = graph_of(in_count, in);
-    yki_node draft = {.op = op, .attrs = *attrs, .in_count = in_count};
-    for (int i = 0; i < in_count; i++)
+    yk_graph *graph = graph_of(op->in_count, in);
+    yki_node draft = {.op = op, .attrs = *attrs, .in_count = op->in_count};
+    for (int i = 0; i < op->in_count; i++)
         if (in[i] && !in[i]->valid)
             return in[i];
     if (!graph)
         return yki_no_operand(op->name);
     if (graph->state == YKI_GRAPH_OWNED)
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", op->name);
-    for (int i = 0; i < in_count; i++) {
+    for (int i = 0; i < op->in_count; i++) {
         draft.in[i] = in[i];
-        if (!in[i] && i < op->required)
-            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: input %d is NULL", graph->scope,
-                        op->name, i);
         if (in[i] && in[i]->graph != graph)
-            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: input %d belongs to another graph",
-                        graph->scope, op->name, i);
+            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: the %s belongs to another graph",
+                        graph->scope, op->name, op->in[i].name);
+        if (!in[i] && !op->in[i].is_optional)
+            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: the %s is NULL", graph->scope,
+                        op->name, op->in[i].name);
     }
     yki_shape out[YKI_MAX_OUT] = {{0}};
     yk_status status = op->infer(&draft, out);
@@ -271,7 +271,7 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, int in_count, yk_va
         if (!is_countable(&out[i]))
             return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
                         graph->scope, op->name);
-    yki_node *node = yki_append(graph, op, attrs, in_count, in, op->out_count, out);
+    yki_node *node = yki_append(graph, op, attrs, in, out);
     return node ? node->out[0] : &no_memory;
 }
 

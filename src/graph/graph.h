@@ -1,6 +1,6 @@
 /*
- * The intermediate representation: a graph is an array of nodes in an order in which they can run,
- * and values between them. Users build the forward part; graph/ rewrites it and appends backward.
+ * The graph: an array of nodes in an order in which they can run, and the values between them.
+ * Users build the forward part; compile/ rewrites it and appends backward.
  *
  * Invariants: a node's inputs are produced by earlier nodes; every value has one producer (NULL for
  * inputs, parameters and buffers); only dims[0] may be YK_BATCH. An absent optional input or an
@@ -29,7 +29,7 @@ typedef enum yki_value_kind {
 struct yk_value {
     yk_graph *graph;
     yki_value_kind kind;
-    bool valid; /* false behind a building error */
+    bool valid; /* false after a building error */
     yk_dtype dtype;
     int ndim;
     int64_t dims[YK_MAX_DIMS];
@@ -67,13 +67,19 @@ typedef enum yki_autocast {
     YKI_AUTOCAST_FULL    /* runs in 32 bit: losses */
 } yki_autocast;
 
+typedef struct yki_op_input {
+    const char *name;
+    bool is_activation; /* autocast may cast it */
+    bool is_optional;
+} yki_op_input;
+
+/* Made from the list in operators.def. */
 struct yki_op {
     const char *name;
     yki_autocast autocast;
-    int activations; /* the first so many inputs are activations, which autocast may cast */
-    int required;    /* the first so many inputs must not be NULL */
-    int out_count;
-    /* Output shapes from inputs; on error sets the error line. NULL for operators of backward. */
+    int in_count, out_count;
+    yki_op_input in[YKI_MAX_IN];
+    /* Output shapes from inputs; on error sets the error line. NULL unless users build it. */
     yk_status (*infer)(const yki_node *node, yki_shape *out);
     /*
      * Appends the nodes of the gradient: dout holds each output's gradient (NULL where none came),
@@ -122,18 +128,18 @@ yk_status yki_value_check(const yk_value *value, const char *name);
 /* An invalid value of no graph, for whom no input was given. */
 yk_value *yki_no_operand(const char *who);
 /*
- * Appends a node of a forward operator: checks that inputs are valid and belong to one graph, asks
+ * Appends a node of a forward operator: checks that inputs are there, valid and of one graph, asks
  * the operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
  */
-yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, int in_count, yk_value *const *in);
+yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in);
 /* An invalid value: op cannot be applied to x, for the reason in this thread's error line. */
 yk_value *yki_emit_error(yk_value *x, const yki_op *op);
 /*
  * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
  * NULL when memory is out (sticky).
  */
-yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, int in_count,
-                     yk_value *const *in, int out_count, const yki_shape *out);
+yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, yk_value *const *in,
+                     const yki_shape *out);
 
 /* Appends a node that was made before; false when memory is out (sticky). */
 bool yki_graph_push(yk_graph *graph, yki_node *node);

@@ -1,13 +1,13 @@
-/* linear: y = x weight^T + bias; and flatten, which usually stands before it. */
-#include "graph/ops.h"
+/* linear: y = x weight^T + bias; and flatten, which usually comes before it. */
+#include "graph/operators.h"
 
-static yk_status infer_linear(const yki_node *node, yki_shape *out)
+yk_status yki_infer_linear(const yki_node *node, yki_shape *out)
 {
-    const yk_value *x = node->in[0], *weight = node->in[1];
-    YK_TRY(yki_expect_float(node, 3));
-    YK_TRY(yki_expect_dims(node, 0, "input", 2));
-    YK_TRY(yki_expect_weight(node, 2));
-    YK_TRY(yki_expect_vector(node, 2, "bias", weight->dims[0]));
+    const yk_value *x = node->in[YKI_LINEAR_X], *weight = node->in[YKI_LINEAR_WEIGHT];
+    YK_TRY(yki_expect_float(node, YKI_LINEAR_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_LINEAR_X, 2));
+    YK_TRY(yki_expect_weight(node, YKI_LINEAR_WEIGHT, 2));
+    YK_TRY(yki_expect_vector(node, YKI_LINEAR_BIAS, weight->dims[0]));
     char xt[96], wt[96];
     if (x->dims[1] != weight->dims[1])
         return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s",
@@ -16,67 +16,44 @@ static yk_status infer_linear(const yki_node *node, yki_shape *out)
     return YK_OK;
 }
 
-static yk_status gradient_linear(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                 const bool *needs, yk_value **din)
+yk_status yki_gradient_linear(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                              const bool *needs, yk_value **din)
 {
-    bool bias = node->in[2] && needs[2];
-    if (needs[1] || bias) {
-        yki_shape shapes[2] = {yki_shape_of(node->in[1]),
-                               bias ? yki_shape_of(node->in[2]) : yki_shape_none()};
-        yki_node *made = yki_append(graph, &yki_op_linear_backward_weight, &node->attrs, 2,
-                                    (yk_value *[]){node->in[0], dout[0]}, 2, shapes);
-        if (!made)
-            return YK_ERROR_OUT_OF_MEMORY;
-        din[1] = made->out[0];
-        din[2] = made->out[1];
-    }
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_linear_backward_data, &node->attrs, 2,
-                                 (yk_value *[]){dout[0], node->in[1]}, node->in[0]);
+    yk_value *x = node->in[YKI_LINEAR_X], *weight = node->in[YKI_LINEAR_WEIGHT];
+    yk_value *dy = dout[YKI_LINEAR_Y];
+    if (needs[YKI_LINEAR_WEIGHT] || needs[YKI_LINEAR_BIAS])
+        YK_TRY(yki_append_weight_gradient(graph, &yki_op_linear_backward_weight, node, dy, needs,
+                                          din));
+    if (needs[YKI_LINEAR_X])
+        din[YKI_LINEAR_X] = yki_append_like(graph, &yki_op_linear_backward_data, &node->attrs,
+                                            (yk_value *[]){dy, weight}, x);
     return YK_OK;
 }
 
-const yki_op yki_op_linear = {.name = "linear",
-                              .required = 2,
-                              .autocast = YKI_AUTOCAST_LOW,
-                              .activations = 1,
-                              .out_count = 1,
-                              .infer = infer_linear,
-                              .gradient = gradient_linear};
-const yki_op yki_op_linear_backward_data = {.name = "linear_backward_data", .out_count = 1};
-const yki_op yki_op_linear_backward_weight = {.name = "linear_backward_weight", .out_count = 2};
-
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias)
 {
-    return yki_emit(&yki_op_linear, &(yki_attrs){0}, 3, (yk_value *[]){x, weight, bias});
+    return yki_emit(&yki_op_linear, &(yki_attrs){0}, (yk_value *[]){x, weight, bias});
 }
 
-static yk_status infer_flatten(const yki_node *node, yki_shape *out)
+yk_status yki_infer_flatten(const yki_node *node, yki_shape *out)
 {
-    const yk_value *x = node->in[0];
+    const yk_value *x = node->in[YKI_FLATTEN_X];
     if (x->ndim < 2)
-        return yki_expect_dims(node, 0, "input", 2);
+        return yki_expect_dims(node, YKI_FLATTEN_X, 2);
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 2, .dims = {x->dims[0], 1}};
     for (int i = 1; i < x->ndim; i++)
         out[0].dims[1] *= x->dims[i];
     return YK_OK;
 }
 
-static yk_status gradient_flatten(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                  const bool *needs, yk_value **din)
+yk_status yki_gradient_flatten(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                               const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_unflatten, NULL, 1, dout, node->in[0]);
+    yk_value *x = node->in[YKI_FLATTEN_X];
+    if (needs[YKI_FLATTEN_X])
+        din[YKI_FLATTEN_X] = yki_append_like(graph, &yki_op_unflatten, NULL, dout, x);
     return YK_OK;
 }
-
-const yki_op yki_op_flatten = {.name = "flatten",
-                               .required = 1,
-                               .activations = 1,
-                               .out_count = 1,
-                               .infer = infer_flatten,
-                               .gradient = gradient_flatten};
-const yki_op yki_op_unflatten = {.name = "unflatten", .out_count = 1};
 
 yk_value *yk_flatten(yk_value *x)
 {

@@ -1,12 +1,13 @@
 /* max_pool2d, avg_pool2d (zeros of the padding are counted) and the global average. */
-#include "graph/ops.h"
+#include "graph/operators.h"
 
+/* Both pools have one input, and y as output 0. */
 static yk_status infer_window(const yki_node *node, yki_shape *out)
 {
     const yki_attrs *a = &node->attrs;
-    const yk_value *x = node->in[0];
-    YK_TRY(yki_expect_float(node, 1));
-    YK_TRY(yki_expect_dims(node, 0, "input", 4));
+    const yk_value *x = node->in[YKI_MAX_POOL2D_X];
+    YK_TRY(yki_expect_float(node, YKI_MAX_POOL2D_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_MAX_POOL2D_X, 4));
     if (!yki_in_range(a->kernel, 1) || !yki_in_range(a->stride, 1) ||
         !yki_in_range(a->padding, 0) || 2 * a->padding > a->kernel)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -24,72 +25,58 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     return YK_OK;
 }
 
-static yk_status infer_max_pool2d(const yki_node *node, yki_shape *out)
+yk_status yki_infer_max_pool2d(const yki_node *node, yki_shape *out)
 {
     YK_TRY(infer_window(node, out));
-    out[1] = out[0];
-    out[1].dtype = YK_I32;
+    out[YKI_MAX_POOL2D_INDEX] = out[YKI_MAX_POOL2D_Y];
+    out[YKI_MAX_POOL2D_INDEX].dtype = YK_I32;
     return YK_OK;
 }
 
-static yk_status gradient_max_pool2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                     const bool *needs, yk_value **din)
+yk_status yki_infer_avg_pool2d(const yki_node *node, yki_shape *out)
 {
-    if (needs[0])
-        din[0] = yki_append_like(graph, &yki_op_max_pool2d_backward, &node->attrs, 2,
-                                 (yk_value *[]){dout[0], node->out[1]}, node->in[0]);
+    return infer_window(node, out);
+}
+
+yk_status yki_gradient_max_pool2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                  const bool *needs, yk_value **din)
+{
+    yk_value *in[] = {dout[YKI_MAX_POOL2D_Y], node->out[YKI_MAX_POOL2D_INDEX]};
+    yk_value *x = node->in[YKI_MAX_POOL2D_X];
+    if (needs[YKI_MAX_POOL2D_X])
+        din[YKI_MAX_POOL2D_X] =
+            yki_append_like(graph, &yki_op_max_pool2d_backward, &node->attrs, in, x);
     return YK_OK;
 }
 
-static yk_status gradient_avg_pool2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                     const bool *needs, yk_value **din)
+yk_status yki_gradient_avg_pool2d(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                  const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] =
-            yki_append_like(graph, &yki_op_avg_pool2d_backward, &node->attrs, 1, dout, node->in[0]);
+    yk_value *x = node->in[YKI_AVG_POOL2D_X];
+    if (needs[YKI_AVG_POOL2D_X])
+        din[YKI_AVG_POOL2D_X] =
+            yki_append_like(graph, &yki_op_avg_pool2d_backward, &node->attrs, dout, x);
     return YK_OK;
 }
 
-static yk_status infer_global(const yki_node *node, yki_shape *out)
+yk_status yki_infer_global_avg_pool2d(const yki_node *node, yki_shape *out)
 {
-    YK_TRY(yki_expect_float(node, 1));
-    YK_TRY(yki_expect_dims(node, 0, "input", 4));
-    out[0] = yki_shape_of(node->in[0]);
+    YK_TRY(yki_expect_float(node, YKI_GLOBAL_AVG_POOL2D_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_GLOBAL_AVG_POOL2D_X, 4));
+    out[0] = yki_shape_of(node->in[YKI_GLOBAL_AVG_POOL2D_X]);
     out[0].dims[2] = out[0].dims[3] = 1;
     return YK_OK;
 }
 
-static yk_status gradient_global(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                 const bool *needs, yk_value **din)
+yk_status yki_gradient_global_avg_pool2d(yk_graph *graph, const yki_node *node,
+                                         yk_value *const *dout, const bool *needs, yk_value **din)
 {
-    if (needs[0])
-        din[0] =
-            yki_append_like(graph, &yki_op_global_avg_pool2d_backward, NULL, 1, dout, node->in[0]);
+    yk_value *x = node->in[YKI_GLOBAL_AVG_POOL2D_X];
+    if (needs[YKI_GLOBAL_AVG_POOL2D_X])
+        din[YKI_GLOBAL_AVG_POOL2D_X] =
+            yki_append_like(graph, &yki_op_global_avg_pool2d_backward, NULL, dout, x);
     return YK_OK;
 }
-
-const yki_op yki_op_max_pool2d = {.name = "max_pool2d",
-                                  .required = 1,
-                                  .activations = 1,
-                                  .out_count = 2,
-                                  .infer = infer_max_pool2d,
-                                  .gradient = gradient_max_pool2d};
-const yki_op yki_op_max_pool2d_backward = {.name = "max_pool2d_backward", .out_count = 1};
-const yki_op yki_op_avg_pool2d = {.name = "avg_pool2d",
-                                  .required = 1,
-                                  .activations = 1,
-                                  .out_count = 1,
-                                  .infer = infer_window,
-                                  .gradient = gradient_avg_pool2d};
-const yki_op yki_op_avg_pool2d_backward = {.name = "avg_pool2d_backward", .out_count = 1};
-const yki_op yki_op_global_avg_pool2d = {.name = "global_avg_pool2d",
-                                         .required = 1,
-                                         .activations = 1,
-                                         .out_count = 1,
-                                         .infer = infer_global,
-                                         .gradient = gradient_global};
-const yki_op yki_op_global_avg_pool2d_backward = {.name = "global_avg_pool2d_backward",
-                                                  .out_count = 1};
 
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
 {

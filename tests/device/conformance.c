@@ -11,7 +11,7 @@
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
 
-enum { BACKWARD_Y = 6, BACKWARD_DY2 = 7, DIFFERENCES = 24 };
+enum { DIFFERENCES = 24 };
 
 /* One case, built and filled. */
 typedef struct machine {
@@ -216,9 +216,10 @@ static void append_gradient(machine *m, yki_node *node)
         return;
     yki_node *backward = m->graph->nodes[1];
     if (c->y)
-        backward->in[BACKWARD_Y] = node->out[0];
+        backward->in[YKI_BATCH_NORM_BACKWARD_Y] = node->out[0];
     if (c->dy2)
-        backward->in[BACKWARD_DY2] = m->dy2 = yki_value_create(m->graph, YKI_INPUT, &shape);
+        backward->in[YKI_BATCH_NORM_BACKWARD_DY2] = m->dy2 =
+            yki_value_create(m->graph, YKI_INPUT, &shape);
 }
 
 static void fill_leaf(machine *m, const yk_value *value)
@@ -563,4 +564,17 @@ void conformance_gradients(const conformance_family *family)
         machine_fini(&m);
     }
     yki_device_destroy(ref.device);
+}
+
+/* ---- coverage ----------------------------------------------------------------------------------
+ */
+
+void conformance_mark(const conformance_family *family, bool *seen)
+{
+    machine m;
+    machine_init(&m, family, &family->cases[0], YK_F64, "ref");
+    for (size_t n = 0; n < m.graph->node_count; n++)
+        for (size_t i = 0; i < YKI_OPERATORS; i++)
+            seen[i] = seen[i] || yki_operators[i] == m.graph->nodes[n]->op;
+    machine_fini(&m);
 }

@@ -52,6 +52,9 @@ void conformance_gradients(const conformance_family *family);
 /* Every node of every case on the device against ref in f64. */
 void conformance_device(const conformance_family *family, const conformance_setting *setting);
 
+/* Marks the operators, by their place in yki_operators, that the family's cases run. */
+void conformance_mark(const conformance_family *family, bool *seen);
+
 /* ---- for builders: operands --------------------------------------------------------------- */
 
 /* The case's first input, named "x". */

@@ -291,7 +291,7 @@ static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk
         yk_buffer(graph, "num_batches_tracked", YK_I64, 0, scalar, YK_INIT_ZEROS),
         c->residual ? yk_input(graph, "residual", dtype, shape.ndim, shape.dims) : NULL,
     };
-    return yki_emit(&yki_op_batch_norm, &attrs, 7, in);
+    return yki_emit(&yki_op_batch_norm, &attrs, in);
 }
 
 FAMILY(batch_norm, build_batch_norm);
@@ -540,4 +540,24 @@ YK_TEST(ref_mse_loss)
 YK_TEST(cpu_mse_loss)
 {
     on_cpu(&mse_loss);
+}
+
+/* ---- the list of operators ------------------------------------------------------------------- */
+
+YK_TEST(every_operator_has_a_row)
+{
+    static const conformance_family *const families[] = {&conv2d,     &linear,        &flatten,
+                                                         &batch_norm, &max_pool2d,    &avg_pool2d,
+                                                         &global,     &cross_entropy, &mse_loss};
+    bool seen[YKI_OPERATORS] = {false};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        conformance_mark(families[i], seen);
+    for (size_t i = 0; i < sizeof elementwise / sizeof *elementwise; i++)
+        conformance_mark(&elementwise[i], seen);
+    for (size_t i = 0; i < YKI_OPERATORS; i++) {
+        const yki_op *op = yki_operators[i];
+        bool elsewhere = op == &yki_op_cast || op == &yki_op_reorder; /* in test_layout.c */
+        if (!seen[i] && !elsewhere)
+            fail_msg("%s has no row in the conformance suite", op->name);
+    }
 }

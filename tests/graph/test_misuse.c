@@ -79,7 +79,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
     assert_null(yk_value_graph(NULL));
     yk_scope_push(NULL, "scope");
     yk_scope_pop(NULL);
-    assert_no_model(yk_add(x, NULL), "add: input 1 is NULL");
+    assert_no_model(yk_add(x, NULL), "add: the right side is NULL");
     yk_graph_destroy(graph);
 }
 

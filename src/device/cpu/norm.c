@@ -11,11 +11,6 @@
 
 #include <math.h>
 
-enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, BATCHES, RESIDUAL };
-enum { Y, MEAN, INVSTD };
-enum { B_X, B_DY, B_WEIGHT, B_BIAS, B_MEAN, B_INVSTD, B_Y, B_DY2 };
-enum { DX, DWEIGHT, DBIAS, DRESIDUAL };
-
 enum { SHIFT_PIXELS = 16 /* whose mean is near enough to the channel's */ };
 
 /* ---- operands and constants ----------------------------------------------------------------- */
@@ -75,9 +70,9 @@ static void norm_measure(const yki_norm *k, const yki_kernel_args *run, const yk
         return;
     }
     float shift[YKI_PERIOD];
-    choose_shift(k, run->in[X], u, shift);
+    choose_shift(k, run->in[YKI_BATCH_NORM_X], u, shift);
     yki_norm_sums sums = {{0}, {0}};
-    k->loops->moments(&u->runs, u->range, run->in[X], shift, &sums);
+    k->loops->moments(&u->runs, u->range, run->in[YKI_BATCH_NORM_X], shift, &sums);
     p->count = (double)yki_norm_pixels(&u->runs, u->range);
     fold(sums.first, k->shape.b, p->first);
     fold(sums.second, k->shape.b, p->second);
@@ -130,7 +125,8 @@ static void settle(const yki_norm *k, const yki_kernel_args *run, const yki_norm
                    float *mean, float *invstd)
 {
     int64_t channel = u->channel + c;
-    float *running_mean = run->in[RUNNING_MEAN], *running_var = run->in[RUNNING_VAR];
+    float *running_mean = run->in[YKI_BATCH_NORM_RUNNING_MEAN],
+          *running_var = run->in[YKI_BATCH_NORM_RUNNING_VAR];
     statistics s = {0, 0, 0};
     if (k->training)
         s = batch_statistics(k, run, u, c);
@@ -140,7 +136,7 @@ static void settle(const yki_norm *k, const yki_kernel_args *run, const yki_norm
     *invstd = (float)(1 / sqrt(s.variance + k->eps));
     if (u->slice != 0)
         return;
-    float *means = out(k, run, MEAN), *invstds = out(k, run, INVSTD);
+    float *means = out(k, run, YKI_BATCH_NORM_MEAN), *invstds = out(k, run, YKI_BATCH_NORM_INVSTD);
     if (means)
         means[channel] = *mean;
     if (invstds)
@@ -174,11 +170,11 @@ static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const 
         settle(k, run, u, c, &mean[c], &invstd[c]);
     yki_norm_constants constants;
     set_constants(&constants, k->shape.b, u->channels, mean, invstd,
-                  (const float *)run->in[WEIGHT] + u->channel,
-                  (const float *)run->in[BIAS] + u->channel);
-    yki_norm_forward operands = {.x = run->in[X],
-                                 .residual = in(k, run, RESIDUAL),
-                                 .y = run->out[Y],
+                  (const float *)run->in[YKI_BATCH_NORM_WEIGHT] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_BIAS] + u->channel);
+    yki_norm_forward operands = {.x = run->in[YKI_BATCH_NORM_X],
+                                 .residual = in(k, run, YKI_BATCH_NORM_RESIDUAL),
+                                 .y = run->out[YKI_BATCH_NORM_Y],
                                  .relu = k->relu,
                                  .stream = k->stream};
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
@@ -187,7 +183,7 @@ static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const 
 /* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
 static yk_status skip_empty(const yki_norm *k, const yki_kernel_args *run)
 {
-    float *means = out(k, run, MEAN), *invstds = out(k, run, INVSTD);
+    float *means = out(k, run, YKI_BATCH_NORM_MEAN), *invstds = out(k, run, YKI_BATCH_NORM_INVSTD);
     for (int64_t c = 0; c < k->shape.channels; c++) {
         if (means)
             means[c] = 0;
@@ -209,7 +205,7 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run
             YK_TRY(yki_norm_enough((double)(k->shape.images * k->shape.pixels)));
         yki_norm_sweep(k, run, norm_measure, norm_normalise);
     }
-    int64_t *batches = in(k, run, BATCHES);
+    int64_t *batches = in(k, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED);
     if (k->training && batches)
         ++*batches;
     return YK_OK;
@@ -219,12 +215,12 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run
 
 static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_args *run)
 {
-    yki_norm_backward operands = {.x = run->in[B_X],
-                                  .dy = run->in[B_DY],
-                                  .dy2 = in(k, run, B_DY2),
-                                  .y = in(k, run, B_Y),
-                                  .dx = out(k, run, DX),
-                                  .dresidual = out(k, run, DRESIDUAL),
+    yki_norm_backward operands = {.x = run->in[YKI_BATCH_NORM_BACKWARD_X],
+                                  .dy = run->in[YKI_BATCH_NORM_BACKWARD_DY],
+                                  .dy2 = in(k, run, YKI_BATCH_NORM_BACKWARD_DY2),
+                                  .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
+                                  .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
+                                  .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
                                   .stream = k->stream};
     if (k->relu)
         operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;
@@ -235,10 +231,11 @@ static yki_norm_constants backward_constants(const yki_norm *k, const yki_kernel
                                              const yki_norm_unit *u)
 {
     yki_norm_constants constants;
-    set_constants(&constants, k->shape.b, u->channels, (const float *)run->in[B_MEAN] + u->channel,
-                  (const float *)run->in[B_INVSTD] + u->channel,
-                  (const float *)run->in[B_WEIGHT] + u->channel,
-                  (const float *)run->in[B_BIAS] + u->channel);
+    set_constants(&constants, k->shape.b, u->channels,
+                  (const float *)run->in[YKI_BATCH_NORM_BACKWARD_MEAN] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_BACKWARD_INVSTD] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_BACKWARD_WEIGHT] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_BACKWARD_BIAS] + u->channel);
     return constants;
 }
 
@@ -257,7 +254,7 @@ static void reduce(const yki_norm *k, const yki_kernel_args *run, const yki_norm
 static void found_sums(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u,
                        int64_t c, double *sum, double *product)
 {
-    const float *invstd = run->in[B_INVSTD];
+    const float *invstd = run->in[YKI_BATCH_NORM_BACKWARD_INVSTD];
     *sum = *product = 0;
     for (int64_t s = 0; s < k->slices; s++) {
         *sum += u->partials[s].first[c];
@@ -273,8 +270,10 @@ static void found_sums(const yki_norm *k, const yki_kernel_args *run, const yki_
  */
 static void derive(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {
-    const float *weight = run->in[B_WEIGHT], *invstd = run->in[B_INVSTD];
-    float *dweight = out(k, run, DWEIGHT), *dbias = out(k, run, DBIAS);
+    const float *weight = run->in[YKI_BATCH_NORM_BACKWARD_WEIGHT],
+                *invstd = run->in[YKI_BATCH_NORM_BACKWARD_INVSTD];
+    float *dweight = out(k, run, YKI_BATCH_NORM_BACKWARD_DWEIGHT),
+          *dbias = out(k, run, YKI_BATCH_NORM_BACKWARD_DBIAS);
     float a[YKI_NORM_MAX_BLOCK] = {0}, b[YKI_NORM_MAX_BLOCK] = {0},
           offset[YKI_NORM_MAX_BLOCK] = {0};
     double count = run->sync ? yki_sync_count(run->sync, k->shape.channels)
@@ -325,34 +324,38 @@ static bool is_vector(const yki_operand *operand)
 static bool norm_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    const yki_operand *x = &desc->in[X];
-    bool good = yki_is_float(x) && (x->ndim == 2 || x->ndim == 4) && yki_alike(x, &desc->out[Y]);
-    for (int i = WEIGHT; i <= RUNNING_VAR; i++)
+    const yki_operand *x = &desc->in[YKI_BATCH_NORM_X];
+    bool good = yki_is_float(x) && (x->ndim == 2 || x->ndim == 4) &&
+                yki_alike(x, &desc->out[YKI_BATCH_NORM_Y]);
+    for (int i = YKI_BATCH_NORM_WEIGHT; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
         good = good && is_vector(&desc->in[i]);
-    return good && (!yki_has_in(desc, RESIDUAL) || yki_alike(x, &desc->in[RESIDUAL]));
+    return good && (!yki_has_in(desc, YKI_BATCH_NORM_RESIDUAL) ||
+                    yki_alike(x, &desc->in[YKI_BATCH_NORM_RESIDUAL]));
 }
 
 static bool supports_backward(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    const yki_operand *x = &desc->in[B_X];
-    bool good = yki_is_float(x) && (x->ndim == 2 || x->ndim == 4) && yki_alike(x, &desc->in[B_DY]);
-    for (int i = B_WEIGHT; i <= B_INVSTD; i++)
+    const yki_operand *x = &desc->in[YKI_BATCH_NORM_BACKWARD_X];
+    bool good = yki_is_float(x) && (x->ndim == 2 || x->ndim == 4) &&
+                yki_alike(x, &desc->in[YKI_BATCH_NORM_BACKWARD_DY]);
+    for (int i = YKI_BATCH_NORM_BACKWARD_WEIGHT; i <= YKI_BATCH_NORM_BACKWARD_INVSTD; i++)
         good = good && is_vector(&desc->in[i]);
-    for (int i = B_Y; i <= B_DY2; i++)
+    for (int i = YKI_BATCH_NORM_BACKWARD_Y; i <= YKI_BATCH_NORM_BACKWARD_DY2; i++)
         good = good && (!yki_has_in(desc, i) || yki_alike(x, &desc->in[i]));
-    for (int i = DX; i <= DRESIDUAL; i += DRESIDUAL - DX)
-        good = good && (!yki_has_out(desc, i) || yki_alike(x, &desc->out[i]));
+    const int outputs[] = {YKI_BATCH_NORM_BACKWARD_DX, YKI_BATCH_NORM_BACKWARD_DRESIDUAL};
+    for (int i = 0; i < 2; i++)
+        good = good && (!yki_has_out(desc, outputs[i]) || yki_alike(x, &desc->out[outputs[i]]));
     return good;
 }
 
 const yki_kernel_impl yki_cpu_batch_norm = {.op = &yki_op_batch_norm,
-                                            .inplace = 1 + X,
+                                            .inplace = 1 + YKI_BATCH_NORM_X,
                                             .supports = norm_supports,
                                             .prepare = yki_norm_prepare,
                                             .run = batch_norm};
 const yki_kernel_impl yki_cpu_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
-                                                     .inplace = 1 + B_DY,
+                                                     .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = supports_backward,
                                                      .prepare = yki_norm_prepare,
                                                      .run = batch_norm_backward};

@@ -31,36 +31,8 @@ static yki_layout layout(const yki_device *device, const yki_operand *operand)
 }
 
 static const yki_kernel_impl *const kernels[] = {
-    &yki_ref_conv2d,
-    &yki_ref_conv2d_backward_data,
-    &yki_ref_conv2d_backward_weight,
-    &yki_ref_linear,
-    &yki_ref_linear_backward_data,
-    &yki_ref_linear_backward_weight,
-    &yki_ref_flatten,
-    &yki_ref_unflatten,
-    &yki_ref_batch_norm,
-    &yki_ref_batch_norm_backward,
-    &yki_ref_max_pool2d,
-    &yki_ref_max_pool2d_backward,
-    &yki_ref_avg_pool2d,
-    &yki_ref_avg_pool2d_backward,
-    &yki_ref_global_avg_pool2d,
-    &yki_ref_global_avg_pool2d_backward,
-    &yki_ref_relu,
-    &yki_ref_relu_backward,
-    &yki_ref_gelu,
-    &yki_ref_gelu_backward,
-    &yki_ref_add,
-    &yki_ref_scale,
-    &yki_ref_cast,
-    &yki_ref_reorder,
-    &yki_ref_dropout,
-    &yki_ref_dropout_backward,
-    &yki_ref_cross_entropy,
-    &yki_ref_cross_entropy_backward,
-    &yki_ref_mse_loss,
-    &yki_ref_mse_loss_backward,
+#define EACH(number, name) &yki_ref_##name,
+#include "graph/operators.def"
     NULL,
 };
 

@@ -8,9 +8,6 @@
 
 #include <math.h>
 
-enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, BATCHES, RESIDUAL };
-enum { B_X, B_DY, B_WEIGHT, B_BIAS, B_MEAN, B_INVSTD, B_Y, B_DY2 };
-
 /* Where a channel's values lie: value i of `count` is at index(). */
 typedef struct span {
     int64_t c, channels, pixels, count;
@@ -67,9 +64,9 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_arg
                                   const span *channel)
 {
     double momentum = yki_ref_attrs(kernel)->momentum;
-    yk_tensor x = yki_ref_in(kernel, run, X);
-    yk_tensor running_mean = yki_ref_in(kernel, run, RUNNING_MEAN); /* (C) */
-    yk_tensor running_var = yki_ref_in(kernel, run, RUNNING_VAR);   /* (C) */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_BATCH_NORM_X);
+    yk_tensor running_mean = yki_ref_in(kernel, run, YKI_BATCH_NORM_RUNNING_MEAN); /* (C) */
+    yk_tensor running_var = yki_ref_in(kernel, run, YKI_BATCH_NORM_RUNNING_VAR);   /* (C) */
     if (!yki_ref_training(kernel))
         return (statistics){yki_ref_get(&running_mean, channel->c),
                             yki_ref_get(&running_var, channel->c)};
@@ -83,11 +80,12 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_arg
 static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, const span *channel,
                       double mean, double invstd)
 {
-    yk_tensor x = yki_ref_in(kernel, run, X), weight = yki_ref_in(kernel, run, WEIGHT);
-    yk_tensor bias = yki_ref_in(kernel, run, BIAS), residual = yki_ref_in(kernel, run, RESIDUAL);
-    yk_tensor y = yki_ref_out(kernel, run, 0);
-    double slope = yki_ref_get(&weight, channel->c) * invstd,
-           offset = yki_ref_get(&bias, channel->c);
+    yk_tensor x = yki_ref_in(kernel, run, YKI_BATCH_NORM_X),
+              weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_WEIGHT);
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS),
+              residual = yki_ref_in(kernel, run, YKI_BATCH_NORM_RESIDUAL);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_BATCH_NORM_Y);
+    double slope = yki_ref_get(&weight, channel->c) * invstd, offset = yki_ref_get(&bias, channel->c);
     for (int64_t i = 0; i < channel->count; i++) {
         int64_t element = index(channel, i);
         double value = (yki_ref_get(&x, element) - mean) * slope + offset;
@@ -112,9 +110,10 @@ static yk_status skip_empty(const yki_kernel *kernel, const yki_kernel_args *run
 
 static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, X); /* (N, C, H, W) or (N, C) */
-    yk_tensor batches = yki_ref_in(kernel, run, BATCHES);
-    yk_tensor mean = yki_ref_out(kernel, run, 1), invstd = yki_ref_out(kernel, run, 2); /* (C) */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_BATCH_NORM_X); /* (N, C, H, W) or (N, C) */
+    yk_tensor batches = yki_ref_in(kernel, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED);
+    yk_tensor mean = yki_ref_out(kernel, run, YKI_BATCH_NORM_MEAN);     /* (C) */
+    yk_tensor invstd = yki_ref_out(kernel, run, YKI_BATCH_NORM_INVSTD); /* (C) */
     bool training = yki_ref_training(kernel);
     double count = (double)channel_of(&x, 0).count;
     if (run->sync) {
@@ -171,8 +170,10 @@ static double incoming(const backward *b, int64_t element)
 static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_args *run,
                         int64_t c)
 {
-    yk_tensor weight = yki_ref_in(kernel, run, B_WEIGHT), bias = yki_ref_in(kernel, run, B_BIAS);
-    yk_tensor mean = yki_ref_in(kernel, run, B_MEAN), invstd = yki_ref_in(kernel, run, B_INVSTD);
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_WEIGHT),
+              bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_BIAS);
+    yk_tensor mean = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_MEAN),
+              invstd = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_INVSTD);
     b->weight = yki_ref_get(&weight, c);
     b->bias = yki_ref_get(&bias, c);
     b->mean = yki_ref_get(&mean, c);
@@ -219,8 +220,10 @@ static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel 
 static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *run,
                              const backward *b, const span *channel)
 {
-    yk_tensor dx = yki_ref_out(kernel, run, 0), dresidual = yki_ref_out(kernel, run, 3);
-    yk_tensor dweight = yki_ref_out(kernel, run, 1), dbias = yki_ref_out(kernel, run, 2);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_BATCH_NORM_BACKWARD_DX);
+    yk_tensor dresidual = yki_ref_out(kernel, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL);
+    yk_tensor dweight = yki_ref_out(kernel, run, YKI_BATCH_NORM_BACKWARD_DWEIGHT);
+    yk_tensor dbias = yki_ref_out(kernel, run, YKI_BATCH_NORM_BACKWARD_DBIAS);
     sums all = add_up(b, channel);
     if (dweight.data)
         yki_ref_set(&dweight, channel->c, all.product);
@@ -244,10 +247,10 @@ static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *ru
 
 static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    backward b = {.x = yki_ref_in(kernel, run, B_X),
-                  .dy = yki_ref_in(kernel, run, B_DY),
-                  .y = yki_ref_in(kernel, run, B_Y),
-                  .dy2 = yki_ref_in(kernel, run, B_DY2),
+    backward b = {.x = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_X),
+                  .dy = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY),
+                  .y = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_Y),
+                  .dy2 = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY2),
                   .relu = yki_ref_attrs(kernel)->relu};
     if (run->sync)
         YK_TRY(share_sums(run->sync, &b, kernel, run));
@@ -260,12 +263,12 @@ static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_kernel_
 }
 
 const yki_kernel_impl yki_ref_batch_norm = {.op = &yki_op_batch_norm,
-                                            .inplace = 1 + X,
+                                            .inplace = 1 + YKI_BATCH_NORM_X,
                                             .supports = yki_ref_supports,
                                             .prepare = yki_ref_prepare,
                                             .run = batch_norm};
 const yki_kernel_impl yki_ref_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
-                                                     .inplace = 1 + B_DY,
+                                                     .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = yki_ref_supports,
                                                      .prepare = yki_ref_prepare,
                                                      .run = batch_norm_backward};

@@ -30,19 +30,9 @@ bool yki_ref_training(const yki_kernel *kernel);
 yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 
-/* The kernels of each file, listed in device.c. */
-extern const yki_kernel_impl yki_ref_conv2d, yki_ref_conv2d_backward_data,
-    yki_ref_conv2d_backward_weight;
-extern const yki_kernel_impl yki_ref_linear, yki_ref_linear_backward_data,
-    yki_ref_linear_backward_weight, yki_ref_flatten, yki_ref_unflatten;
-extern const yki_kernel_impl yki_ref_batch_norm, yki_ref_batch_norm_backward;
-extern const yki_kernel_impl yki_ref_max_pool2d, yki_ref_max_pool2d_backward, yki_ref_avg_pool2d,
-    yki_ref_avg_pool2d_backward, yki_ref_global_avg_pool2d, yki_ref_global_avg_pool2d_backward;
-extern const yki_kernel_impl yki_ref_relu, yki_ref_relu_backward, yki_ref_gelu,
-    yki_ref_gelu_backward, yki_ref_add, yki_ref_scale, yki_ref_cast, yki_ref_reorder,
-    yki_ref_dropout, yki_ref_dropout_backward;
-extern const yki_kernel_impl yki_ref_cross_entropy, yki_ref_cross_entropy_backward;
-extern const yki_kernel_impl yki_ref_mse_loss, yki_ref_mse_loss_backward;
+/* One kernel for every operator of the list: yki_ref_conv2d, ... */
+#define EACH(number, name) extern const yki_kernel_impl yki_ref_##name;
+#include "graph/operators.def"
 
 /* Element i in row-major order. */
 static inline double yki_ref_get(const yk_tensor *tensor, int64_t i)

@@ -1,0 +1,140 @@
+/* The operators as the list describes them, and what their rules share. */
+#include "graph/operators.h"
+
+/* Every attribute that the list names is there. */
+#define ATTRIBUTE(name)                                            _Static_assert(sizeof((yki_attrs *)0)->name > 0, #name);
+#define FORWARD(number, name, policy, inputs, outputs, attributes) attributes
+#define INSERTED(number, name, inputs, outputs, attributes)        attributes
+#define BACKWARD(number, name, inputs, outputs, attributes)        attributes
+#include "graph/operators.def"
+
+#define ACTIVATION(number, operand, text) {.name = text, .is_activation = true},
+#define OPERAND(number, operand, text)    {.name = text},
+#define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
+#define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
+    const yki_op yki_op_##op = {.name = #op,                                                       \
+                                .autocast = YKI_AUTOCAST_##policy,                                 \
+                                .in_count = YKI_##number##_INPUTS,                                 \
+                                .out_count = YKI_##number##_OUTPUTS,                               \
+                                .in = {inputs},                                                    \
+                                .infer = yki_infer_##op,                                           \
+                                .gradient = yki_gradient_##op};
+#define INSERTED(number, op, inputs, outputs, attributes)                                          \
+    const yki_op yki_op_##op = {.name = #op,                                                       \
+                                .in_count = YKI_##number##_INPUTS,                                 \
+                                .out_count = YKI_##number##_OUTPUTS,                               \
+                                .in = {inputs},                                                    \
+                                .gradient = yki_gradient_##op};
+#define BACKWARD(number, op, inputs, outputs, attributes)                                          \
+    const yki_op yki_op_##op = {.name = #op,                                                       \
+                                .in_count = YKI_##number##_INPUTS,                                 \
+                                .out_count = YKI_##number##_OUTPUTS,                               \
+                                .in = {inputs}};
+#include "graph/operators.def"
+
+const yki_op *const yki_operators[YKI_OPERATORS] = {
+#define EACH(number, name) &yki_op_##name,
+#include "graph/operators.def"
+};
+
+/* ---- for the rules --------------------------------------------------------------------------- */
+
+yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
+                          yk_value *const *in, const yk_value *like)
+{
+    yki_shape shape = yki_shape_of(like);
+    yki_node *node = yki_append(graph, op, attrs, in, &shape);
+    return node ? node->out[0] : NULL;
+}
+
+yk_status yki_expect_dims(const yki_node *node, int input, int ndim)
+{
+    char text[96];
+    const yk_value *value = node->in[input];
+    if (value->ndim == ndim)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected %d dimension%s",
+                     node->op->in[input].name, yki_shape_text(value, text, sizeof text), ndim,
+                     ndim == 1 ? "" : "s");
+}
+
+bool yki_in_range(int64_t option, int64_t least)
+{
+    return option >= least && option <= INT32_MAX;
+}
+
+yk_status yki_expect_weight(const yki_node *node, int input, int ndim)
+{
+    char text[96];
+    const yk_value *weight = node->in[input];
+    YK_TRY(yki_expect_dims(node, input, ndim));
+    if (weight->dims[0] == YK_BATCH)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "weight has shape %s, which depends on the batch",
+                         yki_shape_text(weight, text, sizeof text));
+    return YK_OK;
+}
+
+yk_status yki_expect_vector(const yki_node *node, int input, int64_t length)
+{
+    char text[96];
+    const yk_value *value = node->in[input];
+    if (!value || (value->ndim == 1 && value->dims[0] == length))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected (%lld)",
+                     node->op->in[input].name, yki_shape_text(value, text, sizeof text),
+                     (long long)length);
+}
+
+static bool is_float(yk_dtype dtype)
+{
+    return dtype == YK_F32 || dtype == YK_F64;
+}
+
+yk_status yki_expect_float(const yki_node *node, int count)
+{
+    yk_dtype dtype = node->in[0]->dtype;
+    if (!is_float(dtype))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "input is %s, expected float32 or float64",
+                         yk_dtype_name(dtype));
+    for (int i = 1; i < count; i++) {
+        const yk_value *other = node->in[i];
+        if (other && other->dtype != dtype)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is %s, expected %s like the input",
+                             other->name ? other->name : "an operand", yk_dtype_name(other->dtype),
+                             yk_dtype_name(dtype));
+    }
+    return YK_OK;
+}
+
+yk_dtype yki_accumulate_dtype(yk_dtype dtype)
+{
+    return dtype == YK_F64 ? YK_F64 : YK_F32;
+}
+
+yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs)
+{
+    static const yki_attrs none;
+    return yki_emit(op, attrs ? attrs : &none, &x);
+}
+
+yk_status yki_infer_same(const yki_node *node, yki_shape *out)
+{
+    YK_TRY(yki_expect_float(node, node->in_count));
+    out[0] = yki_shape_of(node->in[0]);
+    return YK_OK;
+}
+
+yk_status yki_append_weight_gradient(yk_graph *graph, const yki_op *op, const yki_node *node,
+                                     yk_value *dy, const bool *needs, yk_value **din)
+{
+    const yk_value *weight = node->in[YKI_LINEAR_WEIGHT], *bias = node->in[YKI_LINEAR_BIAS];
+    yk_value *in[] = {node->in[YKI_LINEAR_X], dy};
+    bool needs_bias = bias && needs[YKI_LINEAR_BIAS];
+    yki_shape shapes[] = {yki_shape_of(weight), needs_bias ? yki_shape_of(bias) : yki_shape_none()};
+    yki_node *made = yki_append(graph, op, &node->attrs, in, shapes);
+    if (!made)
+        return YK_ERROR_OUT_OF_MEMORY;
+    din[YKI_LINEAR_WEIGHT] = made->out[YKI_LINEAR_BACKWARD_WEIGHT_DWEIGHT];
+    din[YKI_LINEAR_BIAS] = made->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS];
+    return YK_OK;
+}

@@ -1,0 +1,83 @@
+/*
+ * Operators, made from the list in operators.def: operand numbers, the operators themselves, and
+ * their rules, which say what each does to shapes and how it is differentiated. There is no
+ * arithmetic here; kernels live in device/. One file a family of rules.
+ */
+#ifndef YKI_OPERATORS_H
+#define YKI_OPERATORS_H
+
+#include "graph/graph.h"
+
+/* YKI_BATCH_NORM_X, ..., and how many there are: YKI_BATCH_NORM_INPUTS, YKI_BATCH_NORM_OUTPUTS. */
+#define ACTIVATION(number, operand, name) YKI_##number##_##operand,
+#define OPERAND(number, operand, name)    YKI_##number##_##operand,
+#define OPTIONAL(number, operand, name)   YKI_##number##_##operand,
+#define OUTPUT(number, operand)           YKI_##number##_##operand,
+#define FORWARD(number, name, policy, inputs, outputs, attributes)                                 \
+    enum { inputs YKI_##number##_INPUTS };                                                         \
+    enum { outputs YKI_##number##_OUTPUTS };
+#define INSERTED(number, name, inputs, outputs, attributes)                                        \
+    enum { inputs YKI_##number##_INPUTS };                                                         \
+    enum { outputs YKI_##number##_OUTPUTS };
+#define BACKWARD(number, name, inputs, outputs, attributes)                                        \
+    enum { inputs YKI_##number##_INPUTS };                                                         \
+    enum { outputs YKI_##number##_OUTPUTS };
+#include "graph/operators.def"
+
+/* yki_op_batch_norm, ... */
+#define EACH(number, name) extern const yki_op yki_op_##name;
+#include "graph/operators.def"
+
+/* The rules (see yki_op): yki_infer_batch_norm and yki_gradient_batch_norm, ... */
+#define FORWARD(number, name, policy, inputs, outputs, attributes)                                 \
+    yk_status yki_infer_##name(const yki_node *node, yki_shape *out);                              \
+    yk_status yki_gradient_##name(yk_graph *graph, const yki_node *node, yk_value *const *dout,    \
+                                  const bool *needs, yk_value **din);
+#define INSERTED(number, name, inputs, outputs, attributes)                                        \
+    yk_status yki_gradient_##name(yk_graph *graph, const yki_node *node, yk_value *const *dout,    \
+                                  const bool *needs, yk_value **din);
+#include "graph/operators.def"
+
+#define EACH(number, name) +1
+enum {
+    YKI_OPERATORS = 0
+#include "graph/operators.def"
+};
+
+/* All of them, in the order of the list. */
+extern const yki_op *const yki_operators[YKI_OPERATORS];
+
+/* ---- for the rules ----------------------------------------------------------------------------
+ */
+
+/* Appends a node with one output, shaped like `like`; returns that output, or NULL when memory is
+ * out. */
+yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
+                          yk_value *const *in, const yk_value *like);
+/* The input has so many dimensions: "input has shape (N, 3), expected 4 dimensions". */
+yk_status yki_expect_dims(const yki_node *node, int input, int ndim);
+/* Whether an option is at least so large, and small enough to compute shapes with. */
+bool yki_in_range(int64_t option, int64_t least);
+/* The input is a weight of so many dimensions, none of which is the batch. */
+yk_status yki_expect_weight(const yki_node *node, int input, int ndim);
+/* The input is a vector (bias, statistics) of this length, or absent. */
+yk_status yki_expect_vector(const yki_node *node, int input, int64_t length);
+/*
+ * The first `count` inputs, as far as they are there, are all f32 or all f64: only autocast brings
+ * in 16 bit.
+ */
+yk_status yki_expect_float(const yki_node *node, int count);
+/* The dtype of statistics and sums over values of dtype: f64 for f64, else f32. */
+yk_dtype yki_accumulate_dtype(yk_dtype dtype);
+/* Emits an operator of one input; attrs may be NULL. */
+yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
+/*
+ * For an operator with the operands of linear (input, weight, bias): appends the node that computes
+ * the gradients of weight and bias, dbias only where it is needed.
+ */
+yk_status yki_append_weight_gradient(yk_graph *graph, const yki_op *op, const yki_node *node,
+                                     yk_value *dy, const bool *needs, yk_value **din);
+/* The shape rule "like the input". */
+yk_status yki_infer_same(const yki_node *node, yki_shape *out);
+
+#endif
