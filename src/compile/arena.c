@@ -37,18 +37,20 @@ static size_t find_gap(const yki_slot *slot, yki_slot *const *placed, size_t cou
 
 yk_status yki_arena_assign(yki_slot *slots, size_t count, size_t *total)
 {
-    yki_slot **order = yki_calloc(count, sizeof *order),
-             **placed = yki_calloc(count, sizeof *placed);
-    yk_status status =
-        order && placed ? YK_OK : yki_error_memory(count * sizeof *order, "the plan");
+    yki_slot **order = yki_calloc(count, sizeof *order);
+    yki_slot **placed = yki_calloc(count, sizeof *placed);
+    yk_status status = YK_OK;
     *total = 0;
-    for (size_t i = 0; status == YK_OK && i < count; i++) {
+    if (!order || !placed) {
+        status = yki_error_memory(count * sizeof *order, "the plan");
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
         slots[i].bytes = yki_align(slots[i].bytes, YKI_ALIGNMENT);
         order[i] = &slots[i];
     }
-    if (status == YK_OK)
-        qsort(order, count, sizeof *order, by_falling_size);
-    for (size_t i = 0; status == YK_OK && i < count; i++) {
+    qsort(order, count, sizeof *order, by_falling_size);
+    for (size_t i = 0; i < count; i++) {
         yki_slot *slot = order[i];
         slot->offset = find_gap(slot, placed, i);
         size_t at = i;
@@ -58,6 +60,7 @@ yk_status yki_arena_assign(yki_slot *slots, size_t count, size_t *total)
         if (slot->offset + slot->bytes > *total)
             *total = slot->offset + slot->bytes;
     }
+out:
     free(order);
     free(placed);
     return status;

@@ -69,6 +69,16 @@ static yk_status cast_node(caster *c, yki_node *node)
     return yki_graph_push(c->graph, node) ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
+static yk_status cast_graph(caster *c, yki_node *const *nodes, size_t count, yk_value **logits)
+{
+    for (size_t i = 0; i < count; i++)
+        YK_TRY(cast_node(c, nodes[i]));
+    if (!*logits || !is_cast(c, *logits))
+        return YK_OK;
+    *logits = cast_to(c, *logits, YK_F32);
+    return *logits ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+}
+
 yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
                              yk_value **logits)
 {
@@ -81,13 +91,7 @@ yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *override
     graph->nodes = NULL;
     graph->node_count = graph->node_capacity = 0;
 
-    yk_status status = YK_OK;
-    for (size_t i = 0; i < count && status == YK_OK; i++)
-        status = cast_node(&c, nodes[i]);
-    if (status == YK_OK && *logits && is_cast(&c, *logits)) {
-        *logits = cast_to(&c, *logits, YK_F32);
-        status = *logits ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
-    }
+    yk_status status = cast_graph(&c, nodes, count, logits);
     free(nodes);
     free(c.casted);
     return status == YK_OK ? YK_OK : yki_error(status, "%s", graph->error);

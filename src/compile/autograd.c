@@ -119,23 +119,28 @@ yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms, yki_g
     size_t values = graph->value_count, forward = graph->node_count;
     bool *needs = yki_calloc(values, sizeof *needs);
     yk_value **grad = yki_calloc(values, sizeof *grad);
-    yk_status status = needs && grad ? YK_OK : yki_error_memory(values, "autograd");
-    if (status == YK_OK) {
-        mark_needs(graph, needs);
-        for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
-            if (terms[kind])
-                grad[terms[kind]->id] = starts[kind];
+    yk_status status = YK_OK;
+    if (!needs || !grad) {
+        status = yki_error_memory(values * sizeof *grad, "autograd");
+        goto out;
     }
-    for (size_t n = forward; n-- > 0 && status == YK_OK;)
+    mark_needs(graph, needs);
+    for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
+        if (terms[kind])
+            grad[terms[kind]->id] = starts[kind];
+    for (size_t n = forward; n-- > 0;) {
         status = differentiate_node(graph, graph->nodes[n], needs, grad);
-    if (status == YK_OK)
-        status = separate_shared(graph, forward, values, grad);
-    free(needs);
-    if (status != YK_OK) {
-        free(grad);
-        return status;
+        if (status != YK_OK)
+            goto out;
     }
+    status = separate_shared(graph, forward, values, grad);
+    if (status != YK_OK)
+        goto out;
     *gradients = (yki_gradients){.first_node = forward, .of = grad};
     memcpy(gradients->loss_gradient, starts, sizeof starts);
-    return YK_OK;
+    grad = NULL;
+out:
+    free(needs);
+    free(grad);
+    return status;
 }

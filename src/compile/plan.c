@@ -46,7 +46,7 @@ static yki_operand operand_of(const planner *p, const yk_value *value)
     return operand;
 }
 
-static bool is_kept(const planner *p, const yk_value *value)
+static bool is_read_outside(const planner *p, const yk_value *value)
 {
     bool is_term =
         value == p->source->terms[YKI_LOSS_MEANS] || value == p->source->terms[YKI_LOSS_SUMS];
@@ -56,12 +56,14 @@ static bool is_kept(const planner *p, const yk_value *value)
 static void find_last_uses(planner *p)
 {
     const yk_graph *graph = p->source->graph;
+    for (size_t i = 0; i < graph->value_count; i++)
+        p->last_use[i] = -1;
     for (size_t n = 0; n < p->nodes; n++)
         for (int i = 0; i < graph->nodes[n]->in_count; i++)
             if (graph->nodes[n]->in[i])
                 p->last_use[graph->nodes[n]->in[i]->id] = p->base + (int)n;
     for (size_t i = 0; i < graph->value_count; i++)
-        if (is_kept(p, graph->values[i]))
+        if (is_read_outside(p, graph->values[i]))
             p->last_use[i] = KEPT;
 }
 
@@ -100,7 +102,7 @@ static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_im
     return true;
 }
 
-static yk_status add_step(planner *p, const yki_node *node, const yki_kernel_desc *desc)
+static yk_status append_step(planner *p, const yki_node *node, const yki_kernel_desc *desc)
 {
     yki_step *step = &p->plan->steps[p->plan->step_count];
     int at = (int)p->plan->step_count;
@@ -154,7 +156,7 @@ static yk_status add_node(planner *p, const yki_node *node)
         desc.out[i] = i < node->out_count && is_wanted(p, node->out[i])
                           ? operand_of(p, node->out[i])
                           : absent();
-    yk_status status = add_step(p, node, &desc);
+    yk_status status = append_step(p, node, &desc);
     return status == YK_OK ? status
                            : yki_error_context(status, "%s%s", node->scope, node->op->name);
 }
@@ -172,7 +174,7 @@ static yk_status add_input(planner *p, const yk_value *value)
     desc.in[0] = from;
     desc.out[0] = to;
     int at = (int)p->plan->step_count;
-    YK_TRY(add_step(p, NULL, &desc));
+    YK_TRY(append_step(p, NULL, &desc));
     p->plan->steps[at].in[0] = p->source->fixed[value->id];
     place_in_arena(p, value, at);
     p->plan->steps[at].out[0] = p->places[value->id];
@@ -215,7 +217,7 @@ static yk_status add_steps(planner *p)
  * No value may be larger than the address space (2^44 elements of 8 bytes), so that sizes and their
  * sums never overflow; and oneDNN's kernels divide by 0 from 2^32 samples on.
  */
-static yk_status check_batch(const yk_graph *graph, int64_t batch)
+static yk_status check_batch_size(const yk_graph *graph, int64_t batch)
 {
     const int64_t most = (int64_t)1 << 44;
     bool fits = batch <= INT32_MAX;
@@ -237,7 +239,7 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
 {
     const yk_graph *graph = source->graph;
     size_t values = graph->value_count;
-    YK_TRY(check_batch(graph, batch));
+    YK_TRY(check_batch_size(graph, batch));
     planner p = {.source = source,
                  .plan = yki_calloc(1, sizeof(yki_plan)),
                  .places = yki_calloc(values, sizeof *p.places),
@@ -249,22 +251,23 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
         p.plan->slots = yki_calloc(values, sizeof *p.plan->slots);
     }
-    if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->slots)
+    if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->slots) {
         status = yki_error_memory(values * sizeof *p.places, "the plan");
-    for (size_t i = 0; status == YK_OK && i < values; i++)
-        p.last_use[i] = -1;
-    if (status == YK_OK)
-        status = add_steps(&p);
-    if (status == YK_OK)
-        status = yki_arena_assign(p.plan->slots, p.plan->slot_count, &p.plan->arena_bytes);
+        goto out;
+    }
+    status = add_steps(&p);
+    if (status != YK_OK)
+        goto out;
+    status = yki_arena_assign(p.plan->slots, p.plan->slot_count, &p.plan->arena_bytes);
+    if (status != YK_OK)
+        goto out;
+    *plan = p.plan;
+    p.plan = NULL;
+out:
     free(p.places);
     free(p.last_use);
-    if (status != YK_OK) {
-        yki_plan_destroy(p.plan);
-        return status;
-    }
-    *plan = p.plan;
-    return YK_OK;
+    yki_plan_destroy(p.plan);
+    return status;
 }
 
 void yki_plan_destroy(yki_plan *plan)

@@ -116,7 +116,7 @@ static yk_status check_samples(const yk_model *model, int64_t samples)
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples", (long long)samples);
 }
 
-static yk_status run_forward(yk_model *model, const yk_batch *batch, bool training)
+static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool training)
 {
     yki_executor *executor = &model->executor;
     yki_plan *plan;
@@ -148,7 +148,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
             YK_TRY(hooks->forward_begin(hooks->context, batch->size));
     }
     executor->batch = batch;
-    yk_status status = run_forward(model, batch, model->training);
+    yk_status status = run_forward_steps(model, batch, model->training);
     YKI_TRACE_END(begin, trace_samples(batch->size), "forward%s",
                   model->training ? "" : " (evaluation)");
     return status;
@@ -196,7 +196,7 @@ static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
         executor->loss_gradient[kind].f32 = (float)start;
 }
 
-static yk_status run_backward(yk_model *model, const yki_backward *backward)
+static yk_status run_backward_steps(yk_model *model, const yki_backward *backward)
 {
     yki_executor *executor = &model->executor;
     const yki_plan *plan = executor->current;
@@ -238,13 +238,13 @@ yk_status yki_model_backward(yk_model *model)
     if (!executor->current->backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
         executor->eval_backward = true;
-        YK_TRY(run_forward(model, executor->batch, false));
+        YK_TRY(run_forward_steps(model, executor->batch, false));
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
     backward.training = executor->current->training;
     YK_TRY(hooks->backward_begin ? hooks->backward_begin(hooks->context, &backward)
                                  : yki_backward_check(&backward));
-    yk_status status = end_backward(hooks, run_backward(model, &backward));
+    yk_status status = end_backward(hooks, run_backward_steps(model, &backward));
     YKI_TRACE_END(begin, trace_samples(executor->current->batch), "backward");
     executor->current = NULL;
     if (status == YK_OK)

@@ -24,7 +24,7 @@ void yki_inputs_destroy(yki_inputs *inputs)
     free(inputs->data);
 }
 
-static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
+static const yk_tensor *find_batch_tensor(const yk_batch *batch, const char *name)
 {
     for (int t = 0; t < batch->count; t++)
         if (batch->names[t] && strcmp(batch->names[t], name) == 0)
@@ -48,7 +48,7 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no names or no tensors: NULL");
     for (size_t i = 0; i < inputs->count; i++) {
         const yk_value *input = inputs->values[i];
-        const yk_tensor *tensor = find_tensor(batch, input->name);
+        const yk_tensor *tensor = find_batch_tensor(batch, input->name);
         char text[96];
         if (!tensor)
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"",

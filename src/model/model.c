@@ -12,7 +12,7 @@
 
 enum { MAX_THREADS = 1024 };
 
-static yk_status check_options(const yk_model_options *options)
+static yk_status check_model_options(const yk_model_options *options)
 {
     if (options->threads < 1 || options->threads > MAX_THREADS)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -88,17 +88,21 @@ static yk_status place_values(yk_model *model, const yki_gradients *gradients)
     return YK_OK;
 }
 
+/* The values that live as long as the model. */
+static yk_status create_values(yk_model *model)
+{
+    YK_TRY(yki_inputs_create(&model->executor.inputs, model->graph));
+    YK_TRY(yki_variables_create(&model->variables, model->graph));
+    return yki_variables_draw(&model->variables, model->options.seed);
+}
+
 static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
     YK_TRY(yki_device_create(&model->executor.source.device, model->options.device,
                              model->options.threads, model->options.winograd));
-    YK_TRY(rewrite_graph(model, loss, &gradients));
-    yk_status status = yki_inputs_create(&model->executor.inputs, model->graph);
-    if (status == YK_OK)
-        status = yki_variables_create(&model->variables, model->graph);
-    if (status == YK_OK)
-        status = yki_variables_draw(&model->variables, model->options.seed);
+    YK_TRY(create_values(model));
+    yk_status status = rewrite_graph(model, loss, &gradients);
     if (status == YK_OK)
         status = place_values(model, &gradients);
     free(gradients.of);
@@ -119,7 +123,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.device is NULL");
     if (chosen.threads == YK_THREADS_AUTO)
         chosen.threads = yk_threads_default(1);
-    YK_TRY(check_options(&chosen));
+    YK_TRY(check_model_options(&chosen));
 
     yk_model *made = yki_calloc(1, sizeof *made);
     if (!made)

@@ -71,7 +71,7 @@ static yk_value *stem(yk_value *images, const resnet_config *config)
 }
 
 /* Stages halve the image and double the width; the first one does neither. */
-static yk_value *stage(yk_value *x, const resnet_config *config, int index)
+static yk_value *residual_stage(yk_value *x, const resnet_config *config, int index)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
@@ -95,7 +95,7 @@ static yk_value *resnet(yk_value *images, int64_t classes, const resnet_config *
 {
     yk_value *x = stem(images, config);
     for (int i = 0; i < STAGES; i++)
-        x = stage(x, config, i);
+        x = residual_stage(x, config, i);
     return yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", classes);
 }
 

@@ -18,7 +18,7 @@
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
 enum { C_STEP, C_BETA1, C_BETA2, C_ROOT, C_EPS, C_DECAY, C_SHRINK };
 
-static int slots(const double *h)
+static int adam_slots(const double *h)
 {
     (void)h;
     return 2;
@@ -43,7 +43,8 @@ static yk_status check_adamw(const double *h)
     return check_as("adamw", h);
 }
 
-static yki_coefficients prepare(const double *h, int64_t step, double decay, double shrink)
+static yki_coefficients adam_coefficients(const double *h, int64_t step, double decay,
+                                          double shrink)
 {
     return (yki_coefficients){{[C_STEP] = h[YKI_LR] / (1 - pow(h[BETA1], (double)step)),
                                [C_BETA1] = h[BETA1],
@@ -56,12 +57,12 @@ static yki_coefficients prepare(const double *h, int64_t step, double decay, dou
 
 static yki_coefficients prepare_adam(const double *h, int64_t step)
 {
-    return prepare(h, step, h[WEIGHT_DECAY], 1);
+    return adam_coefficients(h, step, h[WEIGHT_DECAY], 1);
 }
 
 static yki_coefficients prepare_adamw(const double *h, int64_t step)
 {
-    return prepare(h, step, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
+    return adam_coefficients(h, step, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
 }
 
 #define DEFINE_UPDATE(name, real, root)                                                            \
@@ -98,7 +99,7 @@ static const yki_optimizer_rule adam = {
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
     .slot_names = {"exp_avg", "exp_avg_sq"},
-    .slots = slots,
+    .slots = adam_slots,
     .check = check_adam,
     .prepare = prepare_adam,
     .update_f32 = update_f32,
@@ -110,7 +111,7 @@ static const yki_optimizer_rule adamw = {
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
     .slot_names = {"exp_avg", "exp_avg_sq"},
-    .slots = slots,
+    .slots = adam_slots,
     .check = check_adamw,
     .prepare = prepare_adamw,
     .update_f32 = update_f32,

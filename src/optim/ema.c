@@ -31,7 +31,7 @@ struct yk_ema {
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static bool is_float(const yk_tensor *tensor)
+static bool can_average(const yk_tensor *tensor)
 {
     return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
 }
@@ -49,7 +49,7 @@ static yk_status collect_views(yk_ema *ema)
         ema->views[ema->count++] = yk_model_parameter(model, i);
     for (size_t i = 0; i < buffers; i++) {
         yk_parameter_view view = yk_model_buffer(model, i);
-        bool averaged = ema->options.use_buffers && is_float(&view.value);
+        bool averaged = ema->options.use_buffers && can_average(&view.value);
         ema->buffer_at[i] = averaged ? ema->count : SIZE_MAX;
         if (averaged)
             ema->views[ema->count++] = view;
@@ -57,7 +57,7 @@ static yk_status collect_views(yk_ema *ema)
     return YK_OK;
 }
 
-static yk_status make_parts(yk_ema *ema)
+static yk_status make_ema_parts(yk_ema *ema)
 {
     YK_TRY(collect_views(ema));
     YK_TRY(yki_chunks_create(&ema->chunks, ema->views, ema->count));
@@ -90,7 +90,7 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
     yki_optimizer_retain(optimizer);
     made->optimizer = optimizer;
     made->options = chosen;
-    yk_status status = make_parts(made);
+    yk_status status = make_ema_parts(made);
     if (status != YK_OK) {
         yk_ema_destroy(made);
         return status;
@@ -138,7 +138,7 @@ void yk_ema_destroy(yk_ema *ema)
 DEFINE_LOOPS(float)
 DEFINE_LOOPS(double)
 
-static void update_chunk(const yk_ema *ema, const yki_chunk *part)
+static void average_chunk(const yk_ema *ema, const yki_chunk *part)
 {
     const yk_tensor *value = &ema->views[part->parameter].value;
     size_t size = yk_dtype_size(value->dtype), offset = (size_t)part->begin * size;
@@ -172,7 +172,7 @@ yk_status yk_ema_update(yk_ema *ema)
             "an update of averaged weights that are swapped in: yk_ema_swap them back");
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < ema->chunks.count; i++)
-        update_chunk(ema, &ema->chunks.of[i]);
+        average_chunk(ema, &ema->chunks.of[i]);
     ema->updates++;
     return YK_OK;
 }

@@ -1,6 +1,6 @@
 /*
  * What all optimizers share: state tensors in one mapped block, and the step, a pass over all
- * parameters in chunks. param_groups.c has the hyperparameters.
+ * parameters in chunks. param_groups.c has the hyperparameters, shards.c the sharded state of ZeRO.
  *
  * A step allocates nothing. Gradients are looked up at each step, since DDP may have moved them.
  */
@@ -72,7 +72,7 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
     return YK_OK;
 }
 
-static yk_status make_parts(yk_optimizer *optimizer, const double *hyperparameters)
+static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyperparameters)
 {
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
     if (!optimizer->views)
@@ -103,7 +103,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     yki_model_retain(model);
     new->slots = rule->slots(hyperparameters);
     new->parameters = yk_model_parameter_count(model);
-    yk_status status = make_parts(new, hyperparameters);
+    yk_status status = make_optimizer_parts(new, hyperparameters);
     if (status != YK_OK) {
         yk_optimizer_destroy(new);
         return status;
@@ -140,38 +140,6 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
         yki_optimizer_release(optimizer);
 }
 
-/* ---- shards --------------------------------------------------------------------------------- */
-
-yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const size_t *offset,
-                              size_t bytes)
-{
-    YK_TRY(yki_chunks_create(&optimizer->own_chunks, optimizer->views, optimizer->parameters));
-    yki_chunks_keep(&optimizer->own_chunks, yki_model_used(optimizer->model));
-    yki_chunks_keep(&optimizer->own_chunks, own);
-    size_t memory_bytes = (size_t)optimizer->slots * bytes;
-    char *memory = yki_map(memory_bytes);
-    if (!memory)
-        return yki_error_memory(memory_bytes, "the optimizer's state");
-    yki_unmap(optimizer->memory, optimizer->memory_bytes);
-    optimizer->memory = memory;
-    optimizer->memory_bytes = memory_bytes;
-    for (int slot = 0; slot < optimizer->slots; slot++)
-        for (size_t i = 0; i < optimizer->parameters; i++)
-            optimizer->state[slot][i] = own[i] ? memory + (size_t)slot * bytes + offset[i] : NULL;
-    return YK_OK;
-}
-
-yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer)
-{
-    for (int slot = 0; slot < optimizer->slots; slot++)
-        for (size_t i = 0; i < optimizer->parameters; i++)
-            if (!optimizer->state[slot][i])
-                return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                                 "the optimizer's state is sharded: yk_zero_consolidate brings it "
-                                 "to rank 0 before a checkpoint");
-    return YK_OK;
-}
-
 /* ---- the step ------------------------------------------------------------------------------- */
 
 static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
@@ -190,7 +158,7 @@ static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
         optimizer->rule->update_f32(&piece, &group->coefficients);
 }
 
-static yk_status check_step(const yk_optimizer *optimizer)
+static yk_status check_can_step(const yk_optimizer *optimizer)
 {
     if (optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -207,7 +175,7 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
 {
     YKI_NOT_NULL(optimizer);
     double begin = yki_trace_begin();
-    YK_TRY(check_step(optimizer));
+    YK_TRY(check_can_step(optimizer));
     yki_optimizer_refresh(optimizer);
     optimizer->steps++;
     for (size_t g = 0; g < optimizer->group_count; g++) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/reference.h"
 #include "optim/chunks.h"
+#include "optim/shards.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };
 
@@ -73,10 +74,6 @@ struct yk_optimizer {
     bool averaged;   /* the model holds ema's average, and ema the weights */
 };
 
-/* Whatever is made on top of an optimizer holds a reference to it; the last release frees it. */
-void yki_optimizer_retain(yk_optimizer *optimizer);
-void yki_optimizer_release(yk_optimizer *optimizer);
-
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
 
@@ -87,15 +84,6 @@ void yki_optimizer_refresh(yk_optimizer *optimizer);
 bool yki_ema_is_swapped(const yk_ema *ema);
 /* The number of updates as a tensor, which checkpoints write from where it is. */
 yk_tensor yki_ema_n_averaged(yk_ema *ema);
-
-/*
- * Keeps state for own[parameter] alone, zeroed, in one block a slot of `bytes`, at
- * offset[parameter]; steps leave the other parameters alone.
- */
-yk_status yki_optimizer_shard(yk_optimizer *optimizer, const bool *own, const size_t *offset,
-                              size_t bytes);
-/* YK_ERROR_INVALID_ARGUMENT while state of other ranks is not here. */
-yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer);
 
 /* The memory of a state tensor, also where the parameter's group has no need of it; its data is
  * NULL where it is another rank's. */

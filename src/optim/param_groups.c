@@ -68,7 +68,7 @@ size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-static yk_status check(const yk_optimizer *optimizer, const double *values)
+static yk_status check_group(const yk_optimizer *optimizer, const double *values)
 {
     const yki_optimizer_rule *rule = optimizer->rule;
     YK_TRY(rule->check(values));
@@ -83,7 +83,7 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
                                    size_t count, const size_t *group_of)
 {
     for (size_t g = 0; g < count; g++)
-        YK_TRY(check(optimizer, groups[g].hyperparameters));
+        YK_TRY(check_group(optimizer, groups[g].hyperparameters));
     if (count != optimizer->group_count) {
         yki_param_group *room = yki_calloc(count, sizeof *room);
         if (!room)
@@ -124,7 +124,7 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
     return yk_optimizer_group_hyperparameter(optimizer, 0, index, name, value);
 }
 
-static yk_status find(const yki_optimizer_rule *rule, const char *name, int *index)
+static yk_status find_hyperparameter(const yki_optimizer_rule *rule, const char *name, int *index)
 {
     for (*index = 0; *index < rule->hyperparameters; ++*index)
         if (strcmp(rule->hyperparameter_names[*index], name) == 0)
@@ -138,12 +138,12 @@ static yk_status set_in(yk_optimizer *optimizer, size_t first, size_t end, const
                         double value)
 {
     int index;
-    YK_TRY(find(optimizer->rule, name, &index));
+    YK_TRY(find_hyperparameter(optimizer->rule, name, &index));
     for (size_t g = first; g < end; g++) {
         double values[YKI_MAX_HYPERPARAMETERS];
         memcpy(values, optimizer->groups[g].hyperparameters, sizeof values);
         values[index] = value;
-        YK_TRY(check(optimizer, values));
+        YK_TRY(check_group(optimizer, values));
     }
     for (size_t g = first; g < end; g++) {
         optimizer->groups[g].hyperparameters[index] = value;

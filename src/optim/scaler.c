@@ -35,7 +35,7 @@ struct yk_grad_scaler {
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-static yk_status check(const yk_grad_scaler_state *s)
+static yk_status check_scaler_state(const yk_grad_scaler_state *s)
 {
     if (!(s->scale > 0 && s->scale <= FLT_MAX && (float)s->scale > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -56,7 +56,7 @@ static yk_status check(const yk_grad_scaler_state *s)
     return YK_OK;
 }
 
-static void adopt(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
+static void adopt_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
 {
     scaler->scale = (float)state->scale;
     scaler->growth_factor = state->growth_factor;
@@ -93,7 +93,7 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                   .growth_factor = o.growth_factor,
                                   .backoff_factor = o.backoff_factor,
                                   .growth_interval = o.growth_interval};
-    YK_TRY(check(&start));
+    YK_TRY(check_scaler_state(&start));
     yk_grad_scaler *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the grad scaler");
@@ -108,7 +108,7 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
         return status;
     }
     if (made->enabled)
-        adopt(made, &start);
+        adopt_state(made, &start);
     yki_model_retain(model);
     *scaler = made;
     return YK_OK;
@@ -249,7 +249,7 @@ yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_
 {
     if (!scaler->enabled || state->scale == 0)
         return YK_OK;
-    YK_TRY(check(state));
-    adopt(scaler, state);
+    YK_TRY(check_scaler_state(state));
+    adopt_state(scaler, state);
     return YK_OK;
 }

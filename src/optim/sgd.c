@@ -17,12 +17,12 @@
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
 enum { C_LR, C_MOMENTUM, C_KEEP, C_TAKE, C_WEIGHT_DECAY, C_NESTEROV };
 
-static int slots(const double *h)
+static int sgd_slots(const double *h)
 {
     return h[MOMENTUM] != 0;
 }
 
-static yk_status check(const double *h)
+static yk_status check_sgd(const double *h)
 {
     YK_TRY(yki_check_option("sgd", "lr", h[YKI_LR], 0, 0));
     YK_TRY(yki_check_option("sgd", "momentum", h[MOMENTUM], 0, 0));
@@ -41,7 +41,7 @@ static yk_status check(const double *h)
     return YK_OK;
 }
 
-static yki_coefficients prepare(const double *h, int64_t step)
+static yki_coefficients prepare_sgd(const double *h, int64_t step)
 {
     bool first = step == 1;
     return (yki_coefficients){{[C_LR] = h[YKI_LR],
@@ -95,9 +95,9 @@ static const yki_optimizer_rule sgd = {
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "momentum", "dampening", "weight_decay", "nesterov"},
     .slot_names = {"momentum_buffer"},
-    .slots = slots,
-    .check = check,
-    .prepare = prepare,
+    .slots = sgd_slots,
+    .check = check_sgd,
+    .prepare = prepare_sgd,
     .update_f32 = update_f32,
     .update_f64 = update_f64,
 };

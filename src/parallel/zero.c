@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "comm/group_internal.h"
 #include "model/model_hooks.h"
-#include "optim/optimizer.h"
+#include "optim/shards.h"
 
 struct yk_zero {
     yk_optimizer *optimizer;
@@ -88,39 +88,41 @@ static yk_status place(yk_zero *zero)
     return status;
 }
 
-static yk_status shard(yk_zero *zero)
-{
-    int rank = yk_group_rank(zero->group);
-    bool *own = yki_calloc(zero->parameters, sizeof *own);
-    if (!own)
-        return yki_error_memory(zero->parameters, "shards");
-    for (size_t i = 0; i < zero->parameters; i++)
-        own[i] = zero->owner[i] == rank;
-    yk_status status = yki_optimizer_shard(zero->optimizer, own, zero->offset, zero->shard_bytes);
-    free(own);
-    return status;
-}
-
 /* ---- steps and checkpoints ------------------------------------------------------------------- */
 
-static void take_back(yk_zero *zero)
+/* Shows rank 0 the state of the others in `whole`, or takes it away where that is NULL. */
+static void show_others(yk_zero *zero, int slot, char *whole)
 {
+    for (size_t i = 0; i < zero->parameters; i++) {
+        size_t shard = (size_t)zero->owner[i] * zero->shard_bytes;
+        if (zero->owner[i] != 0)
+            yki_optimizer_show_state(zero->optimizer, i, slot,
+                                     whole ? whole + shard + zero->offset[i] : NULL);
+    }
+}
+
+/* The bytes of one slot's state on all ranks. */
+static size_t slot_bytes(const yk_zero *zero)
+{
+    return (size_t)yk_group_size(zero->group) * zero->shard_bytes;
+}
+
+static void forget_whole(yk_zero *zero)
+{
+    int slots = yki_optimizer_slots(zero->optimizer);
     if (!zero->whole)
         return;
-    for (int slot = 0; slot < zero->optimizer->slots; slot++)
-        for (size_t i = 0; i < zero->parameters; i++)
-            if (zero->owner[i] != 0)
-                zero->optimizer->state[slot][i] = NULL;
-    yki_unmap(zero->whole, (size_t)zero->optimizer->slots * (size_t)yk_group_size(zero->group) *
-                               zero->shard_bytes);
+    for (int slot = 0; slot < slots; slot++)
+        show_others(zero, slot, NULL);
+    yki_unmap(zero->whole, (size_t)slots * slot_bytes(zero));
     zero->whole = NULL;
 }
 
-/* After each step: everybody's updates to everybody. */
-static yk_status after_step(void *context)
+/* Every rank's updates reach every rank. */
+static yk_status gather_updates(void *context)
 {
     yk_zero *zero = context;
-    take_back(zero);
+    forget_whole(zero);
     char *mine = zero->block + (size_t)yk_group_rank(zero->group) * zero->shard_bytes;
     return yk_all_gather(zero->group, zero->block, mine, zero->shard_bytes, YK_U8, NULL);
 }
@@ -128,55 +130,55 @@ static yk_status after_step(void *context)
 yk_status yk_zero_consolidate(yk_zero *zero)
 {
     YKI_NOT_NULL(zero);
-    yk_optimizer *optimizer = zero->optimizer;
-    size_t all = (size_t)yk_group_size(zero->group) * zero->shard_bytes;
-    take_back(zero);
-    if (yk_group_rank(zero->group) == 0 && optimizer->slots > 0) {
-        zero->whole = yki_map((size_t)optimizer->slots * all);
+    int slots = yki_optimizer_slots(zero->optimizer);
+    size_t bytes = (size_t)slots * slot_bytes(zero);
+    forget_whole(zero);
+    if (yk_group_rank(zero->group) == 0 && slots > 0) {
+        zero->whole = yki_map(bytes);
         if (!zero->whole)
-            return yki_error_memory((size_t)optimizer->slots * all, "the optimizer's whole state");
+            return yki_error_memory(bytes, "the optimizer's whole state");
     }
-    for (int slot = 0; slot < optimizer->slots; slot++) {
-        char *whole = zero->whole ? zero->whole + (size_t)slot * all : NULL;
-        const char *mine = optimizer->memory + (size_t)slot * zero->shard_bytes;
+    for (int slot = 0; slot < slots; slot++) {
+        char *whole = zero->whole ? zero->whole + (size_t)slot * slot_bytes(zero) : NULL;
+        const void *mine = yki_optimizer_own_state(zero->optimizer, slot);
         YK_TRY(yk_gather(zero->group, whole, mine, zero->shard_bytes, YK_U8, 0, NULL));
-        for (size_t i = 0; whole && i < zero->parameters; i++)
-            if (zero->owner[i] != 0)
-                optimizer->state[slot][i] =
-                    whole + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
+        if (whole)
+            show_others(zero, slot, whole);
     }
     return YK_OK;
+}
+
+static yk_status shard_state(yk_zero *zero)
+{
+    int rank = yk_group_rank(zero->group);
+    bool *own = yki_calloc(zero->parameters, sizeof *own);
+    if (!own)
+        return yki_error_memory(zero->parameters, "shards");
+    for (size_t i = 0; i < zero->parameters; i++)
+        own[i] = zero->owner[i] == rank;
+    yk_status status =
+        yki_optimizer_shard(zero->optimizer, &(yki_shard){.own = own,
+                                                          .offset = zero->offset,
+                                                          .bytes = zero->shard_bytes,
+                                                          .after_step = gather_updates,
+                                                          .context = zero});
+    free(own);
+    return status;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static yk_status build_zero(yk_zero *zero)
 {
-    if (zero->optimizer->ema)
-        return yki_error(
-            YK_ERROR_INVALID_ARGUMENT,
-            "ZeRO: shard the optimizer before weights are averaged, which looks at them "
-            "where they are");
-    if (zero->optimizer->model != zero->model)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
+    YK_TRY(yki_optimizer_check_shardable(zero->optimizer, zero->model));
     if (yki_model_is_replicated(zero->model))
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "ZeRO: the model is under data parallel, whose replicas are copied from its "
             "own memory");
-    if (zero->optimizer->own_chunks.of)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
-    if (yk_optimizer_steps(zero->optimizer) > 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "ZeRO: the optimizer has taken %lld steps: shard it before the first, and "
-                         "before a checkpoint is loaded",
-                         (long long)yk_optimizer_steps(zero->optimizer));
     YK_TRY(deal(zero));
     YK_TRY(place(zero));
-    YK_TRY(shard(zero));
-    zero->optimizer->after_step = after_step;
-    zero->optimizer->after_step_context = zero;
-    return YK_OK;
+    return shard_state(zero);
 }
 
 yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group)
@@ -209,11 +211,8 @@ void yk_zero_destroy(yk_zero *zero)
 {
     if (!zero)
         return;
-    if (zero->optimizer->after_step_context == zero) {
-        take_back(zero);
-        zero->optimizer->after_step = NULL;
-        zero->optimizer->after_step_context = NULL;
-    }
+    forget_whole(zero);
+    yki_optimizer_end_shards(zero->optimizer, zero);
     if (zero->block)
         yki_model_place_parameters(zero->model, NULL);
     yk_group_free(zero->group, zero->block);

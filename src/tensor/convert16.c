@@ -91,7 +91,7 @@ static const conversions set_avx512 = {widen_bf16_avx512, widen_f16_avx512, narr
                                        narrow_f16_avx512};
 #endif
 
-static const conversions *choose(void)
+static const conversions *choose_conversions(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bw"))
@@ -104,12 +104,12 @@ static const conversions *choose(void)
 
 void yki_widen16(float *to, const uint16_t *from, yk_dtype dtype, size_t count)
 {
-    const conversions *set = choose();
+    const conversions *set = choose_conversions();
     (dtype == YK_F16 ? set->widen_f16 : set->widen_bf16)(to, from, count);
 }
 
 void yki_narrow16(uint16_t *to, const float *from, yk_dtype dtype, size_t count)
 {
-    const conversions *set = choose();
+    const conversions *set = choose_conversions();
     (dtype == YK_F16 ? set->narrow_f16 : set->narrow_bf16)(to, from, count);
 }

@@ -16,7 +16,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-static void put(const yk_tensor *tensor, int64_t index, double value)
+static void put_value(const yk_tensor *tensor, int64_t index, double value)
 {
     if (tensor->dtype == YK_F64)
         ((double *)tensor->data)[index] = value;
@@ -45,9 +45,9 @@ static void fill_uniform(yki_mt19937 *generator, double bound, yk_tensor *tensor
     float low = (float)-bound, width = (float)bound - low;
     for (int64_t i = 0; i < count; i++) {
         double share = draw24(generator);
-        put(tensor, i,
-            tensor->dtype == YK_F64 ? share * 2 * bound - bound
-                                    : (double)fmaf((float)share, width, low));
+        put_value(tensor, i,
+                  tensor->dtype == YK_F64 ? share * 2 * bound - bound
+                                          : (double)fmaf((float)share, width, low));
     }
 }
 
@@ -107,7 +107,7 @@ static void fill_normal_small(yki_mt19937 *generator, double deviation, yk_tenso
 {
     int64_t count = yk_tensor_count(tensor);
     for (int64_t i = 0; i < count; i++)
-        put(tensor, i, draw_normal(generator) * deviation);
+        put_value(tensor, i, draw_normal(generator) * deviation);
 }
 
 static void fill_normal(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
@@ -128,7 +128,7 @@ static void fill_ones(yk_tensor *tensor)
         switch (tensor->dtype) {
         case YK_F32:
         case YK_F64:
-            put(tensor, i, 1);
+            put_value(tensor, i, 1);
             break;
         case YK_BF16:
             ((uint16_t *)tensor->data)[i] = 0x3f80;

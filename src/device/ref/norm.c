@@ -85,7 +85,8 @@ static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, cons
     yk_tensor bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS),
               residual = yki_ref_in(kernel, run, YKI_BATCH_NORM_RESIDUAL);
     yk_tensor y = yki_ref_out(kernel, run, YKI_BATCH_NORM_Y);
-    double slope = yki_ref_get(&weight, channel->c) * invstd, offset = yki_ref_get(&bias, channel->c);
+    double slope = yki_ref_get(&weight, channel->c) * invstd,
+           offset = yki_ref_get(&bias, channel->c);
     for (int64_t i = 0; i < channel->count; i++) {
         int64_t element = index(channel, i);
         double value = (yki_ref_get(&x, element) - mean) * slope + offset;

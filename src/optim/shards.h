@@ -1,0 +1,42 @@
+/*
+ * What ZeRO (parallel/zero.c) does with an optimizer: keep the state of some parameters only, be
+ * called after each step, and show the state of other ranks for a checkpoint.
+ */
+#ifndef YKI_SHARDS_H
+#define YKI_SHARDS_H
+
+#include <yoke/optim.h>
+
+/* Whatever is made on top of an optimizer holds a reference to it; the last release frees it. */
+void yki_optimizer_retain(yk_optimizer *optimizer);
+void yki_optimizer_release(yk_optimizer *optimizer);
+
+/* What this rank keeps, and what follows a step. */
+typedef struct yki_shard {
+    const bool *own;                        /* by parameter: whether its state is here */
+    const size_t *offset;                   /* by parameter: where, in each slot's block ... */
+    size_t bytes;                           /* ... of so many bytes */
+    yk_status (*after_step)(void *context); /* brings this rank the others' updates */
+    void *context;
+} yki_shard;
+
+/* Fails, before anything has changed, where the optimizer cannot be sharded or is another model's.
+ */
+yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_model *model);
+/* From now on the optimizer keeps zeroed state for its own parameters and leaves the others alone.
+ * own and offset are not kept. */
+yk_status yki_optimizer_shard(yk_optimizer *optimizer, const yki_shard *shard);
+/* The one who sharded it, known by its context, is gone: the optimizer refuses further steps. */
+void yki_optimizer_end_shards(yk_optimizer *optimizer, const void *context);
+
+/* Kinds of state tensors, e.g. 1 for a momentum. */
+int yki_optimizer_slots(const yk_optimizer *optimizer);
+/* The block of this rank's own state in a slot. */
+const void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot);
+/* Shows the state of another rank's parameter at data; NULL: it is no longer here. */
+void yki_optimizer_show_state(yk_optimizer *optimizer, size_t parameter, int slot, void *data);
+
+/* YK_ERROR_INVALID_ARGUMENT while state of other ranks is not here. */
+yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer);
+
+#endif
