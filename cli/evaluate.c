@@ -124,7 +124,7 @@ static bool read_run(subject *s)
         return false;
     if (!s->arch[0])
         snprintf(s->arch, sizeof s->arch, "%s", state.arch);
-    if (find_setting(state.options, "data", s->data, sizeof s->data) && !s->options.data_given)
+    if (find_setting(state.program, "data", s->data, sizeof s->data) && !s->options.data_given)
         s->options.data = s->data;
     return true;
 }

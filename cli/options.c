@@ -135,7 +135,7 @@ static void forget(char *text, const cli_option *option)
 {
     for (char *line = text; *line;) {
         char *next = strchr(line, '\n') + 1;
-        if (same_name(option->name, line + 2, strcspn(line + 2, "=\n")))
+        if (same_name(option->name, line, strcspn(line, "=\n")))
             memmove(line, next, strlen(next) + 1);
         else
             line = next;
@@ -146,9 +146,7 @@ static int keep(const cli_command *command, const cli_option *option, const char
 {
     forget(command->kept, option);
     size_t used = strlen(command->kept), left = command->kept_size - used;
-    bool bare = option->type == CLI_OPTION_SWITCH;
-    int length = snprintf(command->kept + used, left, "--%s%s%s\n", option->name, bare ? "" : "=",
-                          bare ? "" : value);
+    int length = snprintf(command->kept + used, left, "%s=%s\n", option->name, value);
     if (!strchr(value, '\n') && (size_t)length < left)
         return -1;
     command->kept[used] = '\0';
@@ -183,8 +181,9 @@ static int parse_option(const cli_command *command, int argc, char **argv, int *
                                text);
     const char *value = name[length] ? name + length + is_long : NULL;
     if (option->type == CLI_OPTION_SWITCH)
-        return value ? cli_usage_error(command->name, "--%s takes no value", option->name)
-                     : set_and_keep(command, option, "");
+        return value && !(command->only_kept && strcmp(value, "true") == 0)
+                   ? cli_usage_error(command->name, "--%s takes no value", option->name)
+                   : set_and_keep(command, option, "true");
     if (!value && *at + 1 == argc)
         return cli_usage_error(command->name, "--%s needs a value", option->name);
     return set_and_keep(command, option, value ? value : argv[++*at]);

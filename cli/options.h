@@ -84,8 +84,8 @@ typedef struct cli_command {
     size_t option_count;
     int max_operands;
     bool stop_at_operand; /* options end at the first operand: the rest is another program's */
-    /* What was given of the groups to keep is added here, "--name=value\n" each, in place of what
-     * was there of the same name; NULL: nowhere. */
+    /* The options of the groups to keep that were given are added here, as lines "name=value\n",
+     * each in place of an earlier one of the same name; NULL: nowhere. A switch has "true". */
     char *kept;
     size_t kept_size;
     bool only_kept; /* refuses all other options: these words come from a file */

@@ -30,13 +30,6 @@ int cli_threads(int64_t wanted, int local_ranks, const char **source);
 /* Gives every rank rank 0's text. */
 bool cli_share_text(yk_group *world, char *text, size_t size);
 
-/*
- * sums: (shares, count), of each of this rank's shares of the work. Adds up all ranks' shares, in
- * order, whatever the number of ranks that they are spread over: into the first count. all has room
- * for (ranks, shares, count). Collective.
- */
-bool cli_sum_shares(yk_group *world, double *sums, int shares, int count, double *all);
-
 /* ---- data (setup_data.c) --------------------------------------------------------------------- */
 
 /* Opens "cifar10" (rank 0 fetches it when it is not there), "synthetic" or a folder. Collective. */

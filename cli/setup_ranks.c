@@ -92,18 +92,3 @@ bool cli_share_text(yk_group *world, char *text, size_t size)
 {
     return cli_ok(yk_broadcast(world, text, size, YK_U8, 0, NULL));
 }
-
-bool cli_sum_shares(yk_group *world, double *sums, int shares, int count, double *all)
-{
-    if (shares == 1) /* ranks' sums are added in order too */
-        return cli_ok(yk_all_reduce(world, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL));
-    if (!cli_ok(yk_all_gather(world, all, sums, (size_t)(shares * count), YK_F64, NULL)))
-        return false;
-    int every = shares * yk_group_size(world);
-    for (int i = 0; i < count; i++) {
-        sums[i] = all[i];
-        for (int share = 1; share < every; share++)
-            sums[i] += all[share * count + i];
-    }
-    return true;
-}

@@ -1,4 +1,4 @@
-/* What `yoke train` does about its ranks: DDP, the comm hook, the check for divergence. */
+/* The ranks of `yoke train`: the same options on all of them, DDP and its comm hook. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const char *lacking(const char *others, const char *lines)
     return NULL;
 }
 
-bool cli_trainer_check_same_options(const cli_trainer *t)
+bool cli_training_check_same_options(const cli_training *t)
 {
     const char *mine = t->options.kept, *line;
     char first[sizeof t->options.kept];
@@ -32,13 +32,14 @@ bool cli_trainer_check_same_options(const cli_trainer *t)
     if (!more && !(line = lacking(mine, first)))
         return true;
     int rank = yk_group_rank(t->world);
-    return cli_complain("rank %d was given %.*s, rank %d was not: all ranks need the same options",
-                        more ? rank : 0, (int)strcspn(line, "\n"), line, more ? 0 : rank);
+    return cli_complain(
+        "rank %d was given --%.*s, rank %d was not: all ranks need the same options",
+        more ? rank : 0, (int)strcspn(line, "\n"), line, more ? 0 : rank);
 }
 
 /* ---- DDP ------------------------------------------------------------------------------------- */
 
-static bool register_hook(cli_trainer *t)
+static bool register_hook(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     if (strcmp(o->comm_hook, "bf16") == 0)
@@ -51,26 +52,16 @@ static bool register_hook(cli_trainer *t)
     powersgd.matrix_approximation_rank = o->powersgd_rank;
     powersgd.start_iter = o->powersgd_start;
     powersgd.random_seed = (uint64_t)o->seed;
-    powersgd.iter = t->state.step;
+    powersgd.iter = t->saved.step;
     return cli_ok(yk_ddp_register_powersgd_hook(t->ddp, &powersgd));
 }
 
-/* Without its state in the file, or with that of other options, the hook begins anew. */
-bool cli_trainer_load_hook(cli_trainer *t)
-{
-    if (!t->ddp || !t->resumed[0] || strcmp(t->options.comm_hook, "powersgd") != 0)
-        return true;
-    yk_status status = yk_checkpoint_load_comm_hook(t->resumed, t->ddp);
-    t->hook_begins_anew = status == YK_ERROR_NOT_FOUND || status == YK_ERROR_MISMATCH;
-    return t->hook_begins_anew || cli_ok(status);
-}
-
-int cli_trainer_ranks(const cli_trainer *t)
+int cli_training_ranks(const cli_training *t)
 {
     return (int)cli_shares_of_batch(&t->options, yk_group_size(t->world));
 }
 
-bool cli_trainer_create_ddp(cli_trainer *t)
+bool cli_training_create_ddp(cli_training *t)
 {
     int ranks = yk_group_size(t->world), virtual_ranks = (int)t->options.virtual_ranks;
     if (virtual_ranks)
@@ -83,13 +74,13 @@ bool cli_trainer_create_ddp(cli_trainer *t)
     return cli_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && register_hook(t);
 }
 
-bool cli_trainer_shard(cli_trainer *t)
+static bool is_restarted(const cli_training *t)
 {
-    return !t->ddp || !t->options.zero ||
-           cli_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
+    const yk_resume_report *report = yk_trainer_resumed(t->trainer);
+    return report && report->comm_hook_restarted;
 }
 
-void cli_trainer_introduce_ddp(FILE *page, const cli_trainer *t)
+void cli_training_introduce_ddp(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     if (t->dp)
@@ -114,21 +105,12 @@ void cli_trainer_introduce_ddp(FILE *page, const cli_trainer *t)
     if (strcmp(o->comm_hook, "powersgd") == 0)
         fprintf(page, "  comm hook   PowerSGD of rank %lld after step %lld%s\n",
                 (long long)o->powersgd_rank, (long long)o->powersgd_start,
-                t->hook_begins_anew && t->state.step > o->powersgd_start
-                    ? "; the checkpoint has no state that fits it: it begins anew"
+                is_restarted(t) && t->saved.step > o->powersgd_start
+                    ? "; it restarts, as the checkpoint has no state that fits it"
                     : "");
     else if (strcmp(o->comm_hook, "none") != 0)
         fprintf(page, "  comm hook   gradients travel in %s\n", o->comm_hook);
     if (o->check_divergence)
         fprintf(page, "  divergence  checked every %lld step%s\n", (long long)o->check_divergence,
                 o->check_divergence == 1 ? "" : "s");
-}
-
-bool cli_trainer_check_divergence(const cli_trainer *t)
-{
-    int64_t every = t->options.check_divergence;
-    if (!t->ddp || every == 0 || t->state.step % every != 0 ||
-        yk_ddp_check_divergence(t->ddp) == YK_OK)
-        return true;
-    return cli_complain("after step %lld: %s", (long long)t->state.step, yk_last_error());
 }

@@ -8,16 +8,16 @@
 #include "terminal.h"
 #include "train/train.h"
 
-static const char *origin(const cli_trainer *t, bool given, const char *option,
+static const char *origin(const cli_training *t, bool given, const char *option,
                           const char *fallback)
 {
     return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
 }
 
-static void print_batch(FILE *page, const cli_trainer *t)
+static void print_batch(FILE *page, const cli_training *t)
 {
     bool virtual_ranks = t->options.virtual_ranks > 0;
-    int ranks = cli_trainer_ranks(t);
+    int ranks = cli_training_ranks(t);
     fprintf(page, "  batch       effective %lld images a step", (long long)t->options.batch_size);
     if (ranks > 1 || t->options.accumulate > 1)
         fprintf(page, " = %d%s rank%s x %lld", ranks, virtual_ranks ? " virtual" : "",
@@ -27,7 +27,7 @@ static void print_batch(FILE *page, const cli_trainer *t)
     fprintf(page, " (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
 }
 
-static void print_precision(FILE *page, const cli_trainer *t)
+static void print_precision(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     if (strcmp(o->amp, "off") == 0)
@@ -39,14 +39,14 @@ static void print_precision(FILE *page, const cli_trainer *t)
     fputc('\n', page);
 }
 
-static void print_model(FILE *page, const cli_trainer *t)
+static void print_model(FILE *page, const cli_training *t)
 {
     fprintf(page, "  parameters  %lld in %zu tensors\n",
             (long long)yk_model_parameter_elements(t->model), yk_model_parameter_count(t->model));
-    cli_trainer_introduce_ddp(page, t);
+    cli_training_introduce_ddp(page, t);
 }
 
-static void print_memory(FILE *page, const cli_trainer *t)
+static void print_memory(FILE *page, const cli_training *t)
 {
     int devices = 1;
     yk_memory_plan plan;
@@ -67,18 +67,18 @@ static void print_memory(FILE *page, const cli_trainer *t)
 }
 
 /* Where the run resumes, and why its bits may differ from those of an uninterrupted run. */
-static void print_resumed(FILE *page, const cli_trainer *t)
+static void print_resumed(FILE *page, const cli_training *t)
 {
-    fprintf(page, "  resumed     from %s, after step %lld\n", t->resumed, (long long)t->state.step);
-    if (t->resumed_threads && t->resumed_threads != t->threads)
+    fprintf(page, "  resumed     from %s, after step %lld\n", t->resumed, (long long)t->saved.step);
+    if (t->saved.threads && t->saved.threads != t->threads)
         fprintf(
             page,
             "              with %d kernel thread%s a rank instead of %lld: sums will be rounded "
             "differently\n",
-            t->threads, t->threads == 1 ? "" : "s", (long long)t->resumed_threads);
+            t->threads, t->threads == 1 ? "" : "s", (long long)t->saved.threads);
 }
 
-static void introduce(FILE *page, const cli_trainer *t)
+static void introduce(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
@@ -92,7 +92,7 @@ static void introduce(FILE *page, const cli_trainer *t)
                 o->max_steps == 1 ? "" : "s");
     fputc('\n', page);
     print_batch(page, t);
-    cli_trainer_introduce_recipe(page, t);
+    cli_training_introduce_recipe(page, t);
     fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
             yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     fprintf(page, "  device      %s\n", yk_model_device_description(t->model));
@@ -111,7 +111,7 @@ static void introduce(FILE *page, const cli_trainer *t)
         print_resumed(page, t);
 }
 
-void cli_trainer_introduce(const cli_trainer *t)
+void cli_training_introduce(const cli_training *t)
 {
     enum { LABELS = 14 };
     char *text = NULL;

@@ -1,6 +1,6 @@
 /*
- * The options of `yoke train`: one table, filled from the command line and, where a run is gone on
- * with, from what its checkpoint has kept. What contradicts is check.c's.
+ * The options of `yoke train`: one table, filled from the command line and, in a resumed run, from
+ * what its checkpoint has stored. check.c checks whether they fit together.
  */
 #include <string.h>
 
@@ -176,18 +176,24 @@ int cli_train_options_parse(cli_train_options *options, int argc, char **argv)
     return complete(options, false) ? -1 : CLI_EXIT_USAGE;
 }
 
-bool cli_train_options_go_on(cli_train_options *options, char *kept)
+bool cli_train_options_resume(cli_train_options *options, const char *stored)
 {
     enum { MOST = 256 };
+    static char text[2 * sizeof options->kept]; /* the options point into it */
     char *words[MOST] = {options->argv[0]};
     int count = 1, argc = options->argc;
     char **argv = options->argv;
-    for (char *line = strtok(kept, "\n"); line && count < MOST; line = strtok(NULL, "\n"))
-        words[count++] = line;
+    size_t used = 0;
+    for (const char *line = stored; *line && count < MOST; line = strchr(line, '\n') + 1) {
+        words[count++] = text + used;
+        used += (size_t)snprintf(text + used, sizeof text - used, "--%.*s",
+                                 (int)strcspn(line, "\n"), line) +
+                1;
+    }
     set_defaults(options, argc, argv);
     if (parse(options, count, words, true) >= 0)
         return false;
-    memset(&options->given, 0, sizeof options->given); /* that was the run before */
+    memset(&options->given, 0, sizeof options->given); /* those were the checkpoint's */
     memset(&options->recipe.given, 0, sizeof options->recipe.given);
     return parse(options, argc, argv, false) < 0 && complete(options, true);
 }

@@ -9,18 +9,20 @@
 #include <yoke/model.h>
 #include <yoke/optim.h>
 #include <yoke/scaler.h>
+#include <yoke/schedule.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/*
- * Where training stood; saved beside weights and optimizer state. Zeros stand for what a file of an
- * earlier version does not have.
+/**
+ * The state of a training run apart from its tensors: its position, and what it was trained with.
+ * It is saved beside the weights and the optimizer's state. Fields that a file of an earlier
+ * version does not have are 0 or empty.
  */
 typedef struct yk_training_state {
-    char arch[32];
+    char arch[32];       /* the network's name, "" where it has none */
     int64_t epoch;       /* epochs completed */
     int64_t step;        /* optimizer steps completed, over all epochs */
     int64_t epoch_batch; /* steps done of the running epoch; 0 between epochs */
@@ -33,7 +35,13 @@ typedef struct yk_training_state {
     double val_accuracy;              /* of the last evaluation, 0..1; negative when none */
     double epoch_loss, epoch_samples; /* sums over the epoch so far, for its mean loss */
     yk_grad_scaler_state scaler;      /* scale 0: none */
-    char options[2048]; /* the program's own: what it wants to find again when it goes on */
+    char dataset[32];                 /* name of the training set, see yk_dataset_name */
+    int64_t dataset_size;             /* its number of samples */
+    bool has_schedule;    /* whether schedule holds one: not in files of earlier versions */
+    yk_schedule schedule; /* of the learning rate */
+    /* The program's own settings, which the library stores and never reads: lines "NAME=VALUE",
+     * each ended by a newline. In the file they are the dict "program". */
+    char program[4096];
     /* Of yk_ddp_consolidate_comm_hook, or NULL. For saving: loading leaves NULL here, and
      * yk_checkpoint_load_comm_hook does the rest. */
     const yk_comm_hook_state *comm_hook;

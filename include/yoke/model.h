@@ -158,6 +158,9 @@ typedef struct yk_memory_plan {
 /** The memory that training with this batch size (at least 1) takes. Prepares its kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);
 
+/** The threads that the model's kernels use: the rounding of sums depends on their number. */
+int yk_model_threads(const yk_model *model);
+
 /** Describes the device and its kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
 const char *yk_model_device_description(const yk_model *model);
 

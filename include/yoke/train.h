@@ -1,13 +1,22 @@
 /*
- * Training: evaluation over all ranks, stopping on signals, and small functions that every training
- * loop needs.
+ * Training: the trainer, which runs a whole training or one step at a time; evaluation over all
+ * ranks; stopping on signals; and small functions that every training loop needs.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H
 
+#include <yoke/checkpoint.h>
 #include <yoke/data.h>
+#include <yoke/data_parallel.h>
+#include <yoke/ddp.h>
 #include <yoke/group.h>
 #include <yoke/model.h>
+#include <yoke/report.h>
+#include <yoke/schedule.h>
+#include <yoke/zero.h>
+
+#include <limits.h>
+#include <math.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,6 +98,156 @@ yk_status yk_stop_prepare(void);
 yk_status yk_stop_on_signals(void);
 /** The signal that asked this process to stop, or 0. Any thread. */
 int yk_stop_signal(void);
+
+/* ---- the trainer ---------------------------------------------------------------------------- */
+
+/**
+ * A training run on this rank: a model, its optimizer and the loader of its data, and what is made
+ * of them. The same calls are made on every rank; they are collective.
+ *
+ *     yk_trainer *trainer;
+ *     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+ *     options.validation = validation_loader;
+ *     options.output = "runs/a";
+ *     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
+ *     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
+ *     YK_CHECK(yk_trainer_fit(trainer));
+ *     yk_trainer_destroy(trainer);
+ *
+ * Between steps its state says exactly where training is, so a checkpoint written then resumes to
+ * the same bits as a run that was never stopped.
+ */
+typedef struct yk_trainer yk_trainer;
+
+/** An option of this value never comes due: no limit of steps, no check, no extra checkpoints. */
+#define YK_NEVER INT64_MAX
+
+/**
+ * Functions that the trainer calls on every rank, from the thread that called it. Any of them may
+ * be NULL. A status other than YK_OK ends the call of the trainer that is running, with it.
+ */
+typedef struct yk_trainer_callbacks {
+    void *context; /**< passed to each of them */
+    /** Before a step waits for its first batch. */
+    yk_status (*on_step_begin)(void *context, yk_trainer *trainer);
+    /** After a step; state->epoch_batch is the number of its steps in the epoch. */
+    yk_status (*on_step)(void *context, yk_trainer *trainer, const yk_step_record *record);
+    /** After the evaluation that ends an epoch or the run. */
+    yk_status (*on_epoch)(void *context, yk_trainer *trainer, const yk_epoch_record *record);
+    /** Once a checkpoint has been written. */
+    yk_status (*on_save)(void *context, yk_trainer *trainer);
+    /** Once a checkpoint has been loaded, before its learning rate is applied: the place to change
+     * hyperparameters of the resumed run. */
+    yk_status (*on_resume)(void *context, yk_trainer *trainer);
+} yk_trainer_callbacks;
+
+typedef struct yk_trainer_options {
+    size_t size;
+    /* Further parts, NULL where there is none. */
+    yk_loader *validation;      /**< evaluated after each epoch; should be exact */
+    yk_group *group;            /**< the ranks; NULL: this process alone */
+    yk_ddp *ddp;                /**< of the model */
+    yk_zero *zero;              /**< of the optimizer */
+    yk_data_parallel *parallel; /**< of the model */
+    yk_ema *ema;                /**< of the optimizer: updated after each step, evaluated too */
+    yk_grad_scaler *scaler;     /**< of the model */
+    /** Of the learning rate; copied. NULL: the schedule of the checkpoint that is resumed, else a
+     * constant rate. */
+    const yk_schedule *schedule;
+    int64_t epochs;    /**< passes over the data in all, those before a resume included */
+    int64_t max_steps; /**< optimizer steps in all; training ends early after them */
+    /** Batches of the loader that make one step, on each (virtual) rank. */
+    int64_t accumulate;
+    /** Gradients are scaled down to this global 2-norm; HUGE_VAL leaves them as they are. */
+    double clip_grad_norm;
+    int64_t check_divergence; /**< compare all ranks' parameters every so many steps (with ddp) */
+    bool check_loss;          /**< end with an error before a loss of NaN or infinity is applied;
+                                 a grad scaler skips such steps instead */
+    bool stop_on_signals;     /**< stop after the current step on SIGINT, SIGTERM and SIGUSR1; needs
+                                 yk_stop_prepare */
+    /** Folder for checkpoints, written after each epoch and at the end (yk_checkpoint_dir_save);
+     * copied. NULL: none are written. */
+    const char *output;
+    int64_t save_every; /**< also save every so many steps */
+    int keep;           /**< the number of newest checkpoints to keep; INT_MAX: all */
+    const char *arch;   /**< the network's name for the checkpoint, shorter than 32 bytes; copied */
+    const char *program; /**< yk_training_state.program for the checkpoint; copied */
+    yk_trainer_callbacks callbacks;
+} yk_trainer_options;
+
+#define YK_TRAINER_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10, YK_NEVER,  \
+            1, HUGE_VAL, YK_NEVER, true, false, NULL, YK_NEVER, 3, "", "",                         \
+        {                                                                                          \
+            NULL, NULL, NULL, NULL, NULL, NULL                                                     \
+        }                                                                                          \
+    }
+
+/**
+ * Not collective. The parts stay the caller's and must outlive the trainer. Gradients of a step's
+ * batches are averaged over their samples (yk_model_set_accumulation).
+ */
+yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
+                            yk_loader *loader, const yk_trainer_options *options);
+/** Accepts NULL. Not collective. */
+void yk_trainer_destroy(yk_trainer *trainer);
+
+/**
+ * Trains to the end of the last epoch, to max_steps, or until asked to stop; evaluates after each
+ * epoch and at the end, and saves. A stopped run saves without the evaluation, which is made up for
+ * when it is resumed. YK_OK also when stopped: see yk_trainer_stopped.
+ */
+yk_status yk_trainer_fit(yk_trainer *trainer);
+
+/**
+ * One optimizer step on the next batches, and nothing else: no evaluation, no checkpoint.
+ * *finished (may be NULL) says that training is over after it: all epochs or max_steps are done, or
+ * it was asked to stop. A trainer that was finished before does nothing.
+ */
+yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
+/** Evaluates on the validation loader; *average (may be NULL) is the result of the averaged weights
+ * where there is an ema. The accuracy goes into the state. */
+yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average);
+/** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it. */
+yk_status yk_trainer_save(yk_trainer *trainer);
+
+/**
+ * Continues from a checkpoint, which every rank reads: weights, optimizer, averages, loss scale,
+ * comm hook, position in the data. Within an epoch the data set, the batch size and the seed must
+ * be those of the checkpoint (YK_ERROR_MISMATCH). Another schedule than the checkpoint's is allowed
+ * and said in the log. To be called before the first step.
+ */
+yk_status yk_trainer_resume(yk_trainer *trainer, const char *path);
+/** The same from the newest checkpoint of the output folder. *resumed (may be NULL) is false where
+ * there is none: training then starts from the beginning. */
+yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed);
+
+/** What yk_trainer_resume has found. */
+typedef struct yk_resume_report {
+    yk_training_state saved;  /**< the state in the checkpoint */
+    bool comm_hook_restarted; /**< the checkpoint has no state that fits the comm hook */
+    bool schedule_changed;    /**< its schedule is not the one that training continues with */
+} yk_resume_report;
+/** NULL in a run that was not resumed. Valid as long as the trainer. */
+const yk_resume_report *yk_trainer_resumed(const yk_trainer *trainer);
+
+/** Position and origin of the run. Valid as long as the trainer. */
+const yk_training_state *yk_trainer_state(const yk_trainer *trainer);
+/** Optimizer steps of an epoch. */
+int64_t yk_trainer_steps_per_epoch(const yk_trainer *trainer);
+/** Asks the trainer to stop on all ranks; for callbacks. Ranks agree before each update of the
+ * weights, so a call from on_step takes effect after the next step. */
+void yk_trainer_stop(yk_trainer *trainer);
+/** Whether training has been asked to stop, the same on all ranks. */
+bool yk_trainer_stopped(const yk_trainer *trainer);
+/**
+ * The signal that asked for it, on whichever rank it arrived: the same on all ranks once
+ * yk_trainer_fit has returned. 0 when there was none.
+ */
+int yk_trainer_stop_signal(const yk_trainer *trainer);
+/** Whether a final evaluation is still missing, since a stop came before it. */
+bool yk_trainer_owes_evaluation(const yk_trainer *trainer);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -19,6 +19,7 @@
 #include "base/options.h"
 #include "base/thread.h"
 #include "base/trace.h"
+#include "data/loader.h"
 #include "data/sampler.h"
 #include "data/transform.h"
 
@@ -441,6 +442,21 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
 yk_status yk_loader_status(const yk_loader *loader)
 {
     return loader->status;
+}
+
+const yk_loader_options *yki_loader_options(const yk_loader *loader)
+{
+    return &loader->options;
+}
+
+int yki_loader_world_size(const yk_loader *loader)
+{
+    return loader->sampler.world_size / loader->shares;
+}
+
+const yk_dataset *yki_loader_dataset(const yk_loader *loader)
+{
+    return loader->dataset;
 }
 
 int yk_loader_shares(const yk_loader *loader)

@@ -1,6 +1,9 @@
 /* See training_state.h. One table of the struct's fields serves writing and reading. */
 #include "io/training_state.h"
 
+#include "io/program_state.h"
+#include "io/schedule_state.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -31,7 +34,8 @@ static const state_field fields[] = {
     ROW(BITS, false, seed),          ROW(REAL, false, lr),
     ROW(REAL, false, val_accuracy),  ROW(COUNT, true, threads),
     ROW(COUNT, true, virtual_ranks), ROW(REAL, true, epoch_loss),
-    ROW(REAL, true, epoch_samples),  ROW(TEXT, true, options),
+    ROW(REAL, true, epoch_samples),  ROW(TEXT, true, dataset),
+    ROW(COUNT, true, dataset_size),
 };
 
 enum { FIELDS = sizeof fields / sizeof *fields, FORMAT_VERSION = 1 };
@@ -57,7 +61,8 @@ yk_status yki_training_state_check(const yk_training_state *state)
 {
     for (int i = 0; i < FIELDS; i++)
         YK_TRY(check_field(&fields[i], (const char *)state + fields[i].offset));
-    return YK_OK;
+    YK_TRY(yki_program_state_check(state->program, sizeof state->program));
+    return state->has_schedule ? yk_schedule_check(&state->schedule) : YK_OK;
 }
 
 static void write_field(yki_pickle_writer *pickle, const state_field *field, const char *from)
@@ -90,6 +95,12 @@ void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state
     yki_pickle_int(pickle, FORMAT_VERSION);
     for (int i = 0; i < FIELDS; i++)
         write_field(pickle, &fields[i], (const char *)state + fields[i].offset);
+    yki_pickle_text(pickle, "program");
+    yki_program_state_write(pickle, state->program);
+    if (state->has_schedule) {
+        yki_pickle_text(pickle, "schedule");
+        yki_schedule_state_write(pickle, &state->schedule);
+    }
     yki_pickle_text(pickle, "forwards");
     yki_pickle_int(pickle, yk_model_forwards(model));
     if (optimizer) {
@@ -184,6 +195,11 @@ yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *va
                          yki_pth_path(pth), (long long)version, FORMAT_VERSION);
     for (int i = 0; i < FIELDS; i++)
         YK_TRY(read_field(pth, value, &fields[i], (char *)&new + fields[i].offset));
+    YK_TRY(yki_program_state_read(pth, value, new.program, sizeof new.program));
+    const yki_pickle_value *schedule = yki_pickle_get(value, "schedule");
+    new.has_schedule = schedule != NULL;
+    if (schedule)
+        YK_TRY(yki_schedule_state_read(pth, schedule, &new.schedule));
     *state = new;
     return YK_OK;
 }

@@ -183,6 +183,11 @@ void yk_model_eval(yk_model *model)
     model->training = false;
 }
 
+int yk_model_threads(const yk_model *model)
+{
+    return model->executor.source.device->threads;
+}
+
 const char *yk_model_device_description(const yk_model *model)
 {
     return model->executor.source.device->description;

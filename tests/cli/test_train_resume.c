@@ -205,9 +205,9 @@ YK_TEST(what_is_saved_before_the_next_step_has_the_rate_of_the_last_one)
                                    .world_size = 1,
                                    .threads = 1,
                                    .val_accuracy = -1,
-                                   .options = "--data=synthetic\n--arch=mlp\n--batch-size=120\n"
-                                              "--epochs=2\n--lr=0.1\n--schedule=step\n"
-                                              "--step-size=1\n"});
+                                   .program = "data=synthetic\narch=mlp\nbatch-size=120\n"
+                                              "epochs=2\nlr=0.1\nschedule=step\n"
+                                              "step-size=1\n"});
     assert_int_equal(go_on("a", ""), 0);
     assert_contains(job.output, "epoch 2/2  train loss");
     char command[256];
@@ -222,15 +222,15 @@ YK_TEST(what_is_saved_before_the_next_step_has_the_rate_of_the_last_one)
 /* Stopped after the last of --max-steps, but before its evaluation. */
 YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
 {
-    plant("a", (yk_training_state){
-                   .arch = "mlp",
-                   .step = 10,
-                   .epoch_batch = 10,
-                   .batch_size = 120,
-                   .world_size = 1,
-                   .threads = 1,
-                   .val_accuracy = -1,
-                   .options = "--data=synthetic\n--arch=mlp\n--batch-size=120\n--epochs=2\n"});
+    plant("a",
+          (yk_training_state){.arch = "mlp",
+                              .step = 10,
+                              .epoch_batch = 10,
+                              .batch_size = 120,
+                              .world_size = 1,
+                              .threads = 1,
+                              .val_accuracy = -1,
+                              .program = "data=synthetic\narch=mlp\nbatch-size=120\nepochs=2\n"});
     assert_int_equal(go_on("a", "--max-steps 10"), 0);
     assert_contains(job.output, "Done after step 10: validation accuracy");
     assert_contains(metrics_of("a"), "\"val_accuracy\"");
@@ -242,7 +242,7 @@ YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
 YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
 {
     plant("a", (yk_training_state){
-                   .arch = "mlp", .batch_size = 120, .options = "--lr=0.5\n--output=elsewhere\n"});
+                   .arch = "mlp", .batch_size = 120, .program = "lr=0.5\noutput=elsewhere\n"});
     assert_int_equal(train("a", "--resume auto"), 1);
     assert_contains(job.output, "--output is not for a checkpoint to say");
 }
@@ -253,9 +253,9 @@ YK_TEST(a_checkpoint_that_no_run_has_left_is_refused)
         yk_training_state state;
         const char *words;
     } wrong[] = {
-        {{.arch = "mlp", .batch_size = 0}, "batches of 0 and 0 threads a rank: no run has"},
-        {{.arch = "mlp", .batch_size = INT64_MAX}, "no run has"},
-        {{.arch = "mlp", .batch_size = 120, .threads = 1 << 30}, "no run has"},
+        {{.arch = "mlp", .batch_size = 0}, "batches of 0 and 0 threads a rank, which no run has"},
+        {{.arch = "mlp", .batch_size = INT64_MAX}, "which no run has"},
+        {{.arch = "mlp", .batch_size = 120, .threads = 1 << 30}, "which no run has"},
         {{.arch = "mlp", .batch_size = 120, .epoch_batch = 42}, "which has only 42 here"},
         {{.arch = "mlp", .batch_size = 120, .epoch_batch = INT64_MAX}, "which has only 42 here"},
     };

@@ -113,7 +113,21 @@ static const yk_training_state sample = {.arch = "resnet18",
                                          .virtual_ranks = 4,
                                          .epoch_loss = 0x1.23456789abcdep+9,
                                          .epoch_samples = 2176,
-                                         .options = "--lr=0.1\n--data=x y\n"};
+                                         .program = "lr=0.1\ndata=x y\nnesterov=true\nautocast=\n",
+                                         .dataset = "digits",
+                                         .dataset_size = 1797,
+                                         .has_schedule = true,
+                                         .schedule = {.kind = YK_SCHEDULE_MULTISTEP,
+                                                      .per_step = true,
+                                                      .warmup = 3,
+                                                      .warmup_factor = 0.5,
+                                                      .gamma = 0.25,
+                                                      .milestones = {4, 9},
+                                                      .milestone_count = 2,
+                                                      .max_lr = YK_LR_INITIAL,
+                                                      .pct_start = 0.4,
+                                                      .div_factor = 25,
+                                                      .cycle_momentum = true}};
 
 static void assert_sample(const yk_training_state *state)
 {
@@ -130,7 +144,11 @@ static void assert_sample(const yk_training_state *state)
     assert_int_equal(state->virtual_ranks, sample.virtual_ranks);
     assert_true(state->epoch_loss == sample.epoch_loss);
     assert_true(state->epoch_samples == sample.epoch_samples);
-    assert_string_equal(state->options, sample.options);
+    assert_string_equal(state->program, sample.program);
+    assert_string_equal(state->dataset, sample.dataset);
+    assert_int_equal(state->dataset_size, sample.dataset_size);
+    assert_true(state->has_schedule);
+    assert_memory_equal(&state->schedule, &sample.schedule, sizeof sample.schedule);
 }
 
 YK_TEST(sgd_there_and_back)

@@ -1,4 +1,4 @@
-/* What `yoke train` does about its recipe: optimizer, schedule, clipping, averaged weights. */
+/* The optimizer of `yoke train`, its schedule, and what is printed of them. */
 #include <string.h>
 
 #include "setup.h"
@@ -6,7 +6,7 @@
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-static yk_status create_sgd(cli_trainer *t, double lr)
+static yk_status create_sgd(cli_training *t, double lr)
 {
     const cli_recipe *r = &t->options.recipe;
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
@@ -18,7 +18,7 @@ static yk_status create_sgd(cli_trainer *t, double lr)
     return yk_sgd_create(&t->optimizer, t->model, &sgd);
 }
 
-static yk_status create_adam(cli_trainer *t, double lr)
+static yk_status create_adam(cli_training *t, double lr)
 {
     const cli_recipe *r = &t->options.recipe;
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
@@ -31,14 +31,14 @@ static yk_status create_adam(cli_trainer *t, double lr)
     return yk_adam_create(&t->optimizer, t->model, &adam);
 }
 
-static yk_status create_rule(cli_trainer *t, double lr)
+static yk_status create_rule(cli_training *t, double lr)
 {
     bool sgd = strcmp(t->options.recipe.optimizer, "sgd") == 0;
     return sgd ? create_sgd(t, lr) : create_adam(t, lr);
 }
 
 /* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
-static yk_status exempt_norms(cli_trainer *t)
+static yk_status exempt_norms(cli_training *t)
 {
     if (!t->options.recipe.no_decay_norms)
         return YK_OK;
@@ -51,22 +51,14 @@ static yk_status exempt_norms(cli_trainer *t)
     return yk_optimizer_set_group_hyperparameter(t->optimizer, 1, "weight_decay", 0);
 }
 
-bool cli_trainer_create_optimizer(cli_trainer *t)
+bool cli_training_create_optimizer(cli_training *t)
 {
     const cli_recipe *r = &t->options.recipe;
-    t->lr = r->lr * cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    t->lr = r->lr * cli_recipe_lr_factor(r, cli_training_ranks(t));
     return cli_ok(create_rule(t, t->lr)) && cli_ok(exempt_norms(t));
 }
 
-bool cli_trainer_create_ema(cli_trainer *t)
-{
-    yk_ema_options options = YK_EMA_OPTIONS_INIT;
-    options.decay = t->options.recipe.ema;
-    options.use_buffers = true;
-    return options.decay == 0 || cli_ok(yk_ema_create(&t->ema, t->optimizer, &options));
-}
-
-bool cli_trainer_override_hyperparameters(cli_trainer *t)
+yk_status cli_training_override_hyperparameters(cli_training *t)
 {
     const cli_recipe *r = &t->options.recipe;
     const struct {
@@ -80,81 +72,28 @@ bool cli_trainer_override_hyperparameters(cli_trainer *t)
                {"beta2", r->given.beta2, r->beta2},
                {"eps", r->given.eps, r->eps},
                {"weight_decay", r->given.weight_decay, r->weight_decay}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].given &&
-            !cli_ok(yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value)))
-            return false;
-    return cli_ok(exempt_norms(t));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        yk_status status = YK_OK;
+        if (all[i].given)
+            status = yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value);
+        if (status != YK_OK)
+            return status;
+    }
+    return exempt_norms(t);
 }
 
-/* Gives the optimizer the rate of a step or epoch, as the schedule counts. */
-static bool set_rate(cli_trainer *t, int64_t at)
-{
-    if (!cli_ok(yk_schedule_apply(&t->schedule, t->optimizer, at)))
-        return false;
-    t->state.lr = yk_optimizer_lr(t->optimizer);
-    return true;
-}
-
-/* What is saved before the next step has the last one's rate, as in a run that never stopped. */
-static bool catch_up(cli_trainer *t)
-{
-    const yk_training_state *state = &t->state;
-    int64_t last =
-        t->schedule.per_step ? state->step - 1 : state->epoch - (state->epoch_batch == 0);
-    return state->step == 0 || last < 0 || set_rate(t, last);
-}
-
-bool cli_trainer_create_schedule(cli_trainer *t)
+bool cli_training_create_schedule(cli_training *t)
 {
     const cli_recipe *r = &t->options.recipe;
-    double factor = cli_recipe_lr_factor(r, cli_trainer_ranks(t));
+    double factor = cli_recipe_lr_factor(r, cli_training_ranks(t));
     double peak = r->given.max_lr ? r->max_lr * factor : YK_LR_INITIAL;
     return cli_ok(
-               cli_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch)) &&
-           catch_up(t);
+        cli_recipe_schedule(&t->schedule, r, peak, t->options.epochs, t->steps_per_epoch));
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-/* Gradients must be unscaled before their norm is a norm. */
-static bool clip(cli_trainer *t, cli_update *update)
-{
-    double max_norm = t->options.recipe.clip_grad_norm;
-    if (max_norm == 0)
-        return true;
-    return (!t->scaler || cli_ok(yk_grad_scaler_unscale(t->scaler))) &&
-           cli_ok(yk_clip_grad_norm(t->optimizer, max_norm, &update->grad_norm));
-}
-
-/* The optimizer's step; with a grad scaler, unless a gradient on any rank is infinite or NaN. */
-static bool step(cli_trainer *t)
-{
-    if (!t->scaler)
-        return cli_ok(yk_optimizer_step(t->optimizer));
-    return cli_ok(yk_grad_scaler_step(t->scaler, t->optimizer)) &&
-           cli_ok(yk_grad_scaler_update(t->scaler));
-}
-
-bool cli_trainer_update_weights(cli_trainer *t, cli_update *update)
-{
-    int64_t now = t->schedule.per_step ? t->state.step : t->state.epoch;
-    *update = (cli_update){.scale = t->scaler ? yk_grad_scaler_scale(t->scaler) : 0};
-    return clip(t, update) && set_rate(t, now) && step(t) &&
-           (!t->ema || cli_ok(yk_ema_update(t->ema)));
-}
-
-bool cli_trainer_evaluate_ema(cli_trainer *t, yk_evaluation *result)
-{
-    if (!cli_ok(yk_ema_swap(t->ema)))
-        return false;
-    bool fine = cli_trainer_evaluate(t, result);
-    return cli_ok(yk_ema_swap(t->ema)) && fine;
-}
-
-/* ---- saying what it is ----------------------------------------------------------------------- */
-
-static double hyperparameter(const cli_trainer *t, const char *wanted)
+static double hyperparameter(const cli_training *t, const char *wanted)
 {
     const char *name;
     double value;
@@ -164,10 +103,10 @@ static double hyperparameter(const cli_trainer *t, const char *wanted)
     return 0;
 }
 
-static void print_lr(FILE *page, const cli_trainer *t)
+static void print_lr(FILE *page, const cli_training *t)
 {
     const cli_recipe *r = &t->options.recipe;
-    int ranks = cli_trainer_ranks(t);
+    int ranks = cli_training_ranks(t);
     const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
     fprintf(page, "learning rate %g", t->lr);
     if (strcmp(r->lr_scale, "none") == 0)
@@ -178,7 +117,7 @@ static void print_lr(FILE *page, const cli_trainer *t)
                 r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
 }
 
-static void print_optimizer(FILE *page, const cli_trainer *t)
+static void print_optimizer(FILE *page, const cli_training *t)
 {
     fprintf(page, "  optimizer   %s, ", yk_optimizer_name(t->optimizer));
     print_lr(page, t);
@@ -199,7 +138,7 @@ static void print_length(FILE *page, const char *before, int64_t length, const y
             length == 1 ? "" : "s");
 }
 
-static void print_schedule(FILE *page, const cli_trainer *t)
+static void print_schedule(FILE *page, const cli_training *t)
 {
     const yk_schedule *s = &t->schedule;
     if (s->kind == YK_SCHEDULE_CONSTANT && s->warmup == 0)
@@ -226,7 +165,7 @@ static void print_schedule(FILE *page, const cli_trainer *t)
     fputc('\n', page);
 }
 
-void cli_trainer_introduce_recipe(FILE *page, const cli_trainer *t)
+void cli_training_introduce_recipe(FILE *page, const cli_training *t)
 {
     const cli_recipe *r = &t->options.recipe;
     print_optimizer(page, t);

@@ -1,6 +1,6 @@
 /*
- * Building a training run, in the order in which its parts need each other: ranks, checkpoint to
- * go on from, data, model, DDP, optimizer, state, loaders, output. And saying what was built.
+ * From options to a training run, in the order in which its parts need each other: ranks, the
+ * checkpoint to resume from, data, model, DDP, optimizer, loaders, trainer, reports.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "setup.h"
 #include "train/train.h"
 
-/* ---- where to go on, and where to write ------------------------------------------------------ */
+/* ---- where to resume, and where to write ----------------------------------------------------- */
 
 static bool make_folder(const char *path)
 {
@@ -30,7 +30,7 @@ static bool make_folder(const char *path)
 }
 
 /* Where none was named, a folder of this run alone: another may begin in the same second. */
-static bool make_own_folder(cli_trainer *t)
+static bool make_own_folder(cli_training *t)
 {
     time_t clock = time(NULL);
     struct tm date;
@@ -48,8 +48,8 @@ static bool make_own_folder(cli_trainer *t)
 }
 
 /* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
- * all damaged is not begun anew on top of them. */
-static bool find_newest(cli_trainer *t)
+ * all damaged is not overwritten by a new one. */
+static bool find_newest(cli_training *t)
 {
     if (access(t->output, F_OK))
         return true;
@@ -57,8 +57,8 @@ static bool find_newest(cli_trainer *t)
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
-/* Rank 0 names the output folder and finds the checkpoint; "" where there is none to go on from. */
-static bool choose_paths(cli_trainer *t)
+/* Rank 0 names the output folder and finds the checkpoint; "" in a new run. */
+static bool choose_paths(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
@@ -69,36 +69,37 @@ static bool choose_paths(cli_trainer *t)
     if (!from_file && !find_newest(t))
         return false;
     if (!o->resume && t->resumed[0])
-        return cli_complain("%s holds the run of %s: go on with --resume auto, or choose another "
-                            "--output",
-                            t->output, t->resumed);
+        return cli_complain(
+            "%s holds the run of %s: continue it with --resume auto, or choose another "
+            "--output",
+            t->output, t->resumed);
     return make_folder(t->output);
 }
 
 /* Rank 0 alone has tried, so that what is wrong is said once; the others learn how it went. */
-static bool rank0_could(const cli_trainer *t, bool it_could)
+static bool rank0_could(const cli_training *t, bool it_could)
 {
     uint8_t fine = it_could;
     return cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
 }
 
-static bool agree_on_paths(cli_trainer *t)
+static bool agree_on_paths(cli_training *t)
 {
     return rank0_could(t, t->leads && choose_paths(t)) &&
            cli_share_text(t->world, t->output, sizeof t->output) &&
            cli_share_text(t->world, t->resumed, sizeof t->resumed);
 }
 
-/* Whether the checkpoint can be gone on from with what is now asked for. */
-static bool check_adopted(const cli_trainer *t)
+/* Whether the run can resume from the checkpoint with the options that are now given. */
+static bool check_adopted(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    const yk_training_state *state = &t->state;
-    int64_t shares = cli_trainer_ranks(t);
+    const yk_training_state *state = &t->saved;
+    int64_t shares = cli_training_ranks(t);
     if (state->batch_size < 1 || state->batch_size > CLI_MAX_BATCH ||
         state->threads > CLI_MAX_THREADS)
-        return cli_complain("%s says that its run had batches of %lld and %lld threads a rank: no "
-                            "run has",
+        return cli_complain("%s says that its run had batches of %lld and %lld threads a rank, "
+                            "which no run has",
                             t->resumed, (long long)state->batch_size, (long long)state->threads);
     if (o->batch_size % (shares * o->accumulate))
         return cli_complain(
@@ -107,7 +108,7 @@ static bool check_adopted(const cli_trainer *t)
             (long long)o->batch_size, (long long)shares, shares == 1 ? "" : "s",
             (long long)o->accumulate, o->accumulate == 1 ? "" : "es");
     if (state->epoch_batch && o->batch_size != state->batch_size)
-        return cli_complain("%s stands within an epoch of batches of %lld: --batch-size cannot "
+        return cli_complain("%s was saved within an epoch of batches of %lld: --batch-size cannot "
                             "change before the next one",
                             t->resumed, (long long)state->batch_size);
     if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
@@ -116,28 +117,26 @@ static bool check_adopted(const cli_trainer *t)
             "same bits: --threads cannot change",
             t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
     if (state->epoch_batch && o->seed != (int64_t)state->seed)
-        return cli_complain("%s stands within an epoch in the order of seed %lld: --seed cannot "
+        return cli_complain("%s was saved within an epoch in the order of seed %lld: --seed cannot "
                             "change before the next one",
                             t->resumed, (long long)state->seed);
     return true;
 }
 
 /* A resumed run keeps what it was started with, unless the command line says otherwise. */
-static bool adopt(cli_trainer *t)
+static bool adopt(cli_training *t)
 {
     cli_train_options *o = &t->options;
-    yk_training_state *state = &t->state;
+    yk_training_state *state = &t->saved;
     if (!t->resumed[0])
         return cli_train_options_check_batch(o) && cli_train_options_check(o, true);
     if (!cli_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
-    memcpy(t->resumed_options, state->options, sizeof t->resumed_options);
-    if (!cli_train_options_go_on(o, t->resumed_options))
-        return cli_complain("%s cannot be gone on from with these options", t->resumed);
+    if (!cli_train_options_resume(o, state->program))
+        return cli_complain("cannot resume from %s with these options", t->resumed);
     if (o->given.arch && strcmp(o->arch, state->arch) != 0)
         return cli_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
-    memcpy(t->arch, state->arch, sizeof t->arch);
-    o->arch = t->arch;
+    o->arch = state->arch;
     if (!o->given.seed)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
@@ -145,7 +144,7 @@ static bool adopt(cli_trainer *t)
     return check_adopted(t);
 }
 
-static bool adopt_checkpoint(cli_trainer *t)
+static bool adopt_checkpoint(cli_training *t)
 {
     return rank0_could(t, t->leads && adopt(t)) && (t->leads || adopt(t));
 }
@@ -154,13 +153,13 @@ static bool adopt_checkpoint(cli_trainer *t)
 
 /* Sums are rounded by the number of threads: a run keeps it as long as it keeps its ranks. Virtual
  * ranks' may not depend on how many ranks share the cores. */
-static void choose_threads(cli_trainer *t)
+static void choose_threads(cli_training *t)
 {
     int64_t wanted = t->options.threads;
     bool virtual_ranks = t->options.virtual_ranks > 0;
-    bool same_ranks = virtual_ranks || t->state.world_size == yk_group_size(t->world);
-    if (!wanted && t->resumed[0] && t->state.threads > 0 && same_ranks) {
-        t->threads = (int)t->state.threads;
+    bool same_ranks = virtual_ranks || t->saved.world_size == yk_group_size(t->world);
+    if (!wanted && t->resumed[0] && t->saved.threads > 0 && same_ranks) {
+        t->threads = (int)t->saved.threads;
         t->threads_source = "from the checkpoint";
     } else if (!wanted && virtual_ranks) {
         t->threads = 1;
@@ -170,7 +169,7 @@ static void choose_threads(cli_trainer *t)
     }
 }
 
-static bool create_model(cli_trainer *t)
+static bool create_model(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     choose_threads(t);
@@ -188,7 +187,6 @@ static bool create_model(cli_trainer *t)
         return false;
     if (o->checkpoint && !cli_ok(yk_model_load(t->model, o->checkpoint)))
         return false;
-    yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     if (strcmp(o->parallel, "dp") == 0) {
         yk_data_parallel_options options = YK_DATA_PARALLEL_OPTIONS_INIT;
         options.devices = o->devices;
@@ -198,10 +196,10 @@ static bool create_model(cli_trainer *t)
     }
     if (o->sync_bn && !cli_ok(yk_sync_batch_norm_convert(t->model, t->world)))
         return false;
-    return cli_trainer_create_ddp(t);
+    return cli_training_create_ddp(t);
 }
 
-static bool create_scaler(cli_trainer *t)
+static bool create_scaler(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     yk_grad_scaler_options options = YK_GRAD_SCALER_OPTIONS_INIT;
@@ -211,61 +209,26 @@ static bool create_scaler(cli_trainer *t)
            cli_ok(yk_grad_scaler_create(&t->scaler, t->model, &options));
 }
 
-/* The scale goes on from the checkpoint; it grows as the options say, which may be new. */
-static bool load_scaler(cli_trainer *t)
+static bool create_ema(cli_training *t)
 {
-    if (!t->scaler)
-        return true;
-    if (t->options.given.scaler && t->state.scaler.scale > 0)
-        t->state.scaler.growth_interval = t->options.growth_interval;
-    return cli_ok(yk_grad_scaler_set_state(t->scaler, &t->state.scaler));
+    yk_ema_options options = YK_EMA_OPTIONS_INIT;
+    options.decay = t->options.recipe.ema;
+    options.use_buffers = true;
+    return options.decay == 0 || cli_ok(yk_ema_create(&t->ema, t->optimizer, &options));
 }
 
-/* Weights, optimizer and place in training: from the checkpoint, or from the start. */
-static bool create_state(cli_trainer *t)
+static bool create_zero(cli_training *t)
+{
+    return !t->ddp || !t->options.zero ||
+           cli_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world));
+}
+
+static bool create_loaders(cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    t->state = (yk_training_state){.val_accuracy = -1};
-    if (t->resumed[0] &&
-        (!cli_ok(yk_checkpoint_load(t->resumed, t->model, t->optimizer, &t->state)) ||
-         !cli_trainer_override_hyperparameters(t) || !cli_trainer_load_hook(t)))
-        return false;
-    if (!load_scaler(t))
-        return false;
-    t->resumed_threads = t->state.threads;
-    snprintf(t->state.arch, sizeof t->state.arch, "%s", o->arch);
-    memcpy(t->state.options, o->kept, sizeof t->state.options);
-    t->state.batch_size = o->batch_size;
-    t->state.world_size = yk_group_size(t->world);
-    t->state.threads = t->threads;
-    t->state.virtual_ranks = o->virtual_ranks;
-    t->state.seed = (uint64_t)o->seed;
-    t->state.lr = yk_optimizer_lr(t->optimizer);
-    return true;
-}
-
-/* To the checkpoint's place in its epoch. */
-static bool seek(cli_trainer *t, int64_t batches_per_step)
-{
-    const yk_training_state *state = &t->state;
-    if (state->epoch == 0 && state->epoch_batch == 0)
-        return true;
-    if (state->epoch_batch >= t->steps_per_epoch)
-        return cli_complain("%s stands after step %lld of an epoch, which has only %lld here",
-                            t->resumed, (long long)state->epoch_batch,
-                            (long long)t->steps_per_epoch);
-    return cli_ok(yk_loader_seek(t->train, state->epoch, state->epoch_batch * batches_per_step));
-}
-
-static bool create_loaders(cli_trainer *t)
-{
-    const cli_train_options *o = &t->options;
-    int64_t shares = cli_trainer_ranks(t);
+    int64_t shares = cli_training_ranks(t);
     int64_t batches_per_step = o->accumulate * t->shares;
     t->micro_batch = o->batch_size / (shares * o->accumulate);
-    t->news = calloc((size_t)(t->shares + shares), sizeof *t->news);
-    if (!t->news)
-        return cli_complain("out of memory");
     yk_loader_options train = YK_LOADER_OPTIONS_INIT;
     train.group = t->world;
     train.virtual_ranks = (int)o->virtual_ranks;
@@ -284,20 +247,105 @@ static bool create_loaders(cli_trainer *t)
     if (!cli_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
         !cli_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;
-    t->batches_per_epoch = yk_loader_batches(t->train);
-    t->steps_per_epoch = (t->batches_per_epoch + batches_per_step - 1) / batches_per_step;
-    return seek(t, batches_per_step);
+    int64_t batches = yk_loader_batches(t->train);
+    t->steps_per_epoch = (batches + batches_per_step - 1) / batches_per_step;
+    return true;
 }
 
+/* ---- the trainer ---------------------------------------------------------------------------- */
+
+static yk_status on_resume(void *context, yk_trainer *trainer)
+{
+    cli_training *t = context;
+    (void)trainer;
+    if (t->scaler && t->options.given.scaler) {
+        yk_grad_scaler_state state = yk_grad_scaler_get_state(t->scaler);
+        state.growth_interval = t->options.growth_interval;
+        yk_status status = yk_grad_scaler_set_state(t->scaler, &state);
+        if (status != YK_OK)
+            return status;
+    }
+    return cli_training_override_hyperparameters(t);
+}
+
+static yk_status on_step_begin(void *context, yk_trainer *trainer)
+{
+    const cli_training *t = context;
+    yk_trace_step_begin(t->trace, yk_trainer_state(trainer)->step + 1);
+    return YK_OK;
+}
+
+static yk_status on_step(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    const cli_training *t = context;
+    yk_trace_step_end(t->trace);
+    if (!t->leads)
+        return YK_OK;
+    cli_progress_step(t->progress, record, yk_trainer_state(trainer)->epoch_batch);
+    return yk_metrics_step(t->metrics, record);
+}
+
+static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
+{
+    const cli_training *t = context;
+    (void)trainer;
+    if (!t->leads)
+        return YK_OK;
+    cli_progress_epoch(t->progress, record);
+    return yk_metrics_epoch(t->metrics, record);
+}
+
+/* Options whose 0 means none. */
+static int64_t or_never(int64_t number)
+{
+    return number ? number : YK_NEVER;
+}
+
+static bool create_trainer(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.validation = t->test;
+    options.group = t->world;
+    options.ddp = t->ddp;
+    options.zero = t->zero;
+    options.parallel = t->dp;
+    options.ema = t->ema;
+    options.scaler = t->scaler;
+    options.schedule = &t->schedule;
+    options.epochs = o->epochs;
+    options.max_steps = or_never(o->max_steps);
+    options.accumulate = o->accumulate;
+    if (o->recipe.clip_grad_norm > 0)
+        options.clip_grad_norm = o->recipe.clip_grad_norm;
+    options.check_divergence = or_never(o->check_divergence);
+    options.stop_on_signals = true;
+    options.output = t->output;
+    options.save_every = or_never(o->save_every);
+    options.keep = o->keep ? (int)o->keep : INT_MAX;
+    options.arch = o->arch;
+    options.program = o->kept;
+    options.callbacks = (yk_trainer_callbacks){.context = t,
+                                               .on_step_begin = on_step_begin,
+                                               .on_step = on_step,
+                                               .on_epoch = on_epoch,
+                                               .on_resume = on_resume};
+    return cli_ok(yk_trainer_create(&t->trainer, t->model, t->optimizer, t->train, &options)) &&
+           (!t->resumed[0] || cli_ok(yk_trainer_resume(t->trainer, t->resumed)));
+}
+
+/* ---- reports -------------------------------------------------------------------------------- */
+
 /* Epochs that the run will begin. */
-static int64_t epochs_begun(const cli_trainer *t)
+static int64_t epochs_begun(const cli_training *t)
 {
     int64_t epochs = (t->options.max_steps + t->steps_per_epoch - 1) / t->steps_per_epoch;
     return epochs > 0 && epochs < t->options.epochs ? epochs : t->options.epochs;
 }
 
-static bool create_reports(cli_trainer *t)
+static bool create_reports(cli_training *t)
 {
+    const yk_training_state *state = yk_trainer_state(t->trainer);
     char path[CLI_PATH + 16];
     const cli_train_options *o = &t->options;
     if (o->trace && !cli_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
@@ -311,38 +359,38 @@ static bool create_reports(cli_trainer *t)
                                      .threads = t->threads,
                                      .batch_size = o->batch_size,
                                      .seed = (uint64_t)o->seed,
-                                     .step = t->state.step};
+                                     .step = state->step};
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     t->progress = cli_progress_create(epochs_begun(t), t->steps_per_epoch, o->max_steps);
     if (!t->progress)
         return cli_complain("out of memory");
     return cli_ok(yk_metrics_open(&t->metrics, path)) &&
-           cli_ok(yk_metrics_rewind(t->metrics, t->state.step, t->state.val_accuracy >= 0)) &&
+           cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
            cli_ok(yk_metrics_header(t->metrics, &header));
 }
 
-bool cli_trainer_create(cli_trainer *t, const cli_train_options *options)
+bool cli_training_create(cli_training *t, const cli_train_options *options)
 {
-    *t = (cli_trainer){.options = *options, .shares = 1};
+    *t = (cli_training){.options = *options, .shares = 1};
     yk_group_options joining = YK_GROUP_OPTIONS_INIT;
     if (options->timeout_s > 0) /* given */
         joining.timeout_s = options->timeout_s;
     if (!cli_ok(yk_group_init(&t->world, &joining)))
         return false;
     t->leads = yk_group_rank(t->world) == 0;
-    return agree_on_paths(t) && adopt_checkpoint(t) && cli_trainer_check_same_options(t) &&
+    return agree_on_paths(t) && adopt_checkpoint(t) && cli_training_check_same_options(t) &&
            cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data) &&
-           create_model(t) && cli_trainer_create_optimizer(t) && cli_trainer_shard(t) &&
-           cli_trainer_create_ema(t) && create_scaler(t) && create_state(t) && create_loaders(t) &&
-           cli_trainer_create_schedule(t) && create_reports(t);
+           create_model(t) && cli_training_create_optimizer(t) && create_zero(t) && create_ema(t) &&
+           create_scaler(t) && create_loaders(t) && cli_training_create_schedule(t) &&
+           create_trainer(t) && create_reports(t);
 }
 
-void cli_trainer_destroy(cli_trainer *t)
+void cli_training_destroy(cli_training *t)
 {
     cli_ok(yk_trace_close(t->trace));
     cli_progress_destroy(t->progress);
     yk_metrics_close(t->metrics);
-    free(t->news);
+    yk_trainer_destroy(t->trainer);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
     yk_ema_destroy(t->ema);

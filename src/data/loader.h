@@ -1,0 +1,13 @@
+/* What a loader was made of, for the layers above. */
+#ifndef YKI_LOADER_H
+#define YKI_LOADER_H
+
+#include <yoke/data.h>
+
+/* The options that it was created with. */
+const yk_loader_options *yki_loader_options(const yk_loader *loader);
+/* The number of ranks that share its data set, 1 without a group. */
+int yki_loader_world_size(const yk_loader *loader);
+const yk_dataset *yki_loader_dataset(const yk_loader *loader);
+
+#endif

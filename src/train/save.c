@@ -1,0 +1,178 @@
+/* Checkpoints of a trainer, and resuming from them. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "data/loader.h"
+#include "train/sums.h"
+#include "train/trainer.h"
+
+enum { PATH_SIZE = 4096 };
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+/* Rank 0 writes; the others wait, so that none leaves before the file is safe. */
+static yk_status write_checkpoint(yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    t->state.scaler =
+        o->scaler ? yk_grad_scaler_get_state(o->scaler) : (yk_grad_scaler_state){.scale = 0};
+    if (o->zero)
+        YK_TRY(yk_zero_consolidate(o->zero));
+    if (o->ddp)
+        YK_TRY(yk_ddp_consolidate_comm_hook(o->ddp, &t->state.comm_hook));
+    if (t->rank == 0)
+        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
+                                      o->keep == INT_MAX ? 0 : o->keep));
+    return o->group ? yk_barrier(o->group) : YK_OK;
+}
+
+yk_status yk_trainer_save(yk_trainer *t)
+{
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    if (!t->output)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_trainer_save: the trainer has no output folder");
+    YK_TRY(write_checkpoint(t));
+    t->saved_step = t->state.step;
+    return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
+}
+
+/* ---- resuming -------------------------------------------------------------------------------- */
+
+/* Within an epoch its order is that of one data set, batch size and seed. */
+static yk_status check_position(const yk_trainer *t, const char *path,
+                                const yk_training_state *saved)
+{
+    const yk_training_state *now = &t->state;
+    if (saved->epoch_batch == 0)
+        return YK_OK;
+    if (saved->dataset_size > 0 &&
+        (saved->dataset_size != now->dataset_size || strcmp(saved->dataset, now->dataset) != 0))
+        return yki_error(YK_ERROR_MISMATCH,
+                         "%s was saved within an epoch over the %lld images of %s; the training "
+                         "data is now %s, %lld images: it cannot change before the next epoch",
+                         path, (long long)saved->dataset_size, saved->dataset, now->dataset,
+                         (long long)now->dataset_size);
+    if (saved->batch_size != now->batch_size)
+        return yki_error(YK_ERROR_MISMATCH,
+                         "%s was saved within an epoch of batches of %lld: the batch size cannot "
+                         "change before the next epoch",
+                         path, (long long)saved->batch_size);
+    if (saved->seed != now->seed)
+        return yki_error(YK_ERROR_MISMATCH,
+                         "%s was saved within an epoch in the order of seed %llu: the seed cannot "
+                         "change before the next epoch",
+                         path, (unsigned long long)saved->seed);
+    if (saved->epoch_batch >= t->steps_per_epoch)
+        return yki_error(YK_ERROR_MISMATCH,
+                         "%s was saved after step %lld of an epoch, which has only %lld here", path,
+                         (long long)saved->epoch_batch, (long long)t->steps_per_epoch);
+    return YK_OK;
+}
+
+/* Without state in the file, or with that of other options, the comm hook starts afresh. */
+static yk_status load_comm_hook(yk_trainer *t, const char *path)
+{
+    if (!t->options.ddp)
+        return YK_OK;
+    yk_status status = yk_checkpoint_load_comm_hook(path, t->options.ddp);
+    t->resumed.comm_hook_restarted = status == YK_ERROR_NOT_FOUND || status == YK_ERROR_MISMATCH;
+    return t->resumed.comm_hook_restarted ? YK_OK : status;
+}
+
+/* The schedule of the options wins; a difference from the checkpoint's is said. */
+static void adopt_schedule(yk_trainer *t, const char *path)
+{
+    const yk_training_state *saved = &t->resumed.saved;
+    char was[128], is[128];
+    if (!saved->has_schedule)
+        return;
+    if (!t->options.schedule)
+        t->schedule = saved->schedule;
+    t->resumed.schedule_changed = !yki_schedule_equal(&saved->schedule, &t->schedule);
+    if (t->resumed.schedule_changed && t->rank == 0)
+        YKI_WARN("%s was saved with the learning-rate schedule %s; training continues with %s",
+                 path, yki_schedule_text(&saved->schedule, was, sizeof was),
+                 yki_schedule_text(&t->schedule, is, sizeof is));
+}
+
+/* Until the next step the rate is the last one's, as in a run that was never stopped. */
+static yk_status restore_rate(yk_trainer *t)
+{
+    const yk_training_state *state = &t->state;
+    int64_t last =
+        t->schedule.per_step ? state->step - 1 : state->epoch - (state->epoch_batch == 0);
+    t->state.lr = yk_optimizer_lr(t->optimizer);
+    return state->step == 0 || last < 0 ? YK_OK : yki_trainer_set_rate(t, last);
+}
+
+yk_status yk_trainer_resume(yk_trainer *t, const char *path)
+{
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    yk_training_state saved;
+    if (t->state.step > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_trainer_resume: call it once, before the first step");
+    YK_TRY(yk_checkpoint_read_state(path, &saved));
+    YK_TRY(check_position(t, path, &saved));
+    YK_TRY(yk_checkpoint_load(path, t->model, t->optimizer, &t->state));
+    t->resumed.saved = t->state;
+    t->is_resumed = true;
+    t->saved_step = t->state.step;
+    YK_TRY(load_comm_hook(t, path));
+    if (t->options.scaler)
+        YK_TRY(yk_grad_scaler_set_state(t->options.scaler, &t->state.scaler));
+    if (callbacks->on_resume)
+        YK_TRY(callbacks->on_resume(callbacks->context, t));
+    adopt_schedule(t, path);
+    yki_trainer_describe(t);
+    YK_TRY(restore_rate(t));
+    return yk_loader_seek(t->loader, t->state.epoch, t->state.epoch_batch * t->batches_per_step);
+}
+
+/* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. */
+static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
+{
+    yk_status status = YK_OK;
+    path[0] = '\0';
+    if (t->rank == 0 && access(t->output, F_OK) == 0)
+        status = yk_checkpoint_dir_latest(t->output, path, PATH_SIZE);
+    if (status == YK_ERROR_NOT_FOUND)
+        status = YK_OK;
+    if (!t->options.group)
+        return status;
+    char line[YKI_ERROR_LINE];
+    int32_t code = (int32_t)status;
+    yki_error_copy(line, sizeof line);
+    YK_TRY(yk_broadcast(t->options.group, &code, 1, YK_I32, 0, NULL));
+    YK_TRY(yk_broadcast(t->options.group, path, PATH_SIZE, YK_U8, 0, NULL));
+    if (code == YK_OK)
+        return YK_OK;
+    return t->rank == 0 ? yki_error_set_line(status, line)
+                        : yki_error((yk_status)code,
+                                    "%s: rank 0 found no checkpoint to resume from", t->output);
+}
+
+yk_status yk_trainer_resume_latest(yk_trainer *t, bool *resumed)
+{
+    char path[PATH_SIZE];
+    if (resumed)
+        *resumed = false;
+    if (!t->output)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_trainer_resume_latest: the trainer has no output folder");
+    YK_TRY(find_latest(t, path));
+    if (!path[0])
+        return YK_OK;
+    YK_TRY(yk_trainer_resume(t, path));
+    if (resumed)
+        *resumed = true;
+    return YK_OK;
+}
+
+const yk_resume_report *yk_trainer_resumed(const yk_trainer *t)
+{
+    return t->is_resumed ? &t->resumed : NULL;
+}

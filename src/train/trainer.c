@@ -1,0 +1,329 @@
+/*
+ * The trainer: its life, and the whole run epoch by epoch. It is the same on one rank and on many:
+ * yk_model_backward averages the gradients, and after it one small all-reduce adds up the loss and
+ * lets all ranks agree to stop after the same step.
+ */
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/trace.h"
+#include "data/loader.h"
+#include "train/sums.h"
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static yk_status check_counts(const yk_trainer_options *o)
+{
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } counts[] = {{"epochs", o->epochs, 0},         {"max_steps", o->max_steps, 0},
+                  {"accumulate", o->accumulate, 1}, {"check_divergence", o->check_divergence, 1},
+                  {"save_every", o->save_every, 1}, {"keep", o->keep, 1}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value < counts[i].least)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "trainer: %s is %lld, expected %lld or more", counts[i].name,
+                             (long long)counts[i].value, (long long)counts[i].least);
+    if (!(o->clip_grad_norm > 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: clip_grad_norm is %g, expected more "
+                         "than 0; HUGE_VAL leaves gradients as they are",
+                         o->clip_grad_norm);
+    return YK_OK;
+}
+
+static yk_status check_texts(const yk_trainer_options *o)
+{
+    const yk_training_state *state = NULL;
+    if (!o->arch || strlen(o->arch) >= sizeof state->arch)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "trainer: arch must be shorter than %zu bytes",
+                         sizeof state->arch);
+    if (!o->program || strlen(o->program) >= sizeof state->program)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: program must be shorter than %zu bytes", sizeof state->program);
+    return YK_OK;
+}
+
+static yk_status check_loader(const yk_trainer_options *o, const yk_loader *loader)
+{
+    int ranks = yki_ranks_of(o->group), world = yki_loader_world_size(loader);
+    if (world != ranks)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: the loader is for %d rank%s, the trainer's group has %d", world,
+                         world == 1 ? "" : "s", ranks);
+    if (yk_loader_batches(loader) < 1)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: the loader has no batches on this rank");
+    return YK_OK;
+}
+
+void yki_trainer_describe(yk_trainer *t)
+{
+    const yk_loader_options *loading = yki_loader_options(t->loader);
+    const yk_dataset *dataset = yki_loader_dataset(t->loader);
+    yk_training_state *state = &t->state;
+    state->world_size = yki_ranks_of(t->options.group);
+    state->batch_size = loading->batch_size * t->batches_per_step * state->world_size;
+    state->threads = yk_model_threads(t->model);
+    state->virtual_ranks = loading->virtual_ranks;
+    state->seed = loading->seed;
+    state->dataset_size = yk_dataset_size(dataset);
+    snprintf(state->dataset, sizeof state->dataset, "%s", yk_dataset_name(dataset));
+    snprintf(state->arch, sizeof state->arch, "%s", t->arch);
+    snprintf(state->program, sizeof state->program, "%s", t->program);
+    state->has_schedule = true;
+    state->schedule = t->schedule;
+}
+
+/* Everything that may fail, into a trainer of zeros. */
+static yk_status init_trainer(yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    t->rank = o->group ? yk_group_rank(o->group) : 0;
+    t->shares = yk_loader_shares(t->loader);
+    t->batches_per_step = o->accumulate * t->shares;
+    t->batches_per_epoch = yk_loader_batches(t->loader);
+    t->steps_per_epoch = (t->batches_per_epoch + t->batches_per_step - 1) / t->batches_per_step;
+    t->saved_step = -1;
+    t->state.val_accuracy = -1;
+    t->state.lr = yk_optimizer_lr(t->optimizer);
+    t->schedule = o->schedule ? *o->schedule : (yk_schedule)YK_SCHEDULE_INIT;
+    YK_TRY(yk_schedule_check(&t->schedule));
+    size_t rows = (size_t)t->shares * ((size_t)yki_ranks_of(o->group) + 1);
+    t->totals = yki_calloc(rows, sizeof *t->totals);
+    t->output = o->output ? yki_strdup(o->output) : NULL;
+    t->program = yki_strdup(o->program);
+    if (!t->totals || !t->program || (o->output && !t->output))
+        return yki_error_memory(rows * sizeof *t->totals, "a trainer");
+    snprintf(t->arch, sizeof t->arch, "%s", o->arch);
+    if (o->stop_on_signals)
+        YK_TRY(yk_stop_on_signals());
+    yki_trainer_describe(t);
+    yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
+    t->times.start_s = yki_now();
+    return YK_OK;
+}
+
+yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
+                            yk_loader *loader, const yk_trainer_options *options)
+{
+    yk_trainer_options read;
+    *trainer = NULL;
+    if (!model || !optimizer || !loader)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_trainer_create: the %s is NULL",
+                         !model       ? "model"
+                         : !optimizer ? "optimizer"
+                                      : "loader");
+    YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
+    YK_TRY(check_counts(&read));
+    YK_TRY(check_texts(&read));
+    YK_TRY(check_loader(&read, loader));
+    yk_trainer *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a trainer");
+    made->model = model;
+    made->optimizer = optimizer;
+    made->loader = loader;
+    made->options = read;
+    yk_status status = init_trainer(made);
+    if (status != YK_OK) {
+        yk_trainer_destroy(made);
+        return status;
+    }
+    /* From here on the copies are used. */
+    made->options.output = made->output;
+    made->options.program = made->program;
+    made->options.arch = made->arch;
+    made->options.schedule = read.schedule ? &made->schedule : NULL;
+    *trainer = made;
+    return YK_OK;
+}
+
+void yk_trainer_destroy(yk_trainer *t)
+{
+    if (!t)
+        return;
+    free(t->program);
+    free(t->totals);
+    free(t->output);
+    free(t);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+static bool asked_to_stop(void *context)
+{
+    const yk_trainer *t = context;
+    return yki_wants_to_stop(t);
+}
+
+/* With the averaged weights in place of the model's. */
+static yk_status evaluate_average(yk_trainer *t, yk_evaluation *result,
+                                  const yk_evaluate_options *options)
+{
+    YK_TRY(yk_ema_swap(t->options.ema));
+    yk_status status = yk_evaluate(result, t->model, t->options.validation, options);
+    yk_status back = yk_ema_swap(t->options.ema);
+    return status != YK_OK ? status : back;
+}
+
+yk_status yk_trainer_evaluate(yk_trainer *t, yk_evaluation *result, yk_evaluation *average)
+{
+    yk_evaluation unused;
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = t->options.group;
+    options.should_stop = asked_to_stop;
+    options.context = t;
+    average = average ? average : &unused;
+    *average = (yk_evaluation){.count = 0};
+    if (!t->options.validation)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_trainer_evaluate: the trainer has no validation loader");
+    YK_TRY(yk_evaluate(result, t->model, t->options.validation, &options));
+    if (t->options.ema && !result->stopped)
+        YK_TRY(evaluate_average(t, average, &options));
+    t->stopped = result->stopped || average->stopped;
+    t->state.val_accuracy = t->stopped ? -1 : result->accuracy;
+    return YK_OK;
+}
+
+static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
+                              const yk_evaluation *average)
+{
+    const yk_training_state *state = &t->state;
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    yk_epoch_record record = {
+        .epoch = state->epoch + (state->epoch_batch > 0),
+        .step = state->step,
+        .train_loss = state->epoch_samples > 0 ? state->epoch_loss / state->epoch_samples : 0,
+        .val_loss = result->loss,
+        .val_accuracy = result->accuracy,
+        .has_ema = t->options.ema != NULL,
+        .ema_val_loss = average->loss,
+        .ema_val_accuracy = average->accuracy,
+        .epoch_s = yki_now() - t->times.start_s,
+        .data_s = t->times.data_s,
+        .compute_s = t->times.compute_s,
+        .exposed_comm_s = t->times.exposed_comm_s};
+    return callbacks->on_epoch ? callbacks->on_epoch(callbacks->context, t, &record) : YK_OK;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+bool yk_trainer_owes_evaluation(const yk_trainer *t)
+{
+    bool epoch_is_over = t->state.epoch > 0 && t->state.epoch_batch == 0;
+    return t->options.validation && (epoch_is_over || yki_steps_are_over(t)) &&
+           t->state.val_accuracy < 0;
+}
+
+static bool is_finished(const yk_trainer *t)
+{
+    return t->stopped || t->state.epoch >= t->options.epochs || yki_steps_are_over(t);
+}
+
+static yk_status evaluate_and_report(yk_trainer *t)
+{
+    yk_evaluation result, average;
+    double begin = yki_trace_begin();
+    YK_TRY(yk_trainer_evaluate(t, &result, &average));
+    if (!t->stopped)
+        YK_TRY(report_epoch(t, &result, &average));
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "evaluation");
+    return YK_OK;
+}
+
+static yk_status evaluate_and_save(yk_trainer *t)
+{
+    if (!t->stopped && t->options.validation)
+        YK_TRY(evaluate_and_report(t));
+    if (!t->output)
+        return YK_OK;
+    double begin = yki_trace_begin();
+    YK_TRY(yk_trainer_save(t));
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "checkpoint");
+    return YK_OK;
+}
+
+/* Whether save_every steps have passed, and the epoch's own or a last checkpoint is not next. */
+static bool save_is_due(const yk_trainer *t)
+{
+    return t->output && t->state.step % t->options.save_every == 0 && t->state.epoch_batch > 0 &&
+           !is_finished(t);
+}
+
+/* Trains until the epoch, the steps asked for or the run's time is over. */
+static yk_status train_epoch(yk_trainer *t)
+{
+    int64_t epoch = t->state.epoch;
+    t->times = (yki_epoch_times){.start_s = yki_now()};
+    while (!is_finished(t) && t->state.epoch == epoch) {
+        YK_TRY(yki_trainer_step(t));
+        if (save_is_due(t))
+            YK_TRY(yk_trainer_save(t));
+    }
+    return YK_OK;
+}
+
+yk_status yk_trainer_step(yk_trainer *t, bool *finished)
+{
+    yk_status status = is_finished(t) ? YK_OK : yki_trainer_step(t);
+    if (finished)
+        *finished = status != YK_OK || is_finished(t);
+    return status;
+}
+
+/* All ranks' exit codes agree on the signal, whichever of them it came to. */
+static yk_status agree_on_signal(yk_trainer *t)
+{
+    int32_t number = t->options.stop_on_signals ? yk_stop_signal() : 0;
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &number));
+    t->stop_signal = number;
+    return YK_OK;
+}
+
+yk_status yk_trainer_fit(yk_trainer *t)
+{
+    t->times = (yki_epoch_times){.start_s = yki_now()};
+    if (yk_trainer_owes_evaluation(t))
+        YK_TRY(evaluate_and_save(t));
+    while (!is_finished(t)) {
+        YK_TRY(train_epoch(t));
+        YK_TRY(evaluate_and_save(t));
+    }
+    return t->stopped ? agree_on_signal(t) : YK_OK;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+const yk_training_state *yk_trainer_state(const yk_trainer *t)
+{
+    return &t->state;
+}
+
+int64_t yk_trainer_steps_per_epoch(const yk_trainer *t)
+{
+    return t->steps_per_epoch;
+}
+
+void yk_trainer_stop(yk_trainer *t)
+{
+    t->stop_asked = true;
+}
+
+bool yk_trainer_stopped(const yk_trainer *t)
+{
+    return t->stopped;
+}
+
+int yk_trainer_stop_signal(const yk_trainer *t)
+{
+    return t->stop_signal;
+}

@@ -1,0 +1,71 @@
+/*
+ * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), save.c
+ * (checkpoints and resuming), schedule_text.c (comparing schedules).
+ *
+ * Invariant: between steps the state says exactly where training is.
+ */
+#ifndef YKI_TRAINER_H
+#define YKI_TRAINER_H
+
+#include <yoke/train.h>
+
+#include "base/error.h"
+
+/* What ranks tell each other after the backward of a step; one for each virtual rank. */
+typedef struct yki_step_totals {
+    double loss, samples, stopping;
+} yki_step_totals;
+
+/* How the epoch has spent its time, as far as this process has seen it. */
+typedef struct yki_epoch_times {
+    double start_s, data_s, compute_s, exposed_comm_s;
+} yki_epoch_times;
+
+struct yk_trainer {
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_loader *loader;
+    yk_trainer_options options;
+    yk_schedule schedule;
+    char *output, *program; /* copies; output may be NULL */
+    char arch[sizeof((yk_training_state *)0)->arch];
+    yk_training_state state;
+    yk_resume_report resumed;
+    bool is_resumed;
+
+    int rank, shares;        /* virtual ranks that take turns on this one; 1 without */
+    yki_step_totals *totals; /* (shares) of this rank, followed by room for those of all ranks */
+    int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
+    int64_t steps_per_epoch;
+    yki_epoch_times times;
+    int64_t saved_step; /* of the newest checkpoint, written or resumed; -1: none */
+    bool stop_asked;    /* by yk_trainer_stop, on this rank */
+    bool stopped;       /* agreed on by all ranks */
+    int stop_signal;    /* agreed on at the end of fit */
+};
+
+/* Whether max_steps are done. */
+static inline bool yki_steps_are_over(const yk_trainer *t)
+{
+    return t->state.step >= t->options.max_steps;
+}
+
+/* Whether this rank wants to stop. */
+static inline bool yki_wants_to_stop(const yk_trainer *t)
+{
+    return t->stop_asked || (t->options.stop_on_signals && yk_stop_signal() != 0);
+}
+
+/* Trains one step. */
+yk_status yki_trainer_step(yk_trainer *t);
+/* Sets the learning rate of step or epoch `at`, whichever the schedule counts. */
+yk_status yki_trainer_set_rate(yk_trainer *t, int64_t at);
+/* Fills in what the state says about the run and what does not change while it trains. */
+void yki_trainer_describe(yk_trainer *t);
+
+/* Whether two schedules give the same rates. */
+bool yki_schedule_equal(const yk_schedule *a, const yk_schedule *b);
+/* "cosine over 20 epochs"; text holds `size` bytes. */
+const char *yki_schedule_text(const yk_schedule *schedule, char *text, size_t size);
+
+#endif

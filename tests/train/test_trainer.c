@@ -1,0 +1,359 @@
+/* The trainer: as a whole, step by step, stopped and resumed. */
+#include <yoke/yoke.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+/* ---- what a trainer is made of --------------------------------------------------------------- */
+
+typedef struct parts {
+    yk_dataset *dataset, *test_set;
+    yk_loader *loader, *validation;
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_trainer *trainer;
+} parts;
+
+static yk_model *create_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", 10);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = logits;
+    options.threads = 1;
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
+    return model;
+}
+
+static yk_dataset *create_dataset(yk_split split, int64_t count)
+{
+    yk_dataset *dataset;
+    assert_ok(yk_synthetic_create(
+        &dataset, split,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = count)));
+    return dataset;
+}
+
+static yk_loader *create_loader(const yk_dataset *dataset, yk_group *group, bool training)
+{
+    yk_loader *loader;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    options.group = group;
+    options.batch_size = 20;
+    options.shuffle = training;
+    options.exact = !training;
+    options.transform = yk_cifar10_normalize;
+    assert_ok(yk_loader_create(&loader, dataset, &options));
+    return loader;
+}
+
+/* 10 steps an epoch on one rank, for 200 images. */
+static parts create_parts(const yk_trainer_options *options, int64_t images)
+{
+    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, images),
+               .test_set = create_dataset(YK_SPLIT_TEST, 50),
+               .model = create_model()};
+    yk_trainer_options with = *options;
+    p.loader = create_loader(p.dataset, options->group, true);
+    p.validation = with.validation = create_loader(p.test_set, options->group, false);
+    assert_ok(
+        yk_sgd_create(&p.optimizer, p.model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.01, o.momentum = 0.9)));
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &with));
+    return p;
+}
+
+static void destroy_parts(parts p)
+{
+    yk_trainer_destroy(p.trainer);
+    yk_optimizer_destroy(p.optimizer);
+    yk_model_destroy(p.model);
+    yk_loader_destroy(p.validation);
+    yk_loader_destroy(p.loader);
+    yk_dataset_destroy(p.test_set);
+    yk_dataset_destroy(p.dataset);
+}
+
+static void assert_same_weights(const parts *a, const parts *b)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(a->model); i++) {
+        yk_tensor left = yk_model_parameter(a->model, i).value;
+        yk_tensor right = yk_model_parameter(b->model, i).value;
+        assert_memory_equal(left.data, right.data, yk_tensor_bytes(&left));
+    }
+}
+
+static const char *output_folder(void)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/run", yk_test_directory());
+    return path;
+}
+
+static yk_schedule cosine_of(int64_t epochs)
+{
+    yk_schedule schedule = YK_SCHEDULE_INIT;
+    schedule.kind = YK_SCHEDULE_COSINE;
+    schedule.t_max = epochs;
+    return schedule;
+}
+
+/* ---- the whole and its parts ----------------------------------------------------------------- */
+
+typedef struct calls {
+    int begun, steps, epochs, saves, resumes;
+    int64_t stop_after; /* steps; 0: never */
+} calls;
+
+static yk_status count_begin(void *context, yk_trainer *trainer)
+{
+    (void)trainer;
+    ((calls *)context)->begun++;
+    return YK_OK;
+}
+
+static yk_status count_step(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    calls *c = context;
+    c->steps++;
+    assert_int_equal(record->step, yk_trainer_state(trainer)->step);
+    assert_true(record->loss > 0);
+    if (record->step == c->stop_after)
+        yk_trainer_stop(trainer);
+    return YK_OK;
+}
+
+static yk_status count_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
+{
+    (void)trainer;
+    assert_int_equal(record->epoch, ++((calls *)context)->epochs);
+    return YK_OK;
+}
+
+static yk_status count_save(void *context, yk_trainer *trainer)
+{
+    (void)trainer;
+    ((calls *)context)->saves++;
+    return YK_OK;
+}
+
+static yk_status count_resume(void *context, yk_trainer *trainer)
+{
+    (void)trainer;
+    ((calls *)context)->resumes++;
+    return YK_OK;
+}
+
+static yk_trainer_options options_of(int64_t epochs, calls *counted)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = epochs;
+    options.callbacks = (yk_trainer_callbacks){counted,     count_begin, count_step,
+                                               count_epoch, count_save,  count_resume};
+    return options;
+}
+
+YK_TEST(steps_one_by_one_train_as_the_whole_does)
+{
+    calls whole_calls = {0}, step_calls = {0};
+    yk_trainer_options options = options_of(2, &whole_calls);
+    parts whole = create_parts(&options, 200);
+    assert_int_equal(yk_trainer_steps_per_epoch(whole.trainer), 10);
+    assert_ok(yk_trainer_fit(whole.trainer));
+    assert_int_equal(whole_calls.begun, 20);
+    assert_int_equal(whole_calls.steps, 20);
+    assert_int_equal(whole_calls.epochs, 2);
+    assert_int_equal(whole_calls.saves, 0);
+    assert_true(yk_trainer_state(whole.trainer)->val_accuracy >= 0);
+    options = options_of(2, &step_calls);
+    parts steps = create_parts(&options, 200);
+    for (bool finished = false; !finished;)
+        assert_ok(yk_trainer_step(steps.trainer, &finished));
+    assert_int_equal(step_calls.steps, 20);
+    assert_int_equal(step_calls.epochs, 0);
+    assert_int_equal(yk_trainer_state(steps.trainer)->epoch, 2);
+    assert_ok(yk_trainer_step(steps.trainer, NULL)); /* nothing is left to do */
+    assert_int_equal(step_calls.steps, 20);
+    assert_same_weights(&whole, &steps);
+    yk_evaluation result;
+    assert_ok(yk_trainer_evaluate(steps.trainer, &result, NULL));
+    assert_int_equal(result.count, 50);
+    assert_true(result.accuracy == yk_trainer_state(whole.trainer)->val_accuracy);
+    destroy_parts(steps);
+    destroy_parts(whole);
+}
+
+YK_TEST(promise_15_a_stopped_trainer_resumes_to_the_same_bits)
+{
+    calls counted = {.stop_after = 12}; /* agreed on in step 13 */
+    yk_schedule schedule = cosine_of(3);
+    yk_trainer_options options = options_of(3, &(calls){0});
+    options.schedule = &schedule;
+    parts whole = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(whole.trainer));
+    options = options_of(3, &counted);
+    options.schedule = &schedule;
+    options.output = output_folder();
+    options.program = "colour=blue\n";
+    parts first = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(first.trainer));
+    assert_true(yk_trainer_stopped(first.trainer));
+    assert_int_equal(yk_trainer_stop_signal(first.trainer), 0);
+    assert_int_equal(counted.saves, 2);
+    destroy_parts(first);
+
+    bool resumed;
+    counted = (calls){.epochs = 1};
+    options.schedule = NULL; /* the checkpoint's */
+    parts second = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(second.trainer, &resumed));
+    assert_true(resumed);
+    assert_int_equal(counted.resumes, 1);
+    const yk_resume_report *report = yk_trainer_resumed(second.trainer);
+    assert_int_equal(report->saved.step, 13);
+    assert_int_equal(report->saved.epoch_batch, 3);
+    assert_string_equal(report->saved.program, "colour=blue\n");
+    assert_false(report->schedule_changed);
+    assert_ok(yk_trainer_fit(second.trainer));
+    assert_int_equal(counted.steps, 17);
+    assert_same_weights(&whole, &second);
+    assert_true(yk_trainer_state(second.trainer)->lr == yk_trainer_state(whole.trainer)->lr);
+    destroy_parts(second);
+    destroy_parts(whole);
+}
+
+/* ---- what may change between a run and its continuation -------------------------------------- */
+
+/* Leaves a checkpoint after so many steps of 10 an epoch, of a run of two epochs. */
+static void leave_checkpoint(int64_t max_steps)
+{
+    yk_schedule schedule = cosine_of(2);
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.max_steps = max_steps;
+    options.schedule = &schedule;
+    options.output = output_folder();
+    parts p = create_parts(&options, 200);
+    assert_null(yk_trainer_resumed(p.trainer));
+    assert_ok(yk_trainer_fit(p.trainer));
+    destroy_parts(p);
+}
+
+YK_TEST(a_longer_run_with_another_schedule_is_said)
+{
+    leave_checkpoint(10);
+    yk_schedule longer = cosine_of(4);
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.schedule = &longer;
+    options.output = output_folder();
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(p.trainer, NULL));
+    const yk_resume_report *report = yk_trainer_resumed(p.trainer);
+    assert_true(report->schedule_changed);
+    assert_true(report->saved.has_schedule);
+    assert_int_equal(report->saved.schedule.t_max, 2);
+    assert_int_equal(yk_trainer_state(p.trainer)->schedule.t_max, 4);
+    destroy_parts(p);
+}
+
+YK_TEST(data_cannot_change_within_an_epoch)
+{
+    leave_checkpoint(13);
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.output = output_folder();
+    parts p = create_parts(&options, 400);
+    assert_int_equal(yk_trainer_resume_latest(p.trainer, NULL), YK_ERROR_MISMATCH);
+    assert_contains(yk_last_error(), "within an epoch over the 200 images of synthetic; the "
+                                     "training data is now synthetic, 400 images");
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 0);
+    destroy_parts(p);
+}
+
+YK_TEST(data_may_change_between_epochs)
+{
+    leave_checkpoint(10);
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.output = output_folder();
+    parts p = create_parts(&options, 400);
+    assert_ok(yk_trainer_resume_latest(p.trainer, NULL));
+    assert_int_equal(yk_trainer_state(p.trainer)->dataset_size, 400);
+    destroy_parts(p);
+}
+
+YK_TEST(without_a_checkpoint_training_starts_from_the_beginning)
+{
+    bool resumed = true;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.output = output_folder();
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(p.trainer, &resumed));
+    assert_false(resumed);
+    assert_int_equal(yk_trainer_resume(p.trainer, "/no/such/file.pth"), YK_ERROR_NOT_FOUND);
+    destroy_parts(p);
+}
+
+/* ---- misuse ---------------------------------------------------------------------------------- */
+
+static void assert_refused(yk_trainer_options options, const char *words)
+{
+    yk_trainer *trainer = (yk_trainer *)1;
+    parts p = create_parts(&(yk_trainer_options)YK_TRAINER_OPTIONS_INIT, 200);
+    assert_int_equal(yk_trainer_create(&trainer, p.model, p.optimizer, p.loader, &options),
+                     YK_ERROR_INVALID_ARGUMENT);
+    assert_contains(yk_last_error(), words);
+    assert_null(trainer);
+    destroy_parts(p);
+}
+
+#define REFUSED(WORDS, ...)                                                                        \
+    assert_refused(*YK_WITH(yk_trainer_options, YK_TRAINER_OPTIONS_INIT, __VA_ARGS__), WORDS)
+
+YK_TEST(options_that_make_no_sense_are_refused)
+{
+    yk_trainer *trainer;
+    REFUSED("epochs is -1", o.epochs = -1);
+    REFUSED("accumulate is 0", o.accumulate = 0);
+    REFUSED("save_every is 0", o.save_every = 0);
+    REFUSED("clip_grad_norm is 0", o.clip_grad_norm = 0);
+    REFUSED("call yk_stop_prepare first", o.stop_on_signals = true);
+    REFUSED("arch must be shorter", o.arch = "a network with a name that is too long to keep");
+    REFUSED("its size is 0", o.size = 0);
+    assert_int_equal(yk_trainer_create(&trainer, NULL, NULL, NULL, NULL),
+                     YK_ERROR_INVALID_ARGUMENT);
+    yk_trainer_destroy(NULL);
+    parts p = create_parts(&(yk_trainer_options)YK_TRAINER_OPTIONS_INIT, 200);
+    assert_int_equal(yk_trainer_save(p.trainer), YK_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(yk_trainer_resume_latest(p.trainer, NULL), YK_ERROR_INVALID_ARGUMENT);
+    destroy_parts(p);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+YK_TEST_RANKS(ranks_stop_together, 2)
+{
+    yk_group *group;
+    calls counted = {.stop_after = rank == 1 ? 3 : 0};
+    assert_ok(yk_group_init(&group, NULL));
+    yk_trainer_options options = options_of(5, &counted);
+    options.group = group;
+    options.output = output_folder();
+    parts p = create_parts(&options, 200);
+    yk_ddp *ddp;
+    assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_int_equal(counted.steps, 4); /* what rank 1 asked after step 3 is agreed on in step 4 */
+    assert_int_equal(yk_trainer_state(p.trainer)->world_size, 2);
+    assert_int_equal(yk_trainer_state(p.trainer)->batch_size, 40);
+    yk_trainer_destroy(p.trainer);
+    p.trainer = NULL;
+    yk_ddp_destroy(ddp);
+    destroy_parts(p);
+    yk_group_destroy(group);
+}
