@@ -131,25 +131,32 @@ static bool is_kept(const cli_command *command, const cli_option *option)
 }
 
 /* Cuts the option's line out of the text. */
-static void forget(char *text, const cli_option *option)
+static void forget(char *text, const char *name)
 {
     for (char *line = text; *line;) {
         char *next = strchr(line, '\n') + 1;
-        if (same_name(option->name, line, strcspn(line, "=\n")))
+        if (same_name(name, line, strcspn(line, "=\n")))
             memmove(line, next, strlen(next) + 1);
         else
             line = next;
     }
 }
 
+bool cli_options_keep(char *kept, size_t size, const char *name, const char *value)
+{
+    forget(kept, name);
+    size_t used = strlen(kept), left = size - used;
+    int length = snprintf(kept + used, left, "%s=%s\n", name, value);
+    if (!strchr(value, '\n') && (size_t)length < left)
+        return true;
+    kept[used] = '\0';
+    return false;
+}
+
 static int keep(const cli_command *command, const cli_option *option, const char *value)
 {
-    forget(command->kept, option);
-    size_t used = strlen(command->kept), left = command->kept_size - used;
-    int length = snprintf(command->kept + used, left, "%s=%s\n", option->name, value);
-    if (!strchr(value, '\n') && (size_t)length < left)
+    if (cli_options_keep(command->kept, command->kept_size, option->name, value))
         return -1;
-    command->kept[used] = '\0';
     return cli_usage_error(command->name, "--%s: too long, or of several lines", option->name);
 }
 

@@ -99,6 +99,9 @@ typedef struct cli_command {
 int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
                       int *operand_count);
 
+/* Puts the line "name=value\n" into kept, see cli_command.kept; false when it does not fit. */
+bool cli_options_keep(char *kept, size_t size, const char *name, const char *value);
+
 /* Prints "NAME: ..." and where help is to be had, in one line; returns 2. */
 int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

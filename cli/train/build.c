@@ -68,6 +68,10 @@ static bool choose_paths(cli_training *t)
     snprintf(t->output, sizeof t->output, "%s", o->output);
     if (!from_file && !find_newest(t))
         return false;
+    if (o->resume && !t->resumed[0]) {
+        printf("No checkpoint in %s: starting a new run\n", t->output);
+        fflush(stdout);
+    }
     if (!o->resume && t->resumed[0])
         return cli_complain(
             "%s holds the run of %s: continue it with --resume auto, or choose another "
@@ -88,6 +92,26 @@ static bool agree_on_paths(cli_training *t)
     return rank0_could(t, t->leads && choose_paths(t)) &&
            cli_share_text(t->world, t->output, sizeof t->output) &&
            cli_share_text(t->world, t->resumed, sizeof t->resumed);
+}
+
+/* An optimizer's state and groups are those that it was created with. */
+static bool check_optimizer(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    const cli_recipe *r = &o->recipe;
+    if (r->given.momentum && r->momentum == 0 && o->saved_momentum > 0)
+        return cli_complain("--momentum 0: %s was trained with momentum %g, which a resumed run "
+                            "can change but not switch off",
+                            t->resumed, o->saved_momentum);
+    if (r->given.momentum && r->momentum > 0 && o->saved_momentum == 0)
+        return cli_complain("--momentum %g: %s was trained without momentum, which a resumed run "
+                            "cannot switch on",
+                            r->momentum, t->resumed);
+    if (r->no_decay_norms && !o->saved_no_decay_norms)
+        return cli_complain("--no-decay-norms: %s was trained with all parameters in one group; "
+                            "a resumed run cannot give norms and biases another",
+                            t->resumed);
+    return true;
 }
 
 /* Whether the run can resume from the checkpoint with the options that are now given. */
@@ -141,7 +165,7 @@ static bool adopt(cli_training *t)
         o->seed = (int64_t)state->seed;
     if (!o->given.batch_size)
         o->batch_size = state->batch_size;
-    return check_adopted(t);
+    return check_adopted(t) && check_optimizer(t);
 }
 
 static bool adopt_checkpoint(cli_training *t)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "setup.h"
 #include "train/train.h"
@@ -168,15 +169,27 @@ static bool check_resume(const char *name, const char *path)
         return false;
     if (!path || stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return true;
-    cli_usage_error(name, "--resume %s is a folder: --resume auto --output %s goes on with it",
+    cli_usage_error(name,
+                    "--resume %s is a folder: resume the run in it with --resume auto --output %s",
                     path, path);
     return false;
 }
 
-static bool check_files(const char *name, const cli_train_options *o)
+/* In a resumed run the folder may be the checkpoint's word, not the command line's. */
+static bool check_data(const char *name, const cli_train_options *o, bool checkpoint_known)
+{
+    bool stored = o->resume && checkpoint_known && !o->given.data;
+    if (!stored || cli_is_choice("cifar10|synthetic", o->data) || access(o->data, F_OK) == 0)
+        return cli_check_data(name, "--data", o->data);
+    cli_usage_error(name, "the data of the resumed run is no longer at %s: name it with --data",
+                    o->data);
+    return false;
+}
+
+static bool check_files(const char *name, const cli_train_options *o, bool checkpoint_known)
 {
     const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    return cli_check_data(name, "--data", o->data) && check_resume(name, resume) &&
+    return check_data(name, o, checkpoint_known) && check_resume(name, resume) &&
            cli_check_readable(name, "--checkpoint", o->checkpoint) &&
            cli_check_folder(name, "--output", o->output);
 }
@@ -190,6 +203,6 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
     return check_trace(name, o) && check_virtual_ranks(name, o) && check_beginning(name, o) &&
            (!known || check_owners(name, o)) && check_parallel(name, o) &&
            (!batch_known || cli_train_options_check_batch(o)) &&
-           (!known || cli_recipe_check(name, &o->recipe, o->epochs)) && check_files(name, o) &&
-           cli_check_model(name, &model);
+           (!known || cli_recipe_check(name, &o->recipe, o->epochs)) &&
+           check_files(name, o, checkpoint_known) && cli_check_model(name, &model);
 }

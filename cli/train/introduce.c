@@ -70,6 +70,11 @@ static void print_memory(FILE *page, const cli_training *t)
 static void print_resumed(FILE *page, const cli_training *t)
 {
     fprintf(page, "  resumed     from %s, after step %lld\n", t->resumed, (long long)t->saved.step);
+    int64_t had = t->saved.world_size;
+    int ranks = yk_group_size(t->world);
+    if (had && had != ranks)
+        fprintf(page, "              on %d rank%s (%s) instead of %lld\n", ranks, ranks == 1 ? "" : "s",
+               t->options.given.nproc ? "--nproc" : "set by the launcher", (long long)had);
     if (t->saved.threads && t->saved.threads != t->threads)
         fprintf(
             page,

@@ -2,6 +2,9 @@
  * The options of `yoke train`: one table, filled from the command line and, in a resumed run, from
  * what its checkpoint has stored. check.c checks whether they fit together.
  */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -27,7 +30,7 @@ static int parse(cli_train_options *o, int argc, char **argv, bool only_kept)
         CLI_GROUP_KEPT("What to learn"),
         CLI_TEXT(0, "data", "DATA",
                  "cifar10 (fetched once), synthetic, or a folder of\nCIFAR-10 [cifar10]", &o->data,
-                 NULL),
+                 &o->given.data),
         CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [resnet18]", &o->arch,
                    &o->given.arch),
         CLI_GROUP_KEPT("How"),
@@ -82,8 +85,9 @@ static int parse(cli_train_options *o, int argc, char **argv, bool only_kept)
                 "0: never [0]",
                 &o->check_divergence, NULL, 0, 1e12),
         CLI_GROUP("Where it runs"),
-        CLI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
-                1024),
+        CLI_INT('n', "nproc", "N",
+                "local ranks to start [1, in this process; a resumed\nrun: as many as it had]",
+                &o->nproc, &o->given.nproc, 1, CLI_MAX_RANKS),
         CLI_INT(0, "threads", "T",
                 "kernel threads of a rank [cores / local ranks; 1 with\n--virtual-ranks]",
                 &o->threads, NULL, 1, CLI_MAX_THREADS),
@@ -160,9 +164,24 @@ static void set_defaults(cli_train_options *options, int argc, char **argv)
     options->argv = argv;
 }
 
+/* A checkpoint stores where the data is for a run that is resumed from another folder. */
+static bool make_data_absolute(cli_train_options *options)
+{
+    static char path[PATH_MAX];
+    if (cli_is_choice("cifar10|synthetic", options->data) || !realpath(options->data, path))
+        return true; /* a folder that is missing is found by the checks */
+    options->data = path;
+    if (cli_options_keep(options->kept, sizeof options->kept, "data", path))
+        return true;
+    cli_usage_error(options->argv[0], "--data: the path is too long: %s", path);
+    return false;
+}
+
 /* Where nobody has said otherwise; then whether all of it fits together. */
 static bool complete(cli_train_options *options, bool checkpoint_known)
 {
+    if (!make_data_absolute(options))
+        return false;
     cli_recipe_complete(&options->recipe);
     return cli_train_options_check(options, checkpoint_known);
 }
@@ -193,6 +212,10 @@ bool cli_train_options_resume(cli_train_options *options, const char *stored)
     set_defaults(options, argc, argv);
     if (parse(options, count, words, true) >= 0)
         return false;
+    cli_recipe saved = options->recipe;
+    cli_recipe_complete(&saved);
+    options->saved_momentum = saved.momentum;
+    options->saved_no_decay_norms = saved.no_decay_norms;
     memset(&options->given, 0, sizeof options->given); /* those were the checkpoint's */
     memset(&options->recipe.given, 0, sizeof options->recipe.given);
     return parse(options, argc, argv, false) < 0 && complete(options, true);

@@ -4,6 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -51,10 +54,32 @@ static int run(cli_training *t)
     return 128 + (number ? number : SIGTERM);
 }
 
+/*
+ * A resumed run has as many ranks as it had, unless --nproc or a launcher has set their number.
+ * What is wrong with a checkpoint is said later, when the run is built.
+ */
+static void adopt_ranks(cli_train_options *o)
+{
+    char path[CLI_PATH];
+    yk_training_state saved;
+    if (!o->resume || o->given.nproc || getenv("WORLD_SIZE"))
+        return;
+    bool newest = strcmp(o->resume, "auto") == 0;
+    snprintf(path, sizeof path, "%s", newest ? "" : o->resume);
+    if (newest && (access(o->output, F_OK) != 0 ||
+                   yk_checkpoint_dir_latest(o->output, path, sizeof path) != YK_OK))
+        return;
+    if (yk_checkpoint_read_state(path, &saved) == YK_OK && saved.world_size >= 1 &&
+        saved.world_size <= CLI_MAX_RANKS && strcmp(o->parallel, "dp") != 0)
+        o->nproc = saved.world_size;
+}
+
 int cli_cmd_train(int argc, char **argv)
 {
     cli_train_options options;
     int code = cli_train_options_parse(&options, argc, argv);
+    if (code < 0)
+        adopt_ranks(&options);
     if (code < 0)
         code = cli_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
     if (code >= 0)

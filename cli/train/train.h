@@ -8,7 +8,7 @@
 #include "setup.h"
 #include "train/recipe.h"
 
-enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096 };
+enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096, CLI_MAX_RANKS = 1024 };
 
 typedef struct cli_train_options {
     const char *data, *arch, *device, *amp, *output, *comm_hook, *resume, *checkpoint;
@@ -24,8 +24,11 @@ typedef struct cli_train_options {
     double timeout_s, grace_s;
     bool no_winograd, memory_plan, sync_bn, zero;
     struct {
-        bool arch, batch_size, seed, powersgd, scaler;
+        bool data, arch, batch_size, seed, powersgd, scaler, nproc;
     } given; /* on the command line; a resumed run takes the others from its checkpoint */
+    /* What the optimizer of a resumed run was created with. */
+    double saved_momentum;
+    bool saved_no_decay_norms;
     /* What a checkpoint stores of them: lines NAME=VALUE. */
     char kept[sizeof((yk_training_state *)0)->program];
     int argc;
@@ -60,9 +63,9 @@ typedef struct cli_training {
     yk_ema *ema;            /* NULL without --ema */
     yk_grad_scaler *scaler; /* NULL without --amp fp16 */
     yk_trainer *trainer;
-    yk_metrics *metrics;   /* on rank 0 */
+    yk_metrics *metrics;    /* on rank 0 */
     cli_progress *progress; /* on rank 0 */
-    yk_trace *trace;       /* NULL without --trace */
+    yk_trace *trace;        /* NULL without --trace */
     double lr; /* that training starts with, scaled by the number of ranks where asked for */
     int64_t micro_batch; /* images of a batch of the loader */
     int64_t steps_per_epoch;

@@ -88,7 +88,8 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "no files can be made there: Not a dir");
     refused("train --data synthetic --resume no.pth", "--resume no.pth: No such file");
-    refused("train --data synthetic --resume /", "is a folder: --resume auto --output / goes on");
+    refused("train --data synthetic --resume /",
+            "is a folder: resume the run in it with --resume auto --output /");
     refused("evaluate no.pth", "no.pth: No such file");
     refused("evaluate --data mnist /",
             "--data mnist: no such folder; expected cifar10, synthetic or a folder");

@@ -323,3 +323,45 @@ YK_TEST(promise_17_what_cannot_go_on_is_refused)
     }
     assert_int_equal(train("a", "--max-steps 9 --resume auto"), 0);
 }
+
+/* ---- what a resumed run knows by itself ------------------------------------------------------ */
+
+YK_TEST(a_resumed_run_has_as_many_ranks_as_it_had)
+{
+    assert_int_equal(train("a", DATA "--nproc 2 --max-steps 2"), 0);
+    assert_int_equal(go_on("a", "--max-steps 3"), 0);
+    assert_contains(job.output, "ranks       2 (shm)");
+    assert_null(strstr(job.output, " instead of "));
+    assert_int_equal(go_on("a", "--max-steps 4 --nproc 1"), 0);
+    assert_contains(job.output, "on 1 rank (--nproc) instead of 2");
+    char command[512];
+    snprintf(command, sizeof command, "run -n 2 %s train --resume auto --max-steps 5 --output %s/a",
+             test_program(), yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, "on 2 ranks (set by the launcher) instead of 1");
+}
+
+YK_TEST(a_mistyped_output_is_said_to_start_a_new_run)
+{
+    assert_int_equal(train("nowhere", "--max-steps 1 --resume auto"), 0);
+    assert_contains(job.output, "No checkpoint in ");
+    assert_contains(job.output, "/nowhere: starting a new run\n");
+    assert_int_equal(go_on("nowhere", "--max-steps 2"), 0);
+    assert_null(strstr(job.output, "No checkpoint in"));
+}
+
+YK_TEST(options_that_a_resumed_optimizer_cannot_take_are_named)
+{
+    assert_int_equal(train("a", DATA "--max-steps 2"), 0);
+    assert_int_equal(go_on("a", "--momentum 0"), 1);
+    assert_contains(job.output, "yoke: --momentum 0: ");
+    assert_contains(job.output, "was trained with momentum 0.9, which a resumed run can change");
+    assert_int_equal(go_on("a", "--no-decay-norms"), 1);
+    assert_contains(job.output, "yoke: --no-decay-norms: ");
+    assert_int_equal(go_on("a", "--momentum 0.5 --max-steps 3"), 0);
+    assert_int_equal(train("b", DATA "--momentum 0 --max-steps 2"), 0);
+    assert_int_equal(go_on("b", "--momentum 0.9"), 1);
+    assert_contains(job.output, "was trained without momentum");
+    assert_int_equal(go_on("b", "--max-steps 3"), 0);
+}
