@@ -73,8 +73,9 @@ static void print_resumed(FILE *page, const cli_training *t)
     int64_t had = t->saved.world_size;
     int ranks = yk_group_size(t->world);
     if (had && had != ranks)
-        fprintf(page, "              on %d rank%s (%s) instead of %lld\n", ranks, ranks == 1 ? "" : "s",
-               t->options.given.nproc ? "--nproc" : "set by the launcher", (long long)had);
+        fprintf(page, "              on %d rank%s (%s) instead of %lld\n", ranks,
+                ranks == 1 ? "" : "s", t->options.given.nproc ? "--nproc" : "set by the launcher",
+                (long long)had);
     if (t->saved.threads && t->saved.threads != t->threads)
         fprintf(
             page,

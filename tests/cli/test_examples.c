@@ -56,6 +56,18 @@ YK_TEST(ddp_mixed_precision)
     assert_true(is_there("cifar_net.pth"));
 }
 
+YK_TEST(trainer_trains_and_resumes)
+{
+    run(0, "$Y run -n 2 -- $E/trainer r");
+    assert_contains(output, "[rank 0] After step 150: validation accuracy ");
+    assert_null(strstr(output, "[rank 1]"));
+    assert_true(is_there("r/checkpoint-3.pth"));
+    run(0, "rm r/checkpoint-3.pth && $E/trainer r"); /* continues from the second epoch */
+    assert_contains(output, "After step 150: validation accuracy ");
+    assert_true(is_there("r/checkpoint-3.pth"));
+    assert_true(is_there("r/checkpoint-1.pth"));
+}
+
 YK_TEST(ddp_alone)
 {
     run(0, "$E/ddp --arch mlp --epochs 2 --max-steps 10");
