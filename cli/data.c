@@ -33,7 +33,7 @@ typedef struct data_options {
 } data_options;
 
 /* Prints the library's error line; the exit code of a failure. */
-static int failed(void)
+static int print_failure(void)
 {
     fprintf(stderr, "%s\n", yk_last_error());
     return CLI_EXIT_FAILED;
@@ -73,7 +73,7 @@ static int print_info(const yk_dataset *dataset, const char *split)
 {
     totals all;
     if (!count_images(&all, dataset))
-        return failed();
+        return print_failure();
     int64_t images = yk_dataset_size(dataset), classes = yk_dataset_classes(dataset);
     printf("%s, %s: %lld images of 3x32x32 in %lld classes\n\n", yk_dataset_name(dataset), split,
            (long long)images, (long long)classes);
@@ -120,27 +120,27 @@ static yk_status open_data(yk_dataset **dataset, const char *data, const char *s
     return yk_cifar10_open(dataset, data, split);
 }
 
-static int fetch(void)
+static int fetch_cifar10(void)
 {
     char path[PATH_SIZE];
     if (cli_cifar10_download(path, sizeof path) != YK_OK)
-        return failed();
+        return print_failure();
     printf("%s\n", path);
     return CLI_EXIT_OK;
 }
 
-static int look(const char *action, const char *data, const data_options *options)
+static int describe_or_draw(const char *action, const char *data, const data_options *options)
 {
     yk_dataset *dataset;
     if (open_data(&dataset, data, options->split) != YK_OK)
-        return failed();
+        return print_failure();
     int code = strcmp(action, "info") == 0 ? print_info(dataset, options->split)
                                            : draw_preview(dataset, options);
     yk_dataset_destroy(dataset);
     return code;
 }
 
-static int parse(int argc, char **argv, data_options *o, char **operands, int *count)
+static int parse_data_options(int argc, char **argv, data_options *o, char **operands, int *count)
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
@@ -160,7 +160,7 @@ static int parse(int argc, char **argv, data_options *o, char **operands, int *c
     return cli_options_parse(&command, argc, argv, operands, count);
 }
 
-static int check(const char *name, const data_options *o, char **operands)
+static int check_data_options(const char *name, const data_options *o, char **operands)
 {
     const char *action = operands[0], *data = operands[1];
     if (!action || !cli_is_choice("info|preview|fetch", action))
@@ -185,13 +185,13 @@ int cli_cmd_data(int argc, char **argv)
     data_options options = {.split = "train", .output = "preview.png", .columns = 12};
     char *operands[2] = {NULL};
     int count = 0;
-    int code = parse(argc, argv, &options, operands, &count);
+    int code = parse_data_options(argc, argv, &options, operands, &count);
     if (code >= 0)
         return code;
-    code = check(argv[0], &options, operands);
+    code = check_data_options(argv[0], &options, operands);
     if (code >= 0)
         return code;
     if (strcmp(operands[0], "fetch") == 0)
-        return fetch();
-    return look(operands[0], count > 1 ? operands[1] : "synthetic", &options);
+        return fetch_cifar10();
+    return describe_or_draw(operands[0], count > 1 ? operands[1] : "synthetic", &options);
 }

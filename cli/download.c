@@ -27,7 +27,7 @@ static void show_meter(download_meter *meter, int64_t done, int64_t total)
     meter->drawn = meter->redraws;
 }
 
-static void on_progress(void *user, int64_t done, int64_t total)
+static void show_progress(void *user, int64_t done, int64_t total)
 {
     download_meter *meter = user;
     int tenth = (int)(10 * done / total);
@@ -59,7 +59,7 @@ yk_status cli_cifar10_download(char *path, size_t path_size)
     download_meter meter = {
         .start_s = cli_clock_s(), .first = -1, .redraws = cli_terminal_redraws()};
     yk_download_options options = YK_DOWNLOAD_OPTIONS_INIT;
-    options.progress = on_progress;
+    options.progress = show_progress;
     options.user = &meter;
     yk_status status = yk_cifar10_download(path, path_size, &options);
     if (meter.drawn)

@@ -17,7 +17,7 @@
  * our children's ends; with a standard descriptor closed, the next file that we open would take its
  * place. Writing beyond `ulimit -f` becomes an error that names the file instead of a signal.
  */
-static void settle(void)
+static void repair_process_state(void)
 {
     signal(SIGCHLD, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
@@ -43,7 +43,7 @@ static int check_output(const cli_command_entry *ended, int code)
 
 int main(int argc, char **argv)
 {
-    settle();
+    repair_process_state();
     const char *name = argc > 1 ? argv[1] : "--help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         cli_print_commands();

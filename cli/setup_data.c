@@ -30,7 +30,7 @@ static void *look_for_cifar10(void *argument)
 }
 
 /* Up to a second of waiting for rank 0's thread; then all ranks learn whether it has ended. */
-static bool meet(search *found, yk_group *world, int32_t *done)
+static bool agree_on_data(search *found, yk_group *world, int32_t *done)
 {
     for (int i = 0; yk_group_rank(world) == 0 && i < 200 && !atomic_load(&found->done); i++)
         nanosleep(&(struct timespec){.tv_nsec = i < 20 ? 200000 : 5000000}, NULL);
@@ -47,7 +47,7 @@ static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
     if (here && pthread_create(&thread, NULL, look_for_cifar10, &found))
         return cli_complain("cannot start a thread");
     for (int32_t done = 0; fine && !done;)
-        fine = meet(&found, world, &done);
+        fine = agree_on_data(&found, world, &done);
     if (here) {
         pthread_join(thread, NULL);
         if (fine && found.status) {

@@ -22,7 +22,7 @@ typedef struct bench_options {
     bool step_given; /* one of the options of a step's */
 } bench_options;
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -30,7 +30,7 @@ static int compare(const void *a, const void *b)
 
 static double median(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, compare);
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return values[count / 2];
 }
 
@@ -167,7 +167,7 @@ static bool bench_step(const bench_options *o, yk_group *world)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static int parse(bench_options *o, int argc, char **argv, char **what, int *operands)
+static int parse_bench_options(bench_options *o, int argc, char **argv, char **what, int *operands)
 {
     const cli_option options[] = {
         CLI_GROUP("Both"),
@@ -200,7 +200,7 @@ static int parse(bench_options *o, int argc, char **argv, char **what, int *oper
     return cli_options_parse(&command, argc, argv, what, operands);
 }
 
-static int check_step(const char *name, const bench_options *o)
+static int check_step_options(const char *name, const bench_options *o)
 {
     int64_t ranks = cli_ranks_expected(o->nproc);
     cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
@@ -210,7 +210,7 @@ static int check_step(const char *name, const bench_options *o)
     return cli_check_model(name, &setup) ? -1 : CLI_EXIT_USAGE;
 }
 
-static int check_all_reduce(const char *name, const bench_options *o)
+static int check_all_reduce_options(const char *name, const bench_options *o)
 {
     if (o->step_given || o->no_winograd)
         return cli_usage_error(name, "all-reduce takes --nproc alone: the others are of step");
@@ -227,13 +227,13 @@ int cli_cmd_bench(int argc, char **argv)
     bench_options o = {
         .arch = "resnet18", .amp = "off", .device = "cpu", .batch_size = 128, .steps = 10};
     char *what;
-    int operands, code = parse(&o, argc, argv, &what, &operands);
+    int operands, code = parse_bench_options(&o, argc, argv, &what, &operands);
     if (code >= 0)
         return code;
     if (operands == 0 || !cli_is_choice("all-reduce|all_reduce|step", what))
         return cli_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
     bool step = strcmp(what, "step") == 0;
-    code = step ? check_step(argv[0], &o) : check_all_reduce(argv[0], &o);
+    code = step ? check_step_options(argv[0], &o) : check_all_reduce_options(argv[0], &o);
     if (code >= 0)
         return code;
     if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))

@@ -29,7 +29,7 @@ static const char examples[] =
     "  yoke bench scaling --data cifar10 --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
     "  yoke bench scaling --ranks 1,2,3,4,6,8 --json scaling.json --svg scaling.svg";
 
-static int parse(cli_scaling_options *o, int argc, char **argv)
+static int parse_scaling_options(cli_scaling_options *o, int argc, char **argv)
 {
     const cli_option options[] = {
         CLI_GROUP("What is trained"),
@@ -92,7 +92,7 @@ static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks
 }
 
 /* Whether so many ranks can share a step's images; -1, or the code of a usage error. */
-static int check_batch(const char *name, const cli_scaling_options *o, long ranks)
+static int check_scaling_batch(const char *name, const cli_scaling_options *o, long ranks)
 {
     if (!o->given.per_rank_batch && o->batch_size < ranks)
         return cli_usage_error(name,
@@ -118,7 +118,7 @@ static int add_ranks(cli_scaling *s, const char *name)
         if (s->count == CLI_SCALING_ROWS - 1)
             return cli_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    CLI_SCALING_ROWS - 3);
-        int code = check_batch(name, &s->options, ranks);
+        int code = check_scaling_batch(name, &s->options, ranks);
         if (code >= 0)
             return code;
         add_row(s, CLI_DDP, (int)ranks, "off");
@@ -139,7 +139,7 @@ static void add_mixed_precision(cli_scaling *s)
         add_row(s, CLI_DDP, most ? most : 1, s->options.amp);
 }
 
-static int check(const char *name, cli_scaling_options *o)
+static int check_scaling_options(const char *name, cli_scaling_options *o)
 {
     cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
     if (o->given.batch_size && o->given.per_rank_batch)
@@ -161,7 +161,7 @@ static int check(const char *name, cli_scaling_options *o)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static int measure(cli_scaling *s)
+static int measure_rows(cli_scaling *s)
 {
     for (int64_t repeat = 0; repeat < s->options.repeats; repeat++)
         for (int i = 0; i < s->count; i++) {
@@ -190,9 +190,9 @@ int cli_bench_scaling(int argc, char **argv)
                                  .epochs = 1,
                                  .repeats = 3},
                      .cores = yk_threads_default(1)};
-    int code = parse(&s.options, argc, argv);
+    int code = parse_scaling_options(&s.options, argc, argv);
     if (code < 0)
-        code = check(argv[0], &s.options);
+        code = check_scaling_options(argv[0], &s.options);
     if (code >= 0)
         return code;
     add_row(&s, CLI_SINGLE, 1, "off");
@@ -201,7 +201,7 @@ int cli_bench_scaling(int argc, char **argv)
     if (code >= 0)
         return code;
     add_mixed_precision(&s);
-    code = measure(&s);
+    code = measure_rows(&s);
     if (code)
         return code;
     bool table = !s.options.json || cli_scaling_write_json(&s, s.options.json);

@@ -89,7 +89,7 @@ static void compose(command_line *line, const char *self, const char *folder,
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *ftw)
+static int remove_job_file(const char *path, const struct stat *info, int type, struct FTW *ftw)
 {
     (void)info, (void)type, (void)ftw;
     return remove(path);
@@ -222,7 +222,7 @@ typedef struct sums {
     double images, all_images, seconds, data_s, exposed_s;
 } sums;
 
-static void add_step(cli_scaling_result *result, sums *all, const char *line)
+static void add_step_record(cli_scaling_result *result, sums *all, const char *line)
 {
     double data_s = value_of(line, "data_s"), exposed_s = value_of(line, "exposed_comm_s");
     double step_s = data_s + value_of(line, "compute_s") + exposed_s;
@@ -251,7 +251,7 @@ static bool read_metrics(cli_scaling_result *result, const char *folder)
         if (strstr(line, "\"type\": \"epoch\""))
             result->accuracy = value_of(line, "val_accuracy");
         else if (strstr(line, "\"type\": \"step\""))
-            add_step(result, &all, line);
+            add_step_record(result, &all, line);
     }
     free(line);
     fclose(file);
@@ -308,6 +308,6 @@ int cli_scaling_train(cli_scaling_result *result, const cli_scaling_options *opt
         return CLI_EXIT_FAILED;
     }
     int code = train_in(result, options, row, folder);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(folder, remove_job_file, 16, FTW_DEPTH | FTW_PHYS);
     return code;
 }

@@ -90,7 +90,7 @@ static int start_rank(cli_job *job, const cli_rank_setting *setting, int rank)
 }
 
 /* 0, or the exit code of a job that could not be started. */
-static int start(cli_job *job)
+static int start_ranks(cli_job *job)
 {
     if (!serve_store(job))
         return CLI_EXIT_FAILED;
@@ -122,7 +122,7 @@ static void report_failure(cli_job *job)
     }
 }
 
-static void finish(cli_job *job)
+static void finish_job(cli_job *job)
 {
     yk_store_destroy(job->store);
     yk_store_server_destroy(job->server);
@@ -170,9 +170,9 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);
         return CLI_EXIT_FAILED;
     }
-    int code = start(&job);
+    int code = start_ranks(&job);
     if (code == 0)
         code = run_to_end(&job);
-    finish(&job);
+    finish_job(&job);
     return code;
 }

@@ -24,7 +24,7 @@ enum { TAIL_WIDTH = 1000 }; /* of a line that is remembered */
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* Out of memory loses output, never the job. */
-static void append(cli_bytes *bytes, const char *data, size_t size)
+static void append_bytes(cli_bytes *bytes, const char *data, size_t size)
 {
     if (bytes->size + size > bytes->capacity) {
         size_t capacity = 2 * (bytes->size + size) + 256;
@@ -41,7 +41,7 @@ static void append(cli_bytes *bytes, const char *data, size_t size)
 
 static void append_text(cli_bytes *bytes, const char *text)
 {
-    append(bytes, text, strlen(text));
+    append_bytes(bytes, text, strlen(text));
 }
 
 static void drop_front(cli_bytes *bytes, size_t size)
@@ -89,7 +89,7 @@ static void end_line(cli_sink *sink)
 {
     append_text(&sink->pending, "\n");
     if (sink->terminal)
-        append(&sink->pending, sink->status->data, sink->status->size);
+        append_bytes(&sink->pending, sink->status->data, sink->status->size);
     if (sink->closed)
         sink->pending.size = 0;
 }
@@ -110,7 +110,7 @@ static void put_line(cli_sink *sink, int rank, const char *text, size_t size)
     begin_line(sink);
     if (rank >= 0)
         put_prefix(sink, rank);
-    append(&sink->pending, text, size);
+    append_bytes(&sink->pending, text, size);
     end_line(sink);
 }
 
@@ -178,8 +178,8 @@ static void show_status(cli_stream *stream)
     const char *text = size ? visible_part(stream->line.data, &size) : "";
     begin_line(stream->sink);
     stream->status->size = 0;
-    append(stream->status, text, size);
-    append(&stream->sink->pending, text, size);
+    append_bytes(stream->status, text, size);
+    append_bytes(&stream->sink->pending, text, size);
 }
 
 /* Hands on all whole lines; of the rest, keeps only what has not been overwritten. */
@@ -221,7 +221,7 @@ void cli_stream_read(cli_stream *stream)
     if (got < 0 && errno == EINTR)
         return;
     if (got > 0) {
-        append(&stream->line, chunk, (size_t)got);
+        append_bytes(&stream->line, chunk, (size_t)got);
         if (stream->line.size)
             cut_lines(stream);
         if (stream->status && stream->sink->terminal)

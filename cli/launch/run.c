@@ -28,7 +28,7 @@ static const char summary[] =
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
 
-static int parse(int argc, char **argv, run_options *o, char **program, int *words)
+static int parse_run_options(int argc, char **argv, run_options *o, char **program, int *words)
 {
     const cli_option options[] = {
         CLI_GROUP("Ranks"),
@@ -80,7 +80,7 @@ static int rank_count(const char *text)
 }
 
 /* Refuses what is not supported; returns -1 when everything is. */
-static int check(const char *name, const run_options *o, int words)
+static int check_run_options(const char *name, const run_options *o, int words)
 {
     if (!rank_count(o->nproc))
         return cli_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
@@ -113,9 +113,9 @@ int cli_cmd_run(int argc, char **argv)
                      .role = "default",
                      .run_id = "none",
                      .grace_s = 30};
-    int code = parse(argc, argv, &o, program, &words);
+    int code = parse_run_options(argc, argv, &o, program, &words);
     if (code < 0)
-        code = check(argv[0], &o, words);
+        code = check_run_options(argv[0], &o, words);
     if (code < 0)
         code = cli_launch_run(&(cli_launch){.name = argv[0],
                                             .ranks = rank_count(o.nproc),

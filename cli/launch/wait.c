@@ -59,7 +59,7 @@ static int milliseconds_left(const cli_job *job)
 }
 
 /* Waits once for the first slots and serves what has come. False when the guard is gone. */
-static bool serve(cli_job *job, int slots, int milliseconds)
+static bool serve_events(cli_job *job, int slots, int milliseconds)
 {
     while (poll(job->polled, (nfds_t)slots, milliseconds) < 0 && errno == EINTR)
         ;
@@ -88,7 +88,7 @@ static bool read_rest(cli_job *job)
     while (more && fill_slots(job) > 0 && !job->output_abandoned) {
         int slots = STREAMS + 2 * job->started;
         waits = sink_is_full(&job->out) || sink_is_full(&job->err);
-        if (!serve(job, slots, waits ? -1 : 0))
+        if (!serve_events(job, slots, waits ? -1 : 0))
             return false;
         more = waits;
         for (int slot = STREAMS; slot < slots; slot++)
@@ -101,7 +101,7 @@ bool cli_job_serve(cli_job *job)
 {
     while (job->running > 0) {
         fill_slots(job);
-        if (!serve(job, STREAMS + 2 * job->started, milliseconds_left(job)))
+        if (!serve_events(job, STREAMS + 2 * job->started, milliseconds_left(job)))
             return false;
     }
     job->term_at = job->kill_at = CLI_NEVER;
@@ -114,7 +114,7 @@ bool cli_job_flush(cli_job *job)
 {
     while ((job->out.pending.size || job->err.pending.size) && !job->output_abandoned) {
         fill_slots(job);
-        if (!serve(job, STREAMS, -1))
+        if (!serve_events(job, STREAMS, -1))
             return false;
     }
     return true;

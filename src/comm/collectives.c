@@ -59,8 +59,8 @@ static yk_status check_peer(const yk_group *group, const char *name, int peer)
     return YK_OK;
 }
 
-static yki_call make_call(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
-                          size_t count)
+static yki_call make_collective(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
+                                size_t count)
 {
     return (yki_call){.what = {.operation = (uint8_t)operation,
                                .dtype = (uint8_t)dtype,
@@ -75,7 +75,7 @@ yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtyp
                         yk_work **work)
 {
     YK_TRY(check_group(group, "all_reduce", work));
-    yki_call call = make_call(YKI_ALL_REDUCE, dtype, op, 0, count);
+    yki_call call = make_collective(YKI_ALL_REDUCE, dtype, op, 0, count);
     call.in = call.out = data;
     yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
     if (checked == YK_OK)
@@ -87,7 +87,7 @@ yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype
                        yk_work **work)
 {
     YK_TRY(check_group(group, "broadcast", work));
-    yki_call call = make_call(YKI_BROADCAST, dtype, 0, root, count);
+    yki_call call = make_collective(YKI_BROADCAST, dtype, 0, root, count);
     call.in = call.out = data;
     yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
     if (checked == YK_OK)
@@ -107,7 +107,7 @@ yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count
                         yk_work **work)
 {
     YK_TRY(check_group(group, "all_gather", work));
-    yki_call call = make_call(YKI_ALL_GATHER, dtype, 0, 0, count);
+    yki_call call = make_collective(YKI_ALL_GATHER, dtype, 0, 0, count);
     call.in = in;
     call.out = out;
     yk_status checked = check_both(group, "all_gather", in, true, out, true, count, dtype);
@@ -118,7 +118,7 @@ yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t c
                             yk_dtype dtype, yk_reduce_op op, yk_work **work)
 {
     YK_TRY(check_group(group, "reduce_scatter", work));
-    yki_call call = make_call(YKI_REDUCE_SCATTER, dtype, op, 0, count);
+    yki_call call = make_collective(YKI_REDUCE_SCATTER, dtype, op, 0, count);
     call.in = in;
     call.out = out;
     yk_status checked = check_both(group, "reduce_scatter", in, true, out, true, count, dtype);
@@ -132,7 +132,7 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 {
     YK_TRY(check_group(group, "gather", work));
     bool on_root = root == yk_group_rank(group);
-    yki_call call = make_call(YKI_GATHER, dtype, 0, root, count);
+    yki_call call = make_collective(YKI_GATHER, dtype, 0, root, count);
     call.in = in;
     call.out = on_root ? out : NULL;
     yk_status checked = check_both(group, "gather", in, true, out, on_root, count, dtype);
@@ -146,7 +146,7 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 {
     YK_TRY(check_group(group, "scatter", work));
     bool on_root = root == yk_group_rank(group);
-    yki_call call = make_call(YKI_SCATTER, dtype, 0, root, count);
+    yki_call call = make_collective(YKI_SCATTER, dtype, 0, root, count);
     call.in = on_root ? in : NULL;
     call.out = out;
     yk_status checked = check_both(group, "scatter", in, on_root, out, true, count, dtype);
@@ -158,14 +158,14 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 yk_status yk_barrier(yk_group *group)
 {
     YK_TRY(check_group(group, "barrier", NULL));
-    yki_call call = make_call(YKI_BARRIER, 0, 0, 0, 0);
+    yki_call call = make_collective(YKI_BARRIER, 0, 0, 0, 0);
     return yki_group_submit(group, &call, YK_OK, NULL);
 }
 
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
 {
     YK_TRY(check_group(group, "send", NULL));
-    yki_call call = make_call(YKI_SEND, dtype, 0, to, count);
+    yki_call call = make_collective(YKI_SEND, dtype, 0, to, count);
     call.in = data;
     YK_TRY(check_buffer(group, "send", data, count, dtype));
     YK_TRY(check_peer(group, "send", to));
@@ -175,7 +175,7 @@ yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtyp
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
 {
     YK_TRY(check_group(group, "recv", NULL));
-    yki_call call = make_call(YKI_RECV, dtype, 0, from, count);
+    yki_call call = make_collective(YKI_RECV, dtype, 0, from, count);
     call.out = data;
     YK_TRY(check_buffer(group, "recv", data, count, dtype));
     YK_TRY(check_peer(group, "recv", from));
@@ -187,7 +187,7 @@ yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
     YKI_NOT_NULL(memory);
     *memory = NULL;
     YK_TRY(check_group(group, "alloc", NULL));
-    yki_call call = make_call(YKI_ALLOC, 0, 0, 0, bytes);
+    yki_call call = make_collective(YKI_ALLOC, 0, 0, 0, bytes);
     call.out = memory;
     return yki_group_submit(group, &call, YK_OK, NULL);
 }

@@ -4,9 +4,9 @@
  * blocking call first waits until the queue is empty. A task on the group's own thread makes
  * blocking calls there, in its place in the queue.
  *
- * While a backend waits, it calls look() from time to time, which detects deaths, departures and
- * timeouts. Each becomes the group's one failure, which all ranks report from then on. A mismatch
- * is different: no data has moved, all ranks know of it, and the group remains usable.
+ * While a backend waits, it calls check_peers() from time to time, which detects deaths, departures
+ * and timeouts. Each becomes the group's one failure, which all ranks report from then on. A
+ * mismatch is different: no data has moved, all ranks know of it, and the group remains usable.
  */
 #include <yoke/group.h>
 
@@ -34,7 +34,7 @@ struct yk_group {
     atomic_uint_fast64_t sequence;
     const yki_call *running;    /* NULL while the group is being made */
     double looked, waited;      /* of the running call: its last look, and how long it has waited */
-    bool *late;                 /* [world], scratch of look() */
+    bool *late;                 /* [world], scratch of check_peers() */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
     yk_group *channel;          /* see comm/group_internal.h; NULL until somebody wants it */
     bool borrows_job;           /* this is a channel: job is a copy of its group's */
@@ -48,7 +48,7 @@ static yki_failure *failure_of(yk_group *group)
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* This thread's error line for the running operation. */
-static yk_status say(const yk_group *group, yk_status status, const char *text)
+static yk_status set_group_error(const yk_group *group, yk_status status, const char *text)
 {
     char words[YKI_WORDS];
     if (!group->running)
@@ -64,18 +64,18 @@ static yk_status known_failure(yk_group *group)
     yki_failure *failure = failure_of(group);
     char text[sizeof failure->text];
     yk_status status = failure ? yki_failure_read(failure, text, sizeof text) : YK_OK;
-    return status == YK_OK ? YK_OK : say(group, status, text);
+    return status == YK_OK ? YK_OK : set_group_error(group, status, text);
 }
 
 /*
  * Makes text the group's failure, unless another rank came first: then that one counts. culprit is
  * the rank at fault, or -1.
  */
-static yk_status fail(yk_group *group, int culprit, yk_status status, const char *text)
+static yk_status fail_group(yk_group *group, int culprit, yk_status status, const char *text)
 {
     yki_failure *failure = failure_of(group);
     if (!failure)
-        return say(group, status, text);
+        return set_group_error(group, status, text);
     if (yki_failure_claim(failure)) {
         yki_failure_report(&group->job, culprit, status, text);
         yki_failure_write(failure, status, text);
@@ -93,7 +93,7 @@ static yk_status fail_dead(yk_group *group, int rank)
     yki_failure_report(&group->job, rank, YK_ERROR_PEER_FAILED, text);
     if (failure)
         yki_failure_write(failure, YK_ERROR_PEER_FAILED, text);
-    return say(group, YK_ERROR_PEER_FAILED, text);
+    return set_group_error(group, YK_ERROR_PEER_FAILED, text);
 }
 
 static yk_status fail_left(yk_group *group, int rank)
@@ -101,7 +101,7 @@ static yk_status fail_left(yk_group *group, int rank)
     char text[128];
     snprintf(text, sizeof text, "rank %d (pid %d) has left the group", rank,
              group->job.peers[rank].pid);
-    return fail(group, rank, YK_ERROR_PEER_FAILED, text);
+    return fail_group(group, rank, YK_ERROR_PEER_FAILED, text);
 }
 
 static yk_status fail_late(yk_group *group, const bool *late)
@@ -114,7 +114,7 @@ static yk_status fail_late(yk_group *group, const bool *late)
     snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is %s)",
              group->job.timeout_s, list, group->job.peers[one].pid,
              yki_job_doing(&group->job, one));
-    return fail(group, -1, YK_ERROR_TIMEOUT, text);
+    return fail_group(group, -1, YK_ERROR_TIMEOUT, text);
 }
 
 /*
@@ -129,7 +129,8 @@ static void count_wait(yk_group *group)
 }
 
 /* yki_watch's look. A signal may have come between two looks, so missing is asked again last. */
-static yk_status look(void *context, bool (*missing)(const void *wait, int rank), const void *wait)
+static yk_status check_peers(void *context, bool (*missing)(const void *wait, int rank),
+                             const void *wait)
 {
     yk_group *group = context;
     const yki_job *job = &group->job;
@@ -160,7 +161,7 @@ static yk_status mismatch(yk_group *group, const yki_call *call)
                  "rank %d gave memory of yk_group_alloc that rank %d has freed: free it on every "
                  "rank after its last use",
                  call->rank_a, call->rank_b);
-        return fail(group, -1, YK_ERROR_MISMATCH, text);
+        return fail_group(group, -1, YK_ERROR_MISMATCH, text);
     }
     yki_describe(a, &call->what_a);
     yki_describe(b, &call->what_b);
@@ -168,8 +169,8 @@ static yk_status mismatch(yk_group *group, const yki_call *call)
              yki_difference(&call->what_a, &call->what_b), call->rank_a, a,
              call->what_a.invalid ? " with invalid arguments" : "", call->rank_b, b,
              call->what_b.invalid ? " with invalid arguments" : "");
-    return call->out_of_step ? fail(group, -1, YK_ERROR_MISMATCH, text)
-                             : say(group, YK_ERROR_MISMATCH, text);
+    return call->out_of_step ? fail_group(group, -1, YK_ERROR_MISMATCH, text)
+                             : set_group_error(group, YK_ERROR_MISMATCH, text);
 }
 
 static yk_status dispatch(yk_group *group, yki_call *call)
@@ -212,7 +213,7 @@ static void trace_call(const yki_call *call, double begin)
 }
 
 /* On whichever thread; see yki_queue's run. */
-static yk_status run(void *context, yki_call *call, const char *refusal)
+static yk_status run_call(void *context, yki_call *call, const char *refusal)
 {
     double begin = yki_trace_begin();
     yk_status status =
@@ -260,7 +261,7 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     }
     if (!in_task)
         yki_queue_drain(&group->queue);
-    return run(group, call, checked != YK_OK ? refusal : NULL);
+    return run_call(group, call, checked != YK_OK ? refusal : NULL);
 }
 
 yk_status yk_work_wait(yk_work *work)
@@ -324,8 +325,8 @@ static yk_status open_backend(yk_group *group, const yki_backend_table *table)
     group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
     if (!group->late)
         return yki_error_memory((size_t)group->job.world, "a group");
-    YK_TRY(table->open(&group->backend, &group->job, &(yki_watch){group, look}));
-    yki_queue_init(&group->queue, group, run);
+    YK_TRY(table->open(&group->backend, &group->job, &(yki_watch){group, check_peers}));
+    yki_queue_init(&group->queue, group, run_call);
     return YK_OK;
 }
 

@@ -228,7 +228,7 @@ static yk_status join_once(yki_job *job, yki_init_method *m, bool *missing)
  * A second group of the same ranks may still reach the store of the first, which rank 0 is just
  * closing: the connection is lost then, and the new one is tried.
  */
-static yk_status join(yki_job *job, yki_init_method *m)
+static yk_status join_with_retry(yki_job *job, yki_init_method *m)
 {
     bool *missing = yki_calloc((size_t)job->world, sizeof *missing);
     if (!missing)
@@ -249,7 +249,7 @@ static void watch_peers(yki_job *job)
         job->peers[r].pidfd = (int)syscall(SYS_pidfd_open, job->peers[r].pid, 0);
 }
 
-static yk_status meet(yki_job *job, const yk_group_options *options)
+static yk_status rendezvous(yki_job *job, const yk_group_options *options)
 {
     yki_init_method m = {.start = yki_now()};
     m.deadline = m.start + job->timeout_s;
@@ -260,7 +260,7 @@ static yk_status meet(yki_job *job, const yk_group_options *options)
         YK_TRY(yki_init_method_serve(&m, job));
     else if (job->rank == 0 && !job->launcher)
         YK_TRY(yk_store_serve(&job->server, m.host, &m.port, m.secret));
-    yk_status status = join(job, &m);
+    yk_status status = join_with_retry(job, &m);
     if (job->rank == 0 && m.path[0])
         unlink(m.path);
     if (status != YK_OK && job->server) /* the others shall still read why from the store */
@@ -282,7 +282,7 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     if (job->world == 1)
         return YK_OK;
     yki_set_rank(job->rank);
-    yk_status status = meet(job, options);
+    yk_status status = rendezvous(job, options);
     if (status == YK_OK)
         watch_peers(job);
     else

@@ -28,7 +28,7 @@ struct yk_store {
     char where[80];
 };
 
-static yk_status lost(yk_store *store, const char *why)
+static yk_status lose_connection(yk_store *store, const char *why)
 {
     if (store->fd >= 0)
         close(store->fd);
@@ -37,7 +37,7 @@ static yk_status lost(yk_store *store, const char *why)
                      store->where, why);
 }
 
-static yk_status read_all(yk_store *store, void *bytes, size_t size, double deadline)
+static yk_status receive_all(yk_store *store, void *bytes, size_t size, double deadline)
 {
     unsigned char *at = bytes;
     while (size > 0) {
@@ -46,12 +46,12 @@ static yk_status read_all(yk_store *store, void *bytes, size_t size, double dead
         if ((got < 0 && errno == EINTR) || (got == 0 && yki_now() < deadline))
             continue;
         if (got == 0)
-            return lost(store, "no answer");
+            return lose_connection(store, "no answer");
         ssize_t more = got < 0 ? -1 : recv(store->fd, at, size, 0);
         if (more < 0 && errno == EINTR)
             continue;
         if (more <= 0)
-            return lost(store, more ? strerror(errno) : "closed by the server");
+            return lose_connection(store, more ? strerror(errno) : "closed by the server");
         at += more;
         size -= (size_t)more;
     }
@@ -59,17 +59,17 @@ static yk_status read_all(yk_store *store, void *bytes, size_t size, double dead
 }
 
 /* A value that nobody has room for; the connection stays in step. */
-static yk_status skip(yk_store *store, size_t size, double deadline)
+static yk_status skip_value(yk_store *store, size_t size, double deadline)
 {
     char bytes[4096];
     for (size_t more; size > 0; size -= more) {
         more = size < sizeof bytes ? size : sizeof bytes;
-        YK_TRY(read_all(store, bytes, more, deadline));
+        YK_TRY(receive_all(store, bytes, more, deadline));
     }
     return YK_OK;
 }
 
-static yk_status write_all(yk_store *store, struct iovec *parts, size_t count)
+static yk_status send_all(yk_store *store, struct iovec *parts, size_t count)
 {
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
@@ -77,7 +77,7 @@ static yk_status write_all(yk_store *store, struct iovec *parts, size_t count)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return lost(store, strerror(errno));
+            return lose_connection(store, strerror(errno));
         size_t left = (size_t)sent;
         for (; count > 0 && left >= parts->iov_len; parts++, count--)
             left -= parts->iov_len;
@@ -105,7 +105,7 @@ static yk_status request(yk_store *store, yki_store_operation operation, const c
                          "store: key of %zu bytes (1 to %d), value of %zu (at most %d)", key_size,
                          YKI_STORE_MAX_KEY, put_size, YKI_STORE_MAX_VALUE);
     if (store->fd < 0)
-        return lost(store, "it failed before");
+        return lose_connection(store, "it failed before");
 
     unsigned char header[YKI_STORE_HEADER];
     yki_store_pack_header(
@@ -113,18 +113,18 @@ static yk_status request(yk_store *store, yki_store_operation operation, const c
     struct iovec parts[] = {
         {header, sizeof header}, {(void *)key, key_size}, {(void *)put, put_size}};
     double deadline = yki_now() + (wait_s > 0 ? wait_s : 0) + GRACE_S;
-    YK_TRY(write_all(store, parts, put_size ? 3 : 2));
-    YK_TRY(read_all(store, header, sizeof header, deadline));
+    YK_TRY(send_all(store, parts, put_size ? 3 : 2));
+    YK_TRY(receive_all(store, header, sizeof header, deadline));
     yki_store_unpack_header(reply, header);
     if (reply->value_size > YKI_STORE_MAX_VALUE)
-        return lost(store, "malformed reply");
+        return lose_connection(store, "malformed reply");
     if (reply->value_size > size) {
-        YK_TRY(skip(store, reply->value_size, deadline));
+        YK_TRY(skip_value(store, reply->value_size, deadline));
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "store: the value of \"%s\" has %u bytes, room for %zu", key,
                          reply->value_size, size);
     }
-    return read_all(store, value, reply->value_size, deadline);
+    return receive_all(store, value, reply->value_size, deadline);
 }
 
 /* For the server, of a wait of any length. */
@@ -153,29 +153,29 @@ static yk_status shake_hands(yk_store *store, const char *secret)
 {
     unsigned char bytes[YKI_STORE_HANDSHAKE], proof[YKI_STORE_PROOF], header[YKI_STORE_HEADER];
     double deadline = yki_now() + HANDSHAKE_S;
-    yk_status status = read_all(store, bytes, sizeof bytes, deadline);
+    yk_status status = receive_all(store, bytes, sizeof bytes, deadline);
     if (status != YK_OK)
         return yki_error_context(YK_ERROR_NETWORK, "is it a yoke store?");
     const unsigned char *nonce = yki_store_unpack_handshake(bytes);
     if (!nonce) {
-        lost(store, "foreign");
+        lose_connection(store, "foreign");
         return yki_error(YK_ERROR_FORMAT, "what listens on %s is no yoke store of version %d",
                          store->where, YKI_STORE_VERSION);
     }
     if (!yki_store_prove(proof, secret, nonce))
         return yki_error(YK_ERROR_INTERNAL, "libcrypto: no HMAC-SHA256");
     yki_store_pack_handshake(bytes, proof);
-    YK_TRY(write_all(store, &(struct iovec){bytes, sizeof bytes}, 1));
-    YK_TRY(read_all(store, header, sizeof header, deadline));
+    YK_TRY(send_all(store, &(struct iovec){bytes, sizeof bytes}, 1));
+    YK_TRY(receive_all(store, header, sizeof header, deadline));
     yki_store_header reply;
     yki_store_unpack_header(&reply, header);
     if (reply.code == YK_ERROR_DENIED) {
-        lost(store, "denied");
+        lose_connection(store, "denied");
         return yki_error(YK_ERROR_DENIED,
                          "the store at %s belongs to another job: YOKE_SECRET differs",
                          store->where);
     }
-    return reply.code == YK_OK ? YK_OK : lost(store, "malformed greeting");
+    return reply.code == YK_OK ? YK_OK : lose_connection(store, "malformed greeting");
 }
 
 /* Whether another attempt may go better: nobody listens yet, or the server is just going. */

@@ -55,7 +55,7 @@ struct yk_store_server {
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-static void drop(yk_store_server *server, client *c)
+static void drop_client(yk_store_server *server, client *c)
 {
     *c->link = c->next;
     if (c->next)
@@ -67,14 +67,14 @@ static void drop(yk_store_server *server, client *c)
     free(c);
 }
 
-static void watch(yk_store_server *server, client *c, uint32_t events)
+static void watch_client(yk_store_server *server, client *c, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = c};
     epoll_ctl(server->poller, EPOLL_CTL_MOD, c->fd, &event);
 }
 
 /* Sends what is left; asks to be told when more fits. */
-static void flush(yk_store_server *server, client *c)
+static void flush_output(yk_store_server *server, client *c)
 {
     while (c->output_sent < c->output_size) {
         ssize_t sent = send(c->fd, c->output + c->output_sent, c->output_size - c->output_sent,
@@ -83,7 +83,7 @@ static void flush(yk_store_server *server, client *c)
             continue;
         if (sent < 0) {
             if (errno == EAGAIN)
-                watch(server, c, EPOLLIN | EPOLLOUT);
+                watch_client(server, c, EPOLLIN | EPOLLOUT);
             else
                 c->doomed = true;
             return;
@@ -91,11 +91,11 @@ static void flush(yk_store_server *server, client *c)
         c->output_sent += (size_t)sent;
     }
     c->output_size = c->output_sent = 0;
-    watch(server, c, EPOLLIN);
+    watch_client(server, c, EPOLLIN);
 }
 
-static void reply(yk_store_server *server, client *c, yk_status status, int64_t number,
-                  const void *value, size_t size)
+static void send_reply(yk_store_server *server, client *c, yk_status status, int64_t number,
+                       const void *value, size_t size)
 {
     char *output = realloc(c->output, YKI_STORE_HEADER + size);
     if (!output) {
@@ -113,7 +113,7 @@ static void reply(yk_store_server *server, client *c, yk_status status, int64_t 
     c->parked = false;
     c->input_used = 0;
     c->input_size = YKI_STORE_HEADER;
-    flush(server, c);
+    flush_output(server, c);
 }
 
 /* This process has no file left for another connection: the oldest one that has proved nothing yet
@@ -163,7 +163,7 @@ static void accept_client(yk_store_server *server)
     epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event);
     yki_store_pack_handshake((unsigned char *)c->output, c->nonce);
     c->output_size = YKI_STORE_HANDSHAKE;
-    flush(server, c);
+    flush_output(server, c);
 }
 
 static void check_proof(yk_store_server *server, client *c)
@@ -172,7 +172,7 @@ static void check_proof(yk_store_server *server, client *c)
     const unsigned char *proof = yki_store_unpack_handshake((unsigned char *)c->input);
     c->admitted = proof && yki_store_prove(expected, server->secret, c->nonce) &&
                   CRYPTO_memcmp(proof, expected, sizeof expected) == 0;
-    reply(server, c, c->admitted ? YK_OK : YK_ERROR_DENIED, 0, NULL, 0);
+    send_reply(server, c, c->admitted ? YK_OK : YK_ERROR_DENIED, 0, NULL, 0);
     if (!c->admitted)
         c->doomed = true;
 }
@@ -185,9 +185,9 @@ static void answer_waiting(yk_store_server *server, client *c)
     const yki_store_entry *entry = yki_store_table_find(&server->table, c->input);
     bool value = entry && c->header.code == YKI_STORE_GET;
     if (entry)
-        reply(server, c, YK_OK, 0, value ? entry->value : NULL, value ? entry->value_size : 0);
+        send_reply(server, c, YK_OK, 0, value ? entry->value : NULL, value ? entry->value_size : 0);
     else if (yki_now() >= c->deadline)
-        reply(server, c, YK_ERROR_TIMEOUT, 0, NULL, 0);
+        send_reply(server, c, YK_ERROR_TIMEOUT, 0, NULL, 0);
     else
         c->parked = true;
 }
@@ -200,7 +200,7 @@ static void answer_parked(yk_store_server *server)
 }
 
 /* Numbers are stored as decimal text, so that get reads what add wrote. */
-static void add(yk_store_server *server, client *c, const char *key)
+static void serve_add(yk_store_server *server, client *c, const char *key)
 {
     char text[32];
     const yki_store_entry *entry = yki_store_table_find(&server->table, key);
@@ -212,7 +212,7 @@ static void add(yk_store_server *server, client *c, const char *key)
     sum = (int64_t)((uint64_t)sum + (uint64_t)c->header.number);
     int size = snprintf(text, sizeof text, "%lld", (long long)sum);
     yk_status status = yki_store_table_set(&server->table, key, text, (size_t)size);
-    reply(server, c, status, sum, NULL, 0);
+    send_reply(server, c, status, sum, NULL, 0);
 }
 
 /* A whole frame is in c->input: the key, a terminating zero put there by read_header, the value. */
@@ -223,17 +223,18 @@ static void serve_request(yk_store_server *server, client *c)
     int64_t milliseconds = c->header.number;
     switch ((yki_store_operation)c->header.code) {
     case YKI_STORE_SET:
-        reply(server, c,
-              yki_store_table_set(&server->table, key, key + key_size + 1, c->header.value_size), 0,
-              NULL, 0);
+        send_reply(
+            server, c,
+            yki_store_table_set(&server->table, key, key + key_size + 1, c->header.value_size), 0,
+            NULL, 0);
         answer_parked(server);
         break;
     case YKI_STORE_ADD:
-        add(server, c, key);
+        serve_add(server, c, key);
         answer_parked(server);
         break;
     case YKI_STORE_CHECK:
-        reply(server, c, YK_OK, yki_store_table_find(&server->table, key) != NULL, NULL, 0);
+        send_reply(server, c, YK_OK, yki_store_table_find(&server->table, key) != NULL, NULL, 0);
         break;
     case YKI_STORE_GET:
     case YKI_STORE_WAIT:
@@ -251,7 +252,7 @@ static void serve_request(yk_store_server *server, client *c)
  * The header came into the buffer's start; makes room for key and value. The key must be free of
  * zeros, so it can be a string; a zero is put behind it in the place where the value would start.
  */
-static bool read_header(client *c, const unsigned char bytes[YKI_STORE_HEADER])
+static bool read_request_header(client *c, const unsigned char bytes[YKI_STORE_HEADER])
 {
     yki_store_unpack_header(&c->header, bytes);
     if (c->header.key_size == 0 || c->header.key_size > YKI_STORE_MAX_KEY ||
@@ -312,7 +313,7 @@ static void read_client(yk_store_server *server, client *c)
     if (c->input_size == YKI_STORE_HEADER) {
         if (!read_some(c, c->input, YKI_STORE_HEADER))
             return;
-        if (!read_header(c, (unsigned char *)c->input)) {
+        if (!read_request_header(c, (unsigned char *)c->input)) {
             c->doomed = true;
             return;
         }
@@ -334,7 +335,7 @@ static int tidy(yk_store_server *server)
         if (c->parked && now >= c->deadline)
             answer_waiting(server, c);
         if (c->doomed || (!c->admitted && now >= c->deadline)) {
-            drop(server, c);
+            drop_client(server, c);
             continue;
         }
         if ((c->parked || !c->admitted) && (earliest == 0 || c->deadline < earliest))
@@ -343,7 +344,7 @@ static int tidy(yk_store_server *server)
     return earliest == 0 ? -1 : yki_milliseconds_until(earliest);
 }
 
-static void *serve(void *argument)
+static void *run_server(void *argument)
 {
     yk_store_server *server = argument;
     for (;;) {
@@ -357,7 +358,7 @@ static void *serve(void *argument)
                 accept_client(server);
             else {
                 if (events[i].events & EPOLLOUT)
-                    flush(server, c);
+                    flush_output(server, c);
                 if (!c->doomed && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
                     read_client(server, c);
             }
@@ -368,7 +369,7 @@ static void *serve(void *argument)
 static void close_all(yk_store_server *server)
 {
     while (server->clients)
-        drop(server, server->clients);
+        drop_client(server, server->clients);
     if (server->stop >= 0)
         close(server->stop);
     if (server->poller >= 0)
@@ -380,7 +381,7 @@ static void close_all(yk_store_server *server)
     free(server);
 }
 
-static yk_status start(yk_store_server *server)
+static yk_status start_server(yk_store_server *server)
 {
     server->stop = eventfd(0, EFD_CLOEXEC);
     server->poller = epoll_create1(EPOLL_CLOEXEC);
@@ -390,7 +391,7 @@ static yk_status start(yk_store_server *server)
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->stop, &stop) ||
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->listener, &listener))
         return yki_error(YK_ERROR_IO, "store: cannot set epoll up: %s", strerror(errno));
-    int error = yki_thread_create(&server->thread, "yoke-store", NULL, serve, server);
+    int error = yki_thread_create(&server->thread, "yoke-store", NULL, run_server, server);
     if (error)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "store: cannot start its thread: %s",
                          strerror(error));
@@ -413,7 +414,7 @@ yk_status yk_store_serve(yk_store_server **out, const char *host, int *port, con
     yk_status status = server->secret ? yki_listen(&server->listener, host, port)
                                       : yki_error_memory(strlen(secret) + 1, "a store's secret");
     if (status == YK_OK)
-        status = start(server);
+        status = start_server(server);
     if (status != YK_OK) {
         close_all(server);
         return status;

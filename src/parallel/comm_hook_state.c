@@ -21,7 +21,7 @@ void yki_comm_hook_state_destroy(yk_comm_hook_state *state)
 }
 
 /* Rank 0 has memory for what it gathers. */
-static yk_status make_room(yk_ddp *ddp)
+static yk_status allocate_hook_state(yk_ddp *ddp)
 {
     if (yk_group_rank(ddp->group) != 0 || ddp->hook_state)
         return YK_OK;
@@ -47,7 +47,7 @@ yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **s
     const yki_hook_memory *memory = &ddp->hook.memory;
     if (!memory->name || memory->factor_elements == 0)
         return YK_OK;
-    YK_TRY(make_room(ddp));
+    YK_TRY(allocate_hook_state(ddp));
     if (memory->error_elements)
         YK_TRY(yk_gather(ddp->group, ddp->hook_state ? ddp->hook_state->errors : NULL,
                          memory->errors, memory->error_elements, YK_F32, 0, NULL));

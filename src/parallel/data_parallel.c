@@ -52,7 +52,7 @@ struct yk_data_parallel {
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* Views of samples first ... of every tensor. */
-static yk_status take_part(replica *r, const yk_batch *batch, int64_t first, int64_t count)
+static yk_status set_replica_batch(replica *r, const yk_batch *batch, int64_t first, int64_t count)
 {
     if (r->tensor_capacity < batch->count) {
         free(r->tensors);
@@ -81,7 +81,7 @@ static yk_status take_part(replica *r, const yk_batch *batch, int64_t first, int
 }
 
 /* torch.chunk: parts of ceil(N / devices), the last one shorter, as many as that makes. */
-static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
+static yk_status scatter_batch(yk_data_parallel *dp, const yk_batch *batch)
 {
     double start = yki_now();
     int64_t devices = dp->devices.count, size = (batch->size + devices - 1) / devices;
@@ -93,7 +93,7 @@ static yk_status scatter(yk_data_parallel *dp, const yk_batch *batch)
     for (int64_t first = 0; first < batch->size; first += size) {
         int64_t count = batch->size - first < size ? batch->size - first : size;
         replica *r = &dp->replicas[parts++];
-        YK_TRY(take_part(r, batch, first, count));
+        YK_TRY(set_replica_batch(r, batch, first, count));
         r->part_weight = (double)count / (double)batch->size;
     }
     dp->active = parts;
@@ -113,7 +113,7 @@ static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, const char *na
 }
 
 /* The phases run on the devices' threads. */
-static yk_status replicate(void *context, int device)
+static yk_status replicate_parameters(void *context, int device)
 {
     const yk_data_parallel *dp = context;
     if (device > 0)
@@ -121,7 +121,7 @@ static yk_status replicate(void *context, int device)
     return YK_OK;
 }
 
-static yk_status run_forward(void *context, int device)
+static yk_status forward_replica(void *context, int device)
 {
     const replica *r = &((yk_data_parallel *)context)->replicas[device];
     return yki_model_forward(r->model, &r->part);
@@ -138,7 +138,7 @@ static yk_status reserve_outputs(yk_data_parallel *dp, size_t bytes)
     return dp->gathered ? YK_OK : yki_error_memory(bytes, "gathered outputs");
 }
 
-static yk_status gather(yk_data_parallel *dp)
+static yk_status gather_outputs(yk_data_parallel *dp)
 {
     double start = yki_now();
     yk_tensor part;
@@ -159,16 +159,16 @@ static yk_status gather(yk_data_parallel *dp)
     return YK_OK;
 }
 
-static yk_status forward(void *context, const yk_batch *batch)
+static yk_status forward_all(void *context, const yk_batch *batch)
 {
     yk_data_parallel *dp = ((replica *)context)->dp;
     dp->stats = (yk_data_parallel_stats){0};
-    YK_TRY(scatter(dp, batch));
-    yk_status status = run_phase(dp, replicate, "replicate", &dp->stats.replicate_s);
+    YK_TRY(scatter_batch(dp, batch));
+    yk_status status = run_phase(dp, replicate_parameters, "replicate", &dp->stats.replicate_s);
     if (status == YK_OK)
-        status = run_phase(dp, run_forward, "forward", &dp->stats.forward_s);
+        status = run_phase(dp, forward_replica, "forward", &dp->stats.forward_s);
     if (status == YK_OK)
-        status = gather(dp);
+        status = gather_outputs(dp);
     if (status != YK_OK)
         dp->active = 0;
     return status;
@@ -188,7 +188,7 @@ static yk_status weigh(void *context, yki_backward *backward)
     return YK_OK;
 }
 
-static yk_status run_backward(void *context, int device)
+static yk_status backward_replica(void *context, int device)
 {
     const yk_data_parallel *dp = context;
     yk_model *model = dp->replicas[device].model;
@@ -197,22 +197,22 @@ static yk_status run_backward(void *context, int device)
     return yki_model_backward(model);
 }
 
-static yk_status reduce_slice(void *context, int device)
+static yk_status reduce_device_slice(void *context, int device)
 {
     const yk_data_parallel *dp = context;
     yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device, dp->active);
     return YK_OK;
 }
 
-static yk_status backward(void *context)
+static yk_status backward_all(void *context)
 {
     yk_data_parallel *dp = ((replica *)context)->dp;
     if (dp->active == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
     YK_TRY(yki_backward_check(&dp->whole));
-    YK_TRY(run_phase(dp, run_backward, "backward", &dp->stats.backward_s));
-    return run_phase(dp, reduce_slice, "reduce", &dp->stats.reduce_s);
+    YK_TRY(run_phase(dp, backward_replica, "backward", &dp->stats.backward_s));
+    return run_phase(dp, reduce_device_slice, "reduce", &dp->stats.reduce_s);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ yk_status yk_data_parallel_check(const char *devices, int *count)
     return YK_OK;
 }
 
-static void describe(yk_data_parallel *dp)
+static void describe_devices(yk_data_parallel *dp)
 {
     char *text = dp->description;
     size_t size = sizeof dp->description, at = 0;
@@ -284,7 +284,7 @@ static void describe(yk_data_parallel *dp)
 }
 
 /* One for each core that affinity and the cgroup's quota leave to the smallest device. */
-static int choose_threads(const yki_device_list *devices)
+static int threads_per_device(const yki_device_list *devices)
 {
     int threads = yki_cores_available() / devices->count;
     for (int i = 0; i < devices->count; i++) {
@@ -300,8 +300,8 @@ static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
     replica *r = &dp->replicas[0];
     yki_model_hooks hooks = {.context = r,
                              .backward_begin = weigh,
-                             .run_forward = forward,
-                             .run_backward = backward,
+                             .run_forward = forward_all,
+                             .run_backward = backward_all,
                              .loss = loss,
                              .output = output};
     YK_TRY(yki_model_attach(model, &hooks, "data parallel"));
@@ -325,7 +325,7 @@ static yk_status build_data_parallel(yk_data_parallel *dp, yk_model *model,
 {
     YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
     dp->threads =
-        options->threads != YK_THREADS_AUTO ? options->threads : choose_threads(&dp->devices);
+        options->threads != YK_THREADS_AUTO ? options->threads : threads_per_device(&dp->devices);
     size_t count = (size_t)dp->devices.count;
     dp->replicas = yki_calloc(count, sizeof *dp->replicas);
     dp->others = yki_calloc(count, sizeof *dp->others);
@@ -335,7 +335,7 @@ static yk_status build_data_parallel(yk_data_parallel *dp, yk_model *model,
     for (int i = 1; i < dp->devices.count; i++)
         YK_TRY(make_replica(dp, model, i));
     YK_TRY(yki_device_threads_create(&dp->device_threads, &dp->devices, dp));
-    describe(dp);
+    describe_devices(dp);
     return YK_OK;
 }
 

@@ -38,7 +38,7 @@ static yk_status attach_hooks(yk_ddp *ddp)
 }
 
 /* NaN is refused too. */
-static yk_status check_options(const yk_ddp_options *options)
+static yk_status check_ddp_options(const yk_ddp_options *options)
 {
     if (!(options->bucket_cap_mb >= 0) || !(options->first_bucket_mb >= 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -69,7 +69,7 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(group);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_ddp_options, YK_DDP_OPTIONS_INIT));
-    YK_TRY(check_options(&options));
+    YK_TRY(check_ddp_options(&options));
     yk_ddp *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ddp");

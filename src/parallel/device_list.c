@@ -48,7 +48,7 @@ static yk_status split(yki_device_list *list, item *items, const char *text)
 }
 
 /* Part k of n of the cores in own; where there are fewer cores than parts, one of them. */
-static void take_part(cpu_set_t *cores, const cpu_set_t *own, int k, int n)
+static void take_cores(cpu_set_t *cores, const cpu_set_t *own, int k, int n)
 {
     int total = CPU_COUNT(own), begin = total * k / n, end = total * (k + 1) / n, seen = 0;
     if (total < n) {
@@ -80,7 +80,7 @@ static yk_status take_parts(yki_device_list *list, const item *items, const cpu_
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": cpu:%d comes twice", text,
                              part);
         taken[part] = true;
-        take_part(&list->device[i].cores, own, part, list->count);
+        take_cores(&list->device[i].cores, own, part, list->count);
     }
     return YK_OK;
 }

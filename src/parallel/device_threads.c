@@ -36,7 +36,7 @@ struct yki_device_threads {
     worker workers[];
 };
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     worker *w = argument;
     yki_device_threads *t = w->threads;
@@ -86,7 +86,7 @@ yk_status yki_device_threads_run(yki_device_threads *t, yki_phase phase, int act
     return YK_OK;
 }
 
-static yk_status start(worker *w)
+static yk_status start_worker(worker *w)
 {
     const yki_device_list *devices = w->threads->devices;
     pthread_attr_t attributes;
@@ -94,7 +94,7 @@ static yk_status start(worker *w)
     snprintf(name, sizeof name, "yoke-device%d", w->device);
     pthread_attr_init(&attributes);
     pthread_attr_setaffinity_np(&attributes, sizeof(cpu_set_t), &devices->device[w->device].cores);
-    int error = yki_thread_create(&w->thread, name, &attributes, work, w);
+    int error = yki_thread_create(&w->thread, name, &attributes, run_worker, w);
     pthread_attr_destroy(&attributes);
     if (error)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread for %s: %s",
@@ -118,7 +118,7 @@ yk_status yki_device_threads_create(yki_device_threads **threads, const yki_devi
     yk_status status = YK_OK;
     for (int i = 0; i < devices->count && status == YK_OK; i++) {
         t->workers[i] = (worker){.threads = t, .device = i};
-        status = start(&t->workers[i]);
+        status = start_worker(&t->workers[i]);
     }
     if (status != YK_OK)
         yki_device_threads_destroy(t);

@@ -69,7 +69,7 @@ static int find_apart(const uint64_t *hashes, size_t stride, int ranks, int *ref
 }
 
 /* hashes: (ranks, count). */
-static yk_status compare(const yk_ddp *ddp, const uint64_t *hashes, size_t count)
+static yk_status compare_hashes(const yk_ddp *ddp, const uint64_t *hashes, size_t count)
 {
     int ranks = yk_group_size(ddp->group), apart = -1, reference = 0;
     size_t first = 0, differing = 0;
@@ -110,5 +110,5 @@ yk_status yk_ddp_check_divergence(yk_ddp *ddp)
         mine[i] = hash_tensor(&value);
     }
     YK_TRY(yk_all_gather(ddp->group, ddp->hashes, mine, count, YK_I64, NULL));
-    return compare(ddp, ddp->hashes, count);
+    return compare_hashes(ddp, ddp->hashes, count);
 }

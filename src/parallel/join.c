@@ -51,7 +51,7 @@ static void count_active(yk_ddp *ddp)
         }
 }
 
-static void finish(yk_ddp *ddp)
+static void finish_join(yk_ddp *ddp)
 {
     ddp->join.on = ddp->join.shadowing = false;
     ddp->join.leader = 0;
@@ -65,7 +65,7 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
     int out = find_state(ddp, YKI_OUT_OF_DATA), synced = find_state(ddp, YKI_SYNCED);
     int unsynced = find_state(ddp, YKI_UNSYNCED);
     if (out >= 0 && ddp->join.active > 0 && ddp->join.options.throw_on_early_termination) {
-        finish(ddp); /* on every rank: none is left to wait for an end */
+        finish_join(ddp); /* on every rank: none is left to wait for an end */
         return yki_error(YK_ERROR_INTERRUPTED,
                          "join: rank %d is out of data, others are not "
                          "(throw_on_early_termination)",
@@ -108,7 +108,7 @@ static yk_status shadow_step(yk_ddp *ddp)
 }
 
 /* Until nobody has data. */
-static yk_status shadow(yk_ddp *ddp)
+static yk_status shadow_until_end(yk_ddp *ddp)
 {
     for (;;) {
         YK_TRY(yki_join_meet(ddp, YKI_OUT_OF_DATA));
@@ -125,8 +125,8 @@ yk_status yk_ddp_join_end(yk_ddp *ddp)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: an end without a begin");
     bool no_sync = ddp->no_sync;
     ddp->join.shadowing = true;
-    yk_status status = shadow(ddp);
-    finish(ddp);
+    yk_status status = shadow_until_end(ddp);
+    finish_join(ddp);
     ddp->no_sync = no_sync;
     ddp->buffers_moved = ddp->buffers_moved && status != YK_OK;
     return status;

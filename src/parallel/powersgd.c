@@ -288,7 +288,7 @@ static float *place_bucket(const powersgd *state, factors *f, float *errors)
     return errors;
 }
 
-static yk_status allocate(powersgd *state, const yk_ddp *ddp)
+static yk_status allocate_powersgd(powersgd *state, const yk_ddp *ddp)
 {
     size_t sent_elements = 0, error_bytes = state->error_elements * sizeof *state->errors;
     if (error_bytes) {
@@ -333,7 +333,7 @@ static yk_status build_powersgd(powersgd *state, const yk_ddp *ddp)
         state->of[b].small = state->small + plan->first;
         sort_bucket(state, &state->of[b], ddp, plan);
     }
-    YK_TRY(allocate(state, ddp));
+    YK_TRY(allocate_powersgd(state, ddp));
     return yk_broadcast(ddp->group, &state->options.random_seed, 1, YK_I64, 0, NULL);
 }
 

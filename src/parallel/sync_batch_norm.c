@@ -25,7 +25,7 @@ typedef struct rank_sync {
     double gathered[]; /* [world][2 C + 1] of the widest layer */
 } rank_sync;
 
-static yk_status gather(const yki_sync *sync, int64_t channels)
+static yk_status gather_statistics(const yki_sync *sync, int64_t channels)
 {
     const rank_sync *s = (const rank_sync *)sync;
     return yk_all_gather(s->channel, (void *)(uintptr_t)sync->all, sync->mine,
@@ -65,7 +65,7 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     sync->base = (yki_sync){.world = world,
                             .mine = mine,
                             .all = sync->gathered,
-                            .gather = gather,
+                            .gather = gather_statistics,
                             .destroy = rank_sync_destroy};
     sync->group = group;
     yki_group_retain(group);

@@ -14,7 +14,7 @@
 #include "parallel/ddp.h"
 
 /* used: (ranks, count), which rank uses which parameter. */
-static yk_status refuse(const yk_ddp *ddp, size_t parameter, const unsigned char *used)
+static yk_status refuse_unused(const yk_ddp *ddp, size_t parameter, const unsigned char *used)
 {
     size_t count = yk_model_parameter_count(ddp->model);
     int ranks = yk_group_size(ddp->group), without = 0, first = -1;
@@ -43,7 +43,7 @@ static yk_status mark_used(yk_ddp *ddp, const unsigned char *used)
         for (int rank = 0; rank < ranks; rank++)
             users += used[(size_t)rank * count + i];
         if (users < ranks && !ddp->options.find_unused_parameters)
-            return refuse(ddp, i, used);
+            return refuse_unused(ddp, i, used);
         if (users > 0)
             yki_model_set_used(ddp->model, i);
     }

@@ -47,7 +47,8 @@ static uint64_t hash_text(const char *text)
 }
 
 /* Gives every rank the description of rank `root`, `length` bytes long. */
-static yk_status fetch(yk_group *group, const char *own, int root, size_t length, char **text)
+static yk_status broadcast_listing(yk_group *group, const char *own, int root, size_t length,
+                                   char **text)
 {
     *text = yki_calloc(length + 1, 1);
     if (!*text)
@@ -76,8 +77,8 @@ static yk_status report(const char *first, const char *second, int rank)
 static yk_status explain(yk_group *group, const char *own, int rank, size_t length0, size_t length)
 {
     char *first = NULL, *second = NULL;
-    yk_status status = fetch(group, own, 0, length0, &first);
-    if (status != YK_OK || (status = fetch(group, own, rank, length, &second)) != YK_OK)
+    yk_status status = broadcast_listing(group, own, 0, length0, &first);
+    if (status != YK_OK || (status = broadcast_listing(group, own, rank, length, &second)) != YK_OK)
         goto out;
     status = report(first, second, rank);
 out:

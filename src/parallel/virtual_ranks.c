@@ -147,7 +147,7 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static yk_status check_samples(struct yki_virtual_ranks *v, int64_t samples)
+static yk_status check_virtual_samples(struct yki_virtual_ranks *v, int64_t samples)
 {
     if (v->turn > 0 && samples != v->samples)
         return yki_error(
@@ -164,7 +164,7 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     YK_TRY(yki_forward_sync_check(ddp));
-    YK_TRY(check_samples(v, samples));
+    YK_TRY(check_virtual_samples(v, samples));
     if (v->turn == 0) {
         YK_TRY(yki_buffers_follow(ddp));
         ddp->buffers_moved = true;
@@ -189,7 +189,7 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
                          "virtual ranks accumulate the gradients of one step, not of several: step "
                          "the optimizer first");
     if (!backward->training) /* forward_begin has not seen it */
-        YK_TRY(check_samples(v, backward->samples));
+        YK_TRY(check_virtual_samples(v, backward->samples));
     backward->mean_weight = backward->sum_weight = 1.0 / v->count;
     backward->kept_weight = 1;
     if (v->grads) {
@@ -214,7 +214,7 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     return YK_OK;
 }
 
-static yk_status reduce(yk_ddp *ddp)
+static yk_status reduce_virtual_ranks(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     double start = yki_now();
@@ -240,5 +240,5 @@ yk_status yki_virtual_ranks_backward_end(void *context)
     if (v->kept) /* in evaluation mode they have not moved */
         yki_buffers_copy(ddp, false);
     v->kept = false;
-    return v->grads ? reduce(ddp) : YK_OK;
+    return v->grads ? reduce_virtual_ranks(ddp) : YK_OK;
 }

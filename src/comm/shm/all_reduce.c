@@ -32,7 +32,7 @@ static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int
 }
 
 /* Reduces this rank's slice of the buffers in shm->to, to all of them. */
-static void reduce_slice(shm_backend *shm, const yki_descriptor *what, size_t count)
+static void reduce_own_slice(shm_backend *shm, const yki_descriptor *what, size_t count)
 {
     size_t size = yk_dtype_size((yk_dtype)what->dtype);
     size_t start = slice_start(shm, count, size, shm->rank);
@@ -71,7 +71,7 @@ static yk_status reduce_private(shm_backend *shm, const yki_call *call)
             reduce_whole(shm, what, out, n);
             continue;
         }
-        reduce_slice(shm, what, n);
+        reduce_own_slice(shm, what, n);
         YK_TRY(yki_shm_step(shm));
         memcpy(out, shm->me->stage[half], n * size);
     }
@@ -112,7 +112,7 @@ yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call)
     YK_TRY(yki_shm_exchange(shm, call, shared, NULL, 0));
     int found = find_shared(shm);
     if (found == shm->world) {
-        reduce_slice(shm, what, what->count);
+        reduce_own_slice(shm, what, what->count);
         return yki_shm_step(shm);
     }
     if (!small || found > 0)

@@ -66,8 +66,8 @@ static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n
 }
 
 /* Copies n elements at `offset` of what this rank offers, of every piece, into a window. */
-static void fill(const shm_backend *shm, const yki_call *call, char *window, size_t offset,
-                 size_t n)
+static void fill_window(const shm_backend *shm, const yki_call *call, char *window, size_t offset,
+                        size_t n)
 {
     size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
     size_t pieces = has_pieces(&call->what) ? (size_t)shm->world : 1;
@@ -85,7 +85,7 @@ static yk_status pull_staged(shm_backend *shm, yki_call *call)
         size_t n = call->what.count - done < chunk ? call->what.count - done : chunk;
         int half = shm->chunk++ & 1;
         if (offers(&call->what, shm->rank))
-            fill(shm, call, (char *)shm->me->stage[half], done, n);
+            fill_window(shm, call, (char *)shm->me->stage[half], done, n);
         YK_TRY(yki_shm_step(shm));
         for (int r = 0; r < shm->world; r++)
             shm->from[r] = shm->ranks[r]->stage[half];
@@ -99,7 +99,7 @@ static yk_status pull_small(shm_backend *shm, yki_call *call)
     size_t size = yk_dtype_size((yk_dtype)call->what.dtype), count = call->what.count;
     int slot = (shm->ticket + 1) & 1;
     if (offers(&call->what, shm->rank))
-        fill(shm, call, (char *)shm->me->small[slot], 0, count);
+        fill_window(shm, call, (char *)shm->me->small[slot], 0, count);
     YK_TRY(yki_shm_exchange(shm, call, NULL, NULL, 0));
     for (int r = 0; r < shm->world; r++)
         shm->from[r] = shm->ranks[r]->small[slot];

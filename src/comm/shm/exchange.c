@@ -73,7 +73,7 @@ static bool blocked_in_transfer(const shm_wait *wait)
     return false;
 }
 
-static bool same(const yki_descriptor *a, const yki_descriptor *b)
+static bool same_descriptor(const yki_descriptor *a, const yki_descriptor *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -84,7 +84,7 @@ static yk_status disagreement(const shm_backend *shm, yki_call *call)
     const yki_descriptor *first = &yki_shm_line_of(shm, 0)->what;
     for (int r = 1; r < shm->world; r++) {
         const yki_descriptor *other = &yki_shm_line_of(shm, r)->what;
-        if (same(first, other))
+        if (same_descriptor(first, other))
             continue;
         call->rank_a = 0;
         call->what_a = *first;
@@ -131,7 +131,7 @@ yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared,
                                         .hopeless = blocked_in_transfer,
                                         .call = call}));
     for (int r = 0; r < shm->world; r++)
-        if (!same(&shm->ranks[r]->line[slot].what, &call->what))
+        if (!same_descriptor(&shm->ranks[r]->line[slot].what, &call->what))
             return disagreement(shm, call);
     return check_regions(shm, call);
 }

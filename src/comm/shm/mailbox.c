@@ -43,7 +43,7 @@ typedef union control_data {
     char bytes[CMSG_SPACE(sizeof(int))];
 } control_data;
 
-static socklen_t address_of(struct sockaddr_un *address, const char *name)
+static socklen_t make_address(struct sockaddr_un *address, const char *name)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length = strnlen(name, SHM_MAILBOX_NAME);
@@ -58,7 +58,7 @@ yk_status yki_shm_mailbox_open(shm_mailbox *mailbox)
     *mailbox = (shm_mailbox){.fd = -1};
     YK_TRY(yk_store_secret(secret, sizeof secret));
     snprintf(mailbox->name, sizeof mailbox->name, "%s%s", NAME_START, secret);
-    socklen_t size = address_of(&address, mailbox->name);
+    socklen_t size = make_address(&address, mailbox->name);
     mailbox->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (mailbox->fd >= 0 && bind(mailbox->fd, (struct sockaddr *)&address, size) == 0 &&
         listen(mailbox->fd, BACKLOG) == 0)
@@ -107,7 +107,7 @@ static int send_letter(int fd, const letter *text, int file)
 static int post(const shm_backend *shm, int rank, const char *name, int file)
 {
     struct sockaddr_un address;
-    socklen_t size = address_of(&address, name);
+    socklen_t size = make_address(&address, name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return errno;

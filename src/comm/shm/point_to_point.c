@@ -8,7 +8,7 @@
 
 #include "comm/shm/shm.h"
 
-static shm_channel *channel_of(const shm_wait *wait)
+static shm_channel *awaited_channel(const shm_wait *wait)
 {
     shm_backend *shm = wait->shm;
     return wait->call->what.operation == YKI_SEND ? &shm->me->to[wait->only]
@@ -19,25 +19,25 @@ static shm_channel *channel_of(const shm_wait *wait)
 static shm_counter *sent_of(const shm_wait *wait, int rank)
 {
     (void)rank;
-    return &channel_of(wait)->sent;
+    return &awaited_channel(wait)->sent;
 }
 
 static shm_counter *received_of(const shm_wait *wait, int rank)
 {
     (void)rank;
-    return &channel_of(wait)->received;
+    return &awaited_channel(wait)->received;
 }
 
 static shm_counter *filled_of(const shm_wait *wait, int rank)
 {
     (void)rank;
-    return &channel_of(wait)->filled;
+    return &awaited_channel(wait)->filled;
 }
 
 static shm_counter *drained_of(const shm_wait *wait, int rank)
 {
     (void)rank;
-    return &channel_of(wait)->drained;
+    return &awaited_channel(wait)->drained;
 }
 
 /* The peer is in a collective that cannot end without this rank, which waits for the peer. */
@@ -63,8 +63,8 @@ static yk_status await(shm_backend *shm, yki_call *call,
 }
 
 /* Both sides look at the same two descriptors and come to the same verdict. */
-static yk_status compare(yki_call *call, int sender, const yki_descriptor *sent, int receiver,
-                         const yki_descriptor *wanted)
+static yk_status compare_transfers(yki_call *call, int sender, const yki_descriptor *sent,
+                                   int receiver, const yki_descriptor *wanted)
 {
     if (sent->dtype == wanted->dtype && sent->count == wanted->count)
         return YK_OK;
@@ -85,7 +85,7 @@ static yk_status send_message(shm_backend *shm, yki_call *call)
     bool shared = channel->placement != 0;
     yki_shm_publish(shm, &channel->sent, message);
     YK_TRY(await(shm, call, received_of, message));
-    YK_TRY(compare(call, shm->rank, &call->what, to, &channel->wanted[message & 1]));
+    YK_TRY(compare_transfers(call, shm->rank, &call->what, to, &channel->wanted[message & 1]));
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
@@ -108,7 +108,7 @@ static yk_status receive_message(shm_backend *shm, yki_call *call)
     channel->wanted[message & 1] = call->what;
     yki_shm_publish(shm, &channel->received, message);
     YK_TRY(await(shm, call, sent_of, message));
-    YK_TRY(compare(call, from, &channel->what[message & 1], shm->rank, &call->what));
+    YK_TRY(compare_transfers(call, from, &channel->what[message & 1], shm->rank, &call->what));
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     const void *shared = yki_shm_locate(shm, from, channel->placement);

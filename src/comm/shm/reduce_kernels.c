@@ -117,7 +117,7 @@ INSTRUCTION_SET(avx2, __attribute__((target("avx2"))))
 INSTRUCTION_SET(avx512, __attribute__((target("avx512f,avx512bw"))))
 #endif
 
-static const kernels *choose(yk_dtype dtype)
+static const kernels *choose_reduce_kernels(yk_dtype dtype)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bw"))
@@ -153,7 +153,7 @@ void yki_shm_reduce(void *const *to, int copies, const void *const *from, int wo
                     yk_dtype dtype, yk_reduce_op op)
 {
     _Alignas(64) char scratch[BLOCK_BYTES];
-    const kernels *k = choose(dtype);
+    const kernels *k = choose_reduce_kernels(dtype);
     size_t size = yk_dtype_size(dtype);
     size_t block = BLOCK_BYTES / (k->store ? sizeof(float) : size);
     /* With two sources the first target can be written at once, even where it is a source. */

@@ -22,7 +22,7 @@ typedef struct offer {
 _Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
 
 /* What the news of all ranks, just exchanged, mean for this one. */
-static yk_status judge(const shm_backend *shm, const yki_call *call, const offer *mine)
+static yk_status check_offers(const shm_backend *shm, const yki_call *call, const offer *mine)
 {
     for (int r = 0; r < shm->world; r++) {
         offer news;
@@ -82,7 +82,7 @@ static yk_status create_and_attach(shm_backend *shm, yki_call *call, shm_region 
     offer news = {.status = yki_shm_create(mine, region->bytes)};
     news.free_bytes = yki_shm_free_bytes();
     YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
-    YK_TRY(judge(shm, call, &news));
+    YK_TRY(check_offers(shm, call, &news));
     shm->round = (uint32_t)call->sequence;
     yk_status status = pass_around(shm, mine, &passed);
     if (status == YK_OK) {
@@ -90,10 +90,10 @@ static yk_status create_and_attach(shm_backend *shm, yki_call *call, shm_region 
         status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
     }
     yki_shm_drop_letters(shm);
-    return status == YK_OK ? judge(shm, call, &news) : status;
+    return status == YK_OK ? check_offers(shm, call, &news) : status;
 }
 
-static bool make_room(shm_backend *shm, shm_region *region)
+static bool reserve_region(shm_backend *shm, shm_region *region)
 {
     shm_region *regions =
         realloc(shm->regions, (size_t)(shm->region_count + 1) * sizeof *shm->regions);
@@ -117,7 +117,7 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
                          "shared memory: %zu bytes needed, one region has at most %llu", bytes,
                          (unsigned long long)LARGEST);
     if (shm->region_count == SHM_MAX_REGIONS || shm->next_region > SHM_LAST_REGION ||
-        !make_room(shm, &region))
+        !reserve_region(shm, &region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
     yk_status status = create_and_attach(shm, call, &region);
     if (status != YK_OK) {

@@ -78,7 +78,7 @@ static int open_nameless(void)
                        : memfd_create("yoke", MFD_CLOEXEC);
 }
 
-static yk_status map(shm_segment *segment, size_t bytes)
+static yk_status map_segment(shm_segment *segment, size_t bytes)
 {
     segment->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
     if (segment->memory == MAP_FAILED) {
@@ -113,7 +113,7 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     int error;
     while ((error = posix_fallocate(segment->fd, 0, (off_t)bytes)) == EINTR)
         ;
-    yk_status status = error ? no_room(bytes, free_bytes, error) : map(segment, bytes);
+    yk_status status = error ? no_room(bytes, free_bytes, error) : map_segment(segment, bytes);
     if (status != YK_OK)
         yki_shm_detach(segment);
     return status;
@@ -130,7 +130,7 @@ yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes)
         status = yki_error(YK_ERROR_FORMAT, "the shared memory of rank %d is not of %zu bytes",
                            rank, bytes);
     else
-        status = map(segment, bytes);
+        status = map_segment(segment, bytes);
     if (status != YK_OK)
         yki_shm_detach(segment);
     return status;
