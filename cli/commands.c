@@ -1,4 +1,4 @@
-/* See commands.h: the one table of commands, and what is printed from it. */
+/* See commands.h: the table of commands and the texts printed from it. */
 #include "commands.h"
 
 #include <stdio.h>
@@ -8,14 +8,14 @@
 #include "help.h"
 
 static const cli_command_entry commands[] = {
-    {"train", "yoke train", "train a network, on one process or on several", cli_cmd_train},
+    {"train", "yoke train", "train a network with one or more processes", cli_cmd_train},
     {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", cli_cmd_evaluate},
-    {"run", "yoke run", "start any program once per rank, as torchrun does", cli_cmd_run},
-    {"checkpoint", "yoke checkpoint", "show what a checkpoint holds", cli_cmd_checkpoint},
-    {"convert", "yoke convert", "turn .pth into safetensors, and back", cli_cmd_convert},
-    {"data", "yoke data", "fetch, describe or draw a data set", cli_cmd_data},
-    {"bench", "yoke bench", "measure all-reduce, a training step or scaling here", cli_cmd_bench},
-    {"info", "yoke info", "what this machine and this build offer, and why not", cli_cmd_info},
+    {"run", "yoke run", "start any program once per rank, like torchrun", cli_cmd_run},
+    {"checkpoint", "yoke checkpoint", "show the contents of a checkpoint", cli_cmd_checkpoint},
+    {"convert", "yoke convert", "convert weights between .pth and safetensors", cli_cmd_convert},
+    {"data", "yoke data", "download, describe or preview a data set", cli_cmd_data},
+    {"bench", "yoke bench", "measure all-reduce, a training step or scaling", cli_cmd_bench},
+    {"info", "yoke info", "show what this machine and this build support", cli_cmd_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -39,12 +39,12 @@ static const struct {
     const char *name, *meaning;
 } variables[] = {
     {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE",
-     "which process of a job this is, as set by yoke run and torchrun"},
-    {"MASTER_ADDR, MASTER_PORT", "where the ranks of a job meet"},
-    {"YOKE_TIMEOUT", "seconds that ranks wait for each other (300)"},
-    {"YOKE_LOG", "what the library logs to stderr: error, warn (default), info or debug"},
-    {"YOKE_SHM_DIR", "a folder for shared memory, instead of memory without a name"},
-    {"YOKE_CIFAR10_URL, YOKE_CIFAR10_MD5", "another source for CIFAR-10, and its checksum"},
+     "identify this process in its job; set by yoke run and torchrun"},
+    {"MASTER_ADDR, MASTER_PORT", "address of the rendezvous, where the ranks of a job connect"},
+    {"YOKE_TIMEOUT", "how many seconds ranks wait for each other (300)"},
+    {"YOKE_LOG", "log level on stderr: error, warn (default), info or debug"},
+    {"YOKE_SHM_DIR", "folder for shared-memory files, instead of anonymous memory"},
+    {"YOKE_CIFAR10_URL, YOKE_CIFAR10_MD5", "alternative source of CIFAR-10, and its checksum"},
     {"XDG_CACHE_HOME", "where data sets are cached (~/.cache)"},
 };
 
@@ -54,8 +54,9 @@ void cli_print_commands(void)
          "Usage: yoke COMMAND [OPTION...]\n");
     for (int i = 0; i < COMMANDS; i++)
         printf("  %-12s%s\n", commands[i].name, commands[i].summary);
-    puts("\n`yoke COMMAND --help` describes a command, `yoke --version` prints the version.\n\n"
-         "To see it work, without any data or network:\n"
+    puts("\nRun `yoke COMMAND --help` for the options of a command, `yoke --version` for the "
+         "version.\n\n"
+         "To try it without downloading any data:\n"
          "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");
 }
 
@@ -64,11 +65,12 @@ void cli_print_manual(void)
     cli_print_man_title("yoke", "distributed data-parallel training");
     puts(".SH SYNOPSIS\n\\fByoke\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION");
     cli_print_man_text(
-        "Trains neural networks on one process, on several processes of one machine, or under a\n"
+        "Trains neural networks with one process, with several processes on one machine, or under "
+        "a\n"
         "launcher. Names, options, environment variables and file formats follow PyTorch wherever\n"
         "PyTorch has one: checkpoints are .pth files that torch.load opens.\n"
         "\n"
-        "To see it work, without any data or network:\n"
+        "To try it without downloading any data:\n"
         "\n"
         "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");
     puts(".SH COMMANDS");
@@ -80,8 +82,8 @@ void cli_print_manual(void)
         cli_print_man_text(variables[i].meaning);
         putchar('\n');
     }
-    puts(".SH EXIT STATUS\n0 after success, 1 after a failure, 2 after a wrong command line; "
-         "128 plus its number after a signal that stopped the job in order.");
+    puts(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for an invalid command line, and "
+         "128 + N after a clean stop by signal N.");
 }
 
 void cli_print_command_list(void)

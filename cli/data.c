@@ -1,4 +1,4 @@
-/* `yoke data`: what lies in a data set, how it looks, and where it comes from. */
+/* `yoke data`: describes, previews and downloads data sets. */
 #include "cli.h"
 #include "download.h"
 #include "options.h"
@@ -14,13 +14,13 @@
 enum { PATH_SIZE = 4096, MAX_CLASSES = 1000, CHANNELS = 3, PLANE = 32 * 32 };
 
 static const char summary[] =
-    "Looks at a data set, without training on it.\n\n"
-    "  info      how many images of each class there are, and their mean and deviation\n"
-    "  preview   draws the first images of each class into a PNG, a row a class\n"
-    "  fetch     makes sure that CIFAR-10 lies in the cache, and prints its folder\n\n"
-    "DATA is synthetic (drawn here, nothing to download), cifar10 (downloaded once, into\n"
-    "the cache), or a folder: the Python pickles of CIFAR-10 (cifar-10-batches-py), its\n"
-    "binary version (cifar-10-batches-bin), or the folder above either. [synthetic]";
+    "Inspects a data set without training on it.\n\n"
+    "  info      print the number of images per class, and the mean and standard deviation\n"
+    "  preview   write a PNG that shows the first images of each class, one class per row\n"
+    "  fetch     download CIFAR-10 into the cache if it is not there, and print its folder\n\n"
+    "DATA is synthetic (generated, no download), cifar10 (downloaded once into the cache), or\n"
+    "a folder that contains CIFAR-10 as Python pickles (cifar-10-batches-py) or in its binary\n"
+    "version (cifar-10-batches-bin); the parent of such a folder works too. [synthetic]";
 
 static const char examples[] = "  yoke data preview synthetic\n"
                                "  yoke data preview ~/data --split test -o sheet.png\n"
@@ -32,7 +32,7 @@ typedef struct data_options {
     bool split_given, output_given, columns_given;
 } data_options;
 
-/* Prints the library's error line; the exit code of a failure. */
+/* Prints the library's last error and returns the exit code of a failure. */
 static int print_failure(void)
 {
     fprintf(stderr, "%s\n", yk_last_error());
@@ -144,11 +144,13 @@ static int parse_data_options(int argc, char **argv, data_options *o, char **ope
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_CHOICE(0, "split", "train|test", "which images [train]", &o->split, &o->split_given),
-        CLI_GROUP("Options of preview"),
-        CLI_INT('c', "columns", "N", "images of each class [12]", &o->columns, &o->columns_given, 1,
-                CLI_PREVIEW_MAX_COLUMNS),
-        CLI_TEXT('o', "output", "FILE", "the picture [preview.png]", &o->output, &o->output_given),
+        CLI_CHOICE(0, "split", "train|test", "which images to use [train]", &o->split,
+                   &o->split_given),
+        CLI_GROUP("Options for preview"),
+        CLI_INT('c', "columns", "N", "number of images per class [12]", &o->columns,
+                &o->columns_given, 1, CLI_PREVIEW_MAX_COLUMNS),
+        CLI_TEXT('o', "output", "FILE", "file to write [preview.png]", &o->output,
+                 &o->output_given),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "info|preview|fetch [DATA]",
@@ -168,12 +170,13 @@ static int check_data_options(const char *name, const data_options *o, char **op
                                action ? action : "nothing");
     bool previews = strcmp(action, "preview") == 0, fetches = strcmp(action, "fetch") == 0;
     if (!previews && (o->output_given || o->columns_given))
-        return cli_usage_error(name, "--%s is for preview alone",
+        return cli_usage_error(name, "--%s applies to preview only",
                                o->output_given ? "output" : "columns");
     if (fetches && o->split_given)
-        return cli_usage_error(name, "--split is for info and preview: fetch takes all images");
+        return cli_usage_error(
+            name, "--split applies to info and preview only; fetch downloads all images");
     if (fetches && data && strcmp(data, "cifar10") != 0)
-        return cli_usage_error(name, "only cifar10 can be fetched, not %s", data);
+        return cli_usage_error(name, "only cifar10 can be downloaded, not %s", data);
     if ((data && !cli_check_data(name, "", data)) ||
         (previews && !cli_check_writable(name, "--output", o->output)))
         return CLI_EXIT_USAGE;

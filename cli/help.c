@@ -41,7 +41,8 @@ static void print_text_page(const cli_command *command)
            command->operands, command->summary);
     for (size_t i = 0; i < command->option_count; i++)
         print_text_option(&command->options[i]);
-    printf("%s  -h, --help%*sthis page\n", command->option_count ? "" : "\n", HELP_COLUMN - 12, "");
+    printf("%s  -h, --help%*sshow this help\n", command->option_count ? "" : "\n", HELP_COLUMN - 12,
+           "");
     if (command->exit_codes)
         printf("\nExit codes:\n%s\n", command->exit_codes);
     if (command->examples)

@@ -1,4 +1,5 @@
-/* `yoke info`: what this machine and this build offer; for what is missing, why and what helps. */
+/* `yoke info`: what this machine and this build offer; for what is missing, why, and how to get it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void print_networks(void)
     putchar('\n');
 }
 
-/* The policy of mixed precision, and how to depart from it. */
+/* The mixed-precision policy of each operator, and how to override it. */
 static int print_autocast(void)
 {
     const char *op, *policy;
@@ -113,7 +114,7 @@ static int print_autocast(void)
     return CLI_EXIT_OK;
 }
 
-/* Optional parts of the build; for a missing one, how to get it. */
+/* The optional parts of the build and, for missing ones, how to get them. */
 static void print_build(void)
 {
     printf("\nBuild\n");
@@ -131,11 +132,12 @@ int cli_cmd_info(int argc, char **argv)
     bool autocast = false;
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_SWITCH(0, "autocast", "list how mixed precision treats each operator", &autocast),
+        CLI_SWITCH(0, "autocast", "list the mixed-precision policy of each operator", &autocast),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "",
-                                 .summary = "What this machine and this build of yoke offer.",
+                                 .summary =
+                                     "Shows what this machine and this build of yoke support.",
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options};
     int code = cli_options_parse(&command, argc, argv, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * `yoke bench`: two quick measurements for users, each the median of repeats: the all-reduce over
- * its sizes, and a full training step on made-up images, where nothing waits for data.
+ * `yoke bench`: two quick measurements, each the median of repeats: all-reduce for a range of
+ * sizes, and a full training step on generated images, so that no time is spent loading data.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct bench_options {
     const char *arch, *amp, *device;
     int64_t batch_size, nproc, threads, steps;
     bool no_winograd;
-    bool step_given; /* one of the options of a step's */
+    bool step_given; /* whether an option that applies to step only was given */
 } bench_options;
 
 static int compare_doubles(const void *a, const void *b)
@@ -36,7 +36,7 @@ static double median(double *values, int count)
 
 /* ---- all-reduce ----------------------------------------------------------------------------- */
 
-/* Seconds of one all-reduce of count floats: the median of repeats, each timed over a few calls. */
+/* Measures one all-reduce of count floats: the median of repeats, each timed over a few calls. */
 static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_t count)
 {
     double times[31];
@@ -81,7 +81,7 @@ static bool bench_all_reduce(yk_group *world)
 
 /* ---- a training step ------------------------------------------------------------------------ */
 
-/* Noise and labels that repeat: what they are does not change how long a step takes. */
+/* Fills a batch with noise and repeating labels; the values do not affect the time of a step. */
 static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
 {
     static const char *const names[] = {"images", "labels"};
@@ -170,27 +170,29 @@ static bool bench_step(const bench_options *o, yk_group *world)
 static int parse_bench_options(bench_options *o, int argc, char **argv, char **what, int *operands)
 {
     const cli_option options[] = {
-        CLI_GROUP("Both"),
-        CLI_INT('n', "nproc", "N", "local ranks to start [all-reduce 2, step 1]", &o->nproc, NULL,
+        CLI_GROUP("Options for all-reduce and step"),
+        CLI_INT('n', "nproc", "N", "number of local ranks [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
-        CLI_GROUP("step"),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [resnet18]", &o->arch,
+        CLI_GROUP("Options for step"),
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "network to train [resnet18]", &o->arch,
                    &o->step_given),
-        CLI_INT('b', "batch-size", "GLOBAL", "images a step, over all ranks [128]", &o->batch_size,
-                &o->step_given, 1, 1e7),
+        CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
+                &o->batch_size, &o->step_given, 1, 1e7),
         CLI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, &o->step_given),
-        CLI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, &o->step_given),
-        CLI_SWITCH(0, "no-winograd", "direct convolutions only", &o->no_winograd),
-        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
+        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+                   &o->device, &o->step_given),
+        CLI_SWITCH(0, "no-winograd", "do not use Winograd convolutions", &o->no_winograd),
+        CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]", &o->threads,
                 &o->step_given, 1, 4096),
-        CLI_INT(0, "steps", "N", "steps to measure, after two more [10]", &o->steps, &o->step_given,
-                1, MAX_REPEATS),
+        CLI_INT(0, "steps", "N", "steps to measure, after 2 warm-up steps [10]", &o->steps,
+                &o->step_given, 1, MAX_REPEATS),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "all-reduce|step|scaling",
-                                 .summary = "Measures here: the all-reduce from 4 B to 64 MiB, a "
-                                            "whole training step, or how\ntraining scales, which "
-                                            "has options of its own: yoke bench scaling --help.",
+                                 .summary = "Measures all-reduce from 4 B to 64 MiB, a whole "
+                                            "training step, or how training\nscales with the "
+                                            "number of ranks. For the options of scaling, run\n"
+                                            "`yoke bench scaling --help`.",
                                  .examples = "  yoke bench all-reduce --nproc 2\n"
                                              "  yoke bench step --arch resnet18 --amp bf16\n"
                                              "  yoke bench scaling --svg scaling.svg",
@@ -213,7 +215,8 @@ static int check_step_options(const char *name, const bench_options *o)
 static int check_all_reduce_options(const char *name, const bench_options *o)
 {
     if (o->step_given || o->no_winograd)
-        return cli_usage_error(name, "all-reduce takes --nproc alone: the others are of step");
+        return cli_usage_error(name,
+                               "all-reduce takes only --nproc; the other options apply to step");
     return -1;
 }
 
@@ -231,7 +234,8 @@ int cli_cmd_bench(int argc, char **argv)
     if (code >= 0)
         return code;
     if (operands == 0 || !cli_is_choice("all-reduce|all_reduce|step", what))
-        return cli_usage_error(argv[0], "measure what: all-reduce, step or scaling?");
+        return cli_usage_error(argv[0], "expected all-reduce, step or scaling, found %s",
+                               operands ? what : "nothing");
     bool step = strcmp(what, "step") == 0;
     code = step ? check_step_options(argv[0], &o) : check_all_reduce_options(argv[0], &o);
     if (code >= 0)

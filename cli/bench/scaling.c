@@ -1,8 +1,8 @@
 /*
- * `yoke bench scaling`: the tables of the DDP tutorials, measured here. One training as a single
- * device, as DataParallel, as DDP on more and more ranks, and with mixed precision; each in a job
- * of its own, one after the other. A device is a set of --threads cores, so that two ranks have
- * twice what a single device has, as with GPUs.
+ * `yoke bench scaling`: measures the tables of the DDP tutorials on this machine. It trains on a
+ * single device, with DataParallel, with DDP on each number of ranks, and with mixed precision,
+ * each as a separate job, one after the other. A device is a set of --threads cores, so that two
+ * ranks have twice the resources of a single device, as with GPUs.
  */
 #define _GNU_SOURCE
 #include "bench/scaling.h"
@@ -19,10 +19,11 @@ enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char summary[] =
-    "Trains once as a single device, as DataParallel on two, as DDP on more and more ranks,\n"
-    "and as DDP with mixed precision, and compares: seconds, speed-up over the single device,\n"
-    "efficiency (speed-up / ranks), exposed communication, accuracy. Strong scaling by\n"
-    "default: the same global batch for all; --per-rank-batch gives weak scaling.";
+    "Trains the same network on a single device, with DataParallel on two devices, with DDP on\n"
+    "each number of ranks, and with DDP and mixed precision. Prints the time, the speed-up over\n"
+    "the single device, the efficiency (speed-up / ranks), the exposed communication and the\n"
+    "accuracy of each. Measures strong scaling by default, with the same global batch for all\n"
+    "rows; --per-rank-batch measures weak scaling.";
 
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18 --max-steps 10\n"
@@ -32,34 +33,36 @@ static const char examples[] =
 static int parse_scaling_options(cli_scaling_options *o, int argc, char **argv)
 {
     const cli_option options[] = {
-        CLI_GROUP("What is trained"),
-        CLI_TEXT(0, "data", "DATA", "cifar10, synthetic, or a folder of CIFAR-10 [cifar10]",
+        CLI_GROUP("Training"),
+        CLI_TEXT(0, "data", "DATA", "cifar10, synthetic, or a folder with CIFAR-10\n[cifar10]",
                  &o->data, NULL),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [resnet18]", &o->arch, NULL),
+        CLI_CHOICE(0, "arch", cli_arch_choices(), "network to train [resnet18]", &o->arch, NULL),
         CLI_INT(0, "epochs", "N", "passes over the data [1]", &o->epochs, NULL, 1, 1e6),
-        CLI_INT(0, "max-steps", "S", "end after S steps; 0: at the last epoch [0]", &o->max_steps,
-                NULL, 0, 1e12),
+        CLI_INT(0, "max-steps", "S", "stop after S steps; 0: no limit [0]", &o->max_steps, NULL, 0,
+                1e12),
         CLI_INT('b', "batch-size", "GLOBAL",
-                "images a step, over all ranks; rounded down to share\nthem evenly [128]",
+                "images per step, over all ranks; rounded down to a\nmultiple of the ranks [128]",
                 &o->batch_size, &o->given.batch_size, 1, MAX_BATCH),
-        CLI_INT(0, "per-rank-batch", "LOCAL", "images a step of each rank instead",
+        CLI_INT(0, "per-rank-batch", "LOCAL", "images per step and rank, instead of --batch-size",
                 &o->per_rank_batch, &o->given.per_rank_batch, 1,
                 (double)MAX_BATCH / DATA_PARALLEL_DEVICES),
-        CLI_REAL(0, "lr", "RATE", "learning rate [yoke train's]", &o->lr, &o->given.lr, 0, 1e6),
-        CLI_GROUP("On what"),
-        CLI_TEXT(0, "ranks", "N,N,...", "of DDP [1,2,4]", &o->ranks, NULL),
-        CLI_INT(0, "threads", "T", "cores of a device, kernel threads of a rank [1]", &o->threads,
+        CLI_REAL(0, "lr", "RATE", "learning rate [the default of yoke train]", &o->lr, &o->given.lr,
+                 0, 1e6),
+        CLI_GROUP("Configurations"),
+        CLI_TEXT(0, "ranks", "N,N,...", "numbers of DDP ranks to measure [1,2,4]", &o->ranks, NULL),
+        CLI_INT(0, "threads", "T", "cores per device and kernel threads per rank [1]", &o->threads,
                 NULL, 1, 4096),
         CLI_CHOICE(0, "amp", "off|bf16|fp16",
-                   "of the row with mixed precision, on as many ranks\nas have cores; off: no such "
-                   "row [bf16]",
+                   "precision of the mixed-precision row, which uses as\nmany ranks as have cores; "
+                   "off: no such row [bf16]",
                    &o->amp, &o->given.amp),
-        CLI_CHOICE(0, "device", "cpu|ref", "[cpu]", &o->device, NULL),
-        CLI_INT(0, "repeats", "N", "measurements of each row, in turn; the median counts [3]",
-                &o->repeats, NULL, 1, CLI_SCALING_REPEATS),
-        CLI_GROUP("What it leaves"),
-        CLI_TEXT(0, "json", "FILE", "the table as JSON", &o->json, NULL),
-        CLI_TEXT(0, "svg", "FILE", "the table as a picture", &o->svg, NULL),
+        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
+                   &o->device, NULL),
+        CLI_INT(0, "repeats", "N", "measurements per row; the median is reported [3]", &o->repeats,
+                NULL, 1, CLI_SCALING_REPEATS),
+        CLI_GROUP("Output"),
+        CLI_TEXT(0, "json", "FILE", "write the table as JSON", &o->json, NULL),
+        CLI_TEXT(0, "svg", "FILE", "write the table as a chart", &o->svg, NULL),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "",
@@ -91,7 +94,7 @@ static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks
     return row;
 }
 
-/* Whether so many ranks can share a step's images; -1, or the code of a usage error. */
+/* Checks that each rank gets an image; returns -1, or the exit code of a usage error. */
 static int check_scaling_batch(const char *name, const cli_scaling_options *o, long ranks)
 {
     if (!o->given.per_rank_batch && o->batch_size < ranks)
@@ -105,7 +108,7 @@ static int check_scaling_batch(const char *name, const cli_scaling_options *o, l
     return -1;
 }
 
-/* Adds "1,2,4"; -1, or the code of a usage error. */
+/* Adds a row for each number in "1,2,4"; returns -1, or the exit code of a usage error. */
 static int add_ranks(cli_scaling *s, const char *name)
 {
     const char *at = s->options.ranks;

@@ -16,13 +16,13 @@
 /* For the help pages of the commands that start jobs. The details are in docs/launcher.md. */
 #define CLI_LAUNCH_EXIT_CODES                                                                      \
     "  0          every rank succeeded\n"                                                          \
-    "  1, 2       the launcher failed; wrong options\n"                                            \
+    "  1, 2       the launcher failed; invalid options\n"                                          \
     "  121        unclean stop: a rank failed while the job was stopping\n"                        \
     "  122        unclean stop: a rank had to be killed, after --grace or a second signal\n"       \
-    "  126, 127   the program cannot be executed; it was not found\n"                              \
+    "  126, 127   PROGRAM cannot be executed; PROGRAM was not found\n"                             \
     "  129, 130, 138, 143\n"                                                                       \
-    "             stopped cleanly for SIGHUP, SIGINT, SIGUSR1 or SIGTERM\n"                        \
-    "  any other  of the rank that failed first; 128 + n when signal n killed it"
+    "             stopped cleanly by SIGHUP, SIGINT, SIGUSR1 or SIGTERM\n"                         \
+    "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
 typedef struct cli_launch {
     const char *name; /* of the command, for messages: "yoke run" */

@@ -20,10 +20,10 @@ typedef struct run_options {
 } run_options;
 
 static const char summary[] =
-    "Starts PROGRAM once per rank on this machine, with torchrun's environment (RANK,\n"
-    "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...), and waits for all of them.\n"
-    "When a rank fails, the others are ended and its last lines are repeated. No process\n"
-    "of the job outlives this one.";
+    "Starts PROGRAM once per rank on this machine, sets the environment variables that\n"
+    "torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...), and waits\n"
+    "for all ranks. When a rank fails, the others are stopped and the last lines of the failed\n"
+    "rank are repeated. No process of the job outlives the launcher.";
 
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
@@ -32,30 +32,33 @@ static int parse_run_options(int argc, char **argv, run_options *o, char **progr
 {
     const cli_option options[] = {
         CLI_GROUP("Ranks"),
-        CLI_TEXT('n', "nproc-per-node", "N", "ranks to start, or auto: one per core [1]", &o->nproc,
-                 NULL),
-        CLI_TEXT(0, "nnodes", "1", "machines; only 1 is supported [1]", &o->nnodes, NULL),
-        CLI_INT(0, "node-rank", "0", "this machine's number [0]", &o->node_rank, NULL, 0, 1e6),
+        CLI_TEXT('n', "nproc-per-node", "N", "number of ranks; auto starts one per core [1]",
+                 &o->nproc, NULL),
+        CLI_TEXT(0, "nnodes", "1", "number of machines; only 1 is supported [1]", &o->nnodes, NULL),
+        CLI_INT(0, "node-rank", "0", "index of this machine; only 0 is supported [0]",
+                &o->node_rank, NULL, 0, 1e6),
         CLI_SWITCH(0, "no-pin",
-                   "leave every rank on all cores; otherwise each rank\n"
-                   "is pinned to cores of its own",
+                   "do not pin ranks to cores; by default each rank\n"
+                   "gets its own set of cores",
                    &o->no_pin),
         CLI_GROUP("Rendezvous"),
-        CLI_TEXT(0, "master-addr", "ADDRESS", "address of the job's store [127.0.0.1]",
+        CLI_TEXT(0, "master-addr", "ADDRESS", "address of the rendezvous [127.0.0.1]",
                  &o->master_address, NULL),
-        CLI_INT(0, "master-port", "PORT", "its port [a free one]", &o->master_port, NULL, 0, 65535),
-        CLI_SWITCH(0, "standalone", "take a free port; this is the default", &o->standalone),
-        CLI_TEXT(0, "rdzv-id", "NAME", "name of the job, TORCHELASTIC_RUN_ID [none]", &o->run_id,
+        CLI_INT(0, "master-port", "PORT", "port of the rendezvous [a free one]", &o->master_port,
+                NULL, 0, 65535),
+        CLI_SWITCH(0, "standalone", "use a free port (the default)", &o->standalone),
+        CLI_TEXT(0, "rdzv-id", "NAME", "name of the job: TORCHELASTIC_RUN_ID [none]", &o->run_id,
                  NULL),
-        CLI_TEXT(0, "role", "NAME", "role of the ranks, ROLE_NAME [default]", &o->role, NULL),
-        CLI_GROUP("Ending"),
+        CLI_TEXT(0, "role", "NAME", "role of the ranks: ROLE_NAME [default]", &o->role, NULL),
+        CLI_GROUP("Stopping"),
         CLI_REAL(0, "grace", "SECONDS",
-                 "time that ranks get to stop by themselves after ^C\n"
-                 "or SIGTERM before they are killed [30]",
+                 "how long ranks may take to stop after ^C or\n"
+                 "SIGTERM before they are killed [30]",
                  &o->grace_s, NULL, 0, 86400),
-        CLI_INT(0, "max-restarts", "0", "only 0 is supported [0]", &o->max_restarts, NULL, 0, 1e6),
+        CLI_INT(0, "max-restarts", "0", "number of restarts; only 0 is supported [0]",
+                &o->max_restarts, NULL, 0, 1e6),
         CLI_GROUP("Other"),
-        CLI_SWITCH(0, "no-python", "accepted; PROGRAM is always executed directly", &o->no_python),
+        CLI_SWITCH(0, "no-python", "ignored: PROGRAM is always executed directly", &o->no_python),
     };
     const cli_command command = {.name = argv[0],
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
@@ -69,7 +72,7 @@ static int parse_run_options(int argc, char **argv, run_options *o, char **progr
     return cli_options_parse(&command, argc, argv, program, words);
 }
 
-/* The number of ranks, or 0 when the text is no such number. */
+/* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
 static int rank_count(const char *text)
 {
     if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
@@ -79,7 +82,7 @@ static int rank_count(const char *text)
     return end == text || *end || count < 1 || count > MAX_RANKS ? 0 : (int)count;
 }
 
-/* Refuses what is not supported; returns -1 when everything is. */
+/* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
 static int check_run_options(const char *name, const run_options *o, int words)
 {
     if (!rank_count(o->nproc))
@@ -89,13 +92,14 @@ static int check_run_options(const char *name, const run_options *o, int words)
         return cli_usage_error(name, "--nnodes %s: this launcher starts ranks on one machine only",
                                o->nnodes);
     if (o->node_rank != 0)
-        return cli_usage_error(name, "--node-rank %d: the only machine is number 0",
+        return cli_usage_error(name, "--node-rank %d: expected 0, since there is one machine",
                                (int)o->node_rank);
     if (o->max_restarts != 0)
         return cli_usage_error(name, "--max-restarts %d: restarts are not supported",
                                (int)o->max_restarts);
     if (o->standalone && o->master_port)
-        return cli_usage_error(name, "--standalone takes a free port, --master-port names one");
+        return cli_usage_error(name, "--standalone uses a free port and cannot be combined "
+                                     "with --master-port");
     if (words == 0)
         return cli_usage_error(name, "missing PROGRAM; put it after the options");
     return -1;

@@ -74,8 +74,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --no-winograd=1", "--no-winograd takes no value");
     refused("train leftover", "unexpected argument 'leftover'");
     refused("info --all", "unknown option '--all'");
-    refused("bench", "measure what");
-    refused("bench gemm", "measure what");
+    refused("bench", "expected all-reduce, step or scaling");
+    refused("bench gemm", "expected all-reduce, step or scaling");
     refused("evaluate", "missing CHECKPOINT");
     refused("evaluate a b", "unexpected argument 'b'");
 }
@@ -105,7 +105,7 @@ YK_TEST(run_checks_its_options)
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
     refused("run --grace -1 true", "--grace -1: expected a number from 0");
     refused("run --grace inf true", "--grace inf: expected a number from 0");
-    refused("run --node-rank 1 true", "the only machine is number 0");
+    refused("run --node-rank 1 true", "expected 0, since there is one machine");
     refused("run --standalone=yes true", "--standalone takes no value");
 }
 
@@ -119,8 +119,8 @@ YK_TEST(bench_checks_its_options)
     refused("bench step --batch-size 3 --nproc 2", "cannot be shared equally by 2 ranks");
     refused("bench step --amp f32", "expected one of off|bf16|fp16");
     refused("bench step all-reduce", "unexpected argument 'all-reduce'");
-    refused("bench all-reduce --steps 3", "all-reduce takes --nproc alone");
-    refused("bench all-reduce --no-winograd", "all-reduce takes --nproc alone");
+    refused("bench all-reduce --steps 3", "all-reduce takes only --nproc");
+    refused("bench all-reduce --no-winograd", "all-reduce takes only --nproc");
 }
 
 YK_TEST(data_checks_its_options)
@@ -130,15 +130,15 @@ YK_TEST(data_checks_its_options)
     refused("data info mnist", "mnist: no such folder; expected cifar10, synthetic or a folder");
     refused("data info synthetic cifar10", "unexpected argument 'cifar10'");
     refused("data info --split val", "expected one of train|test");
-    refused("data info --columns 3", "--columns is for preview alone");
+    refused("data info --columns 3", "--columns applies to preview only");
     refused("data preview --columns 0", "--columns 0: expected a whole number from 1 to 256");
     refused("data preview --output", "--output needs a value");
     refused("data preview -o /no/such/a.png",
             "--output /no/such/a.png: cannot be written: No such");
     refused("data preview -o /", "--output /: cannot be written: Is a directory");
     refused("data preview -o /dev/null/a.png", "cannot be written: Not a directory");
-    refused("data fetch synthetic", "only cifar10 can be fetched");
-    refused("data fetch --split test", "--split is for info and preview");
+    refused("data fetch synthetic", "only cifar10 can be downloaded");
+    refused("data fetch --split test", "--split applies to info and preview only");
 }
 
 YK_TEST(info_checks_its_options)
@@ -170,7 +170,7 @@ YK_TEST(contradictions_get_one_line)
     refused("run --nnodes 2 true", "one machine only");
     refused("run --max-restarts 3 true", "restarts are not supported");
     refused("run --nproc-per-node 0 true", "expected a number from 1");
-    refused("run --standalone --master-port 29500 true", "--standalone takes a free port");
+    refused("run --standalone --master-port 29500 true", "--standalone uses a free port");
     setenv("WORLD_SIZE", "2", 1);
     refused("train --nproc 4", "WORLD_SIZE=2");
 }
