@@ -32,11 +32,11 @@ struct yk_group {
     yki_backend *backend;
     yki_queue queue;
     atomic_uint_fast64_t sequence;
-    const yki_call *running;    /* NULL while the group is being made */
+    const yki_call *running;    /* NULL while the group is being created */
     double looked, waited;      /* of the running call: its last look, and how long it has waited */
     bool *late;                 /* [world], scratch of check_peers() */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
-    yk_group *channel;          /* see comm/group_internal.h; NULL until somebody wants it */
+    yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
     bool borrows_job;           /* this is a channel: job is a copy of its group's */
 };
 
@@ -47,18 +47,18 @@ static yki_failure *failure_of(yk_group *group)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* This thread's error line for the running operation. */
+/* Sets this thread's error line, which names the running operation. */
 static yk_status set_group_error(const yk_group *group, yk_status status, const char *text)
 {
     char words[YKI_WORDS];
     if (!group->running)
-        return yki_error(status, "making the group: %s", text);
+        return yki_error(status, "creating the group: %s", text);
     yki_describe(words, &group->running->what);
     return yki_error(status, "%s, operation %llu: %s", words,
                      (unsigned long long)group->running->sequence, text);
 }
 
-/* The group's failure, when it has one, in this rank's words. */
+/* Returns the group's failure, if it has one, and sets this rank's error line. */
 static yk_status known_failure(yk_group *group)
 {
     yki_failure *failure = failure_of(group);
@@ -68,8 +68,8 @@ static yk_status known_failure(yk_group *group)
 }
 
 /*
- * Makes text the group's failure, unless another rank came first: then that one counts. culprit is
- * the rank at fault, or -1.
+ * Makes text the group's failure unless another rank has already reported one, which then counts.
+ * culprit is the rank at fault, or -1.
  */
 static yk_status fail_group(yk_group *group, int culprit, yk_status status, const char *text)
 {
@@ -118,8 +118,8 @@ static yk_status fail_late(yk_group *group, const bool *late)
 }
 
 /*
- * Backends look every 20 ms or so. Where much more lies between two looks this rank stood still, as
- * it does when a whole job is stopped for a while: that is no time in which a peer was late.
+ * Backends call check_peers() about every 20 ms. If much more time has passed, this process itself
+ * was stopped, for example with the whole job; that time does not count as a peer's delay.
  */
 static void count_wait(yk_group *group)
 {
@@ -128,7 +128,8 @@ static void count_wait(yk_group *group)
     group->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
 }
 
-/* yki_watch's look. A signal may have come between two looks, so missing is asked again last. */
+/* See yki_watch. A peer may have arrived just before it ended, so missing() is called again last.
+ */
 static yk_status check_peers(void *context, bool (*missing)(const void *wait, int rank),
                              const void *wait)
 {
@@ -158,8 +159,8 @@ static yk_status mismatch(yk_group *group, const yki_call *call)
     char a[YKI_WORDS], b[YKI_WORDS], text[384];
     if (call->memory_freed) {
         snprintf(text, sizeof text,
-                 "rank %d gave memory of yk_group_alloc that rank %d has freed: free it on every "
-                 "rank after its last use",
+                 "rank %d passed memory of yk_group_alloc that rank %d has already freed: free it "
+                 "on every rank after its last use",
                  call->rank_a, call->rank_b);
         return fail_group(group, -1, YK_ERROR_MISMATCH, text);
     }
@@ -198,7 +199,8 @@ static yk_status run_now(yk_group *group, yki_call *call, const char *refusal)
     return status;
 }
 
-/* On the timeline: the call on the thread that ran it; a named one also from its launch on. */
+/* Records the call on the thread that ran it and, if it is labelled, from its submission to its
+ * end. */
 static void trace_call(const yki_call *call, double begin)
 {
     char words[YKI_WORDS];
@@ -212,7 +214,7 @@ static void trace_call(const yki_call *call, double begin)
         yki_trace_record(YKI_TRACE_ASYNC, call->launched, end, args, "%s", call->label);
 }
 
-/* On whichever thread; see yki_queue's run. */
+/* The run function of yki_queue; also called directly, on the caller's thread. */
 static yk_status run_call(void *context, yki_call *call, const char *refusal)
 {
     double begin = yki_trace_begin();
@@ -245,9 +247,8 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     if (work)
         *work = NULL;
     if (work && in_task)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "a comm hook's collectives are to block: work must "
-                         "be NULL");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "collectives in a comm hook must block: "
+                                                    "pass NULL for work");
     if (work) {
         call->launched = yki_trace_begin();
         memcpy(call->label, group->label, sizeof call->label);
@@ -314,12 +315,12 @@ static yk_status choose_backend(const yki_backend_table **table, const yki_job *
         if (strcmp(name, modules[i]) == 0)
             return yki_error(YK_ERROR_UNSUPPORTED, "this build has no backend \"%s\"", name);
     if (strcmp(name, "shm") == 0 || strcmp(name, "self") == 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "backend \"%s\" does not suit %d rank%s", name,
-                         job->world, job->world == 1 ? "" : "s");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "backend \"%s\" does not support %d rank%s",
+                         name, job->world, job->world == 1 ? "" : "s");
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
 }
 
-/* From a job to a group that can run calls. */
+/* Opens the backend of a joined job; then the group can run calls. */
 static yk_status open_backend(yk_group *group, const yki_backend_table *table)
 {
     group->late = yki_calloc((size_t)group->job.world, sizeof *group->late);
@@ -343,10 +344,8 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     yk_status status = yki_job_join(&group->job, &options);
     if (status != YK_OK)
         goto out_group;
-    status = choose_backend(&table, &group->job, options.backend);
-    if (status == YK_OK)
-        status = open_backend(group, table);
-    if (status != YK_OK)
+    if ((status = choose_backend(&table, &group->job, options.backend)) != YK_OK ||
+        (status = open_backend(group, table)) != YK_OK)
         goto out_job;
     yki_reference_init(&group->reference);
     YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, table->name,

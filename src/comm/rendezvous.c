@@ -1,7 +1,7 @@
 /*
- * The ranks connect to the store (see init_method.c) and meet there: each claims its rank with an
- * atomic add, so that a rank that comes twice is found at once, leaves its pid, world size and
- * machine, and waits for those of all others.
+ * The ranks connect to the store (see init_method.c). Each claims its rank there with an atomic
+ * add, so that a duplicate rank is detected at once, publishes its pid, world size and machine, and
+ * waits until all other ranks have done the same.
  */
 #define _GNU_SOURCE
 #include "comm/rendezvous.h"
@@ -21,31 +21,29 @@
 #include "base/memory.h"
 #include "comm/init_method.h"
 
-#define NOTICE_S    3.0 /* after which missing ranks are listed; 5 are promised */
-#define PATIENCE_MS 50  /* of one look at the store */
+#define NOTICE_S    3.0 /* when missing ranks are logged; docs/promises.md promises 5 s */
+#define PATIENCE_MS 50  /* how long one request waits for a key */
 
 enum { LINGER_NS = 300000000 };
 
-/* ---- to the store ---------------------------------------------------------------------------- */
+/* ---- connecting to the store ----------------------------------------------------------------- */
 
-/* One bounded try; YK_ERROR_TIMEOUT means: not there yet. */
+/* One bounded attempt; YK_ERROR_TIMEOUT means that the store is not there yet. */
 static yk_status connect_briefly(yki_job *job, yki_init_method *m, double patience_s)
 {
     if (!m->path[0])
         return yk_store_connect(&job->store, m->host, m->port, m->secret, patience_s);
-    yk_status status = YK_ERROR_TIMEOUT;
-    if (yki_init_method_read_file(m))
-        status = yk_store_connect(&job->store, m->host, m->port, m->secret, 0);
-    if (status == YK_OK)
+    if (yki_init_method_read_file(m) &&
+        yk_store_connect(&job->store, m->host, m->port, m->secret, 0) == YK_OK)
         return YK_OK;
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* a stale file, or none yet */
     return YK_ERROR_TIMEOUT;
 }
 
-static void describe_meeting(const yki_init_method *m, char *text, size_t size)
+static void describe_rendezvous(const yki_init_method *m, char *text, size_t size)
 {
     if (m->path[0])
-        snprintf(text, size, "over the file %.200s", m->path);
+        snprintf(text, size, "through the file %.200s", m->path);
     else
         snprintf(text, size, "at %.200s:%d", m->host, m->port);
 }
@@ -53,26 +51,27 @@ static void describe_meeting(const yki_init_method *m, char *text, size_t size)
 static yk_status reach_store(yki_job *job, yki_init_method *m)
 {
     char where[256];
-    describe_meeting(m, where, sizeof where);
-    const char *who = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
+    describe_rendezvous(m, where, sizeof where);
+    const char *what = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
     for (;;) {
         yk_status status = connect_briefly(job, m, 0.25);
         double now = yki_now();
         if (status != YK_ERROR_TIMEOUT)
             return status;
         if (now >= m->deadline)
-            return yki_error(YK_ERROR_TIMEOUT, "%s was not found %s within %g s", who, where,
+            return yki_error(YK_ERROR_TIMEOUT, "%s was not found %s within %g s", what, where,
                              job->timeout_s);
         if (!m->noticed && now - m->start >= NOTICE_S) {
             m->noticed = true;
-            YKI_WARN("still waiting for %s %s", who, where);
+            YKI_WARN("still waiting for %s %s", what, where);
         }
     }
 }
 
-/* ---- to each other --------------------------------------------------------------------------- */
+/* ---- finding each other ---------------------------------------------------------------------- */
 
-/* Kernel and pid namespace: where they are equal, pids mean the same and memory can be shared. */
+/* Boot id and pid namespace: ranks for which both are equal see the same pids and can share memory.
+ */
 static void describe_machine(char machine[80])
 {
     struct stat info = {0};
@@ -104,8 +103,8 @@ static yk_status get_text(yk_store *store, const char *key, char *text, size_t s
 }
 
 /*
- * The keys of a group begin with its number. All ranks make their groups in the same order, so each
- * process counts its own, in the store that it shares with them.
+ * A group's keys begin with its number. All ranks create their groups in the same order, so each
+ * process counts its own groups; the counters are kept in the store.
  */
 static yk_status number_group(yki_job *job)
 {
@@ -118,7 +117,7 @@ static yk_status number_group(yki_job *job)
     return YK_OK;
 }
 
-/* Claims this rank's number; a second claim is a conflict, of which all ranks are told. */
+/* Claims this rank. A second claim is a conflict, which is published to all ranks. */
 static yk_status register_rank(yki_job *job)
 {
     char key[64], text[256], first[160] = "?";
@@ -133,15 +132,15 @@ static yk_status register_rank(yki_job *job)
     }
     YK_TRY(get_text(job->store, key, first, sizeof first, 1));
     int size = snprintf(text, sizeof text,
-                        "rank %d came twice, as pid %d and as pid %d: each "
-                        "process of a job needs a RANK of its own",
+                        "rank %d was claimed twice, by pid %d and by pid %d: each "
+                        "process of a job needs its own RANK",
                         job->rank, atoi(first), me->pid);
     yki_job_key(job, key, sizeof key, "conflict", -1);
     YK_TRY(yk_store_set(job->store, key, text, (size_t)size));
     return yki_error(YK_ERROR_MISMATCH, "%s", text);
 }
 
-/* What must not be while others are still on their way. */
+/* Fails if ranks conflict, or if a rank that has not joined yet has already ended. */
 static yk_status check_conflicts(yki_job *job, const bool *missing)
 {
     char key[64], text[256];
@@ -157,7 +156,7 @@ static yk_status check_conflicts(yki_job *job, const bool *missing)
     return status == YK_ERROR_TIMEOUT ? YK_OK : status;
 }
 
-/* YK_ERROR_TIMEOUT when that rank is not there yet. */
+/* Reads what a rank has published; YK_ERROR_TIMEOUT if it has not joined yet. */
 static yk_status meet_rank(yki_job *job, int rank, double patience_s)
 {
     char key[64], text[256];
@@ -166,7 +165,7 @@ static yk_status meet_rank(yki_job *job, int rank, double patience_s)
     yki_job_key(job, key, sizeof key, "rank", rank);
     YK_TRY(get_text(job->store, key, text, sizeof text, patience_s));
     if (sscanf(text, "%d %d %79s", &peer->pid, &world, peer->machine) != 3)
-        return yki_error(YK_ERROR_FORMAT, "the store's entry of rank %d makes no sense: %s", rank,
+        return yki_error(YK_ERROR_FORMAT, "the store's entry for rank %d is malformed: %s", rank,
                          text);
     if (world != job->world)
         return yki_error(YK_ERROR_MISMATCH, "rank %d has world size %d, rank %d has %d", job->rank,
@@ -180,7 +179,7 @@ static void notice_missing(const yki_job *job, yki_init_method *m, const bool *m
     if (m->noticed || yki_now() - m->start < NOTICE_S)
         return;
     m->noticed = true;
-    int speaker = 0; /* one rank speaks for all that are here */
+    int speaker = 0; /* the lowest rank that has joined logs for all */
     while (missing[speaker])
         speaker++;
     yki_rank_list(list, sizeof list, missing, job->world);
@@ -225,8 +224,8 @@ static yk_status join_once(yki_job *job, yki_init_method *m, bool *missing)
 }
 
 /*
- * A second group of the same ranks may still reach the store of the first, which rank 0 is just
- * closing: the connection is lost then, and the new one is tried.
+ * A second group of the same ranks may still connect to the store of the first, which rank 0 is
+ * just closing. That connection is then lost, and the rank connects again, to the new store.
  */
 static yk_status join_with_retry(yki_job *job, yki_init_method *m)
 {
@@ -249,7 +248,7 @@ static void watch_peers(yki_job *job)
         job->peers[r].pidfd = (int)syscall(SYS_pidfd_open, job->peers[r].pid, 0);
 }
 
-static yk_status rendezvous(yki_job *job, const yk_group_options *options)
+static yk_status meet_in_store(yki_job *job, const yk_group_options *options)
 {
     yki_init_method m = {.start = yki_now()};
     m.deadline = m.start + job->timeout_s;
@@ -263,7 +262,7 @@ static yk_status rendezvous(yki_job *job, const yk_group_options *options)
     yk_status status = join_with_retry(job, &m);
     if (job->rank == 0 && m.path[0])
         unlink(m.path);
-    if (status != YK_OK && job->server) /* the others shall still read why from the store */
+    if (status != YK_OK && job->server) /* let the others read the reason from the store */
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
     return status;
 }
@@ -282,12 +281,13 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     if (job->world == 1)
         return YK_OK;
     yki_set_rank(job->rank);
-    yk_status status = rendezvous(job, options);
-    if (status == YK_OK)
-        watch_peers(job);
-    else
+    yk_status status = meet_in_store(job, options);
+    if (status != YK_OK) {
         yki_job_leave(job);
-    return status;
+        return status;
+    }
+    watch_peers(job);
+    return YK_OK;
 }
 
 void yki_job_leave(yki_job *job)
@@ -303,12 +303,12 @@ void yki_job_leave(yki_job *job)
     job->server = NULL;
 }
 
-/* ---- later ----------------------------------------------------------------------------------- */
+/* ---- watching peers -------------------------------------------------------------------------- */
 
 bool yki_job_gone(const yki_job *job, int rank)
 {
     const yki_peer *peer = &job->peers[rank];
-    if (peer->pidfd < 0) /* no such call, or the process had ended before it was made */
+    if (peer->pidfd < 0) /* pidfd_open is missing, or the process had already ended */
         return kill(peer->pid, 0) != 0 && errno == ESRCH;
     struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
     return poll(&ended, 1, 0) > 0;

@@ -1,7 +1,7 @@
 /*
- * The store's client: one request, one reply, blocking. The server keeps a waiting request until
- * its time is over, so that a reply always comes; a server that does not answer within a grace on
- * top of that is reported as lost, and the connection is not used again.
+ * The store's client: each call sends a request and blocks until the reply arrives. The server
+ * holds a request for a missing key until its timeout, so there is always a reply. If none arrives
+ * within GRACE_S after that timeout, the connection is reported as lost and not used again.
  */
 #define _GNU_SOURCE
 #include <yoke/store.h>
@@ -58,7 +58,7 @@ static yk_status receive_all(yk_store *store, void *bytes, size_t size, double d
     return YK_OK;
 }
 
-/* A value that nobody has room for; the connection stays in step. */
+/* Reads a value that does not fit the caller's buffer, so that the next reply can be read. */
 static yk_status skip_value(yk_store *store, size_t size, double deadline)
 {
     char bytes[4096];
@@ -89,45 +89,92 @@ static yk_status send_all(yk_store *store, struct iovec *parts, size_t count)
     return YK_OK;
 }
 
-/* Sends a request and reads the reply; value takes at most `size` bytes of it. */
-static yk_status request(yk_store *store, yki_store_operation operation, const char *key,
-                         const void *put, size_t put_size, int64_t number, double wait_s,
-                         yki_store_header *reply, void *value, size_t size)
-{
-    if (!store || !key || (!put && put_size > 0))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "store: the %s is NULL",
-                         !store ? "store"
-                         : !key ? "key"
-                                : "value");
-    size_t key_size = strlen(key);
-    if (key_size == 0 || key_size > YKI_STORE_MAX_KEY || put_size > YKI_STORE_MAX_VALUE)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "store: key of %zu bytes (1 to %d), value of %zu (at most %d)", key_size,
-                         YKI_STORE_MAX_KEY, put_size, YKI_STORE_MAX_VALUE);
-    if (store->fd < 0)
-        return lose_connection(store, "it failed before");
+/* One request, and where its reply goes. */
+typedef struct store_request {
+    yki_store_operation operation;
+    const char *key;
+    const void *put; /* the value to send, of put_size bytes */
+    size_t put_size;
+    int64_t number;
+    double wait_s; /* how long the server may wait for the key */
+    void *value;   /* receives the value of the reply, at most size bytes */
+    size_t size;
+    yki_store_header reply; /* filled by run_request() */
+} store_request;
 
-    unsigned char header[YKI_STORE_HEADER];
-    yki_store_pack_header(
-        header, &(yki_store_header){operation, (uint32_t)key_size, (uint32_t)put_size, number});
-    struct iovec parts[] = {
-        {header, sizeof header}, {(void *)key, key_size}, {(void *)put, put_size}};
-    double deadline = yki_now() + (wait_s > 0 ? wait_s : 0) + GRACE_S;
-    YK_TRY(send_all(store, parts, put_size ? 3 : 2));
-    YK_TRY(receive_all(store, header, sizeof header, deadline));
-    yki_store_unpack_header(reply, header);
-    if (reply->value_size > YKI_STORE_MAX_VALUE)
-        return lose_connection(store, "malformed reply");
-    if (reply->value_size > size) {
-        YK_TRY(skip_value(store, reply->value_size, deadline));
+static yk_status check_request(const yk_store *store, const store_request *request)
+{
+    const char *missing = !store                                   ? "store"
+                          : !request->key                          ? "key"
+                          : !request->put && request->put_size > 0 ? "value"
+                                                                   : NULL;
+    if (missing)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "store: the %s is NULL", missing);
+    size_t key_size = strlen(request->key);
+    if (key_size == 0 || key_size > YKI_STORE_MAX_KEY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "store: the value of \"%s\" has %u bytes, room for %zu", key,
-                         reply->value_size, size);
-    }
-    return receive_all(store, value, reply->value_size, deadline);
+                         "store: the key has %zu bytes, expected 1 to %d", key_size,
+                         YKI_STORE_MAX_KEY);
+    if (request->put_size > YKI_STORE_MAX_VALUE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "store: the value has %zu bytes, expected at most %d", request->put_size,
+                         YKI_STORE_MAX_VALUE);
+    return YK_OK;
 }
 
-/* For the server, of a wait of any length. */
+static yk_status send_request(yk_store *store, const store_request *request)
+{
+    unsigned char header[YKI_STORE_HEADER];
+    size_t key_size = strlen(request->key);
+    yki_store_pack_header(header, &(yki_store_header){.code = request->operation,
+                                                      .key_size = (uint32_t)key_size,
+                                                      .value_size = (uint32_t)request->put_size,
+                                                      .number = request->number});
+    struct iovec parts[] = {{header, sizeof header},
+                            {(void *)request->key, key_size},
+                            {(void *)request->put, request->put_size}};
+    return send_all(store, parts, request->put_size ? 3 : 2);
+}
+
+static yk_status receive_reply(yk_store *store, store_request *request, double deadline)
+{
+    unsigned char header[YKI_STORE_HEADER];
+    YK_TRY(receive_all(store, header, sizeof header, deadline));
+    yki_store_unpack_header(&request->reply, header);
+    size_t size = request->reply.value_size;
+    if (size > YKI_STORE_MAX_VALUE)
+        return lose_connection(store, "malformed reply");
+    if (size <= request->size)
+        return receive_all(store, request->value, size, deadline);
+    YK_TRY(skip_value(store, size, deadline));
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "store: the value of \"%s\" has %zu bytes, but the buffer only %zu",
+                     request->key, size, request->size);
+}
+
+/* The status that the server replied with. */
+static yk_status reply_status(const store_request *request)
+{
+    yk_status status = (yk_status)request->reply.code;
+    if (status == YK_OK)
+        return YK_OK;
+    if (status == YK_ERROR_TIMEOUT)
+        return yki_error(status, "store: no key \"%s\" within %g s", request->key, request->wait_s);
+    return yki_error(status, "store: \"%s\": %s", request->key, yk_status_string(status));
+}
+
+static yk_status run_request(yk_store *store, store_request *request)
+{
+    YK_TRY(check_request(store, request));
+    if (store->fd < 0)
+        return lose_connection(store, "it failed before");
+    double deadline = yki_now() + (request->wait_s > 0 ? request->wait_s : 0) + GRACE_S;
+    YK_TRY(send_request(store, request));
+    YK_TRY(receive_reply(store, request, deadline));
+    return reply_status(request);
+}
+
+/* A wait as the server takes it; very long ones, and infinity, are capped. */
 static int64_t milliseconds(double seconds)
 {
     if (!(seconds > 0))
@@ -135,20 +182,7 @@ static int64_t milliseconds(double seconds)
     return seconds < 1e12 ? (int64_t)(seconds * 1e3) : INT64_C(1000000000000000);
 }
 
-static yk_status status_of(const yki_store_header *reply, const char *key, double wait_s)
-{
-    switch ((yk_status)reply->code) {
-    case YK_OK:
-        return YK_OK;
-    case YK_ERROR_TIMEOUT:
-        return yki_error(YK_ERROR_TIMEOUT, "store: no key \"%s\" within %g s", key, wait_s);
-    default:
-        return yki_error((yk_status)reply->code, "store: \"%s\": %s", key,
-                         yk_status_string((yk_status)reply->code));
-    }
-}
-
-/* The greeting: see store_wire.h. */
+/* The handshake of store_wire.h. */
 static yk_status shake_hands(yk_store *store, const char *secret)
 {
     unsigned char bytes[YKI_STORE_HANDSHAKE], proof[YKI_STORE_PROOF], header[YKI_STORE_HEADER];
@@ -159,7 +193,7 @@ static yk_status shake_hands(yk_store *store, const char *secret)
     const unsigned char *nonce = yki_store_unpack_handshake(bytes);
     if (!nonce) {
         lose_connection(store, "foreign");
-        return yki_error(YK_ERROR_FORMAT, "what listens on %s is no yoke store of version %d",
+        return yki_error(YK_ERROR_FORMAT, "the server at %s is not a yoke store of version %d",
                          store->where, YKI_STORE_VERSION);
     }
     if (!yki_store_prove(proof, secret, nonce))
@@ -175,10 +209,10 @@ static yk_status shake_hands(yk_store *store, const char *secret)
                          "the store at %s belongs to another job: YOKE_SECRET differs",
                          store->where);
     }
-    return reply.code == YK_OK ? YK_OK : lose_connection(store, "malformed greeting");
+    return reply.code == YK_OK ? YK_OK : lose_connection(store, "malformed handshake");
 }
 
-/* Whether another attempt may go better: nobody listens yet, or the server is just going. */
+/* Sets again if another attempt may succeed: no server listens yet, or it is just shutting down. */
 static yk_status attempt(yk_store *store, const char *host, int port, const char *secret,
                          bool *again)
 {
@@ -229,46 +263,50 @@ void yk_store_destroy(yk_store *store)
 
 yk_status yk_store_set(yk_store *store, const char *key, const void *value, size_t size)
 {
-    yki_store_header reply;
-    YK_TRY(request(store, YKI_STORE_SET, key, value, size, 0, 0, &reply, NULL, 0));
-    return status_of(&reply, key, 0);
+    return run_request(
+        store,
+        &(store_request){.operation = YKI_STORE_SET, .key = key, .put = value, .put_size = size});
 }
 
 yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t size, size_t *used,
                        double timeout_s)
 {
-    yki_store_header reply;
     YKI_NOT_NULL(value);
     YKI_NOT_NULL(used);
     *used = 0;
-    YK_TRY(request(store, YKI_STORE_GET, key, NULL, 0, milliseconds(timeout_s), timeout_s, &reply,
-                   value, size));
-    *used = reply.value_size;
-    return status_of(&reply, key, timeout_s);
+    store_request request = {.operation = YKI_STORE_GET,
+                             .key = key,
+                             .number = milliseconds(timeout_s),
+                             .wait_s = timeout_s,
+                             .value = value,
+                             .size = size};
+    YK_TRY(run_request(store, &request));
+    *used = request.reply.value_size;
+    return YK_OK;
 }
 
 yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t *result)
 {
-    yki_store_header reply;
     YKI_NOT_NULL(result);
-    YK_TRY(request(store, YKI_STORE_ADD, key, NULL, 0, delta, 0, &reply, NULL, 0));
-    *result = reply.number;
-    return status_of(&reply, key, 0);
+    store_request request = {.operation = YKI_STORE_ADD, .key = key, .number = delta};
+    YK_TRY(run_request(store, &request));
+    *result = request.reply.number;
+    return YK_OK;
 }
 
 yk_status yk_store_check(yk_store *store, const char *key, bool *found)
 {
-    yki_store_header reply;
     YKI_NOT_NULL(found);
-    YK_TRY(request(store, YKI_STORE_CHECK, key, NULL, 0, 0, 0, &reply, NULL, 0));
-    *found = reply.number != 0;
-    return status_of(&reply, key, 0);
+    store_request request = {.operation = YKI_STORE_CHECK, .key = key};
+    YK_TRY(run_request(store, &request));
+    *found = request.reply.number != 0;
+    return YK_OK;
 }
 
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s)
 {
-    yki_store_header reply;
-    YK_TRY(request(store, YKI_STORE_WAIT, key, NULL, 0, milliseconds(timeout_s), timeout_s, &reply,
-                   NULL, 0));
-    return status_of(&reply, key, timeout_s);
+    return run_request(store, &(store_request){.operation = YKI_STORE_WAIT,
+                                               .key = key,
+                                               .number = milliseconds(timeout_s),
+                                               .wait_s = timeout_s});
 }

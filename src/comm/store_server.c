@@ -1,11 +1,11 @@
 /*
- * The store's server: one thread, one epoll set, non-blocking sockets. A client first proves that
- * it knows the secret; until then nothing it sends but the proof is read. Each client has at most
- * one request under way, which bounds its memory: an input and an output buffer of one frame each.
+ * The store's server: one thread, one epoll set, non-blocking sockets. A client must first
+ * prove that it knows the secret; until then, only the proof is read. Each client has at most one
+ * request in flight, which bounds its memory to one frame of input and one of output.
  *
- * A get or wait for a key that is not there is parked in its client; whenever a key is set or the
- * earliest deadline passes, all parked clients are looked at again. Jobs have few ranks and few
- * keys, so plain loops serve better than indices.
+ * A get or wait for a missing key is parked in its client. Whenever a key is set or the earliest
+ * deadline passes, all parked clients are checked again. A job has few ranks and few keys, so plain
+ * loops are fast enough.
  */
 #define _GNU_SOURCE
 #include <yoke/store.h>
@@ -73,7 +73,7 @@ static void watch_client(yk_store_server *server, client *c, uint32_t events)
     epoll_ctl(server->poller, EPOLL_CTL_MOD, c->fd, &event);
 }
 
-/* Sends what is left; asks to be told when more fits. */
+/* Sends pending output; if the socket is full, waits for EPOLLOUT to send the rest. */
 static void flush_output(yk_store_server *server, client *c)
 {
     while (c->output_sent < c->output_size) {
@@ -116,9 +116,8 @@ static void send_reply(yk_store_server *server, client *c, yk_status status, int
     flush_output(server, c);
 }
 
-/* This process has no file left for another connection: the oldest one that has proved nothing yet
- * gives way. */
-static void give_way(yk_store_server *server)
+/* Out of file descriptors: the oldest client that has not proved itself yet is dropped. */
+static void drop_oldest_unproven(yk_store_server *server)
 {
     client *oldest = NULL;
     for (client *c = server->clients; c; c = c->next)
@@ -126,16 +125,15 @@ static void give_way(yk_store_server *server)
             oldest = c;
     if (oldest)
         oldest->doomed = true; /* tidy() drops it before the next look at the listener */
-    else
-        nanosleep(&(struct timespec){.tv_nsec = NO_FILES_NS},
-                  NULL); /* it would be called at once */
+    else                       /* do not spin: the listener stays readable */
+        nanosleep(&(struct timespec){.tv_nsec = NO_FILES_NS}, NULL);
 }
 
 static void accept_client(yk_store_server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        give_way(server);
+        drop_oldest_unproven(server);
     if (fd < 0)
         return;
     client *c = server->client_count < YKI_STORE_MAX_CLIENTS ? yki_calloc(1, sizeof *c) : NULL;
@@ -179,7 +177,7 @@ static void check_proof(yk_store_server *server, client *c)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Answers a get or wait when its key is there or its time is over; else it stays parked. */
+/* Answers a get or wait if its key exists or its deadline has passed; otherwise parks it. */
 static void answer_waiting(yk_store_server *server, client *c)
 {
     const yki_store_entry *entry = yki_store_table_find(&server->table, c->input);
@@ -215,7 +213,7 @@ static void serve_add(yk_store_server *server, client *c, const char *key)
     send_reply(server, c, status, sum, NULL, 0);
 }
 
-/* A whole frame is in c->input: the key, a terminating zero put there by read_header, the value. */
+/* c->input holds a whole frame: the key, a terminating zero that read_body() wrote, the value. */
 static void serve_request(yk_store_server *server, client *c)
 {
     const char *key = c->input;
@@ -249,8 +247,8 @@ static void serve_request(yk_store_server *server, client *c)
 /* ---- input ----------------------------------------------------------------------------------- */
 
 /*
- * The header came into the buffer's start; makes room for key and value. The key must be free of
- * zeros, so it can be a string; a zero is put behind it in the place where the value would start.
+ * Parses the header and allocates room for key and value. The key may not contain zeros, so that
+ * it can be used as a string; read_body() inserts a terminating zero between key and value.
  */
 static bool read_request_header(client *c, const unsigned char bytes[YKI_STORE_HEADER])
 {
@@ -266,7 +264,7 @@ static bool read_request_header(client *c, const unsigned char bytes[YKI_STORE_H
     return true;
 }
 
-/* Reads what is there of `size` bytes into `at`; true when all have come. */
+/* Reads up to `size` bytes into `at` without blocking; returns true once all have arrived. */
 static bool read_some(client *c, char *at, size_t size)
 {
     while (c->input_used < size) {
@@ -285,7 +283,7 @@ static bool read_some(client *c, char *at, size_t size)
 static bool read_body(client *c)
 {
     size_t key_size = c->header.key_size, used = c->input_used;
-    if (used < key_size) { /* the key alone, then jump over the zero behind it */
+    if (used < key_size) { /* first the key, which a zero then terminates */
         if (!read_some(c, c->input, key_size))
             return false;
         c->input[key_size] = '\0';
@@ -299,7 +297,7 @@ static bool read_body(client *c)
 
 static void read_client(yk_store_server *server, client *c)
 {
-    if (c->parked || c->output_size) { /* one request at a time: more is a lost or rude client */
+    if (c->parked || c->output_size) { /* a second request breaks the protocol */
         char byte;
         ssize_t more = recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
         c->doomed = more >= 0 || errno != EAGAIN;
@@ -326,7 +324,8 @@ static void read_client(yk_store_server *server, client *c)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Drops who failed or never proved itself; milliseconds to the earliest deadline, -1: none. */
+/* Drops clients that failed or did not prove themselves in time. Returns the milliseconds until the
+ * earliest deadline, or -1 if there is none. */
 static int tidy(yk_store_server *server)
 {
     double now = yki_now(), earliest = 0;
@@ -381,8 +380,14 @@ static void close_all(yk_store_server *server)
     free(server);
 }
 
-static yk_status start_server(yk_store_server *server)
+/* On failure, close_all() releases what has been acquired. */
+static yk_status start_server(yk_store_server *server, const char *host, int *port,
+                              const char *secret)
 {
+    server->secret = yki_strdup(secret);
+    if (!server->secret)
+        return yki_error_memory(strlen(secret) + 1, "a store's secret");
+    YK_TRY(yki_listen(&server->listener, host, port));
     server->stop = eventfd(0, EFD_CLOEXEC);
     server->poller = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &server->stop};
@@ -390,10 +395,10 @@ static yk_status start_server(yk_store_server *server)
     if (server->stop < 0 || server->poller < 0 ||
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->stop, &stop) ||
         epoll_ctl(server->poller, EPOLL_CTL_ADD, server->listener, &listener))
-        return yki_error(YK_ERROR_IO, "store: cannot set epoll up: %s", strerror(errno));
+        return yki_error(YK_ERROR_IO, "store: cannot set up epoll: %s", strerror(errno));
     int error = yki_thread_create(&server->thread, "yoke-store", NULL, run_server, server);
     if (error)
-        return yki_error(YK_ERROR_OUT_OF_MEMORY, "store: cannot start its thread: %s",
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "store: cannot start the server thread: %s",
                          strerror(error));
     return YK_OK;
 }
@@ -408,13 +413,7 @@ yk_status yk_store_serve(yk_store_server **out, const char *host, int *port, con
     if (!server)
         return yki_error_memory(sizeof *server, "a store");
     server->listener = server->poller = server->stop = -1;
-    if (!secret)
-        secret = "";
-    server->secret = yki_strdup(secret);
-    yk_status status = server->secret ? yki_listen(&server->listener, host, port)
-                                      : yki_error_memory(strlen(secret) + 1, "a store's secret");
-    if (status == YK_OK)
-        status = start_server(server);
+    yk_status status = start_server(server, host, port, secret ? secret : "");
     if (status != YK_OK) {
         close_all(server);
         return status;
@@ -437,7 +436,7 @@ yk_status yk_store_secret(char *secret, size_t size)
 {
     unsigned char random[(YK_STORE_SECRET_SIZE - 1) / 2];
     if (!secret || size < YK_STORE_SECRET_SIZE)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a secret needs %d bytes, there are %zu",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a secret needs a buffer of %d bytes, not %zu",
                          YK_STORE_SECRET_SIZE, secret ? size : 0);
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return yki_error(YK_ERROR_IO, "getrandom: %s", strerror(errno));

@@ -159,16 +159,19 @@ static yk_status gather_outputs(yk_data_parallel *dp)
     return YK_OK;
 }
 
+static yk_status run_forward_phases(yk_data_parallel *dp)
+{
+    YK_TRY(run_phase(dp, replicate_parameters, "replicate", &dp->stats.replicate_s));
+    YK_TRY(run_phase(dp, forward_replica, "forward", &dp->stats.forward_s));
+    return gather_outputs(dp);
+}
+
 static yk_status forward_all(void *context, const yk_batch *batch)
 {
     yk_data_parallel *dp = ((replica *)context)->dp;
     dp->stats = (yk_data_parallel_stats){0};
     YK_TRY(scatter_batch(dp, batch));
-    yk_status status = run_phase(dp, replicate_parameters, "replicate", &dp->stats.replicate_s);
-    if (status == YK_OK)
-        status = run_phase(dp, forward_replica, "forward", &dp->stats.forward_s);
-    if (status == YK_OK)
-        status = gather_outputs(dp);
+    yk_status status = run_forward_phases(dp);
     if (status != YK_OK)
         dp->active = 0;
     return status;
@@ -176,7 +179,7 @@ static yk_status forward_all(void *context, const yk_batch *batch)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* A hook of every replica: its part of what the whole batch's backward would weigh. */
+/* Hook of every replica: weights its loss by its part of the whole batch. */
 static yk_status weigh(void *context, yki_backward *backward)
 {
     const replica *r = context;
@@ -215,7 +218,7 @@ static yk_status backward_all(void *context)
     return run_phase(dp, reduce_device_slice, "reduce", &dp->stats.reduce_s);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static double loss(const void *context)
 {
@@ -283,7 +286,7 @@ static void describe_devices(yk_data_parallel *dp)
                  dp->threads == 1 ? "" : "s");
 }
 
-/* One for each core that affinity and the cgroup's quota leave to the smallest device. */
+/* One thread per core of the smallest device, within the affinity mask and the cgroup's quota. */
 static int threads_per_device(const yki_device_list *devices)
 {
     int threads = yki_cores_available() / devices->count;
@@ -294,7 +297,7 @@ static int threads_per_device(const yki_device_list *devices)
     return threads > 0 ? threads : 1;
 }
 
-/* Replica 0 is the model itself, which leads its calls here. */
+/* Replica 0 is the model itself; its forward and backward are redirected to this file. */
 static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
 {
     replica *r = &dp->replicas[0];

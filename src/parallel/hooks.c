@@ -12,7 +12,7 @@
 
 /* ---- any hook -------------------------------------------------------------------------------- */
 
-/* What hooks see of the buckets; all views lie in the first one's block. */
+/* Creates the views of buckets that hooks receive, all in the allocation of the first. */
 static yk_status create_views(yk_ddp *ddp)
 {
     yk_parameter_view *views = yki_calloc(ddp->used, sizeof *views);
@@ -34,22 +34,26 @@ static yk_status create_views(yk_ddp *ddp)
     return YK_OK;
 }
 
+static yk_status prepare_hook(yk_ddp *ddp)
+{
+    if (ddp->hook.run)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a comm hook is already registered");
+    if (ddp->options.virtual_ranks)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order: "
+                                                    "they cannot be combined with a comm hook");
+    return ddp->bucket_count ? create_views(ddp) : YK_OK;
+}
+
 yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
 {
-    yk_status status = YK_OK;
-    if (ddp->hook.run)
-        status = yki_error(YK_ERROR_INVALID_ARGUMENT, "a comm hook is registered already");
-    else if (ddp->options.virtual_ranks)
-        status =
-            yki_error(YK_ERROR_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order: "
-                                                 "they cannot be combined with a comm hook");
-    else if (ddp->bucket_count)
-        status = create_views(ddp);
-    if (status == YK_OK)
-        ddp->hook = *hook;
-    else if (hook->destroy)
-        hook->destroy(hook->state);
-    return status;
+    yk_status status = prepare_hook(ddp);
+    if (status != YK_OK) {
+        if (hook->destroy)
+            hook->destroy(hook->state);
+        return status;
+    }
+    ddp->hook = *hook;
+    return YK_OK;
 }
 
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)

@@ -24,7 +24,7 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Of a cap that ddp.c has checked; more than any model has where it does not fit a size. */
+/* Converts a cap that ddp.c has checked; one too large for size_t becomes PTRDIFF_MAX. */
 static size_t bytes_of_mb(double mebibytes)
 {
     double bytes = mebibytes * MEBIBYTE;
@@ -41,25 +41,27 @@ static yk_status plan_buckets(yk_ddp *ddp)
     ddp->buckets = yki_calloc(count, sizeof *ddp->buckets);
     ddp->bucket_of = yki_calloc(count, sizeof *ddp->bucket_of);
     yk_status status = YK_OK;
-    if (!plan || !bytes || !dtypes || !ddp->buckets || !ddp->bucket_of)
+    if (!plan || !bytes || !dtypes || !ddp->buckets || !ddp->bucket_of) {
         status = yki_error_memory(count * sizeof *ddp->buckets, "buckets");
-    for (size_t i = 0; status == YK_OK && i < count; i++) {
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
         yk_tensor grad = yk_model_parameter(ddp->model, i).grad;
         bytes[i] = yk_tensor_bytes(&grad);
         dtypes[i] = grad.dtype;
         ddp->bucket_of[i] = SIZE_MAX;
     }
-    if (status == YK_OK) {
-        size_t cap = bytes_of_mb(ddp->options.bucket_cap_mb);
-        size_t first = bytes_of_mb(ddp->options.first_bucket_mb);
-        ddp->bucket_count =
-            yki_bucket_plan(plan, order, bytes, dtypes, ddp->used, first < cap ? first : cap, cap);
-        for (size_t b = 0; b < ddp->bucket_count; b++) {
-            ddp->buckets[b].plan = plan[b];
-            for (size_t i = 0; i < plan[b].count; i++)
-                ddp->bucket_of[order[plan[b].first + i]] = b;
-        }
+    size_t cap = bytes_of_mb(ddp->options.bucket_cap_mb);
+    size_t first = bytes_of_mb(ddp->options.first_bucket_mb);
+    ddp->bucket_count =
+        yki_bucket_plan(plan, order, bytes, dtypes, ddp->used, first < cap ? first : cap, cap);
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        ddp->buckets[b].plan = plan[b];
+        for (size_t i = 0; i < plan[b].count; i++)
+            ddp->bucket_of[order[plan[b].first + i]] = b;
     }
+
+out:
     free(plan);
     free(bytes);
     free(dtypes);

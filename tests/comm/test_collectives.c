@@ -364,7 +364,7 @@ YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
     }
     assert_status(YK_ERROR_IO, yk_group_alloc(group, 4096, &memory));
     assert_contains(yk_last_error(),
-                    rank ? "rank 0 cannot make or pass on shared memory" : "Too many open files");
+                    rank ? "rank 0 cannot create or share its memory" : "Too many open files");
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
 }

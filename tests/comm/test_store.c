@@ -102,7 +102,7 @@ YK_TEST(a_value_without_room_leaves_the_connection_in_step)
     assert_ok(yk_store_set(f.store, "long", out, sizeof out));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_store_get(f.store, "long", in, sizeof in, &used, 1));
-    assert_contains(yk_last_error(), "\"long\" has 100000 bytes, room for 8");
+    assert_contains(yk_last_error(), "\"long\" has 100000 bytes, but the buffer only 8");
     assert_ok(yk_store_set(f.store, "short", "1", 1));
     assert_ok(yk_store_get(f.store, "short", in, sizeof in, &used, 1));
     assert_int_equal(used, 1);

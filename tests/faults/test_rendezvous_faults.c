@@ -65,7 +65,7 @@ static void twice_body(int rank, int world)
                   yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
                                                 o.init_method = method, o.rank = claimed,
                                                 o.world_size = world, o.timeout_s = 30)));
-    assert_contains(yk_last_error(), "rank 1 came twice");
+    assert_contains(yk_last_error(), "rank 1 was claimed twice");
     assert_true(yki_now() - start < 10);
 }
 

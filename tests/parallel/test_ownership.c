@@ -167,7 +167,8 @@ YK_TEST_RANKS(memory_that_a_peer_has_freed_fails_the_group, 2)
         assert_ok(yk_group_free(group, memory));
     assert_status(YK_ERROR_MISMATCH,
                   yk_broadcast(group, freed ? (void *)own : memory, 1 << 14, YK_I64, 0, NULL));
-    assert_contains(yk_last_error(), "rank 0 gave memory of yk_group_alloc that rank 1 has freed");
+    assert_contains(yk_last_error(),
+                    "rank 0 passed memory of yk_group_alloc that rank 1 has already freed");
     yk_group_destroy(group);
 }
 
@@ -184,7 +185,7 @@ YK_TEST_RANKS(a_receiver_that_has_freed_the_senders_memory_fails_the_group, 2)
     } else {
         assert_status(YK_ERROR_MISMATCH, yk_send(group, memory, 1, YK_I64, 1));
     }
-    assert_contains(yk_last_error(), "that rank 1 has freed");
+    assert_contains(yk_last_error(), "that rank 1 has already freed");
     yk_group_destroy(group);
 }
 

@@ -1,7 +1,7 @@
 /*
- * yk_group_alloc: every rank makes a segment, posts it to all others, and maps all of theirs. Two
- * exchanges make it all or nothing: after the first each rank knows whether all could make theirs,
- * after the second whether all could map all.
+ * yk_group_alloc: every rank creates a segment, posts its descriptor to all others, and maps all
+ * segments. Two exchanges make this all or nothing: the first tells every rank whether all segments
+ * were created, the second whether all were mapped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { PAGE = 4096 };
 
 static const uint64_t LARGEST = (uint64_t)1 << 40; /* what placements can address */
 
-/* Each rank's news; fits a line of the exchange. */
+/* The outcome on one rank; fits a line of the exchange. */
 typedef struct offer {
     int32_t status;
     uint64_t free_bytes;
@@ -21,7 +21,7 @@ typedef struct offer {
 
 _Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
 
-/* What the news of all ranks, just exchanged, mean for this one. */
+/* Turns the outcomes that were just exchanged into the status of this rank. */
 static yk_status check_offers(const shm_backend *shm, const yki_call *call, const offer *mine)
 {
     for (int r = 0; r < shm->world; r++) {
@@ -29,21 +29,21 @@ static yk_status check_offers(const shm_backend *shm, const yki_call *call, cons
         memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
         if (news.status == YK_OK || news.status == YK_ERROR_PEER_FAILED ||
             (mine->status != YK_OK && mine->status != YK_ERROR_PEER_FAILED))
-            continue; /* a victim; and for its own failure this rank has better words */
+            continue; /* success, a consequence, or less specific than this rank's own error */
         if (news.status != YK_ERROR_OUT_OF_MEMORY)
-            return yki_error((yk_status)news.status,
-                             "rank %d cannot make or pass on shared memory: its own line says why",
-                             r);
+            return yki_error(
+                (yk_status)news.status,
+                "rank %d cannot create or share its memory: see the error of that rank", r);
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
-                         "rank %d has no room for %llu bytes of shared memory: %llu free", r,
+                         "rank %d cannot allocate %llu bytes of shared memory: %llu are free", r,
                          (unsigned long long)call->what.count, (unsigned long long)news.free_bytes);
     }
     return (yk_status)mine->status;
 }
 
 /*
- * Posts the segment to one peer after the other, and takes theirs to shm->files. A step each keeps
- * few descriptors under way: the kernel limits them to RLIMIT_NOFILE over all processes of a user.
+ * Posts the segment to one peer after the other and receives theirs. The ranks proceed in step, so
+ * that few descriptors are in flight: the kernel allows a user RLIMIT_NOFILE of them.
  */
 static yk_status pass_around(shm_backend *shm, const shm_segment *mine, yk_status *passed)
 {
@@ -85,12 +85,16 @@ static yk_status create_and_attach(shm_backend *shm, yki_call *call, shm_region 
     YK_TRY(check_offers(shm, call, &news));
     shm->round = (uint32_t)call->sequence;
     yk_status status = pass_around(shm, mine, &passed);
-    if (status == YK_OK) {
-        news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
-        status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
-    }
+    if (status != YK_OK)
+        goto out;
+    news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
+    status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
+    if (status == YK_OK)
+        status = check_offers(shm, call, &news);
+
+out:
     yki_shm_drop_letters(shm);
-    return status == YK_OK ? check_offers(shm, call, &news) : status;
+    return status;
 }
 
 static bool reserve_region(shm_backend *shm, shm_region *region)

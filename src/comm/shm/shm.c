@@ -1,7 +1,7 @@
 /*
- * The backend for ranks of one machine: opening and closing its control segment. Each rank tells
- * through the store where its mailbox is; rank 0 makes the segment, posts it to all others, and
- * then tells through the store that it has.
+ * The backend for ranks on one machine: opening and closing its control segment. Each rank
+ * publishes the name of its mailbox in the store. Rank 0 creates the segment, posts its descriptor
+ * to all other ranks, and publishes the result in the store.
  */
 #define _GNU_SOURCE
 #include "comm/shm/shm.h"
@@ -14,7 +14,8 @@
 #include "base/cores.h"
 #include "base/memory.h"
 
-#define MAILBOX_S 0.05 /* between two looks at a rank whose mailbox is not known yet */
+#define MAILBOX_S                                                                                  \
+    0.05 /* how often a rank whose mailbox is still unknown is checked for its death */
 
 enum { PAGE = 4096, ATTACH_POLL_NS = 200000 };
 
@@ -32,19 +33,19 @@ static size_t control_bytes(int world)
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-/* Ranks that are not this machine's could not even be told why. */
+/* Every rank checks this by itself: ranks on different machines could not exchange the error. */
 static yk_status check_machine(const yki_job *job)
 {
     for (int r = 0; r < job->world; r++)
         if (strcmp(job->peers[r].machine, job->peers[job->rank].machine) != 0)
             return yki_error(YK_ERROR_UNSUPPORTED,
-                             "the shm backend needs all ranks on one machine, in one container: "
-                             "rank %d is elsewhere",
+                             "the shm backend needs all ranks on one machine and in one container, "
+                             "but rank %d is not",
                              r);
     return YK_OK;
 }
 
-/* Finds its way in the control segment, once it is mapped. */
+/* Sets the pointers into the control segment, which is mapped. */
 static void find_ranks(shm_backend *shm)
 {
     char *ranks = (char *)shm->control.memory + yki_align(sizeof(shm_header), PAGE);
@@ -54,7 +55,7 @@ static void find_ranks(shm_backend *shm)
     shm->me = shm->ranks[shm->rank];
 }
 
-/* "STATUS TEXT", so that a failure of rank 0 reaches all ranks at once. */
+/* Publishes "STATUS TEXT", so that all ranks learn of a failure of rank 0 at once. */
 static yk_status publish_segment(shm_backend *shm, yk_status status)
 {
     char key[64], text[YKI_ERROR_LINE + 16], line[YKI_ERROR_LINE] = "";
@@ -72,7 +73,7 @@ static bool has_no_mailbox(const void *argument, int rank)
     return rank != shm->rank && !shm->ranks[rank]->mailbox[0];
 }
 
-/* A rank that has joined the job is about to tell its mailbox's name, unless it has died. */
+/* A rank that has joined the job publishes the name of its mailbox soon, unless it dies. */
 static yk_status find_mailbox(shm_backend *shm, int rank)
 {
     char key[64], *name = shm->ranks[rank]->mailbox;
@@ -99,14 +100,11 @@ static yk_status post_control(shm_backend *shm)
 
 static yk_status create_control(shm_backend *shm)
 {
-    yk_status status = yki_shm_create(&shm->control, control_bytes(shm->world));
-    if (status == YK_OK) {
-        find_ranks(shm);
-        shm->header->world = (uint32_t)shm->world;
-        shm->header->magic = LAYOUT;
-        status = post_control(shm);
-    }
-    return publish_segment(shm, status);
+    YK_TRY(yki_shm_create(&shm->control, control_bytes(shm->world)));
+    find_ranks(shm);
+    shm->header->world = (uint32_t)shm->world;
+    shm->header->magic = LAYOUT;
+    return post_control(shm);
 }
 
 static yk_status find_control(shm_backend *shm)
@@ -131,7 +129,8 @@ static yk_status find_control(shm_backend *shm)
     return YK_OK;
 }
 
-/* A rank may also have died, or failed to attach: then it is gone, or says so in the failure. */
+/* True for the other ranks until all have attached. One that cannot attach ends or reports a
+ * failure. */
 static bool not_attached(const void *argument, int rank)
 {
     const shm_backend *shm = argument;
@@ -150,8 +149,8 @@ static yk_status wait_for_all(shm_backend *shm)
 }
 
 /*
- * Spinning pays when the ranks together have a core for each, by affinity and quota: with pinned
- * ranks each sees one core alone, so the sets are united.
+ * Spinning pays if there is a core for each rank, by affinity and quota. Pinned ranks see only
+ * their own cores, so the sets of all ranks are united.
  */
 static bool cores_for_all(const shm_backend *shm)
 {
@@ -205,7 +204,7 @@ static yk_status attach(shm_backend *shm)
 {
     YK_TRY(check_machine(shm->job));
     YK_TRY(yki_shm_mailbox_open(&shm->mailbox));
-    YK_TRY(shm->rank == 0 ? create_control(shm) : find_control(shm));
+    YK_TRY(shm->rank == 0 ? publish_segment(shm, create_control(shm)) : find_control(shm));
     CPU_ZERO(&shm->me->affinity);
     sched_getaffinity(0, sizeof shm->me->affinity, &shm->me->affinity);
     YK_TRY(wait_for_all(shm));
