@@ -1,6 +1,7 @@
 /*
- * A name of this very machine may resolve to an address that no interface here carries (containers,
- * NAT): then the server listens on all interfaces, which is why a job has a secret.
+ * A host name of this machine may resolve to an address that none of its interfaces has
+ * (containers, NAT). The server then listens on all interfaces, which is one reason why a job has a
+ * secret.
  */
 #define _GNU_SOURCE
 #include "comm/address.h"
@@ -27,7 +28,7 @@ static yk_status resolve(struct addrinfo **found, const char *host, int port, in
         host = bare;
     }
     if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no port %d, only 0 to 65535", port);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "port %d: expected 0 to 65535", port);
     snprintf(service, sizeof service, "%d", port);
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
@@ -57,7 +58,7 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0)
         return -errno;
-    /* Only skips the wait for old connections to fade; a port in use stays refused. */
+    /* Does not wait for connections in TIME_WAIT; a port that is in use is still refused. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(fd, address, size) || listen(fd, BACKLOG)) {
         int error = -errno;
@@ -95,7 +96,7 @@ static int connect_to(const struct addrinfo *at)
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     if (fd < 0)
         return -errno;
-    /* This time limit is connect's, too. */
+    /* SO_SNDTIMEO also limits connect(). */
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = CONNECT_S},
                sizeof(struct timeval));
     if (connect(fd, at->ai_addr, at->ai_addrlen)) {

@@ -1,16 +1,15 @@
 /*
- * The public collectives: each becomes a call that tells all ranks what it is, its arguments are
- * checked, and group.c runs it.
+ * The public collectives. Each checks its arguments and becomes a yki_call, which group.c runs.
  *
- * Arguments that are refused on this rank still take part in the exchange, marked as invalid, so
- * that the other ranks learn of it at once instead of waiting for a call that never comes. A send
- * or receive has no such exchange: it is refused here.
+ * A call with invalid arguments still takes part in the exchange, marked as invalid, so that the
+ * other ranks learn of it at once instead of waiting for a call that never comes. send and recv
+ * have no such exchange and fail here.
  */
 #include "comm/group_internal.h"
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* A missing group is refused here: there is nobody to tell. */
+/* Without a group there are no other ranks to tell. */
 static yk_status check_group(const yk_group *group, const char *name, yk_work **work)
 {
     if (work)
@@ -38,7 +37,7 @@ static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op 
     if ((unsigned)op > YK_REDUCE_PRODUCT)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
     if (dtype == YK_U8)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: reductions take no %s", name,
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: reductions do not support %s", name,
                          yk_dtype_name(dtype));
     return YK_OK;
 }
@@ -54,8 +53,8 @@ static yk_status check_root(const yk_group *group, const char *name, int root)
 static yk_status check_peer(const yk_group *group, const char *name, int peer)
 {
     if (peer < 0 || peer >= yk_group_size(group) || peer == yk_group_rank(group))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: rank %d is no peer of rank %d of %d", name,
-                         peer, yk_group_rank(group), yk_group_size(group));
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: rank %d is not a peer of rank %d of %d",
+                         name, peer, yk_group_rank(group), yk_group_size(group));
     return YK_OK;
 }
 

@@ -1,4 +1,4 @@
-/* One lock and one condition for everything: works are few and long. */
+/* A single lock and condition variable suffice, since works are few and long. */
 #include "comm/queue.h"
 
 #include <stdlib.h>

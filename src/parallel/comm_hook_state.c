@@ -1,6 +1,6 @@
 /*
- * What a comm hook carries from step to step, gathered on rank 0 for a checkpoint. Its memory there
- * is made the first time, so that runs that never save do without.
+ * Gathers the state that a comm hook carries from step to step on rank 0, for a checkpoint. Rank 0
+ * allocates the memory for it at the first checkpoint.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ void yki_comm_hook_state_destroy(yk_comm_hook_state *state)
     free(state);
 }
 
-/* Rank 0 has memory for what it gathers. */
+/* Allocates the memory that rank 0 gathers into. */
 static yk_status allocate_hook_state(yk_ddp *ddp)
 {
     if (yk_group_rank(ddp->group) != 0 || ddp->hook_state)

@@ -1,6 +1,6 @@
 /*
- * Distributed data parallelism, put together: ranks agree on the model, gradients move into
- * buckets, and the model's hooks lead to reducer.c and forward_sync.c, or to virtual_ranks.c.
+ * Creates and destroys a yk_ddp: the ranks verify that their models are equal, gradients move into
+ * buckets, and the model's hooks are set to reducer.c and forward_sync.c, or to virtual_ranks.c.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static yk_status attach_hooks(yk_ddp *ddp)
     return yki_model_attach(ddp->model, &hooks, "ddp");
 }
 
-/* NaN is refused too. */
+/* The comparisons also reject NaN. */
 static yk_status check_ddp_options(const yk_ddp_options *options)
 {
     if (!(options->bucket_cap_mb >= 0) || !(options->first_bucket_mb >= 0))

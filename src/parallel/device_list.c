@@ -24,8 +24,8 @@ static yk_status parse_item(item *found, const char *text, size_t length)
     }
     if (end < 0 || found->first < 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "device \"%.*s\": expected cpu:K, a part of the cores, or cpu:A-B, the "
-                         "cores A to B",
+                         "device \"%.*s\": expected cpu:K (a part of the cores) or cpu:A-B (cores "
+                         "A to B)",
                          (int)length, text);
     return YK_OK;
 }
@@ -47,7 +47,7 @@ static yk_status split(yki_device_list *list, item *items, const char *text)
     }
 }
 
-/* Part k of n of the cores in own; where there are fewer cores than parts, one of them. */
+/* Takes part k of n of the cores in own, or a single core if there are fewer cores than parts. */
 static void take_cores(cpu_set_t *cores, const cpu_set_t *own, int k, int n)
 {
     int total = CPU_COUNT(own), begin = total * k / n, end = total * (k + 1) / n, seen = 0;
@@ -73,12 +73,12 @@ static yk_status take_parts(yki_device_list *list, const item *items, const cpu_
         int part = items[i].first;
         if (part >= list->count)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "devices \"%s\": of %d parts the last is cpu:%d; for cores write "
-                             "cpu:A-B",
+                             "devices \"%s\": the last of %d parts is cpu:%d; to name cores, "
+                             "write cpu:A-B",
                              text, list->count, list->count - 1);
         if (taken[part])
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": cpu:%d comes twice", text,
-                             part);
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": cpu:%d is listed twice",
+                             text, part);
         taken[part] = true;
         take_cores(&list->device[i].cores, own, part, list->count);
     }
@@ -96,10 +96,10 @@ static yk_status take_ranges(yki_device_list *list, const item *items, const cpu
         for (int core = items[i].first; core <= items[i].last; core++) {
             if (core >= CPU_SETSIZE || !CPU_ISSET(core, own))
                 return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                                 "devices \"%s\": this process has no core %d", text, core);
+                                 "devices \"%s\": this process may not use core %d", text, core);
             if (CPU_ISSET(core, &taken))
-                return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": core %d comes twice",
-                                 text, core);
+                return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                                 "devices \"%s\": core %d is listed twice", text, core);
             CPU_SET(core, &taken);
             CPU_SET(core, cores);
         }
@@ -116,11 +116,12 @@ yk_status yki_device_list_parse(yki_device_list *list, const char *text)
     YK_TRY(split(list, items, text));
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         return yki_error(YK_ERROR_UNSUPPORTED,
-                         "devices \"%s\": the cores of this process cannot be told", text);
+                         "devices \"%s\": cannot determine the cores of this process", text);
     for (int i = 1; i < list->count; i++)
         if ((items[i].last < 0) != (items[0].last < 0))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "devices \"%s\": parts (cpu:0) and cores (cpu:0-3) do not mix", text);
+                             "devices \"%s\": parts (cpu:0) and cores (cpu:0-3) cannot be mixed",
+                             text);
     return items[0].last < 0 ? take_parts(list, items, &own, text)
                              : take_ranges(list, items, &own, text);
 }

@@ -30,8 +30,8 @@ struct yki_device_threads {
     pthread_cond_t begun, ended;
     /* Guarded by lock: */
     yki_phase phase;
-    uint64_t round;      /* phases begun */
-    int active, running; /* threads that take part; still at it */
+    uint64_t round;      /* number of phases begun */
+    int active, running; /* threads that take part in the phase; those still running */
     bool stopping;
     worker workers[];
 };

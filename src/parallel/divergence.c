@@ -1,9 +1,10 @@
 /*
- * Have the ranks diverged? Each hashes its tensors, and the hashes are compared.
+ * Detects whether the ranks have diverged: each rank hashes its tensors, and the hashes are
+ * compared.
  *
- * The hash: eight lanes take the words in turn, lane = (lane ^ word) * an odd number. As that maps
- * lanes one to one, tensors that differ in one word never share a hash; others do by a chance of
- * 2^-64. Eight lanes keep up with memory.
+ * The hash has eight lanes, which take the words in turn: lane = (lane ^ word) * an odd number.
+ * This maps lanes one to one, so tensors that differ in a single word never have the same hash;
+ * others do with a probability of 2^-64. Eight lanes are enough to hash at the speed of memory.
  */
 #include <string.h>
 
@@ -42,7 +43,7 @@ static yk_parameter_view tensor_at(const yk_ddp *ddp, size_t index)
                               : yk_model_buffer(ddp->model, index - parameters);
 }
 
-/* What most ranks hold, rank 0 where as many hold something else. */
+/* Returns a rank with the most common hash of the tensor; in a tie, the lowest such rank. */
 static int find_reference(const uint64_t *hashes, size_t stride, int ranks)
 {
     int reference = 0, most = 0;
@@ -58,7 +59,7 @@ static int find_reference(const uint64_t *hashes, size_t stride, int ranks)
     return reference;
 }
 
-/* The rank whose hash of a tensor is not the reference's, or -1. */
+/* Returns a rank whose hash of the tensor differs from the reference's, or -1. */
 static int find_apart(const uint64_t *hashes, size_t stride, int ranks, int *reference)
 {
     *reference = find_reference(hashes, stride, ranks);

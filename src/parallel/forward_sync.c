@@ -1,7 +1,7 @@
 /*
- * What ranks tell each other before a forward: rank 0's buffers, and how many samples each has (and
- * under Join whether it has any, see join.c).
- * The latter travels while forward computes and is waited for when backward begins.
+ * The exchanges before a forward: rank 0's buffers are broadcast, and the ranks exchange the sizes
+ * of their batches (under Join also whether they have data, see join.c). The sizes are exchanged
+ * while forward computes, and waited for when backward begins.
  */
 #include <string.h>
 
@@ -77,12 +77,13 @@ yk_status yki_forward_sync_check(const yk_ddp *ddp)
     if (!ddp->options.virtual_ranks)
         return YK_OK;
     if (ddp->no_sync)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "virtual ranks accumulate already: without no_sync");
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "virtual ranks already accumulate gradients and cannot be combined with no_sync");
     if (yki_model_is_synced(ddp->model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "virtual ranks cannot be combined with SyncBatchNorm, which needs all of "
-                         "them at once");
+                         "virtual ranks cannot be combined with SyncBatchNorm, which needs all "
+                         "ranks at the same time");
     return YK_OK;
 }
 

@@ -1,11 +1,11 @@
 /*
- * Join: ranks that are out of data shadow the others.
+ * Join: ranks that have run out of data shadow the others.
  *
- * Before each forward all ranks exchange one number: whether they have data, and whether the coming
- * step is synced. A shadow then runs the same forward and backward as the others, on a batch
- * without samples: so every collective on the way is met, be it of buffers, buckets, comm hooks or
- * SyncBatchNorm, and its gradients are zeros. PyTorch, which has no such batch, lets each module
- * shadow its own collectives.
+ * Before each forward all ranks exchange one number: whether they have data, and whether the next
+ * step is synced. A rank without data then runs the same forward and backward as the others on an
+ * empty batch. It thereby takes part in every collective (buffers, buckets, comm hooks,
+ * SyncBatchNorm), and its gradients are zeros. PyTorch has no empty batches, so each of its modules
+ * must shadow its own collectives.
  */
 #include "base/memory.h"
 #include "base/options.h"
@@ -31,7 +31,7 @@ double yki_join_factor(const yk_ddp *ddp)
     return (double)yki_join_active(ddp) / yk_group_size(ddp->group);
 }
 
-/* The first rank in this state, or -1. */
+/* Returns the first rank in this state, or -1. */
 static int find_state(const yk_ddp *ddp, yki_join_state state)
 {
     for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
@@ -65,9 +65,9 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
     int out = find_state(ddp, YKI_OUT_OF_DATA), synced = find_state(ddp, YKI_SYNCED);
     int unsynced = find_state(ddp, YKI_UNSYNCED);
     if (out >= 0 && ddp->join.active > 0 && ddp->join.options.throw_on_early_termination) {
-        finish_join(ddp); /* on every rank: none is left to wait for an end */
+        finish_join(ddp); /* every rank does this, so none keeps waiting */
         return yki_error(YK_ERROR_INTERRUPTED,
-                         "join: rank %d is out of data, others are not "
+                         "join: rank %d has run out of data, others have not "
                          "(throw_on_early_termination)",
                          out);
     }
@@ -84,16 +84,18 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
     YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_join_options, YK_JOIN_OPTIONS_INIT));
     if (ddp->join.on)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: begun twice without an end between");
-    if (ddp->options.virtual_ranks)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "join: virtual ranks take equal batches by definition");
+                         "join: begin called twice without an end in between");
+    if (ddp->options.virtual_ranks)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "join: virtual ranks have equal batches by definition and cannot use Join");
     ddp->join.options = options;
     ddp->join.on = true;
     return YK_OK;
 }
 
-/* One step of the others. */
+/* Shadows one step of the others. */
 static yk_status shadow_step(yk_ddp *ddp)
 {
     bool synced = find_state(ddp, YKI_SYNCED) >= 0;
@@ -107,7 +109,7 @@ static yk_status shadow_step(yk_ddp *ddp)
     return YK_OK;
 }
 
-/* Until nobody has data. */
+/* Shadows the others until no rank has data. */
 static yk_status shadow_until_end(yk_ddp *ddp)
 {
     for (;;) {
@@ -122,7 +124,7 @@ yk_status yk_ddp_join_end(yk_ddp *ddp)
 {
     YKI_NOT_NULL(ddp);
     if (!ddp->join.on)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: an end without a begin");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "join: end called without a begin");
     bool no_sync = ddp->no_sync;
     ddp->join.shadowing = true;
     yk_status status = shadow_until_end(ddp);

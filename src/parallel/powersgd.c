@@ -1,6 +1,6 @@
 /*
- * PowerSGD (Vogels, Karimireddy, Jaggi, 2019): one step of power iteration a backward finds a
- * low-rank approximation of each gradient matrix, summed over the ranks without its being formed:
+ * PowerSGD (Vogels, Karimireddy, Jaggi, 2019): one step of power iteration per backward finds a
+ * low-rank approximation of each gradient matrix, summed over the ranks without forming the sum:
  *
  *     M += error                             this rank's gradient, n x m
  *     Q = orthonormal(Q)                     of the last step, m x r
@@ -9,10 +9,11 @@
  *     Q = M^T P, summed over the ranks
  *     result = P Q^T,  error = M - result / ranks
  *
- * As in PyTorch's powerSGD_hook; the gradients here are weighted beforehand, so sums stand where it
- * has means. What is too small to shrink travels as it is, with P. Factors are kept transposed, a
- * column a run of memory. P and Q are sums that all ranks hold bit for bit, and what is made of
- * them is computed alike, so the results are the same bits on every rank.
+ * The algorithm is that of PyTorch's powerSGD_hook, except that gradients are weighted beforehand,
+ * so that sums replace its means. Gradients too small to compress are sent as they are, together
+ * with P. Factors are stored transposed, so that each column is contiguous. P and Q are bitwise
+ * equal on all ranks, and every rank computes the same from them, so the results are bitwise equal
+ * too.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #include "base/random.h"
 #include "parallel/ddp.h"
 
-/* A gradient that is compressed, and where its factors lie in the bucket's. */
+/* A compressed gradient, and its factors within those of the bucket. */
 typedef struct matrix {
     float *grad;  /* (n, m) */
     float *error; /* (n, m), or NULL */
@@ -32,7 +33,7 @@ typedef struct matrix {
     float *q; /* (rank, m) */
 } matrix;
 
-/* A gradient that is not. */
+/* A gradient that is not compressed. */
 typedef struct small_gradient {
     float *grad, *packed;
     size_t count;
@@ -45,12 +46,12 @@ typedef struct factors {
     size_t small_count;
     float *sent, *q; /* small ones, then every P; every Q. Shared with the peers */
     size_t sent_elements, q_elements, elements;
-    uint8_t *warm; /* whether Q is that of an earlier step */
+    uint8_t *warm; /* whether Q is from an earlier step */
 } factors;
 
 typedef struct powersgd {
     yk_group *group;
-    void *shared; /* the memory of what is sent and of every Q */
+    void *shared; /* the memory of `sent` and of every Q */
     yk_powersgd_options options;
     factors *of; /* by bucket */
     matrix *matrices;
@@ -119,7 +120,7 @@ static void project_back(const matrix *x)
             add_scaled(x->q + k * x->m, x->p[k * x->n + i], x->grad + i * x->m, x->m);
 }
 
-/* M = P Q^T, and the error is what that lacks of this rank's M. */
+/* M = P Q^T; error = the difference between that and this rank's M. */
 static void decompress(const matrix *x, float inverse_ranks)
 {
     for (int64_t i = 0; i < x->n; i++) {
@@ -134,7 +135,7 @@ static void decompress(const matrix *x, float inverse_ranks)
     }
 }
 
-/* Near enough to normal numbers, and the same on every machine: sums of four uniform ones. */
+/* Approximately normal and the same on every machine: the sum of four uniform numbers. */
 static void randomise(const powersgd *state, size_t bucket, factors *f)
 {
     for (size_t i = 0; i < f->q_elements; i++) {
@@ -147,7 +148,7 @@ static void randomise(const powersgd *state, size_t bucket, factors *f)
     }
 }
 
-/* Infinities and NaN leave something of zero times themselves. */
+/* Zero times a value is NaN, and so not zero, only for infinities and NaN. */
 static bool all_finite(const float *values, size_t count)
 {
     float sum = 0;
@@ -158,9 +159,9 @@ static bool all_finite(const float *values, size_t count)
 }
 
 /*
- * Some rank's gradient is not finite, as mixed precision's may be now and then. All ranks see that
- * in P; they say so in the result, which is not to be stepped with, and forget what the error
- * feedback and the factors have caught of it, which would otherwise spoil every step from here on.
+ * The gradient of some rank is not finite, as happens occasionally with mixed precision. All ranks
+ * see this in P. They make the result non-finite too, so that the step is skipped, and reset the
+ * error feedback and the factors, which would otherwise spoil all later steps.
  */
 static void give_up_step(factors *f)
 {
@@ -241,7 +242,7 @@ static int64_t smallest(int64_t a, int64_t b, int64_t c)
     return a < b ? (a < c ? a : c) : (b < c ? b : c);
 }
 
-/* Sorts a bucket's gradients into what is compressed and what is not. */
+/* Decides which of a bucket's gradients are compressed. */
 static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yki_bucket *plan)
 {
     size_t p_elements = 0;
@@ -266,7 +267,7 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
     f->sent_elements += p_elements;
 }
 
-/* Assigns the bucket's memory; returns the errors after its own. */
+/* Assigns the bucket's memory; returns where the errors of the next bucket begin. */
 static float *place_bucket(const powersgd *state, factors *f, float *errors)
 {
     float *sent = f->sent, *q = f->q;
@@ -300,7 +301,7 @@ static yk_status allocate_powersgd(powersgd *state, const yk_ddp *ddp)
         sent_elements += state->of[b].sent_elements;
         state->q_elements += state->of[b].q_elements;
     }
-    /* Not of 0 bytes: all gradients are sent in one way or the other. */
+    /* Never 0 bytes, since every gradient is sent in one of the two forms. */
     YK_TRY(yk_group_alloc(ddp->group, (sent_elements + state->q_elements) * sizeof(float),
                           &state->shared));
     float *sent = state->shared, *errors = state->errors, *q = state->q = sent + sent_elements;
@@ -337,7 +338,7 @@ static yk_status build_powersgd(powersgd *state, const yk_ddp *ddp)
     return yk_broadcast(ddp->group, &state->options.random_seed, 1, YK_I64, 0, NULL);
 }
 
-/* What later steps need of earlier ones. */
+/* The state that later steps need. */
 static yki_hook_memory memory_of(const powersgd *state, const yk_ddp *ddp)
 {
     return (yki_hook_memory){.name = "powersgd",

@@ -1,14 +1,14 @@
 /*
- * The reducer: gradients live in buckets in memory that peers can read; a bucket's all-reduce is
- * handed to the group's thread at the moment its last gradient is written, strictly in bucket
- * order on every rank, and backward ends when the last has landed.
+ * The reducer. Gradients live in buckets in memory that peers can read. As soon as the last
+ * gradient of a bucket is written, its all-reduce is submitted to the group's thread, in bucket
+ * order on every rank. Backward ends when all of them have finished.
  *
- * Averaging costs no pass over memory: the gradient of the loss starts from this rank's part of
+ * Averaging needs no pass over memory: the gradient of the loss starts from this rank's fraction of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
- * also when the ranks' batches differ. (Terms of the loss that are sums over samples
+ * also if the batches of the ranks differ in size. (Terms of the loss that are sums over samples
  * start from 1 / ranks instead: as in PyTorch, the result is the mean of the ranks' sums.)
  *
- * The order of buckets follows from the graph, so they are right from the first step on, unlike
+ * The order of the buckets follows from the graph, so it is right from the first step on, unlike
  * in PyTorch (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
  * Training", 2020), whose reducer must watch one step to learn it.
  */
@@ -145,7 +145,7 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
     double samples = (double)backward->samples;
     double all = ddp->exchanging ? joint_samples(ddp, backward->adds) : ddp->kept + samples;
     if (all == 0)
-        return; /* empty batches so far */
+        return; /* all batches have been empty so far */
     double factor = ddp->exchanging ? yki_join_factor(ddp) : 1;
     backward->mean_weight = factor * samples / all;
     backward->kept_weight = factor * ddp->kept / all;
@@ -167,7 +167,8 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;
     if (!backward->adds)
         ddp->kept = 0;
-    if (!backward->training) /* what is under way is of a training forward without a backward */
+    if (!backward->training) /* the exchange in flight belongs to a training forward that had no
+                                backward */
         YK_TRY(yki_samples_finish(ddp));
     if (!ddp->samples_work && ddp->exchanging)
         YK_TRY(yki_samples_start(ddp, backward->samples));

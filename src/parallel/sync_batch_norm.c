@@ -1,12 +1,12 @@
 /*
- * SyncBatchNorm: batch_norm over the joint batch of all ranks (torch.nn.SyncBatchNorm's meaning).
- * The kernels do the arithmetic (device/sync.h); here is the way between the ranks: one all-gather
- * of 2 C + 1 doubles a layer in forward (count, means, squared distances) and one in backward
+ * SyncBatchNorm: batch_norm over the joint batch of all ranks, as torch.nn.SyncBatchNorm. The
+ * kernels do the arithmetic (device/sync.h). This file does the communication: for each layer, one
+ * all-gather of 2 C + 1 doubles in forward (count, means, squared distances) and one in backward
  * (count, and the two sums that dx needs), on the thread that computes.
  *
- * It goes through the group's channel, not the group: see comm/group_internal.h. All ranks run the
- * same graph, so the channel sees the same exchanges in the same order everywhere, whatever the
- * group's own thread is at.
+ * It uses the group's channel instead of the group: see comm/group_internal.h. All ranks run the
+ * same graph, so the channel runs the same exchanges in the same order on every rank, whatever the
+ * group's own thread is doing.
  *
  * Weight and bias gradients stay local sums; DDP adds them up like all others. Its weighting of the
  * loss by each rank's samples makes the sums over ranks those of the joint mean.
@@ -46,8 +46,8 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     YKI_NOT_NULL(group);
     if (yki_model_is_replicated(model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "SyncBatchNorm: the model is under data parallel, whose replicas have a "
-                         "batch_norm of their own each");
+                         "SyncBatchNorm: cannot be combined with data parallel, whose replicas "
+                         "normalise their batches separately");
     int world = yk_group_size(group);
     int64_t channels = yki_model_norm_channels(model);
     if (world == 1 || channels == 0)

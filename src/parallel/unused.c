@@ -1,11 +1,12 @@
 /*
- * Which parameters take part. A graph does not change, so each rank knows before the first step
- * which gradients it will make and in which order; PyTorch finds out in each backward, and
- * all-reduces its map of used parameters after the last bucket. Here the maps are exchanged once.
+ * Finds the parameters that are used. A graph does not change, so each rank knows before the first
+ * step which gradients it will compute and in which order, and the ranks exchange this once.
+ * PyTorch finds out in each backward, and all-reduces its map of used parameters after the last
+ * bucket.
  *
- * Ranks may build different graphs over the same parameters, e.g. each with other layers left out.
- * Then buckets follow rank 0's order; a rank for which that is not the order of backward computes
- * the same, with less overlap.
+ * Ranks may build different graphs over the same parameters, for example with different layers left
+ * out. Buckets then follow rank 0's order. A rank whose backward has another order computes the
+ * same result with less overlap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "base/memory.h"
 #include "parallel/ddp.h"
 
-/* used: (ranks, count), which rank uses which parameter. */
+/* used: (ranks, count), whether the rank uses the parameter. */
 static yk_status refuse_unused(const yk_ddp *ddp, size_t parameter, const unsigned char *used)
 {
     size_t count = yk_model_parameter_count(ddp->model);
@@ -50,7 +51,7 @@ static yk_status mark_used(yk_ddp *ddp, const unsigned char *used)
     return YK_OK;
 }
 
-/* Rank 0's order, less what nobody uses. */
+/* Rank 0's order, without the parameters that no rank uses. */
 static yk_status agree_on_order(yk_ddp *ddp, int64_t *order)
 {
     size_t count = yk_model_parameter_count(ddp->model);

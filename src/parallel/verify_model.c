@@ -1,6 +1,6 @@
 /*
- * A model is described as text, one line a tensor. Ranks compare lengths and hashes; only when
- * those differ do two texts travel, so that all ranks can print the same first difference.
+ * A model is described as text, one line per tensor. Ranks compare the lengths and hashes of these
+ * texts. Only if they differ are two texts broadcast, so that all ranks report the same difference.
  */
 #include "parallel/verify_model.h"
 
@@ -23,7 +23,7 @@ static void describe_tensor(char *line, const char *name, const yk_tensor *tenso
         snprintf(line + at, (size_t)(LINE - at), ")");
 }
 
-/* The model's description, for free(); NULL when memory is out. */
+/* Returns the model's description, to be passed to free(), or NULL if out of memory. */
 static char *describe_model(const yk_model *model)
 {
     size_t parameters = yk_model_parameter_count(model), buffers = yk_model_buffer_count(model);
@@ -46,7 +46,7 @@ static uint64_t hash_text(const char *text)
     return hash;
 }
 
-/* Gives every rank the description of rank `root`, `length` bytes long. */
+/* Broadcasts the description of rank `root`, which is `length` bytes long. */
 static yk_status broadcast_listing(yk_group *group, const char *own, int root, size_t length,
                                    char **text)
 {

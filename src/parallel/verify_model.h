@@ -1,4 +1,4 @@
-/* Do all ranks hold the same model? And then: give all of them rank 0's. */
+/* Checks that all ranks hold the same model, and copies the values of one rank to all. */
 #ifndef YKI_VERIFY_MODEL_H
 #define YKI_VERIFY_MODEL_H
 
@@ -6,13 +6,13 @@
 #include <yoke/model.h>
 
 /*
- * Collective. Compares names, dtypes and shapes of parameters and buffers over the ranks; a
- * difference is YK_ERROR_MISMATCH on every rank, with one and the same line: the first entry that
- * differs, as both ranks have it.
+ * Collective. Compares names, dtypes and shapes of parameters and buffers over the ranks. If they
+ * differ, every rank returns YK_ERROR_MISMATCH with the same error, which shows the first entry
+ * that differs on both ranks.
  */
 yk_status yki_ddp_verify_model(const yk_model *model, yk_group *group);
 
-/* Collective: every rank's parameters and buffers become the root's. */
+/* Collective: copies the root's parameters and buffers to every rank. */
 yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Virtual ranks: each step is the work of V virtual ranks, which N = 1, 2, ... V ranks take over, N
- * a divisor of V, so that all of them train bitwise the same. Rank r has the virtual ranks r V/N
- * ... (r + 1) V/N - 1 and takes them one after the other, each with its own forward and backward.
+ * Virtual ranks: each step does the work of V virtual ranks on N ranks, where N divides V, so that
+ * training gives bitwise the same result for every N. Rank r runs the virtual ranks r V/N
+ * ... (r + 1) V/N - 1 one after the other, each with its own forward and backward.
  * The result is independent of N because nothing in it depends on N:
  *
- *   gradients   those of each virtual rank, weighed 1/V, are added in order, ((g0 + g1) + g2) +
+ *   gradients   those of each virtual rank, weighted by 1/V, are added in order, ((g0 + g1) + g2) +
  *               ...: an addition of floats is not associative, so no rank adds up its own first.
  *               One rank alone adds to what it has; several keep the gradients of their virtual
  *               ranks apart and gather them, one piece at a time
@@ -22,10 +22,10 @@
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 
-/* What is gathered at a time: at most so much of each virtual rank, and of all of them. */
+/* The most bytes gathered at a time: from each virtual rank, and from all of them. */
 enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
 
-/* Gradients of one dtype that lie next to each other, alike in the block of each virtual rank. */
+/* Adjacent gradients of one dtype, at the same place in the block of each virtual rank. */
 typedef struct run {
     size_t offset, bytes;
     yk_dtype dtype;
@@ -33,7 +33,7 @@ typedef struct run {
 
 struct yki_virtual_ranks {
     int count, own, first; /* virtual ranks in all, of this rank, its first */
-    int turn;              /* which of its own comes next */
+    int turn;              /* index of the next virtual rank of this rank */
     int64_t samples;       /* of each virtual rank's batch in this step */
     bool kept;             /* the flat block has the buffers as virtual rank 0 has left them */
     void ***grads;         /* (own, parameters): where each one's gradients are; NULL on one rank */
@@ -81,7 +81,7 @@ static yk_status place_virtual_gradients(yk_ddp *ddp, int turn, char *block)
     return YK_OK;
 }
 
-/* The gradients of each stay apart until the last virtual rank has its own. */
+/* Keeps the gradients of the virtual ranks separate until the last one has computed its own. */
 static yk_status place_all_gradients(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
@@ -152,7 +152,7 @@ static yk_status check_virtual_samples(struct yki_virtual_ranks *v, int64_t samp
     if (v->turn > 0 && samples != v->samples)
         return yki_error(
             YK_ERROR_INVALID_SHAPE,
-            "virtual ranks need batches of one size: virtual rank %d has %lld samples, "
+            "virtual ranks need batches of equal size: virtual rank %d has %lld samples, "
             "virtual rank %d has %lld",
             v->first + v->turn, (long long)samples, v->first, (long long)v->samples);
     v->samples = samples;
@@ -186,9 +186,9 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     ddp->stats = (yk_ddp_stats){0};
     if (v->turn == 0 && backward->adds)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "virtual ranks accumulate the gradients of one step, not of several: step "
-                         "the optimizer first");
-    if (!backward->training) /* forward_begin has not seen it */
+                         "virtual ranks cannot accumulate gradients over several steps: step the "
+                         "optimizer first");
+    if (!backward->training) /* forward_begin has not checked it */
         YK_TRY(check_virtual_samples(v, backward->samples));
     backward->mean_weight = backward->sum_weight = 1.0 / v->count;
     backward->kept_weight = 1;

@@ -251,11 +251,11 @@ YK_TEST(wrong_lists_of_devices_are_refused)
         {"cpu:0,", "device \"\": expected cpu:K"},
         {"cuda:0", "device \"cuda:0\": expected cpu:K"},
         {"cpu:-1", "device \"cpu:-1\": expected cpu:K"},
-        {"cpu:0,cpu:0", "cpu:0 comes twice"},
-        {"cpu:0,cpu:2", "of 2 parts the last is cpu:1"},
-        {"cpu:0,cpu:1-1", "do not mix"},
+        {"cpu:0,cpu:0", "cpu:0 is listed twice"},
+        {"cpu:0,cpu:2", "the last of 2 parts is cpu:1"},
+        {"cpu:0,cpu:1-1", "cannot be mixed"},
         {"cpu:5-4", "device \"cpu:5-4\": expected cpu:K"},
-        {"cpu:0-99999", "this process has no core"},
+        {"cpu:0-99999", "this process may not use core"},
     };
     int count;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

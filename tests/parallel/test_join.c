@@ -265,7 +265,7 @@ YK_TEST_RANKS(promise_22_an_early_end_is_an_error_on_request, 3)
     if (status == YK_OK)
         status = yk_ddp_join_end(s.ddp);
     assert_int_equal(status, YK_ERROR_INTERRUPTED);
-    assert_contains(yk_last_error(), "rank 0 is out of data");
+    assert_contains(yk_last_error(), "rank 0 has run out of data");
     yk_model_zero_grad(s.model);
     train_joined(&s, uneven[0], NULL); /* Join has ended on all ranks, and may begin anew */
     assert_ok(yk_ddp_check_divergence(s.ddp));

@@ -204,7 +204,7 @@ YK_TEST(batches_that_are_not_equal_are_refused)
     assert_status(YK_ERROR_INVALID_SHAPE,
                   yk_model_forward(model, take_samples(&batch, YK_F32, 3, 2)));
     assert_contains(yk_last_error(),
-                    "virtual ranks need batches of one size: virtual rank 1 has 2 samples");
+                    "virtual ranks need batches of equal size: virtual rank 1 has 2 samples");
     yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_group_destroy(group);

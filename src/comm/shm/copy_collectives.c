@@ -1,16 +1,16 @@
 /*
  * Broadcast, all-gather, gather, scatter and reduce-scatter have one shape: some ranks offer a
- * window of bytes, then some ranks pull what is theirs out of the others' windows.
+ * window of bytes, then some ranks pull their part from the windows of the others.
  *
  *                      offers              pulls
  *   broadcast          root: count         the others, all of it
- *   all-gather         all: count          all, everybody's
- *   gather             all: count          root, everybody's
+ *   all-gather         all: count          all, every window
+ *   gather             all: count          root, every window
  *   scatter            root: world * count all, the piece of their rank
  *   reduce-scatter     all: world * count  all, the pieces of their rank, reduced in rank order
  *
- * A window of up to 8 KiB travels with the exchange; one in a shared region is read where it lies,
- * with a step afterwards that gives it back; a private one goes through stage[] in chunks.
+ * A window of up to 8 KiB is sent with the exchange. One in a shared region is read in place, and a
+ * step afterwards releases it. Other windows are copied through stage[] in chunks.
  */
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n
     case YKI_ALL_GATHER:
         for (int r = 0; r < shm->world; r++) {
             char *part = out + ((size_t)r * what->count + offset) * size;
-            if (part != from[r]) /* in place already */
+            if (part != from[r]) /* already in place */
                 memmove(part, from[r], n * size);
         }
         break;

@@ -1,8 +1,9 @@
 /*
- * The exchange that begins every collective: each rank publishes one cache line and reads those of
- * the others. It carries what is called, which all must agree on, where the data lies, and, up to
- * 32 bytes, the data itself. Because no rank continues before it has seen all lines, all ranks see
- * the same disagreement, no data has moved, and the next collective starts in step.
+ * The exchange at the start of every collective: each rank publishes one cache line and reads those
+ * of the others. A line contains the descriptor of the call, which must be the same on all ranks,
+ * the place of the data and, up to 32 bytes, the data itself. No rank continues before it has read
+ * all lines. On a mismatch, all ranks therefore report the same error before any data has moved,
+ * and the next collective starts in step.
  */
 #include <string.h>
 
@@ -57,7 +58,7 @@ bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_
     return true;
 }
 
-/* A rank that waits for this one in send or recv, while this one waits for it here. */
+/* Whether the peer waits for this rank in send or recv, while this rank waits for it here. */
 static bool blocked_in_transfer(const shm_wait *wait)
 {
     shm_backend *shm = wait->shm;
@@ -78,7 +79,7 @@ static bool same_descriptor(const yki_descriptor *a, const yki_descriptor *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* All ranks compare with rank 0, and so name the same two. */
+/* All ranks compare with rank 0, so that they name the same two ranks. */
 static yk_status disagreement(const shm_backend *shm, yki_call *call)
 {
     const yki_descriptor *first = &yki_shm_line_of(shm, 0)->what;

@@ -1,15 +1,15 @@
 /*
- * How a rank hands a segment to its peers: as a descriptor over a Unix socket. Peers could also
- * open /proc/PID/fd/N, but not where that is denied: for processes that may not be dumped, and in a
- * new pid namespace that still shows the old /proc.
+ * Passes the descriptor of a segment to the peers over Unix sockets. Opening /proc/PID/fd/N instead
+ * fails for processes that are not dumpable, and in a new pid namespace that still shows the old
+ * /proc.
  *
- * Each rank listens on a socket, its mailbox, under a random name in the abstract namespace, so
- * that no file is left behind. To post a letter is to connect, to send one message with the
- * descriptor, and to close; it does not wait for the receiver, who finds the letter whenever it
- * looks. So a rank that knows, by an exchange, that its peers have posted never waits for them.
+ * Each rank listens on a socket, its mailbox, which has a random name in the abstract namespace, so
+ * that no file remains. Posting a letter means connecting, sending one message with the descriptor
+ * and closing; the sender does not wait for the receiver. A rank that knows from an exchange that
+ * its peers have posted therefore never waits for them.
  *
- * Both sides ask the kernel for user and pid of the other one (SO_PEERCRED): no other user can send
- * a letter, or take the name of a rank that has died and be sent one.
+ * Both sides check user and pid of the other process (SO_PEERCRED), so that another user can
+ * neither send a letter nor receive one by taking the name of a rank that has died.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,16 +28,16 @@ enum { BACKLOG = 4096, SEND_S = 10 };
 
 static const char NAME_START[] = "yoke-";
 
-/* What travels beside the descriptor. */
+/* The message that accompanies the descriptor. */
 typedef struct letter {
     int32_t rank;
     uint32_t round;
 } letter;
 
 _Static_assert(SHM_MAILBOX_NAME >= sizeof NAME_START - 1 + YK_STORE_SECRET_SIZE,
-               "a mailbox's name has room");
+               "the name of a mailbox must fit");
 
-/* Room for one descriptor, aligned as the kernel's header of it. */
+/* Room for one descriptor, aligned like the kernel's header for it. */
 typedef union control_data {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -111,7 +111,7 @@ static int post(const shm_backend *shm, int rank, const char *name, int file)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return errno;
-    /* This time limit is connect's, too. */
+    /* SO_SNDTIMEO also limits connect(). */
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = SEND_S},
                sizeof(struct timeval));
     int error = connect(fd, (struct sockaddr *)&address, size) ? errno : 0;
@@ -133,7 +133,7 @@ yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int f
                      error == ECONNREFUSED ? "; ranks must be in one network namespace" : "");
 }
 
-/* Keeps the descriptor of a valid letter; drops what is none. */
+/* Keeps the descriptor of a valid letter; drops anything else. */
 static yk_status read_letter(shm_backend *shm, int fd)
 {
     control_data control;

@@ -1,8 +1,8 @@
 /*
  * send and recv: each pair of ranks has a channel in each direction. The sender announces a message
- * and waits until the receiver has come for it; both then compare what they meant, and data moves
- * only if they agree. It is read from the sender's region where it lies there, else it goes through
- * the two halves of the sender's outbox. send returns when the receiver has everything.
+ * and waits for the receiver's call. Both then compare the two calls, and data moves only if they
+ * match. Data in a shared region is read in place; other data goes through the two halves of the
+ * sender's outbox. send returns when the receiver has everything.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static shm_channel *awaited_channel(const shm_wait *wait)
                                                   : &shm->ranks[wait->only]->to[shm->rank];
 }
 
-/* The counters of the channel in use, in the words of each wait. */
+/* The counters of the channel in use, one function for each kind of wait. */
 static shm_counter *sent_of(const shm_wait *wait, int rank)
 {
     (void)rank;
@@ -62,7 +62,7 @@ static yk_status await(shm_backend *shm, yki_call *call,
                                         .call = call});
 }
 
-/* Both sides look at the same two descriptors and come to the same verdict. */
+/* Both sides compare the same two descriptors, so they come to the same result. */
 static yk_status compare_transfers(yki_call *call, int sender, const yki_descriptor *sent,
                                    int receiver, const yki_descriptor *wanted)
 {
@@ -92,7 +92,7 @@ static yk_status send_message(shm_backend *shm, yki_call *call)
     for (size_t done = 0; done < bytes; done += chunk) {
         size_t n = bytes - done < chunk ? bytes - done : chunk;
         uint32_t number = ++shm->filled[to];
-        YK_TRY(await(shm, call, drained_of, number - 2)); /* this half is free again */
+        YK_TRY(await(shm, call, drained_of, number - 2)); /* until this half is free again */
         if (!shared)
             memcpy(shm->me->outbox[number & 1], (const char *)call->in + done, n);
         yki_shm_publish(shm, &channel->filled, number);

@@ -1,14 +1,14 @@
 /*
  * Segments: memory that the processes of one machine share.
  *
- * A segment is a memfd: it has no name, so nothing can be left behind however its processes end,
- * and no /dev/shm has to be large enough. Peers get its descriptor (mailbox.c).
- * YOKE_SHM_DIR=DIR takes the memory from a tmpfs of one's choice instead, through a file that never
- * gets a name (O_TMPFILE).
+ * A segment is a memfd. It has no name, so nothing remains however its processes end, and it does
+ * not depend on the size of /dev/shm. Peers receive its descriptor (mailbox.c). With
+ * YOKE_SHM_DIR=DIR the memory comes from a tmpfs of the user's choice instead, through an unnamed
+ * file (O_TMPFILE).
  *
- * All pages are allocated at once with fallocate, because a page that a full tmpfs cannot give
- * later is a SIGBUS; a shortage is an error that tells bytes needed and free. fallocate on a memfd
- * may be stopped by no limit but the kernel's killer, so free memory is looked at before.
+ * All pages are allocated at once with fallocate: a page that a full tmpfs cannot provide later
+ * would raise SIGBUS, whereas here a shortage is an error with the bytes needed and free. For a
+ * memfd, the OOM killer may be the only limit, so the free memory is checked first.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ static uint64_t available_memory(void)
             break;
     if (file)
         fclose(file);
-    uint64_t limit = read_number("/sys/fs/cgroup/memory.max"); /* as a container sees its own */
+    uint64_t limit = read_number("/sys/fs/cgroup/memory.max"); /* in a container, its own limit */
     uint64_t used = read_number("/sys/fs/cgroup/memory.current");
     uint64_t left = limit == UINT64_MAX || used == UINT64_MAX ? UINT64_MAX
                     : limit > used                            ? limit - used
@@ -87,7 +87,7 @@ static yk_status map_segment(shm_segment *segment, size_t bytes)
                          strerror(errno));
     }
     segment->bytes = bytes;
-    madvise(segment->memory, bytes, MADV_HUGEPAGE); /* a wish */
+    madvise(segment->memory, bytes, MADV_HUGEPAGE); /* best effort */
     return YK_OK;
 }
 
@@ -124,10 +124,10 @@ yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes)
     struct stat info;
     *segment = (shm_segment){.fd = fd};
     if (fd < 0)
-        return yki_error(YK_ERROR_PEER_FAILED, "rank %d has not passed on its shared memory", rank);
+        return yki_error(YK_ERROR_PEER_FAILED, "rank %d has not sent its shared memory", rank);
     yk_status status;
     if (fstat(fd, &info) || (size_t)info.st_size != bytes)
-        status = yki_error(YK_ERROR_FORMAT, "the shared memory of rank %d is not of %zu bytes",
+        status = yki_error(YK_ERROR_FORMAT, "the shared memory of rank %d does not have %zu bytes",
                            rank, bytes);
     else
         status = map_segment(segment, bytes);

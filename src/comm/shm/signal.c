@@ -1,11 +1,11 @@
 /*
- * Counters that only grow, published by their rank and waited for by the others.
+ * Counters that only grow, published by one rank and awaited by the others.
  *
- * Waiting goes through three phases: polling while every rank has a core of its own; giving the
- * core away for a while; sleeping on a futex in slices of 20 ms, between which the group is asked
- * whether to go on (a peer may have died, time may be over). A publisher pays for a wake-up only
- * when somebody sleeps: the exchange in yki_shm_publish and the increment in sleep_on are both
- * sequentially consistent, so either the publisher sees the sleeper or the sleeper the value.
+ * A wait has three phases: polling, if every rank has its own core; yielding the core for a while;
+ * and sleeping on a futex in slices of 20 ms, between which the group is asked whether to keep
+ * waiting (a peer may have died, or the timeout expired). A publisher pays for a wake-up only if a
+ * rank sleeps: the exchange in yki_shm_publish and the increment in sleep_on are both sequentially
+ * consistent, so either the publisher sees the sleeper or the sleeper sees the value.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -19,9 +19,9 @@
 #include "comm/shm/shm.h"
 
 enum {
-    POLLS = 300,          /* without a pause: the peer is about to come */
+    POLLS = 300,          /* without a pause: the peer is expected soon */
     PAUSES = 20000,       /* about 0.5 to 1 ms, when spinning is allowed */
-    PATIENT_PAUSES = 100, /* on the communication thread, whose core somebody computes on */
+    PATIENT_PAUSES = 100, /* on the communication thread, which shares a core with computation */
     YIELDS = 200,
     PATIENT_YIELDS = 2,
     SLICE_NS = 20 * 1000 * 1000
@@ -36,7 +36,7 @@ static inline void pause_briefly(void)
 #endif
 }
 
-/* Counters wrap around; what is less than half the circle ahead has been reached. */
+/* Counters wrap around, so the comparison is modulo 2^32. */
 static inline bool reached(shm_counter *counter, uint32_t target)
 {
     uint32_t now = atomic_load_explicit(counter, memory_order_acquire);
@@ -103,7 +103,7 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
             return YK_ERROR_MISMATCH;
         double now = yki_now();
         if (now < next_look)
-            continue; /* somebody else was woken */
+            continue; /* the wake-up was for another waiter */
         next_look = now + 1e-9 * SLICE_NS;
         YK_TRY(shm->watch.look(shm->watch.context, missing, wait));
     }
