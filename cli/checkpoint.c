@@ -37,16 +37,6 @@ static const char *printable(char *text)
     return text;
 }
 
-static void shape_text(char *text, size_t size, const yk_tensor_entry *entry)
-{
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < entry->ndim && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "",
-                               (long long)entry->dims[i]);
-    if (at < size)
-        snprintf(text + at, size - at, ")");
-}
-
 /* The entry of tensor `index`; *known is false for a kind that yoke does not read, of which only
  * the name and the kind are shown. */
 static bool read_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry,
@@ -77,7 +67,7 @@ static bool measure(widths *columns, const yk_tensor_file *file)
     for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
         if (!read_entry(file, i, &entry, &known))
             return false;
-        shape_text(shape, sizeof shape, &entry);
+        yk_tensor_entry_shape(&entry, shape, sizeof shape);
         columns->name = longer(columns->name, entry.name);
         columns->shape = longer(columns->shape, shape);
     }
@@ -104,7 +94,7 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
                    printable(entry.name), entry.dtype);
             continue;
         }
-        shape_text(shape, sizeof shape, &entry);
+        yk_tensor_entry_shape(&entry, shape, sizeof shape);
         printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
                o->no_norms ? 0 : columns.shape, shape);
         if (!o->no_norms)

@@ -26,9 +26,9 @@ typedef struct yk_dataset yk_dataset;
 
 /**
  * Opens CIFAR-10 at path, recognised by content: the folder of the Python pickles or of the binary
- * version, or the parent of either. Reads every file once, and keeps it open: the images are read
- * when they are asked for. YK_ERROR_NOT_FOUND, YK_ERROR_IO, YK_ERROR_FORMAT; errors name the file,
- * the offset and what was expected.
+ * version, or the parent of either. Checks every file once and keeps it open; images are read on
+ * demand. YK_ERROR_NOT_FOUND, YK_ERROR_IO, YK_ERROR_FORMAT; errors name the file, the offset and
+ * what was expected. On failure *dataset is NULL.
  */
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split);
 
@@ -52,20 +52,20 @@ typedef struct yk_synthetic_options {
  *  failure *dataset is NULL. */
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options);
-/** Gives the data set up; accepts NULL. Its loaders keep it alive. */
+/** Releases the data set; its loaders keep it alive. Accepts NULL. */
 void yk_dataset_destroy(yk_dataset *dataset);
 
-/** Its samples. */
+/** Number of samples; 0 for NULL. */
 int64_t yk_dataset_size(const yk_dataset *dataset);
-/** Its classes: labels are 0 to classes - 1. */
+/** Number of classes: labels are 0 to classes - 1. 0 for NULL. */
 int64_t yk_dataset_classes(const yk_dataset *dataset);
-/** The name of a class; NULL for a label that there is not. */
+/** The name of a class; NULL for a label that does not exist, and for NULL. */
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
-/** What the data set is called, such as "CIFAR-10". */
+/** The name of the data set, such as "CIFAR-10"; NULL for NULL. */
 const char *yk_dataset_name(const yk_dataset *dataset);
 /**
  * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_ERROR_IO
- * where the file it lies in cannot be read any more. Any thread.
+ * when its file can no longer be read. Any thread.
  */
 yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label);
 
@@ -78,6 +78,7 @@ typedef struct yk_download_options {
     void *user; /**< the first argument of progress */
 } yk_download_options;
 
+/** The defaults of yk_download_options. */
 #define YK_DOWNLOAD_OPTIONS_INIT                                                                   \
     {                                                                                              \
         sizeof(yk_download_options), NULL, NULL                                                    \
@@ -108,7 +109,8 @@ yk_status yk_cifar10_find(char *path, size_t path_size);
  * sample).
  */
 typedef struct yk_transform {
-    int crop_padding; /**< zeros around the image before a random crop of 32x32; 0: no crop [0] */
+    int crop_padding; /**< zeros around the image before a random crop of 32x32; 0 disables it [0]
+                       */
     bool flip;        /**< mirror every second image, at random [false] */
     float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1] [0] */
     float std[3];     /**< then each channel is divided by it; above 0 [1] */
@@ -169,7 +171,7 @@ typedef struct yk_loader_options {
     const yk_group *group;  /**< the ranks that share the data set, or NULL for one rank [NULL] */
     int virtual_ranks;      /**< V, a multiple of the N ranks: the loader serves V / N of V virtual
                                  ranks in turn, a batch each, as yk_ddp_options.virtual_ranks needs;
-                                 each samples like a rank of V. 0: no virtual ranks [0] */
+                                 each samples like a rank of V. 0 disables virtual ranks [0] */
     int64_t batch_size;     /**< of this rank, or of each of its virtual ranks [1] */
     bool shuffle;           /**< in another order each epoch [false] */
     bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly
@@ -204,23 +206,25 @@ void yk_loader_destroy(yk_loader *loader);
  * The next batch, "images" (n, 3, 32, 32) of options.dtype and "labels" (n) i32, valid until the
  * next call; NULL at the end of the epoch, after which the next call starts the following epoch by
  * itself; or NULL with yk_loader_status other than YK_OK when a worker failed. Blocks while none is
- * ready.
+ * ready. NULL for NULL.
  */
 const yk_batch *yk_loader_next(yk_loader *loader);
-/** Why yk_loader_next returned NULL: YK_OK at the end of an epoch, otherwise the failure. */
+/** Why yk_loader_next returned NULL: YK_OK at the end of an epoch, otherwise the failure.
+ *  YK_ERROR_INVALID_ARGUMENT for NULL. */
 yk_status yk_loader_status(const yk_loader *loader);
 
-/** Virtual ranks whose batches take turns here: batch b of an epoch belongs to number b % shares.
- */
-int yk_loader_shares(const yk_loader *loader);
-/** Batches of one epoch on this rank. */
+/** Number of virtual ranks whose batches take turns on this rank: batch b of an epoch belongs to
+ * the one with number b % yk_loader_virtual_ranks(). 1 without virtual ranks; 0 for NULL. */
+int yk_loader_virtual_ranks(const yk_loader *loader);
+/** Batches of one epoch on this rank; 0 for NULL. */
 int64_t yk_loader_batches(const yk_loader *loader);
-/** The epoch of the last batch, from 0; after NULL the one that has ended, until the next call. */
+/** The epoch of the last batch, from 0; after yk_loader_next returned NULL the epoch that has
+ * ended, until its next call. 0 for NULL. */
 int64_t yk_loader_epoch(const yk_loader *loader);
 /** Continues with batch number `batch` of `epoch` (at most 2^53), both from 0, without reading the
  *  images in between. Clears a worker's failure. */
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
-/** Seconds that the last yk_loader_next waited for data. */
+/** Seconds that the last yk_loader_next waited for data; 0 for NULL. */
 double yk_loader_wait_s(const yk_loader *loader);
 
 #pragma GCC visibility pop

@@ -70,11 +70,13 @@ typedef struct yk_batch {
  * at the first batch of each size and mode, and kept.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
-/** Gives the model up; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)
+/** Releases the model; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)
  *  keeps it alive, so the order does not matter. */
 void yk_model_destroy(yk_model *model);
 
-/** Switches to training mode, like PyTorch's train(). A new model is in training mode. */
+/** Switches to training mode, like PyTorch's train(). A new model is in training mode. NULL is
+ *  ignored here and by the other functions without a result; those that return a number return 0.
+ */
 void yk_model_train(yk_model *model);
 /** Switches to evaluation mode, like eval(). */
 void yk_model_eval(yk_model *model);
@@ -111,7 +113,8 @@ typedef enum yk_accumulation {
 /** Takes effect with the next backward. A new model has YK_ACCUMULATION_SUM. */
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
-/** The loss of the last forward, on this rank's samples only; NaN before the first. */
+/** The loss of the last forward, on this rank's samples only; NaN before the first, and for NULL.
+ */
 double yk_model_loss(const yk_model *model);
 /** The value chosen by yk_model_options.logits in the last forward, float32 or float64: a view that
  *  is valid until the next forward. */
@@ -124,12 +127,12 @@ typedef struct yk_parameter_view {
     yk_tensor grad;   /**< its gradient; grad.data is NULL for a buffer */
 } yk_parameter_view;
 
-/** Parameters of the model. */
+/** Number of parameters; 0 for NULL. */
 size_t yk_model_parameter_count(const yk_model *model);
 /** The index-th parameter in order of declaration, which is PyTorch's; all zeros, with a NULL name,
  *  past the last one. */
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index);
-/** Buffers of the model. */
+/** Number of buffers; 0 for NULL. */
 size_t yk_model_buffer_count(const yk_model *model);
 /** The index-th buffer, likewise. */
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index);
@@ -158,10 +161,12 @@ typedef struct yk_memory_plan {
 /** The memory that training with this batch size (at least 1) takes. Prepares its kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);
 
-/** The threads that the model's kernels use: the rounding of sums depends on their number. */
+/** The threads that the model's kernels use: the rounding of sums depends on their number; 0 for
+ *  NULL. */
 int yk_model_threads(const yk_model *model);
 
-/** Describes the device and its kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads". */
+/** Describes the device and its kernels, e.g. "cpu: oneDNN 2.6.3, AVX-512 + bf16, 2 threads".
+ *  NULL for NULL. */
 const char *yk_model_device_description(const yk_model *model);
 
 #pragma GCC visibility pop

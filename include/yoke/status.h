@@ -35,7 +35,9 @@ extern "C" {
 
 /** What a call returns: YK_OK, or YK_ERROR_... for a failure. */
 typedef enum yk_status {
+/** @cond */
 #define YK_STATUS_ENUM(name, words) YK_##name,
+    /** @endcond */
     YK_STATUS_LIST(YK_STATUS_ENUM)
 #undef YK_STATUS_ENUM
 } yk_status;

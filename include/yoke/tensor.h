@@ -31,7 +31,9 @@ extern "C" {
 
 /** The type of a tensor's elements: YK_F32, YK_F64, ... */
 typedef enum yk_dtype {
+/** @cond */
 #define YK_DTYPE_ENUM(name, bytes, words) YK_##name,
+    /** @endcond */
     YK_DTYPE_LIST(YK_DTYPE_ENUM)
 #undef YK_DTYPE_ENUM
         YK_DTYPE_COUNT
@@ -50,9 +52,9 @@ size_t yk_dtype_size(yk_dtype dtype);
 /** PyTorch's name of a dtype, e.g. "float32". */
 const char *yk_dtype_name(yk_dtype dtype);
 
-/** Number of elements: the product of dims, 1 for a scalar. */
+/** Number of elements: the product of dims, 1 for a scalar, 0 for NULL. */
 int64_t yk_tensor_count(const yk_tensor *tensor);
-/** Bytes of all elements. */
+/** Bytes of all elements; 0 for NULL. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
 
 #pragma GCC visibility pop

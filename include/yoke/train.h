@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * Training: the trainer, which runs a whole training or one step at a time; evaluation over all
  * ranks; stopping on signals; and small functions that every training loop needs.
  */
@@ -39,7 +40,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
 /**
  * Collective. The mean of every rank's value, weighted by its weight: for a loss, the mean over the
  * samples of all ranks, with the number of this rank's samples as the weight. *mean is the same on
- * all ranks, and 0 when all weights are 0. group may be NULL: this process alone.
+ * all ranks, and 0 when all weights are 0. group may be NULL for this process alone.
  */
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight);
 
@@ -53,21 +54,24 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group);
 /** What yk_evaluate has measured, the same on all ranks. */
 typedef struct yk_evaluation {
     double loss;     /**< mean over all samples */
-    double accuracy; /**< share of samples that were classified correctly, 0 to 1 */
+    double accuracy; /**< fraction of samples that were classified correctly, 0 to 1 */
     int64_t correct; /**< samples classified correctly */
     int64_t count;   /**< samples */
     bool stopped;    /**< should_stop ended it early: the other fields are 0 */
 } yk_evaluation;
 
+/** How yk_evaluate evaluates. */
 typedef struct yk_evaluate_options {
-    size_t size;
-    yk_group *group; /**< the ranks that share the loader's data; NULL: this process alone */
+    size_t size;     /**< set by YK_EVALUATE_OPTIONS_INIT */
+    yk_group *group; /**< the ranks that share the loader's data, or NULL for this process alone
+                          [NULL] */
     /** Asked between batches, on every rank; true on any rank ends the evaluation on all. May be
      * NULL. */
     bool (*should_stop)(void *context);
     void *context; /**< passed to should_stop */
 } yk_evaluate_options;
 
+/** The defaults of yk_evaluate_options. */
 #define YK_EVALUATE_OPTIONS_INIT                                                                   \
     {                                                                                              \
         sizeof(yk_evaluate_options), NULL, NULL, NULL                                              \
@@ -141,18 +145,18 @@ typedef struct yk_trainer_callbacks {
     yk_status (*on_resume)(void *context, yk_trainer *trainer);
 } yk_trainer_callbacks;
 
+/** What a trainer does. Parts may be NULL. */
 typedef struct yk_trainer_options {
-    size_t size;
-    /* Further parts, NULL where there is none. */
+    size_t size;                /**< set by YK_TRAINER_OPTIONS_INIT */
     yk_loader *validation;      /**< evaluated after each epoch; should be exact */
-    yk_group *group;            /**< the ranks; NULL: this process alone */
+    yk_group *group;            /**< the ranks, or NULL for this process alone */
     yk_ddp *ddp;                /**< of the model */
     yk_zero *zero;              /**< of the optimizer */
     yk_data_parallel *parallel; /**< of the model */
     yk_ema *ema;                /**< of the optimizer: updated after each step, evaluated too */
     yk_grad_scaler *scaler;     /**< of the model */
-    /** Of the learning rate; copied. NULL: the schedule of the checkpoint that is resumed, else a
-     * constant rate. */
+    /** Of the learning rate; copied. NULL means the schedule of the checkpoint that is resumed,
+     * otherwise a constant rate. */
     const yk_schedule *schedule;
     int64_t epochs;    /**< passes over the data in all, those before a resume included */
     int64_t max_steps; /**< optimizer steps in all; training ends early after them */
@@ -166,15 +170,16 @@ typedef struct yk_trainer_options {
     bool stop_on_signals;     /**< stop after the current step on SIGINT, SIGTERM and SIGUSR1; needs
                                  yk_stop_prepare */
     /** Folder for checkpoints, written after each epoch and at the end (yk_checkpoint_dir_save);
-     * copied. NULL: none are written. */
+     * copied. With NULL none are written. */
     const char *output;
     int64_t save_every; /**< also save every so many steps */
-    int keep;           /**< the number of newest checkpoints to keep; INT_MAX: all */
+    int keep;           /**< the number of newest checkpoints to keep, at least 1, or YK_KEEP_ALL */
     const char *arch;   /**< the network's name for the checkpoint, shorter than 32 bytes; copied */
-    const char *program; /**< yk_training_state.program for the checkpoint; copied */
-    yk_trainer_callbacks callbacks;
+    const char *program;            /**< yk_training_state.program for the checkpoint; copied */
+    yk_trainer_callbacks callbacks; /**< see there */
 } yk_trainer_options;
 
+/** The defaults of yk_trainer_options. */
 #define YK_TRAINER_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10, YK_NEVER,  \
@@ -185,12 +190,13 @@ typedef struct yk_trainer_options {
     }
 
 /**
- * Not collective. The parts stay the caller's and must outlive the trainer. Gradients of a step's
- * batches are averaged over their samples (yk_model_set_accumulation).
+ * Makes a trainer. Not collective. On failure *trainer is NULL. The parts stay the caller's and
+ * must outlive the trainer. Gradients of a step's batches are averaged over their samples
+ * (yk_model_set_accumulation).
  */
 yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
                             yk_loader *loader, const yk_trainer_options *options);
-/** Accepts NULL. Not collective. */
+/** Destroys the trainer, not its parts. Accepts NULL. Not collective. */
 void yk_trainer_destroy(yk_trainer *trainer);
 
 /**

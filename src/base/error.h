@@ -16,7 +16,7 @@
             return yk_try_status_;                                                                 \
     } while (0)
 
-/* For a public function's pointers: the error names the function and the argument. */
+/* Returns YK_ERROR_INVALID_ARGUMENT from a public function that was given NULL, naming both. */
 #define YKI_NOT_NULL(argument)                                                                     \
     do {                                                                                           \
         if (!(argument))                                                                           \
@@ -25,12 +25,6 @@
 
 /* Sets this thread's error line ("yoke: rank 2: ..." once a rank is known) and returns status. */
 yk_status yki_error(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
-/* Returns YK_ERROR_INVALID_ARGUMENT from a public function that was given NULL. */
-#define YKI_NOT_NULL(argument)                                                                     \
-    do {                                                                                           \
-        if (!(argument))                                                                           \
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);    \
-    } while (0)
 /* Out of memory, naming what the bytes were for. */
 yk_status yki_error_memory(size_t bytes, const char *what);
 /* Carries an error line from one thread to another: copy out there, set here. */
@@ -38,11 +32,11 @@ void yki_error_copy(char *line, size_t size);
 yk_status yki_error_set_line(yk_status status, const char *line);
 /* This thread's line without its prefix, to be quoted in another. */
 const char *yki_error_text(void);
-/* Puts "context: " behind the prefix of the current line; returns status. */
+/* Inserts "context: " after the prefix of the current line; returns status. */
 yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);
 
 #if defined __clang_analyzer__ && !defined YKI_ERROR_C
-/* What static analysis cannot see from here: the status given comes back. */
+/* Tells static analysis that these functions return the status they were given. */
 #define yki_error(status, ...) ((void)(yki_error)(status, __VA_ARGS__), (status))
 #define yki_error_memory(bytes, what)                                                              \
     ((void)(yki_error_memory)(bytes, what), YK_ERROR_OUT_OF_MEMORY)
@@ -50,9 +44,10 @@ yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINT
 #define yki_error_context(status, ...)   ((void)(yki_error_context)(status, __VA_ARGS__), (status))
 #endif
 
-/* From then on error lines and log lines carry the rank; negative: none (a single process). */
+/* From now on error lines and log lines carry the rank; a negative one means a single process. */
 void yki_set_rank(int rank);
-/* What both begin with, "yoke: " or "yoke: rank R: ", into line (30 bytes hold it); its length. */
+/* Writes what both begin with, "yoke: " or "yoke: rank R: " (at most 30 bytes); returns its length.
+ */
 size_t yki_write_prefix(char *line, size_t size);
 
 #define YKI_ERROR_LINE 512

@@ -198,6 +198,9 @@ yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split
 {
     const struct version *version = NULL;
     const char *sub = NULL;
+    YKI_NOT_NULL(dataset);
+    *dataset = NULL;
+    YKI_NOT_NULL(path);
     YK_TRY(recognise(path, &version, &sub));
     yk_dataset *self = yki_dataset_new("CIFAR-10", class_names);
     if (!self)

@@ -1,4 +1,4 @@
-/* What all data sets have in common: ownership, and looking at one image. */
+/* What all data sets have in common: ownership, and access to a single image. */
 #include "data/dataset.h"
 
 #include <stdlib.h>
@@ -67,23 +67,22 @@ void yk_dataset_destroy(yk_dataset *dataset)
 
 int64_t yk_dataset_size(const yk_dataset *dataset)
 {
-    return dataset->count;
+    return dataset ? dataset->count : 0;
 }
 
 int64_t yk_dataset_classes(const yk_dataset *dataset)
 {
-    (void)dataset;
-    return YKI_CLASSES;
+    return dataset ? YKI_CLASSES : 0;
 }
 
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label)
 {
-    return label >= 0 && label < YKI_CLASSES ? dataset->class_names[label] : NULL;
+    return label >= 0 && label < yk_dataset_classes(dataset) ? dataset->class_names[label] : NULL;
 }
 
 const char *yk_dataset_name(const yk_dataset *dataset)
 {
-    return dataset->name;
+    return dataset ? dataset->name : NULL;
 }
 
 yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label)

@@ -174,6 +174,7 @@ yk_status yk_cifar10_find(char *path, size_t path_size)
 yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *given)
 {
     yk_download_options options;
+    YKI_NOT_NULL(path);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_download_options, YK_DOWNLOAD_OPTIONS_INIT));
     char cache[CACHE_BYTES], found[PATH_BYTES];
     YK_TRY(cache_folder(cache));

@@ -41,9 +41,9 @@ typedef struct slot {
 struct yk_loader {
     const yk_dataset *dataset;
     yk_loader_options options;
-    yk_sampler_options sampler; /* of this rank's first share */
-    int shares;                 /* that take turns, batch by batch; 1 without virtual ranks */
-    int64_t *starts;            /* (shares + 1): where a share's indices begin */
+    yk_sampler_options sampler; /* of this rank's first virtual rank */
+    int virtual_ranks;          /* that take turns here, batch by batch; 1 without virtual ranks */
+    int64_t *starts;            /* (virtual_ranks + 1): where the indices of each begin */
     yki_transform_plan plan;
     int64_t count, batches; /* samples and batches of an epoch on this rank */
 
@@ -73,13 +73,13 @@ struct yk_loader {
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
-/* Those of the epoch that is being claimed. */
+/* Computes the indices of the epoch that is being claimed. */
 static void fill_indices(yk_loader *loader)
 {
     yk_sampler_options sampler = loader->sampler;
-    for (int share = 0; share < loader->shares; share++, sampler.rank++)
+    for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++)
         yki_sampler_fill(&sampler, loader->claim_epoch, loader->permutation,
-                         loader->indices + loader->starts[share]);
+                         loader->indices + loader->starts[v]);
 }
 
 /* Gives the next batch to a worker; the mutex is held. */
@@ -90,10 +90,10 @@ static slot *claim(yk_loader *loader)
         loader->indices_epoch = loader->claim_epoch;
     }
     slot *claimed = &loader->slots[loader->claimed++ % loader->slot_count];
-    int64_t share = loader->claim_batch % loader->shares;
-    int64_t first =
-        loader->starts[share] + loader->claim_batch / loader->shares * loader->options.batch_size;
-    int64_t left = loader->starts[share + 1] - first;
+    int64_t v = loader->claim_batch % loader->virtual_ranks;
+    int64_t first = loader->starts[v] +
+                    loader->claim_batch / loader->virtual_ranks * loader->options.batch_size;
+    int64_t left = loader->starts[v + 1] - first;
     int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
     claimed->ready = false;
     claimed->epoch = loader->claim_epoch;
@@ -242,27 +242,28 @@ static yk_status allocate_slots(yk_loader *loader)
     return YK_OK;
 }
 
-/* Which indices and batches are whose. Shares that have a batch more come first: turns work out. */
-static yk_status plan_shares(yk_loader *loader)
+/* Divides the indices and batches. Virtual ranks with one batch more come first, so that the turns
+ * add up. */
+static yk_status plan_virtual_ranks(yk_loader *loader)
 {
-    loader->starts = yki_calloc((size_t)loader->shares + 1, sizeof *loader->starts);
+    loader->starts = yki_calloc((size_t)loader->virtual_ranks + 1, sizeof *loader->starts);
     if (!loader->starts)
-        return yki_error_memory((size_t)loader->shares * sizeof *loader->starts, "a loader");
+        return yki_error_memory((size_t)loader->virtual_ranks * sizeof *loader->starts, "a loader");
     yk_sampler_options sampler = loader->sampler;
     int64_t size = loader->options.batch_size;
-    for (int share = 0; share < loader->shares; share++, sampler.rank++) {
+    for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++) {
         int64_t count = yki_sampler_count(&sampler);
-        loader->starts[share + 1] = loader->starts[share] + count;
+        loader->starts[v + 1] = loader->starts[v] + count;
         loader->batches += loader->options.drop_last ? count / size : (count + size - 1) / size;
     }
-    loader->count = loader->starts[loader->shares];
+    loader->count = loader->starts[loader->virtual_ranks];
     return YK_OK;
 }
 
 static yk_status allocate(yk_loader *loader)
 {
     size_t size = loader->options.shuffle ? (size_t)loader->sampler.samples : 0;
-    YK_TRY(plan_shares(loader));
+    YK_TRY(plan_virtual_ranks(loader));
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
     loader->threads = yki_calloc((size_t)loader->options.workers, sizeof *loader->threads);
@@ -280,12 +281,12 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
     int ranks = options->group ? yk_group_size(options->group) : 1;
     int rank = options->group ? yk_group_rank(options->group) : 0;
-    loader->shares = options->virtual_ranks ? options->virtual_ranks / ranks : 1;
+    loader->virtual_ranks = options->virtual_ranks ? options->virtual_ranks / ranks : 1;
     loader->sampler = (yk_sampler_options){
         .size = sizeof(yk_sampler_options),
         .samples = yk_dataset_size(dataset),
-        .world_size = loader->shares * ranks,
-        .rank = loader->shares * rank,
+        .world_size = loader->virtual_ranks * ranks,
+        .rank = loader->virtual_ranks * rank,
         .shuffle = options->shuffle,
         .drop_last = options->drop_last,
         .seed = options->seed,
@@ -392,7 +393,7 @@ const yk_batch *yk_loader_next(yk_loader *loader)
 {
     const yk_batch *batch = NULL;
     double start = yki_now();
-    if (check_process(loader) != YK_OK)
+    if (!loader || check_process(loader) != YK_OK)
         return NULL;
     pthread_mutex_lock(&loader->mutex);
     release(loader);
@@ -441,6 +442,7 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
 
 yk_status yk_loader_status(const yk_loader *loader)
 {
+    YKI_NOT_NULL(loader);
     return loader->status;
 }
 
@@ -451,7 +453,7 @@ const yk_loader_options *yki_loader_options(const yk_loader *loader)
 
 int yki_loader_world_size(const yk_loader *loader)
 {
-    return loader->sampler.world_size / loader->shares;
+    return loader->sampler.world_size / loader->virtual_ranks;
 }
 
 const yk_dataset *yki_loader_dataset(const yk_loader *loader)
@@ -459,22 +461,22 @@ const yk_dataset *yki_loader_dataset(const yk_loader *loader)
     return loader->dataset;
 }
 
-int yk_loader_shares(const yk_loader *loader)
+int yk_loader_virtual_ranks(const yk_loader *loader)
 {
-    return loader->shares;
+    return loader ? loader->virtual_ranks : 0;
 }
 
 int64_t yk_loader_batches(const yk_loader *loader)
 {
-    return loader->batches;
+    return loader ? loader->batches : 0;
 }
 
 int64_t yk_loader_epoch(const yk_loader *loader)
 {
-    return loader->epoch;
+    return loader ? loader->epoch : 0;
 }
 
 double yk_loader_wait_s(const yk_loader *loader)
 {
-    return loader->wait_s;
+    return loader ? loader->wait_s : 0;
 }

@@ -188,6 +188,7 @@ static void fill(yk_dataset *dataset, int64_t count, uint64_t seed, yk_split spl
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options)
 {
+    YKI_NOT_NULL(dataset);
     *dataset = NULL;
     yk_synthetic_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tensor/tensor.h"
 
 /* Invalid values that belong to no graph: there was no memory for one, an operator was given NULL,
  * or the graph belongs to a model already. Nothing is ever written to them. */
@@ -145,17 +146,7 @@ yki_shape yki_shape_none(void)
 
 const char *yki_shape_text(const yk_value *value, char *text, size_t size)
 {
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < value->ndim && at < size; i++) {
-        const char *comma = i ? ", " : "";
-        int written = value->dims[i] == YK_BATCH ? snprintf(text + at, size - at, "%sN", comma)
-                                                 : snprintf(text + at, size - at, "%s%lld", comma,
-                                                            (long long)value->dims[i]);
-        at += (size_t)written;
-    }
-    if (at < size)
-        snprintf(text + at, size - at, ")");
-    return text;
+    return yki_dims_text(text, size, value->ndim, value->dims);
 }
 
 /* Without appending it to the nodes that run; NULL when memory is out. */

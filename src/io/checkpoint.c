@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-/* Both know their parameters by number alone. */
+/* Model and optimizer both identify parameters by number, so they must belong together. */
 static yk_status check_optimizer(const yk_model *model, const yk_optimizer *optimizer)
 {
     if (optimizer && optimizer->model != model)
@@ -101,6 +101,8 @@ static yk_status commit_if(yk_status status, yki_atomic_file *file)
 yk_status yk_model_save(const yk_model *model, const char *path)
 {
     yki_atomic_file file;
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(path);
     YK_TRY(yki_atomic_open(&file, path));
     return commit_if(write_state_dict(file.fd, path, model), &file);
 }
@@ -109,6 +111,8 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
                              const yk_training_state *state)
 {
     yki_atomic_file file;
+    YKI_NOT_NULL(path);
+    YKI_NOT_NULL(model);
     YK_TRY(yki_atomic_open(&file, path));
     return commit_if(yki_checkpoint_write(file.fd, path, model, optimizer, state), &file);
 }
@@ -210,6 +214,8 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
                              yk_training_state *state)
 {
     yk_tensor_file *file;
+    YKI_NOT_NULL(path);
+    YKI_NOT_NULL(model);
     YK_TRY(check_optimizer(model, optimizer));
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load(file, model, optimizer, state);
@@ -219,6 +225,8 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
 
 yk_status yk_model_load(yk_model *model, const char *path)
 {
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(path);
     return yk_checkpoint_load(path, model, NULL, NULL);
 }
 
@@ -234,6 +242,8 @@ static yk_status load_ema(yk_tensor_file *file, yk_model *model)
 yk_status yk_model_load_ema(yk_model *model, const char *path)
 {
     yk_tensor_file *file;
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(path);
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load_ema(file, model);
     yk_tensor_file_close(file);
@@ -253,6 +263,8 @@ static yk_status load_comm_hook(yk_tensor_file *file, yk_ddp *ddp)
 yk_status yk_checkpoint_load_comm_hook(const char *path, yk_ddp *ddp)
 {
     yk_tensor_file *file;
+    YKI_NOT_NULL(path);
+    YKI_NOT_NULL(ddp);
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load_comm_hook(file, ddp);
     yk_tensor_file_close(file);
@@ -262,6 +274,8 @@ yk_status yk_checkpoint_load_comm_hook(const char *path, yk_ddp *ddp)
 yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state)
 {
     yk_tensor_file *file;
+    YKI_NOT_NULL(path);
+    YKI_NOT_NULL(state);
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = read_training_state(file, state, NULL);
     yk_tensor_file_close(file);

@@ -67,7 +67,7 @@ static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *
 /* Deletes all but the newest `keep`. An entry is removed only after its file. */
 static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
 {
-    if (keep <= 0 || manifest->count <= (size_t)keep)
+    if (manifest->count <= (size_t)keep)
         return YK_OK;
     while (manifest->count > (size_t)keep) {
         char path[PATH_MAX];
@@ -113,6 +113,13 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
     char path[PATH_MAX];
     yki_manifest_entry entry;
     yki_atomic_file file;
+    YKI_NOT_NULL(dir);
+    YKI_NOT_NULL(model);
+    if (keep < 1)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "%s: cannot keep %d checkpoints: expected at least 1 (YK_KEEP_ALL deletes none)", dir,
+            keep);
     if (!state)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: a checkpoint in a folder needs a training state", dir);
@@ -234,6 +241,10 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     candidate *candidates;
     size_t count;
     yki_manifest manifest;
+    YKI_NOT_NULL(path);
+    if (path_size > 0)
+        path[0] = '\0';
+    YKI_NOT_NULL(dir);
     read_manifest(&manifest, dir);
     yk_status status = list_candidates(dir, &manifest, &candidates, &count);
     if (status == YK_OK)
@@ -241,8 +252,10 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     free(candidates);
     yki_manifest_fini(&manifest);
     YK_TRY(status);
-    if ((size_t)snprintf(path, path_size, "%s", found) >= path_size)
+    size_t needed = strlen(found) + 1;
+    if (needed > path_size)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found,
-                         path_size, strlen(found) + 1);
+                         path_size, needed);
+    memcpy(path, found, needed);
     return YK_OK;
 }

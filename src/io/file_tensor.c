@@ -113,16 +113,6 @@ bool yki_file_tensor_is_dense(const yki_file_tensor *stored)
     return true;
 }
 
-const char *yki_dims_text(char *text, size_t size, int ndim, const int64_t *dims)
-{
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < ndim && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "", (long long)dims[i]);
-    if (at < size)
-        snprintf(text + at, size - at, ")");
-    return text;
-}
-
 /* ---- elements ------------------------------------------------------------------------------- */
 
 /* A walk over all elements in row-major order. */

@@ -65,7 +65,4 @@ void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage
 /* The square root of the sum of squares. */
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage);
 
-/* "(64, 3, 7, 7)", cut to size. */
-const char *yki_dims_text(char *text, size_t size, int ndim, const int64_t *dims);
-
 #endif

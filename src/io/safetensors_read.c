@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/input_file.h"
+#include "tensor/tensor.h"
 
 enum { SIZE_BYTES = 8 /* of the header's size, at the beginning of the file */ };
 

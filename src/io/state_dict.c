@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "io/safetensors.h"
+#include "tensor/tensor.h"
 
 enum { LISTED = 3 /* names of a kind in an error line; the others are counted */ };
 

@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "io/zip.h"
 #include "model/model_info.h"
+#include "tensor/tensor.h"
 
 struct yk_tensor_file {
     char *path;
@@ -29,6 +30,8 @@ struct yk_tensor_file {
 
 size_t yk_tensor_file_count(const yk_tensor_file *file)
 {
+    if (!file)
+        return 0;
     return file->pth ? yki_pickle_pairs(file->dict) : yki_safetensors_count(file->safetensors);
 }
 
@@ -262,7 +265,9 @@ static yk_status open_tensor_file(yk_tensor_file *file, const char *path)
 
 yk_status yk_tensor_file_open(yk_tensor_file **file, const char *path)
 {
+    YKI_NOT_NULL(file);
     *file = NULL;
+    YKI_NOT_NULL(path);
     yk_tensor_file *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a file of tensors");
@@ -328,6 +333,8 @@ struct yki_safetensors *yki_tensor_file_safetensors(const yk_tensor_file *file)
 
 const char *yk_tensor_file_format(const yk_tensor_file *file)
 {
+    if (!file)
+        return NULL;
     return file->pth ? "pth" : "safetensors";
 }
 
@@ -421,7 +428,9 @@ static yk_status read_name(const yk_tensor_file *file, size_t index, char name[Y
 yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry *entry)
 {
     yki_file_tensor stored;
+    YKI_NOT_NULL(entry);
     *entry = (yk_tensor_entry){.dtype = ""};
+    YKI_NOT_NULL(file);
     if (index >= yk_tensor_file_count(file))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
     YK_TRY(read_name(file, index, entry->name));
@@ -436,9 +445,17 @@ yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tens
     return YK_OK;
 }
 
+const char *yk_tensor_entry_shape(const yk_tensor_entry *entry, char *text, size_t size)
+{
+    return entry ? yki_dims_text(text, size, entry->ndim, entry->dims) : NULL;
+}
+
 yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm)
 {
     yki_file_tensor stored;
+    YKI_NOT_NULL(norm);
+    *norm = 0;
+    YKI_NOT_NULL(file);
     if (index >= yk_tensor_file_count(file))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
     YK_TRY(yki_tensor_file_stored(file, index, &stored));

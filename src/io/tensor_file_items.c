@@ -156,6 +156,8 @@ static void walk_value(walk *at, const char *name, const yki_pickle_value *value
 
 void yk_tensor_file_items(const yk_tensor_file *file, yk_tensor_file_visit visit, void *context)
 {
+    if (!file || !visit)
+        return;
     const yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *dict = yki_tensor_file_dict(file);
     if (pth) {

@@ -224,6 +224,8 @@ yk_status yk_tensor_file_convert(const char *from, const char *to,
                                  const yk_convert_options *options)
 {
     yk_convert_options o;
+    YKI_NOT_NULL(from);
+    YKI_NOT_NULL(to);
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_convert_options, YK_CONVERT_OPTIONS_INIT));
     conversion all = {.prefix = o.prefix ? o.prefix : ""};
     yki_tensor_format format;

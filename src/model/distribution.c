@@ -1,6 +1,8 @@
 /* See model_hooks.h. */
 #include "model/distribution.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 
 #include "base/fork.h"
@@ -90,12 +92,16 @@ yk_status yk_model_backward(yk_model *model)
 
 double yk_model_loss(const yk_model *model)
 {
+    if (!model)
+        return NAN;
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->loss ? hooks->loss(hooks->context) : yki_model_loss(model);
 }
 
 yk_status yk_model_output(yk_model *model, yk_tensor *output)
 {
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(output);
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->output ? hooks->output(hooks->context, output) : yki_model_output(model, output);
 }

@@ -40,6 +40,8 @@ static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_pl
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
 {
     yki_plan *plan = NULL;
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(memory);
     if (batch_size < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "batch_size is %lld, expected 1 or more",
                          (long long)batch_size);

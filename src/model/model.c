@@ -175,40 +175,45 @@ void yk_model_destroy(yk_model *model)
 
 void yk_model_train(yk_model *model)
 {
-    model->training = true;
+    if (model)
+        model->training = true;
 }
 
 void yk_model_eval(yk_model *model)
 {
-    model->training = false;
+    if (model)
+        model->training = false;
 }
 
 int yk_model_threads(const yk_model *model)
 {
-    return model->executor.source.device->threads;
+    return model ? model->executor.source.device->threads : 0;
 }
 
 const char *yk_model_device_description(const yk_model *model)
 {
-    return model->executor.source.device->description;
+    return model ? model->executor.source.device->description : NULL;
 }
 
 int64_t yk_model_forwards(const yk_model *model)
 {
-    return (int64_t)model->step;
+    return model ? (int64_t)model->step : 0;
 }
 
 void yk_model_set_forwards(yk_model *model, int64_t forwards)
 {
-    model->step = (uint64_t)forwards;
+    if (model)
+        model->step = (uint64_t)forwards;
 }
 
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation)
 {
-    model->accumulation.mode = accumulation;
+    if (model)
+        model->accumulation.mode = accumulation;
 }
 
 void yk_model_zero_grad(yk_model *model)
 {
-    model->accumulation.spent = true;
+    if (model)
+        model->accumulation.spent = true;
 }

@@ -6,12 +6,12 @@
 
 size_t yk_model_parameter_count(const yk_model *model)
 {
-    return model->variables.parameter_count;
+    return model ? model->variables.parameter_count : 0;
 }
 
 size_t yk_model_buffer_count(const yk_model *model)
 {
-    return model->variables.buffer_count;
+    return model ? model->variables.buffer_count : 0;
 }
 
 static yk_parameter_view view_of(const yki_variable *variable)
@@ -23,22 +23,20 @@ static yk_parameter_view view_of(const yki_variable *variable)
 
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index)
 {
-    const yki_variables *variables = &model->variables;
-    return index < variables->parameter_count ? view_of(&variables->parameters[index])
-                                              : (yk_parameter_view){0};
+    return index < yk_model_parameter_count(model) ? view_of(&model->variables.parameters[index])
+                                                   : (yk_parameter_view){0};
 }
 
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index)
 {
-    const yki_variables *variables = &model->variables;
-    return index < variables->buffer_count ? view_of(&variables->buffers[index])
-                                           : (yk_parameter_view){0};
+    return index < yk_model_buffer_count(model) ? view_of(&model->variables.buffers[index])
+                                                : (yk_parameter_view){0};
 }
 
 int64_t yk_model_parameter_elements(const yk_model *model)
 {
     int64_t elements = 0;
-    for (size_t i = 0; i < model->variables.parameter_count; i++) {
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_tensor tensor = yki_variable_tensor(&model->variables.parameters[i], NULL);
         elements += yk_tensor_count(&tensor);
     }
@@ -47,7 +45,8 @@ int64_t yk_model_parameter_elements(const yk_model *model)
 
 void yk_model_parameters_changed(yk_model *model)
 {
-    model->variables.version++;
+    if (model)
+        model->variables.version++;
 }
 
 size_t yki_model_padded_bytes(const yk_model *model, size_t parameter)

@@ -226,17 +226,17 @@ yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
 
 double yk_grad_scaler_scale(const yk_grad_scaler *scaler)
 {
-    return scaler->enabled ? (double)scaler->scale : 1;
+    return scaler && scaler->enabled ? (double)scaler->scale : 1;
 }
 
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler)
 {
-    return scaler->found_inf;
+    return scaler && scaler->found_inf;
 }
 
 yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 {
-    if (!scaler->enabled)
+    if (!scaler || !scaler->enabled)
         return (yk_grad_scaler_state){0};
     return (yk_grad_scaler_state){.scale = (double)scaler->scale,
                                   .growth_factor = scaler->growth_factor,

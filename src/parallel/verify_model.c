@@ -10,17 +10,15 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "tensor/tensor.h"
 
 enum { LINE = 320 };
 
 static void describe_tensor(char *line, const char *name, const yk_tensor *tensor)
 {
-    int at = snprintf(line, LINE, "%s %s (", name, yk_dtype_name(tensor->dtype));
-    for (int i = 0; i < tensor->ndim && at < LINE; i++)
-        at += snprintf(line + at, (size_t)(LINE - at), "%s%lld", i ? ", " : "",
-                       (long long)tensor->dims[i]);
-    if (at < LINE)
-        snprintf(line + at, (size_t)(LINE - at), ")");
+    char shape[128];
+    snprintf(line, LINE, "%s %s %s", name, yk_dtype_name(tensor->dtype),
+             yki_dims_text(shape, sizeof shape, tensor->ndim, tensor->dims));
 }
 
 /* Returns the model's description, to be passed to free(), or NULL if out of memory. */

@@ -98,7 +98,9 @@ static void close_file(yk_metrics *metrics)
 
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
 {
+    YKI_NOT_NULL(metrics);
     *metrics = NULL;
+    YKI_NOT_NULL(path);
     yk_metrics *made = yki_calloc(1, sizeof *made);
     char *copy = yki_strdup(path);
     if (!made || !copy) {
@@ -145,6 +147,7 @@ static bool is_later(const char *line, int64_t step, bool evaluated)
 
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
 {
+    YKI_NOT_NULL(metrics);
     FILE *file = fopen(metrics->path, "re");
     if (!file)
         return metrics_error(metrics, "cannot read");
@@ -269,23 +272,25 @@ static char *print_header(const cJSON *record)
     return NULL;
 }
 
-yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *r)
+yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *record)
 {
+    YKI_NOT_NULL(metrics);
+    YKI_NOT_NULL(record);
     char time[TIME_TEXT];
-    cJSON *record = cJSON_CreateObject();
-    bool made = add_header_text(record, "type", "header") &&
-                add_header_count(record, "format", FORMAT_VERSION) &&
-                add_header_text(record, "yoke", yk_version()) &&
-                add_header_text(record, "arch", r->arch) &&
-                add_header_text(record, "data", r->data) &&
-                add_header_text(record, "options", r->options) &&
-                add_header_count(record, "ranks", r->ranks) &&
-                add_header_count(record, "threads", r->threads) &&
-                add_header_count(record, "batch_size", r->batch_size) &&
-                add_seed(record, r->seed) && add_header_count(record, "step", r->step) &&
-                add_header_text(record, "time", time_text(time));
-    char *line = made ? print_header(record) : NULL;
-    cJSON_Delete(record);
+    cJSON *json = cJSON_CreateObject();
+    bool made = add_header_text(json, "type", "header") &&
+                add_header_count(json, "format", FORMAT_VERSION) &&
+                add_header_text(json, "yoke", yk_version()) &&
+                add_header_text(json, "arch", record->arch) &&
+                add_header_text(json, "data", record->data) &&
+                add_header_text(json, "options", record->options) &&
+                add_header_count(json, "ranks", record->ranks) &&
+                add_header_count(json, "threads", record->threads) &&
+                add_header_count(json, "batch_size", record->batch_size) &&
+                add_seed(json, record->seed) && add_header_count(json, "step", record->step) &&
+                add_header_text(json, "time", time_text(time));
+    char *line = made ? print_header(json) : NULL;
+    cJSON_Delete(json);
     if (!line)
         return yki_error_memory(MAX_RECORD, "the header of metrics");
     free(metrics->header);
@@ -317,8 +322,11 @@ static yk_status write_record(yk_metrics *metrics, const char *type, const field
     return write_metrics_line(metrics, line, at);
 }
 
-yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
+yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record)
 {
+    YKI_NOT_NULL(metrics);
+    YKI_NOT_NULL(record);
+    const yk_step_record *r = record;
     field fields[12] = {{"epoch", (double)r->epoch},
                         {"step", (double)r->step},
                         {"loss", r->loss},
@@ -337,8 +345,11 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *r)
     return write_record(metrics, "step", fields, count);
 }
 
-yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *r)
+yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
 {
+    YKI_NOT_NULL(metrics);
+    YKI_NOT_NULL(record);
+    const yk_epoch_record *r = record;
     const field fields[] = {{"epoch", (double)r->epoch},
                             {"step", (double)r->step},
                             {"train_loss", r->train_loss},

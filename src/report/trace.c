@@ -280,7 +280,9 @@ static yk_status check_trace_options(const yk_trace_options *options)
 yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
                         const yk_trace_options *options)
 {
+    YKI_NOT_NULL(trace);
     *trace = NULL;
+    YKI_NOT_NULL(path);
     yk_trace_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_trace_options, YK_TRACE_OPTIONS_INIT));
     YK_TRY(check_trace_options(&o));
@@ -392,7 +394,7 @@ void yk_trace_begin(const char *name)
         return;
     spans.begin[depth] = yki_trace_begin();
     if (spans.begin[depth] > 0)
-        snprintf(spans.name[depth], sizeof spans.name[depth], "%s", name);
+        snprintf(spans.name[depth], sizeof spans.name[depth], "%s", name ? name : "");
 }
 
 void yk_trace_end(void)

@@ -25,15 +25,30 @@ const char *yk_dtype_name(yk_dtype dtype)
 
 int64_t yk_tensor_count(const yk_tensor *tensor)
 {
-    int64_t count = 1;
-    for (int i = 0; i < tensor->ndim; i++)
+    int64_t count = tensor != NULL;
+    for (int i = 0; tensor && i < tensor->ndim; i++)
         count *= tensor->dims[i];
     return count;
 }
 
 size_t yk_tensor_bytes(const yk_tensor *tensor)
 {
-    return (size_t)yk_tensor_count(tensor) * yk_dtype_size(tensor->dtype);
+    return tensor ? (size_t)yk_tensor_count(tensor) * yk_dtype_size(tensor->dtype) : 0;
+}
+
+const char *yki_dims_text(char *text, size_t size, int ndim, const int64_t *dims)
+{
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < ndim && at < size; i++) {
+        const char *comma = i ? ", " : "";
+        int written = dims[i] < 0
+                          ? snprintf(text + at, size - at, "%sN", comma)
+                          : snprintf(text + at, size - at, "%s%lld", comma, (long long)dims[i]);
+        at += (size_t)written;
+    }
+    if (at < size)
+        snprintf(text + at, size - at, ")");
+    return text;
 }
 
 size_t yki_tensor_padded_bytes(const yk_tensor *tensor)

@@ -17,8 +17,8 @@
 
 static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
 {
-    for (int i = 0; i < batch->count; i++)
-        if (strcmp(batch->names[i], name) == 0)
+    for (int i = 0; i < batch->count && batch->names && batch->tensors; i++)
+        if (batch->names[i] && strcmp(batch->names[i], name) == 0)
             return &batch->tensors[i];
     return NULL;
 }
@@ -49,10 +49,10 @@ static int64_t count_rows(const yk_tensor *logits, const int32_t *labels)
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch)
 {
     yk_tensor logits;
+    YKI_NOT_NULL(correct);
     *correct = 0;
-    if (!model || !batch)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_count_correct: the %s is NULL",
-                         model ? "batch" : "model");
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
     const yk_tensor *labels = find_tensor(batch, "labels");
     if (!labels || labels->ndim != 1 || labels->dtype != YK_I32)
@@ -70,6 +70,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight)
 {
     double sums[2] = {value * weight, weight};
+    YKI_NOT_NULL(mean);
     *mean = 0;
     YK_TRY(yki_sum_over_ranks(group, sums, 1, 2, NULL));
     *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
@@ -78,8 +79,7 @@ yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double
 
 yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 {
-    if (!model)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_model_broadcast_buffers: model is NULL");
+    YKI_NOT_NULL(model);
     if (!group)
         return YK_OK;
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
@@ -99,8 +99,8 @@ typedef struct evaluation_run {
     yk_model *model;
     yk_loader *loader;
     yk_evaluate_options options;
-    double *sums; /* (shares, SUMS) of this rank, followed by room for those of all ranks */
-    int shares;   /* virtual ranks that take turns on this rank */
+    double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
+    int virtual_ranks; /* that take turns on this rank */
 } evaluation_run;
 
 static yk_status evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *batch)
@@ -124,7 +124,7 @@ static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, 
             YK_TRY(yk_loader_status(run->loader));
             return yki_error(YK_ERROR_INTERNAL, "evaluation: the loader ended early");
         }
-        YK_TRY(evaluate_batch(run->sums + round % run->shares * SUMS, run->model, batch));
+        YK_TRY(evaluate_batch(run->sums + round % run->virtual_ranks * SUMS, run->model, batch));
     }
     if (run->options.should_stop) {
         stopping = run->options.should_stop(run->options.context);
@@ -145,7 +145,8 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     if (result->stopped)
         return YK_OK;
     yk_loader_next(run->loader); /* NULL: takes the end of the epoch, for the next evaluation */
-    YK_TRY(yki_sum_over_ranks(group, sums, run->shares, SUMS, sums + run->shares * SUMS));
+    YK_TRY(yki_sum_over_ranks(group, sums, run->virtual_ranks, SUMS,
+                              sums + run->virtual_ranks * SUMS));
     result->correct = (int64_t)sums[1];
     result->count = (int64_t)sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
@@ -156,14 +157,15 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options)
 {
+    YKI_NOT_NULL(result);
     *result = (yk_evaluation){0};
-    if (!model || !loader)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_evaluate: the %s is NULL",
-                         model ? "loader" : "model");
-    evaluation_run run = {.model = model, .loader = loader, .shares = yk_loader_shares(loader)};
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(loader);
+    evaluation_run run = {
+        .model = model, .loader = loader, .virtual_ranks = yk_loader_virtual_ranks(loader)};
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
     YK_TRY(yk_model_broadcast_buffers(model, run.options.group));
-    size_t rows = (size_t)run.shares * ((size_t)yki_ranks_of(run.options.group) + 1);
+    size_t rows = (size_t)run.virtual_ranks * ((size_t)yki_ranks_of(run.options.group) + 1);
     run.sums = yki_calloc(rows * SUMS, sizeof *run.sums);
     if (!run.sums)
         return yki_error_memory(rows * SUMS * sizeof *run.sums, "an evaluation");

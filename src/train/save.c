@@ -23,8 +23,7 @@ static yk_status write_checkpoint(yk_trainer *t)
     if (o->ddp)
         YK_TRY(yk_ddp_consolidate_comm_hook(o->ddp, &t->state.comm_hook));
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state,
-                                      o->keep == INT_MAX ? 0 : o->keep));
+        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, o->keep));
     return o->group ? yk_barrier(o->group) : YK_OK;
 }
 

@@ -44,16 +44,16 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
 {
     const yk_batch *batch;
     int64_t before = t->state.epoch_batch * t->batches_per_step;
-    memset(t->totals, 0, (size_t)t->shares * sizeof *t->totals);
+    memset(t->totals, 0, (size_t)t->virtual_ranks * sizeof *t->totals);
     bool last = false;
     for (int64_t done = 1; !last; done++) {
         YK_TRY(next_batch(t, &batch));
         last = done == t->batches_per_step || before + done == t->batches_per_epoch;
-        if (t->options.ddp && t->shares == 1)
+        if (t->options.ddp && t->virtual_ranks == 1)
             yk_ddp_set_no_sync(t->options.ddp, !last);
         YK_TRY(yk_model_forward(t->model, batch));
         YK_TRY(yk_model_backward(t->model));
-        yki_step_totals *totals = &t->totals[(done - 1) % t->shares];
+        yki_step_totals *totals = &t->totals[(done - 1) % t->virtual_ranks];
         totals->loss += yk_model_loss(t->model) * (double)batch->size;
         totals->samples += (double)batch->size;
         record->data_s += yk_loader_wait_s(t->loader);
@@ -68,7 +68,7 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
 static double own_loss(const yk_trainer *t)
 {
     double loss = 0, samples = 0;
-    for (int i = 0; i < t->shares; i++) {
+    for (int i = 0; i < t->virtual_ranks; i++) {
         loss += t->totals[i].loss;
         samples += t->totals[i].samples;
     }
@@ -162,12 +162,12 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record)
 /* ---- the step -------------------------------------------------------------------------------- */
 
 /* Adds up all ranks' totals, into the first. */
-static yk_status share_totals(yk_trainer *t)
+static yk_status sum_totals(yk_trainer *t)
 {
     double begin = yki_trace_begin();
     t->totals->stopping = yki_wants_to_stop(t);
-    YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->shares, TOTALS,
-                              &t->totals[t->shares].loss));
+    YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
+                              &t->totals[t->virtual_ranks].loss));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "share the loss");
     return YK_OK;
 }
@@ -219,7 +219,7 @@ yk_status yki_trainer_step(yk_trainer *t)
         t->state.epoch_loss = t->state.epoch_samples = 0;
     YK_TRY(compute_gradients(t, &record));
     double exchange_s = yki_now(), loss = own_loss(t);
-    YK_TRY(share_totals(t));
+    YK_TRY(sum_totals(t));
     exchange_s = yki_now() - exchange_s;
     YK_TRY(check_loss(t, t->totals->loss, loss));
     YK_TRY(update_weights(t, &record));

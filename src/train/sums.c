@@ -29,13 +29,14 @@ static yk_status gather_rows(yk_group *group, double *all, const double *rows, s
     return YK_OK;
 }
 
-yk_status yki_sum_over_ranks(yk_group *group, double *sums, int shares, int count, double *all)
+yk_status yki_sum_over_ranks(yk_group *group, double *sums, int virtual_ranks, int count,
+                             double *all)
 {
-    if (shares == 1) /* an all-reduce adds in rank order too */
+    if (virtual_ranks == 1) /* an all-reduce adds in rank order too */
         return group ? yk_all_reduce(group, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL)
                      : YK_OK;
-    YK_TRY(gather_rows(group, all, sums, (size_t)(shares * count)));
-    int rows = shares * yki_ranks_of(group);
+    YK_TRY(gather_rows(group, all, sums, (size_t)(virtual_ranks * count)));
+    int rows = virtual_ranks * yki_ranks_of(group);
     for (int i = 0; i < count; i++) {
         sums[i] = all[i];
         for (int row = 1; row < rows; row++)

@@ -87,8 +87,8 @@ static yk_status init_trainer(yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;
     t->rank = o->group ? yk_group_rank(o->group) : 0;
-    t->shares = yk_loader_shares(t->loader);
-    t->batches_per_step = o->accumulate * t->shares;
+    t->virtual_ranks = yk_loader_virtual_ranks(t->loader);
+    t->batches_per_step = o->accumulate * t->virtual_ranks;
     t->batches_per_epoch = yk_loader_batches(t->loader);
     t->steps_per_epoch = (t->batches_per_epoch + t->batches_per_step - 1) / t->batches_per_step;
     t->saved_step = -1;
@@ -96,7 +96,7 @@ static yk_status init_trainer(yk_trainer *t)
     t->state.lr = yk_optimizer_lr(t->optimizer);
     t->schedule = o->schedule ? *o->schedule : (yk_schedule)YK_SCHEDULE_INIT;
     YK_TRY(yk_schedule_check(&t->schedule));
-    size_t rows = (size_t)t->shares * ((size_t)yki_ranks_of(o->group) + 1);
+    size_t rows = (size_t)t->virtual_ranks * ((size_t)yki_ranks_of(o->group) + 1);
     t->totals = yki_calloc(rows, sizeof *t->totals);
     t->output = o->output ? yki_strdup(o->output) : NULL;
     t->program = yki_strdup(o->program);

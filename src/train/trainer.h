@@ -33,8 +33,9 @@ struct yk_trainer {
     yk_resume_report resumed;
     bool is_resumed;
 
-    int rank, shares;        /* virtual ranks that take turns on this one; 1 without */
-    yki_step_totals *totals; /* (shares) of this rank, followed by room for those of all ranks */
+    int rank;
+    int virtual_ranks;       /* that take turns on this rank; 1 without them */
+    yki_step_totals *totals; /* (virtual_ranks) of this rank, then room for those of all ranks */
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;

@@ -190,7 +190,7 @@ static void plant(const char *name, yk_training_state made)
     yk_optimizer *sgd;
     assert_ok(yk_sgd_create(
         &sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
-    assert_ok(yk_checkpoint_dir_save(path_of(name, ""), model, sgd, &made, 0));
+    assert_ok(yk_checkpoint_dir_save(path_of(name, ""), model, sgd, &made, YK_KEEP_ALL));
     yk_optimizer_destroy(sgd);
     yk_model_destroy(model);
 }

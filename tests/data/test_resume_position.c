@@ -16,7 +16,7 @@ static yk_loader *load(const yk_dataset *dataset, int ranks, bool exact)
                          YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.virtual_ranks = ranks,
                                  o.batch_size = GLOBAL / ranks, o.shuffle = !exact, o.exact = exact,
                                  o.seed = 5, o.workers = 2)));
-    assert_int_equal(yk_loader_shares(loader), ranks);
+    assert_int_equal(yk_loader_virtual_ranks(loader), ranks);
     return loader;
 }
 

@@ -1,5 +1,6 @@
 /* What a program may get wrong with graphs and models: an error each, never a crash or a hang. */
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -160,6 +161,30 @@ YK_TEST(absurd_numbers_of_threads_are_refused)
         assert_contains(yk_last_error(), "expected 1 to 1024");
         yk_graph_destroy(graph);
     }
+}
+
+YK_TEST(models_that_are_null_hold_nothing)
+{
+    yk_tensor output;
+    yk_memory_plan plan;
+    yk_model_train(NULL);
+    yk_model_eval(NULL);
+    yk_model_zero_grad(NULL);
+    yk_model_parameters_changed(NULL);
+    yk_model_set_forwards(NULL, 1);
+    yk_model_set_accumulation(NULL, YK_ACCUMULATION_MEAN);
+    assert_true(isnan(yk_model_loss(NULL)));
+    assert_int_equal(yk_model_parameter_count(NULL), 0);
+    assert_int_equal(yk_model_buffer_count(NULL), 0);
+    assert_int_equal(yk_model_parameter_elements(NULL), 0);
+    assert_int_equal(yk_model_forwards(NULL), 0);
+    assert_null(yk_model_parameter(NULL, 0).name);
+    assert_null(yk_model_buffer(NULL, 0).name);
+    assert_null(yk_model_device_description(NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output(NULL, &output));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(NULL, 1, &plan));
+    assert_int_equal(yk_tensor_count(NULL), 0);
+    assert_int_equal(yk_tensor_bytes(NULL), 0);
 }
 
 /* The exit code of a child that runs the model: the status of its forward. */

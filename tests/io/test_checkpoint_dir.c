@@ -149,7 +149,7 @@ YK_TEST(within_an_epoch_it_is_named_after_the_step)
     yk_model *model = make_model();
     const char *dir = folder("step");
     yk_training_state training = {.epoch = 2, .step = 77, .epoch_batch = 7};
-    assert_ok(yk_checkpoint_dir_save(dir, model, NULL, &training, 0));
+    assert_ok(yk_checkpoint_dir_save(dir, model, NULL, &training, YK_KEEP_ALL));
     assert_true(exists(in(dir, "checkpoint-step-77.pth")));
     assert_true(exists(in(dir, "manifest.json")));
     yk_model_destroy(model);
@@ -161,8 +161,8 @@ YK_TEST(newest_means_saved_last)
     yk_model *model = make_model();
     const char *dir = folder("anew");
     for (int64_t epoch = 1; epoch <= 3; epoch++)
-        assert_ok(save(dir, model, epoch, 0));
-    assert_ok(save(dir, model, 1, 0));
+        assert_ok(save(dir, model, epoch, YK_KEEP_ALL));
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
     assert_latest(dir, model, 1);
     yk_model_destroy(model);
 }
@@ -174,7 +174,7 @@ YK_TEST(damaged_ones_are_skipped)
     const char *dir = folder("damaged");
     char path[512];
     for (int64_t epoch = 1; epoch <= 4; epoch++)
-        assert_ok(save(dir, model, epoch, 0));
+        assert_ok(save(dir, model, epoch, YK_KEEP_ALL));
     overwrite(in(dir, "checkpoint-4.pth"), 5000, "flipped");
     assert_latest(dir, model, 3);
     assert_int_equal(truncate(in(dir, "checkpoint-3.pth"), 100), 0);
@@ -193,7 +193,7 @@ YK_TEST(does_without_the_manifest)
     yk_model *model = make_model();
     const char *dir = folder("manifest");
     for (int64_t epoch = 1; epoch <= 3; epoch++)
-        assert_ok(save(dir, model, epoch, 0));
+        assert_ok(save(dir, model, epoch, YK_KEEP_ALL));
     unlink(in(dir, "manifest.json"));
     assert_latest(dir, model, 3);
     overwrite(in(dir, "checkpoint-3.pth"), 5000, "flipped"); /* found by its CRC */
@@ -202,7 +202,7 @@ YK_TEST(does_without_the_manifest)
     fputs("{\"version\": 1, \"checkpoints\": [{\"file\": \"../../etc/passwd\"}]}", file);
     fclose(file);
     assert_latest(dir, model, 2);
-    assert_ok(save(dir, model, 4, 0));
+    assert_ok(save(dir, model, 4, YK_KEEP_ALL));
     assert_latest(dir, model, 4);
     yk_model_destroy(model);
 }
@@ -226,8 +226,8 @@ YK_TEST(promise_31_pipes_in_the_folder)
     hush();
     yk_model *model = make_model();
     const char *dir = folder("pipes");
-    assert_ok(save(dir, model, 1, 0));
-    assert_ok(save(dir, model, 2, 0));
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
+    assert_ok(save(dir, model, 2, YK_KEEP_ALL));
     alarm(10);
     unlink(in(dir, "checkpoint-2.pth"));
     assert_int_equal(mkfifo(in(dir, "checkpoint-2.pth"), 0600), 0);
@@ -242,10 +242,10 @@ YK_TEST(left_over_temporary_files_go)
 {
     yk_model *model = make_model();
     const char *dir = folder("temporary");
-    assert_ok(save(dir, model, 1, 0));
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
     FILE *file = fopen(in(dir, "checkpoint-9.pth.tmp"), "w");
     fclose(file);
-    assert_ok(save(dir, model, 1, 0));
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
     assert_false(exists(in(dir, "checkpoint-9.pth.tmp")));
     assert_false(exists(in(dir, "checkpoint-1.pth.tmp")));
     yk_model_destroy(model);

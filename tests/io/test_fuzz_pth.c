@@ -193,8 +193,8 @@ YK_TEST(promise_31_damaged_manifests)
     char path[512], manifest[256];
     setenv("YOKE_LOG", "error", 1); /* no warnings of what is damaged */
     for (int64_t epoch = 1; epoch <= 2; epoch++)
-        assert_ok(
-            yk_checkpoint_dir_save(dir, model, NULL, &(yk_training_state){.epoch = epoch}, 0));
+        assert_ok(yk_checkpoint_dir_save(dir, model, NULL, &(yk_training_state){.epoch = epoch},
+                                         YK_KEEP_ALL));
     snprintf(manifest, sizeof manifest, "%s", in_scratch("manifest.json"));
     bytes sound = slurp(manifest), damaged = {malloc(sound.size), sound.size};
     for (int i = 0; i < tries(); i++) {

@@ -94,7 +94,7 @@ YK_TEST(point_in_checkpoints)
     yk_optimizer *sgd;
     assert_ok(yk_sgd_create(&sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.5)));
     yk_training_state place = {.arch = "mlp", .epoch = 1, .step = 1};
-    assert_ok(yk_checkpoint_dir_save(path_of("run"), model, sgd, &place, 0));
+    assert_ok(yk_checkpoint_dir_save(path_of("run"), model, sgd, &place, YK_KEEP_ALL));
     char path[512], lr[16] = "";
     assert_ok(yk_checkpoint_dir_latest(path_of("run"), path, sizeof path));
     assert_contains(path, "checkpoint-1.pth");
