@@ -68,8 +68,7 @@ static bool check_trace(const char *name, cli_train_options *o)
     if (!check_trace_file(name, o))
         return false;
     if (o->trace_steps && !o->trace)
-        cli_usage_error(name, "--trace-steps chooses the steps of a timeline: say where it goes "
-                              "with --trace");
+        cli_usage_error(name, "--trace-steps requires --trace FILE");
     else if (o->trace_steps && !parse_trace_steps(&o->trace_window, o->trace_steps))
         cli_usage_error(name,
                         "--trace-steps %s: expected A:B, the first and the last step, e.g. 10:19",
@@ -88,22 +87,22 @@ static bool check_virtual_ranks(const char *name, const cli_train_options *o)
         cli_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
                         (long long)o->virtual_ranks, (long long)ranks);
     else if (o->virtual_ranks && o->accumulate > 1)
-        cli_usage_error(name, "--virtual-ranks accumulates already: give more of them instead of "
-                              "--accumulate");
+        cli_usage_error(name,
+                        "--virtual-ranks cannot be combined with --accumulate: use more virtual "
+                        "ranks instead");
     else if (o->virtual_ranks && o->sync_bn)
-        cli_usage_error(name, "--sync-bn needs all shares of a batch at once, --virtual-ranks "
-                              "works them off in order: choose one");
+        cli_usage_error(name, "--virtual-ranks cannot be combined with --sync-bn, which needs the "
+                              "batches of all ranks at the same time");
     else if (o->virtual_ranks && strcmp(o->comm_hook, "none") != 0)
-        cli_usage_error(name, "--virtual-ranks adds gradients in an order of its own: no "
-                              "--comm-hook goes with it");
+        cli_usage_error(name, "--virtual-ranks cannot be combined with --comm-hook");
     else if (o->virtual_ranks && strcmp(o->parallel, "dp") == 0)
-        cli_usage_error(name, "--virtual-ranks is DDP's: not with --parallel dp");
+        cli_usage_error(name, "--virtual-ranks cannot be combined with --parallel dp");
     else
         return true;
     return false;
 }
 
-/* An option given that one process has no use for, or NULL. */
+/* Returns a given option that needs several ranks, or NULL. */
 static const char *between_ranks(const cli_train_options *o)
 {
     return o->sync_bn                          ? "--sync-bn"
@@ -113,19 +112,21 @@ static const char *between_ranks(const cli_train_options *o)
                                                : NULL;
 }
 
-/* DataParallel is one process's; its devices are checked before anything starts. */
+/* DataParallel runs in one process; its devices are checked before anything starts. */
 static bool check_parallel(const char *name, const cli_train_options *o)
 {
     int count;
     int64_t ranks = cli_ranks_expected(o->nproc);
     bool dp = strcmp(o->parallel, "dp") == 0;
     if (o->devices && !dp)
-        cli_usage_error(name, "--devices are DataParallel's: add --parallel dp");
+        cli_usage_error(name, "--devices requires --parallel dp");
     else if (dp && ranks > 1)
-        cli_usage_error(name, "--parallel dp is one process, but there are %lld ranks: use ddp",
+        cli_usage_error(name,
+                        "--parallel dp runs in one process, but there are %lld ranks: use ddp",
                         (long long)ranks);
     else if (dp && between_ranks(o))
-        cli_usage_error(name, "%s works between ranks: not with --parallel dp", between_ranks(o));
+        cli_usage_error(name, "%s cannot be combined with --parallel dp, which has a single rank",
+                        between_ranks(o));
     else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
         cli_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
     else
@@ -138,8 +139,8 @@ static bool check_parallel(const char *name, const cli_train_options *o)
 static bool check_beginning(const char *name, const cli_train_options *o)
 {
     if (o->resume && o->checkpoint)
-        cli_usage_error(name, "--resume goes on with a run, --checkpoint starts a new one from its "
-                              "weights: give one of them");
+        cli_usage_error(name, "--resume continues a run and --checkpoint starts a new one: give "
+                              "one of them");
     else if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
         cli_usage_error(name, "--resume auto looks in the output folder: name it with --output");
     else
@@ -152,10 +153,10 @@ static bool check_owners(const char *name, const cli_train_options *o)
 {
     if (o->given.powersgd && strcmp(o->comm_hook, "powersgd") != 0)
         cli_usage_error(name,
-                        "--powersgd-rank and --powersgd-start are --comm-hook powersgd's, not %s's",
+                        "--powersgd-rank and --powersgd-start require --comm-hook powersgd, not %s",
                         o->comm_hook);
     else if (o->given.scaler && strcmp(o->amp, "fp16") != 0)
-        cli_usage_error(name, "--init-scale and --growth-interval are --amp fp16's; it is %s",
+        cli_usage_error(name, "--init-scale and --growth-interval require --amp fp16, not %s",
                         o->amp);
     else
         return true;

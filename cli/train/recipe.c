@@ -132,7 +132,7 @@ static bool check_owners(const char *name, const cli_recipe *r)
             continue;
         bool optimizers =
             cli_is_choice("sgd|adam|adamw", option->owners) || is(option->owners, "adam|adamw");
-        cli_usage_error(name, "--%s is of --%s %s, not of %s", option->name,
+        cli_usage_error(name, "--%s applies to --%s %s, not %s", option->name,
                         optimizers ? "optimizer" : "schedule", option->owners,
                         optimizers ? r->optimizer : r->schedule);
         return false;
@@ -145,11 +145,11 @@ static const char *optimizer_trouble(const cli_recipe *r)
     if (!(r->lr > 0))
         return "--lr must be more than 0";
     if (r->nesterov && !is(r->optimizer, "sgd"))
-        return "--nesterov is of --optimizer sgd";
+        return "--nesterov requires --optimizer sgd";
     if (r->nesterov && (r->momentum == 0 || r->dampening != 0))
-        return "--nesterov needs a --momentum above 0 and no --dampening";
+        return "--nesterov requires a --momentum above 0 and no --dampening";
     if (r->no_decay_norms && r->weight_decay == 0)
-        return "--no-decay-norms takes norms and biases out of a --weight-decay that is 0";
+        return "--no-decay-norms requires a --weight-decay above 0";
     return NULL;
 }
 
@@ -161,23 +161,24 @@ static const char *schedule_trouble(const cli_recipe *r, int64_t epochs)
     if (is(r->schedule, "multistep") && !r->milestones)
         return "--schedule multistep needs --milestones, such as 30,60";
     if (one_cycle && !is(r->schedule_unit, "step"))
-        return "--schedule onecycle changes the rate at every step: not with --schedule-unit epoch";
+        return "--schedule onecycle changes the rate at every step and cannot be combined with "
+               "--schedule-unit epoch";
     if (one_cycle && warmup)
-        return "--schedule onecycle warms up by itself: no --warmup-epochs or --warmup-steps";
+        return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
     if (one_cycle && is(r->optimizer, "sgd") && r->momentum == 0 && !r->no_cycle_momentum)
-        return "--schedule onecycle cycles the momentum: give one, or --no-cycle-momentum";
+        return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
     if (r->no_cycle_momentum && !one_cycle)
-        return "--no-cycle-momentum is of --schedule onecycle";
+        return "--no-cycle-momentum requires --schedule onecycle";
     if (r->given.max_lr && r->given.lr)
-        return "--max-lr and --lr are both one-cycle's peak: give one of them";
+        return "--max-lr and --lr both set the peak of --schedule onecycle: give one of them";
     if (r->warmup_epochs && r->warmup_steps)
-        return "--warmup-epochs and --warmup-steps say the same: give one of them";
+        return "--warmup-epochs and --warmup-steps both set the warm-up: give one of them";
     if (r->warmup_steps && !is(r->schedule_unit, "step"))
-        return "--warmup-steps changes the rate at every step: it needs --schedule-unit step";
+        return "--warmup-steps requires --schedule-unit step";
     if (r->given.warmup_factor && !warmup)
-        return "--warmup-factor is of --warmup-epochs or --warmup-steps";
+        return "--warmup-factor requires --warmup-epochs or --warmup-steps";
     if (is(r->schedule, "cosine") && r->warmup_epochs >= epochs)
-        return "--warmup-epochs leaves none of --epochs for --schedule cosine";
+        return "--warmup-epochs must be less than --epochs with --schedule cosine";
     return NULL;
 }
 
@@ -193,7 +194,7 @@ bool cli_recipe_check(const char *name, const cli_recipe *r, int64_t epochs)
     if (!trouble &&
         cli_recipe_schedule(&schedule, r, YK_LR_INITIAL, epochs, r->warmup_steps + 1) != YK_OK)
         trouble = schedule.kind == YK_SCHEDULE_MULTISTEP
-                      ? "--milestones: expected up to 32 rising numbers from 1 on, such as 30,60"
+                      ? "--milestones: expected up to 32 increasing numbers from 1, such as 30,60"
                       : yk_last_error();
     if (trouble)
         cli_usage_error(name, "%s", trouble);

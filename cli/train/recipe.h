@@ -29,69 +29,68 @@ extern const cli_recipe cli_recipe_defaults;
 /* The rows of these options, for the table of a command. */
 #define CLI_RECIPE_OPTIONS(r)                                                                      \
     CLI_GROUP_KEPT("Optimizer"),                                                                   \
-        CLI_CHOICE(0, "optimizer", "sgd|adam|adamw", "[sgd]", &(r)->optimizer, NULL),              \
+        CLI_CHOICE(0, "optimizer", "sgd|adam|adamw", "update rule [sgd]", &(r)->optimizer, NULL),  \
         CLI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &(r)->lr,       \
                  &(r)->given.lr, 0, 1e6),                                                          \
         CLI_CHOICE(0, "lr-scale", "none|linear|sqrt",                                              \
-                   "the rate times the number of ranks, or times its\nsquare root [none]",         \
+                   "multiply --lr by the number of ranks or its square\nroot [none]",              \
                    &(r)->lr_scale, NULL),                                                          \
-        CLI_REAL(0, "momentum", "M", "of sgd [0.9]", &(r)->momentum, &(r)->given.momentum, 0, 1),  \
-        CLI_REAL(0, "dampening", "D", "of sgd's momentum [0]", &(r)->dampening,                    \
+        CLI_REAL(0, "momentum", "M", "SGD momentum [0.9]", &(r)->momentum, &(r)->given.momentum,   \
+                 0, 1),                                                                            \
+        CLI_REAL(0, "dampening", "D", "dampening of SGD momentum [0]", &(r)->dampening,            \
                  &(r)->given.dampening, 0, 1),                                                     \
-        CLI_SWITCH(0, "nesterov", "Nesterov's form of sgd's momentum", &(r)->nesterov),            \
-        CLI_REAL(0, "beta1", "B", "of adam and adamw [0.9]", &(r)->beta1, &(r)->given.beta1, 0,    \
+        CLI_SWITCH(0, "nesterov", "use Nesterov momentum (SGD)", &(r)->nesterov),                  \
+        CLI_REAL(0, "beta1", "B", "Adam beta1 [0.9]", &(r)->beta1, &(r)->given.beta1, 0,           \
                  0.9999999),                                                                       \
-        CLI_REAL(0, "beta2", "B", "of adam and adamw [0.999]", &(r)->beta2, &(r)->given.beta2, 0,  \
+        CLI_REAL(0, "beta2", "B", "Adam beta2 [0.999]", &(r)->beta2, &(r)->given.beta2, 0,         \
                  0.9999999),                                                                       \
-        CLI_REAL(0, "eps", "E", "of adam and adamw [1e-8]", &(r)->eps, &(r)->given.eps, 0, 1),     \
-        CLI_REAL(0, "weight-decay", "W", "[sgd 0.0005, adam 0, adamw 0.01]", &(r)->weight_decay,   \
-                 &(r)->given.weight_decay, 0, 1e6),                                                \
-        CLI_SWITCH(0, "no-decay-norms",                                                            \
-                   "no weight decay on norms and biases: a parameter\ngroup of their own",         \
+        CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &(r)->eps, &(r)->given.eps, 0, 1),          \
+        CLI_REAL(0, "weight-decay", "W", "weight decay [sgd 0.0005, adam 0, adamw 0.01]",          \
+                 &(r)->weight_decay, &(r)->given.weight_decay, 0, 1e6),                            \
+        CLI_SWITCH(0, "no-decay-norms", "do not apply weight decay to norms and biases",           \
                    &(r)->no_decay_norms),                                                          \
-        CLI_REAL(0, "clip-grad-norm", "X",                                                         \
-                 "scale gradients down to a global norm of X; 0: no [0]", &(r)->clip_grad_norm,    \
-                 NULL, 0, 1e12),                                                                   \
-        CLI_REAL(                                                                                  \
-            0, "ema", "DECAY",                                                                     \
-            "average the weights exponentially, evaluate and save\nthe average too; 0: no [0]",    \
-            &(r)->ema, NULL, 0, 0.9999999),                                                        \
-        CLI_REAL(0, "label-smoothing", "S", "of the cross-entropy loss [0]",                       \
+        CLI_REAL(0, "clip-grad-norm", "X", "clip gradients to a global norm of X; 0: off [0]",     \
+                 &(r)->clip_grad_norm, NULL, 0, 1e12),                                             \
+        CLI_REAL(0, "ema", "DECAY",                                                                \
+                 "also keep, evaluate and save an exponential moving\naverage of the weights; 0: " \
+                 "off [0]",                                                                        \
+                 &(r)->ema, NULL, 0, 0.9999999),                                                   \
+        CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",       \
                  &(r)->label_smoothing, NULL, 0, 1),                                               \
-        CLI_GROUP_KEPT("Learning-rate schedule: lengths are epochs, or steps with --schedule-unit" \
-                       " step"),                                                                   \
+        CLI_GROUP_KEPT(                                                                            \
+            "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),  \
         CLI_CHOICE(0, "schedule", "constant|step|multistep|cosine|onecycle",                       \
-                   "cosine and onecycle end with the last of --epochs\n[constant]",                \
+                   "schedule; cosine and onecycle end with the last\nepoch [constant]",            \
                    &(r)->schedule, NULL),                                                          \
         CLI_CHOICE(0, "schedule-unit", "epoch|step",                                               \
-                   "when the rate changes [epoch; onecycle: step]", &(r)->schedule_unit,           \
+                   "how often the rate changes [epoch; onecycle: step]", &(r)->schedule_unit,      \
                    &(r)->given.schedule_unit),                                                     \
-        CLI_INT(0, "step-size", "N", "of step: from one decay to the next", &(r)->step_size,       \
+        CLI_INT(0, "step-size", "N", "step: interval between decays", &(r)->step_size,             \
                 &(r)->given.step_size, 1, 1e12),                                                   \
-        CLI_TEXT(0, "milestones", "N,N,...", "of multistep: when to decay", &(r)->milestones,      \
+        CLI_TEXT(0, "milestones", "N,N,...", "multistep: when to decay", &(r)->milestones,         \
                  &(r)->given.milestones),                                                          \
-        CLI_REAL(0, "gamma", "G", "of step and multistep: a decay's factor [0.1]", &(r)->gamma,    \
+        CLI_REAL(0, "gamma", "G", "step and multistep: factor of each decay [0.1]", &(r)->gamma,   \
                  &(r)->given.gamma, 1e-12, 1e6),                                                   \
-        CLI_REAL(0, "eta-min", "RATE", "of cosine: where it ends [0]", &(r)->eta_min,              \
+        CLI_REAL(0, "eta-min", "RATE", "cosine: final learning rate [0]", &(r)->eta_min,           \
                  &(r)->given.eta_min, 0, 1e6),                                                     \
-        CLI_REAL(0, "max-lr", "RATE", "of onecycle: its peak [--lr]", &(r)->max_lr,                \
+        CLI_REAL(0, "max-lr", "RATE", "onecycle: peak learning rate [--lr]", &(r)->max_lr,         \
                  &(r)->given.max_lr, 1e-12, 1e6),                                                  \
-        CLI_REAL(0, "pct-start", "SHARE", "of onecycle: of its rise [0.3]", &(r)->pct_start,       \
-                 &(r)->given.pct_start, 1e-6, 0.999999),                                           \
-        CLI_REAL(0, "div-factor", "F", "of onecycle: peak / first rate [25]", &(r)->div_factor,    \
+        CLI_REAL(0, "pct-start", "FRACTION", "onecycle: fraction spent warming up [0.3]",          \
+                 &(r)->pct_start, &(r)->given.pct_start, 1e-6, 0.999999),                          \
+        CLI_REAL(0, "div-factor", "F", "onecycle: peak rate / first rate [25]", &(r)->div_factor,  \
                  &(r)->given.div_factor, 1e-6, 1e12),                                              \
-        CLI_REAL(0, "final-div-factor", "F", "of onecycle: first rate / last rate [1e4]",          \
+        CLI_REAL(0, "final-div-factor", "F", "onecycle: first rate / last rate [1e4]",             \
                  &(r)->final_div_factor, &(r)->given.final_div_factor, 1e-6, 1e18),                \
-        CLI_SWITCH(0, "no-cycle-momentum", "of onecycle: leave momentum (adam: beta1) as it is",   \
+        CLI_SWITCH(0, "no-cycle-momentum", "onecycle: do not vary momentum (adam: beta1)",         \
                    &(r)->no_cycle_momentum),                                                       \
-        CLI_INT(0, "warmup-epochs", "N", "linear warm-up before the schedule [0]",                 \
+        CLI_INT(0, "warmup-epochs", "N", "epochs of linear warm-up before the schedule [0]",       \
                 &(r)->warmup_epochs, &(r)->given.warmup_epochs, 0, 1e6),                           \
-        CLI_INT(0, "warmup-steps", "N", "the same in steps, with --schedule-unit step [0]",        \
+        CLI_INT(0, "warmup-steps", "N", "warm-up in steps, with --schedule-unit step [0]",         \
                 &(r)->warmup_steps, &(r)->given.warmup_steps, 0, 1e12),                            \
-        CLI_REAL(0, "warmup-factor", "F", "of the rate, where warm-up begins [1/3]",               \
+        CLI_REAL(0, "warmup-factor", "F", "initial fraction of the rate in warm-up [1/3]",         \
                  &(r)->warmup_factor, &(r)->given.warmup_factor, 1e-6, 1)
 
-/* What nobody has given, by the optimizer. */
+/* Sets the options that were not given to the defaults of the optimizer. */
 void cli_recipe_complete(cli_recipe *recipe);
 /* Whether it fits together, over so many epochs; else says, as a usage error of name, what not. */
 bool cli_recipe_check(const char *name, const cli_recipe *recipe, int64_t epochs);

@@ -158,7 +158,7 @@ YK_TEST(contradictions_get_one_line)
 {
     refused("train --resume a.pth --checkpoint b.pth", "give one of them");
     refused("train --resume auto", "name it with --output");
-    refused("train --optimizer adam --momentum 0.9", "--momentum is of --optimizer sgd");
+    refused("train --optimizer adam --momentum 0.9", "--momentum applies to --optimizer sgd");
     refused("train --batch-size 3 --nproc 4", "less than one image for each of 4 ranks");
     refused("train --batch-size 127 --nproc 2", "126 or 128 can");
     refused("train --autocast conv2d=full", "needs --amp bf16|fp16");
@@ -177,27 +177,27 @@ YK_TEST(contradictions_get_one_line)
 
 YK_TEST(recipes_that_contradict_get_one_line)
 {
-    refused("train --optimizer adam --dampening 0.1", "--dampening is of --optimizer sgd");
-    refused("train --beta2 0.9", "--beta2 is of --optimizer adam|adamw, not of sgd");
-    refused("train --nesterov --momentum 0", "--nesterov needs a --momentum above 0");
+    refused("train --optimizer adam --dampening 0.1", "--dampening applies to --optimizer sgd");
+    refused("train --beta2 0.9", "--beta2 applies to --optimizer adam|adamw, not sgd");
+    refused("train --nesterov --momentum 0", "--nesterov requires a --momentum above 0");
     refused("train --nesterov --dampening 0.1", "no --dampening");
-    refused("train --nesterov --optimizer adam", "--nesterov is of --optimizer sgd");
-    refused("train --no-decay-norms --weight-decay 0", "a --weight-decay that is 0");
+    refused("train --nesterov --optimizer adam", "--nesterov requires --optimizer sgd");
+    refused("train --no-decay-norms --weight-decay 0", "requires a --weight-decay above 0");
     refused("train --schedule step", "needs a --step-size");
     refused("train --schedule multistep", "needs --milestones");
-    refused("train --schedule multistep --milestones 5,3", "rising numbers");
-    refused("train --schedule multistep --milestones 5,", "rising numbers");
-    refused("train --schedule multistep --milestones 5x6", "rising numbers");
-    refused("train --gamma 0.5", "--gamma is of --schedule step|multistep, not of constant");
-    refused("train --schedule cosine --max-lr 1", "--max-lr is of --schedule onecycle");
-    refused("train --schedule cosine --warmup-epochs 10", "leaves none of --epochs");
+    refused("train --schedule multistep --milestones 5,3", "increasing numbers");
+    refused("train --schedule multistep --milestones 5,", "increasing numbers");
+    refused("train --schedule multistep --milestones 5x6", "increasing numbers");
+    refused("train --gamma 0.5", "--gamma applies to --schedule step|multistep, not constant");
+    refused("train --schedule cosine --max-lr 1", "--max-lr applies to --schedule onecycle");
+    refused("train --schedule cosine --warmup-epochs 10", "must be less than --epochs");
     refused("train --schedule onecycle --schedule-unit epoch", "at every step");
-    refused("train --schedule onecycle --warmup-epochs 1", "warms up by itself");
+    refused("train --schedule onecycle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule onecycle --momentum 0", "--no-cycle-momentum");
     refused("train --schedule onecycle --lr 1 --max-lr 1", "give one of them");
-    refused("train --warmup-steps 5", "needs --schedule-unit step");
-    refused("train --warmup-factor 0.5", "--warmup-factor is of --warmup-epochs");
-    refused("train --no-cycle-momentum", "of --schedule onecycle");
+    refused("train --warmup-steps 5", "requires --schedule-unit step");
+    refused("train --warmup-factor 0.5", "--warmup-factor requires --warmup-epochs");
+    refused("train --no-cycle-momentum", "requires --schedule onecycle");
     refused("train --ema 1", "--ema 1: expected a number from 0 to 0.9999999 (");
     refused("train --label-smoothing 2", "--label-smoothing 2: expected a number from 0 to 1");
     refused("train --lr-scale cubic", "none|linear|sqrt");

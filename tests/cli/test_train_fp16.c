@@ -61,5 +61,5 @@ YK_TEST(the_scale_grows_as_asked_for)
 YK_TEST(a_scale_without_fp16_is_refused)
 {
     assert_int_equal(train("a", "--init-scale 1024"), 2);
-    assert_contains(job.output, "--init-scale and --growth-interval are --amp fp16's; it is off");
+    assert_contains(job.output, "--init-scale and --growth-interval require --amp fp16, not off");
 }

@@ -125,11 +125,11 @@ YK_TEST(virtual_ranks_and_what_does_not_go_with_them)
         const char *options, *words;
     } wrong[] = {
         {"--virtual-ranks 3 --nproc 2", "--virtual-ranks 3 cannot be shared equally by 2 ranks"},
-        {"--virtual-ranks 4 --accumulate 2", "--virtual-ranks accumulates already"},
-        {"--virtual-ranks 4 --sync-bn", "--sync-bn needs all shares of a batch at once"},
-        {"--virtual-ranks 4 --comm-hook bf16", "no --comm-hook goes with it"},
+        {"--virtual-ranks 4 --accumulate 2", "cannot be combined with --accumulate"},
+        {"--virtual-ranks 4 --sync-bn", "--virtual-ranks cannot be combined with --sync-bn"},
+        {"--virtual-ranks 4 --comm-hook bf16", "cannot be combined with --comm-hook"},
         {"--virtual-ranks 4 --batch-size 126", "cannot be shared equally by 4 virtual ranks"},
-        {"--virtual-ranks 4 --parallel dp", "--virtual-ranks is DDP's"},
+        {"--virtual-ranks 4 --parallel dp", "cannot be combined with --parallel dp"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(train("a", wrong[i].options), 2);
