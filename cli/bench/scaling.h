@@ -1,4 +1,4 @@
-/* Between the files of `yoke bench scaling`: what is measured, and what came of it. */
+/* The configurations and results of `yoke bench scaling`, shared by its files. */
 #ifndef YOKE_CLI_BENCH_SCALING_H
 #define YOKE_CLI_BENCH_SCALING_H
 
@@ -19,13 +19,13 @@ typedef struct cli_scaling_options {
 /* One training. Its seconds are split as yoke train's metrics split a step. */
 typedef struct cli_scaling_result {
     int64_t steps;
-    double images_per_s; /* of the steps behind the first, which prepares kernels too */
+    double images_per_s; /* of all steps after the first, which also prepares kernels */
     double seconds;      /* of all steps, at that pace */
     double data_share, exposed_share;
     double accuracy; /* after it, 0..1 */
     double wall_s;   /* of the whole job, from its start to its end */
     double cpu_s;    /* processor time of the job */
-    double others_s; /* processor time that others took meanwhile, on the cores we may use */
+    double others_s; /* CPU time that other processes took meanwhile on the same cores */
 } cli_scaling_result;
 
 typedef enum cli_scaling_kind { CLI_SINGLE, CLI_DATA_PARALLEL, CLI_DDP } cli_scaling_kind;
@@ -52,13 +52,13 @@ typedef struct cli_scaling {
 int cli_bench_scaling(int argc, char **argv);
 
 /*
- * From the results of all repeats: each row's median, speed-up and efficiency, and which rows are
- * unreliable (scaling_judge.c).
+ * Computes from the results of all repeats each row's median, speed-up and efficiency, and whether
+ * the row is unreliable (scaling_judge.c).
  */
 void cli_scaling_conclude(cli_scaling *scaling);
 
-/* Trains as the row says, in a job of its own; CLI_EXIT_OK, or the code to end with: it has said
- * why. */
+/* Trains as the row specifies, in a separate job. Returns CLI_EXIT_OK or, after printing an error,
+ * the exit code. */
 int cli_scaling_train(cli_scaling_result *result, const cli_scaling_options *options,
                       const cli_scaling_row *row);
 

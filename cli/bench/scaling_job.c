@@ -1,6 +1,6 @@
 /*
- * One row of the scaling table is one `yoke train` in a job of its own, as a user would start it.
- * What it measured is read from its metrics.jsonl; what it said is shown only when it failed.
+ * Each row of the scaling table is measured by a separate `yoke train`, started as a user would
+ * start it. The results are read from its metrics.jsonl; its output is shown only if it fails.
  */
 #define _GNU_SOURCE
 #include "bench/scaling.h"
@@ -50,7 +50,7 @@ static void add_count(command_line *line, const char *option, int64_t value)
     add_word(line, line->texts[line->count]);
 }
 
-/* To the last bit. */
+/* Exact: %.17g round-trips. */
 static void add_real(command_line *line, const char *option, double value)
 {
     add_word(line, option);
@@ -95,14 +95,14 @@ static int remove_job_file(const char *path, const struct stat *info, int type, 
     return remove(path);
 }
 
-/* What ends a measurement; the last when its terminal is closed. */
+/* The signals that end a measurement; SIGHUP arrives when the terminal is closed. */
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 static volatile sig_atomic_t interrupted; /* the signal */
 static volatile sig_atomic_t running_job; /* its pid, or 0 */
 
-/* What is sent to us is for the job too; then it ends, and we put away its folder. */
+/* Forwards the signal to the job, which then ends, so that its folder can be removed. */
 static void pass_on(int number)
 {
     interrupted = number;
@@ -110,7 +110,7 @@ static void pass_on(int number)
         kill((pid_t)running_job, number);
 }
 
-/* But for what we were started to ignore, as nohup does with the hangup. */
+/* Signals that were already ignored stay so, for example SIGHUP under nohup. */
 static void handle_signals(void (*handler)(int))
 {
     struct sigaction before, action = {.sa_handler = handler}; /* no SA_RESTART: waitpid returns */
@@ -120,7 +120,7 @@ static void handle_signals(void (*handler)(int))
             sigaction(signals[i], &action, NULL);
 }
 
-/* Keeps these signals back around a fork, in between which they would find nobody in charge. */
+/* Blocks or unblocks these signals around a fork, so that none is lost in between. */
 static sigset_t hold_signals(void)
 {
     sigset_t held, before;
@@ -135,7 +135,7 @@ static void become_job(const command_line *line, const char *log, const sigset_t
 {
     handle_signals(SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* should we be killed, it ends in order */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* if this process is killed, the job stops cleanly */
     int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
@@ -143,7 +143,7 @@ static void become_job(const command_line *line, const char *log, const sigset_t
     _exit(127);
 }
 
-/* Runs it to its end with its output in a file; waitpid's status, or -1. *used: of the job. */
+/* Runs the job with its output in a file; returns waitpid's status, or -1. *used: its resources. */
 static int run_job(const command_line *line, const char *log, struct rusage *used)
 {
     handle_signals(pass_on);
@@ -177,8 +177,8 @@ static void show_end_of_log(const char *log)
 
 /* ---- processor time -------------------------------------------------------------------------- */
 
-/* Seconds that the cores we may use have been busy since the machine started; -1 where the kernel
- * does not say. */
+/* Returns the seconds for which the cores of this process have been busy since boot, or -1 if the
+ * kernel does not provide them. */
 static double busy_seconds(void)
 {
     cpu_set_t allowed;
@@ -207,9 +207,9 @@ static double cpu_seconds(const struct rusage *used)
            1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
 }
 
-/* ---- what it measured ------------------------------------------------------------------------ */
+/* ---- the results ----------------------------------------------------------------------------- */
 
-/* The number behind a key of a line of JSON, or -1. */
+/* Returns the number that follows a key in a line of JSON, or -1. */
 static double value_of(const char *line, const char *key)
 {
     char quoted[64];

@@ -1,15 +1,14 @@
 /*
- * What the measurements of a scaling table are worth. On a machine that others use too, a row
- * measures the others: the table would show speed-ups that no hardware can give. A row counts as
- * unreliable when others took processor time that it needed, when its repeats differ too much, or
- * when its speed-up is impossible.
+ * Decides which measurements of a scaling table are reliable. On a busy machine, the table would
+ * show speed-ups that no hardware can give. A row is unreliable if other processes took CPU time
+ * that it needed, if its repeats differ too much, or if its speed-up is impossible.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "bench/scaling.h"
 
-static const double MOST_CONTENTION = 0.25; /* cores wanted beyond those that there are */
+static const double MOST_CONTENTION = 0.25; /* demand for cores beyond those available */
 static const double MOST_SPREAD = 1.5;      /* the fastest repeat over the slowest */
 static const double MOST_EFFICIENCY = 1.3;  /* caches add up, so slightly more than 1 is possible */
 
@@ -20,7 +19,7 @@ static int compare_pace(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether the row's threads and others together wanted more cores than there are. */
+/* Whether the row's threads and other processes together needed more cores than available. */
 static bool was_contended(const cli_scaling *s, const cli_scaling_row *row)
 {
     const cli_scaling_result *r = &row->result;

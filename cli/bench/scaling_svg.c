@@ -1,7 +1,7 @@
 /*
- * The scaling table as a picture for a report, in two panels: the speed-up of each row beside what
- * its ranks could ideally give, and where its seconds went. Plain SVG 1.1 with a style sheet, dark
- * where the viewer is; all text is text.
+ * The scaling table as a picture for a report, in two panels: the speed-up of each row beside the
+ * ideal for its ranks, and how its time was spent. Plain SVG 1.1 with a style sheet, which follows
+ * the viewer's dark mode; text is stored as text, not as outlines.
  */
 #define _GNU_SOURCE
 #include "bench/scaling.h"
@@ -100,7 +100,7 @@ static double nice_step(double limit)
     return power * (rest <= 1 ? 1 : rest <= 2 ? 2 : rest <= 5 ? 5 : 10);
 }
 
-/* Vertical lines with their numbers below; unit is put behind each. */
+/* Vertical lines with their numbers below; unit follows each number. */
 static void put_axis(FILE *file, double top, double height, double limit, double step,
                      const char *unit)
 {
@@ -125,7 +125,7 @@ static void put_label(FILE *file, const cli_scaling_row *row, double top)
 
 /* ---- the panels ------------------------------------------------------------------------------ */
 
-/* What the row's cores can give: its ranks, or fewer where they share cores. */
+/* The ideal speed-up of the row: its ranks, or less if they share cores. */
 static double ideal(const cli_scaling *s, const cli_scaling_row *row)
 {
     double devices = fmax(1, (double)s->cores / (double)s->options.threads);

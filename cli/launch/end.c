@@ -1,13 +1,13 @@
 /*
  * How a job ends.
  *
- * A rank that fails: the store is told how it ended, so that the survivors can name it. They get a
- * moment to say so and to leave by themselves, then SIGTERM, then SIGKILL.
+ * When a rank fails, the launcher writes to the store how it ended, so that the survivors can
+ * report it. They get a moment to do so and to exit, then SIGTERM, then SIGKILL.
  *
- * A signal to the launcher: the ranks get SIGTERM and the grace period, then SIGKILL. A rank that
- * exits with 128 + the number of such a signal has stopped in order, and so has the job. The stop
- * is unclean, with an exit code of its own, when a rank fails meanwhile or has to be killed: then
- * nobody may believe that the last checkpoint was written.
+ * When the launcher gets a signal, the ranks get SIGTERM and, after the grace period, SIGKILL. A
+ * rank that exits with 128 + the number of such a signal has stopped cleanly, and so has the job.
+ * If a rank fails meanwhile or has to be killed, the stop is unclean and has its own exit code,
+ * since the last checkpoint may be missing.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -22,7 +22,7 @@
 #include "clock.h"
 #include "launch/job.h"
 
-/* The survivors of a failure are gone within 2 s. */
+/* The survivors of a failure end within 2 s. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;
 
 static void signal_ranks(const cli_job *job, int number)
@@ -47,7 +47,7 @@ static void tell_survivors(const cli_job *job, int rank)
         yk_store_set(job->store, key, note, strlen(note));
 }
 
-/* The signal for which a rank has stopped in order, by its exit code 128 + n; 0: for none. */
+/* Returns the signal by which a rank has stopped cleanly (exit code 128 + n), or 0. */
 static int obeyed_signal(int status)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
@@ -57,7 +57,7 @@ static int obeyed_signal(int status)
     return 0;
 }
 
-/* A program that does not handle SIGTERM dies of ours, and had nothing to save. */
+/* Includes programs that do not handle the SIGTERM sent here: they had nothing to save. */
 static bool stopped_cleanly(const cli_job *job, int rank)
 {
     int status = job->members[rank].status;
@@ -66,7 +66,7 @@ static bool stopped_cleanly(const cli_job *job, int rank)
             (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == job->stop_signal));
 }
 
-/* A rank has stopped alone. If it has told the other ranks, they are about to end too. */
+/* A rank has stopped without the launcher's request. The others may be about to stop as well. */
 static void rank_stopped(cli_job *job, int rank, int number)
 {
     double now = cli_clock_s();
@@ -74,7 +74,7 @@ static void rank_stopped(cli_job *job, int rank, int number)
     if (number != SIGUSR1 || !job->usr1_forwarded)
         cli_sink_say(&job->err,
                      "%s: rank %d (pid %d) exited with code %d, as if SIG%s had stopped it, but "
-                     "the launcher got no such signal; stopping the job",
+                     "the launcher received no such signal; stopping the job",
                      job->launch->name, rank, (int)stopped->was, 128 + number,
                      sigabbrev_np(number));
     job->stop_signal = number;
@@ -96,14 +96,14 @@ static void rank_failed(cli_job *job, int rank)
     double now = cli_clock_s();
     job->first_failed = rank;
     job->failed_s = now;
-    job->stop_failed = job->stop_signal != 0; /* then the grace period goes on */
+    job->stop_failed = job->stop_signal != 0; /* then the grace period continues */
     if (!job->stop_failed) {
         job->term_at = now + survivors_term_s;
         job->kill_at = now + survivors_kill_s;
     }
 }
 
-/* Waits for every child that has ended: ranks, and orphans of ranks that became ours. */
+/* Reaps every child that has ended: ranks, and orphans of ranks. */
 static void reap(cli_job *job)
 {
     int status;
@@ -157,7 +157,7 @@ void cli_job_handle_signals(cli_job *job)
     }
 }
 
-/* "0, 2, 5" of the ranks that still run; cut short where the room ends. */
+/* Lists the ranks that still run, as in "0, 2, 5"; truncated if it does not fit. */
 static void list_running(const cli_job *job, char *text, size_t size)
 {
     size_t at = 0;
@@ -169,7 +169,7 @@ static void list_running(const cli_job *job, char *text, size_t size)
 
 static void kill_ranks(cli_job *job)
 {
-    char ranks[256], why[64] = "a second signal asked for it";
+    char ranks[256], why[64] = "a second signal requested it";
     bool stopping = job->stop_signal && (job->first_failed < 0 || job->stop_failed);
     if (stopping && job->running > 0) {
         list_running(job, ranks, sizeof ranks);

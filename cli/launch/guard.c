@@ -1,17 +1,17 @@
 /*
- * Nothing outlives the launcher, however it dies. Three ties make that so:
+ * No process of a job outlives the launcher, however it dies. Three mechanisms ensure this:
  *
- * - Ranks ask for SIGKILL at the launcher's death (PR_SET_PDEATHSIG): the kernel ends them at once.
- *   That does not reach what the ranks have started.
- * - When the launcher is killed, everything below it is handed to the nearest living subreaper
- *   above, the guard, which sees its child die and kills what it was given.
+ * - Ranks request SIGKILL when the launcher dies (PR_SET_PDEATHSIG), so the kernel ends them at
+ * once. This does not affect processes that the ranks have started.
+ * - When the launcher is killed, its descendants become children of the nearest living subreaper,
+ *   the guard, which notices the death and kills them.
  * - When the guard is killed, the launcher reads end-of-file from a pipe that only the guard holds
- *   open, and, being a subreaper itself, kills everything below it.
+ *   open. The launcher is a subreaper too and kills its descendants.
  *
- * The launcher runs in a session of its own, so that a signal to the user's process group (^C,
- * kill -9 -PGID) cannot hit both; the guard forwards the signals that ask for an end. The limit of
- * the design: whoever kills guard and launcher by SIGKILL in the same moment leaves grandchildren
- * (never ranks) alive, for no process is left that knows them.
+ * The launcher runs in its own session, so that a signal to the user's process group (^C,
+ * kill -9 -PGID) cannot hit both; the guard forwards signals that request a stop. The limit of the
+ * design: if guard and launcher are killed by SIGKILL at the same moment, grandchildren (never
+ * ranks) survive, because no process is left that knows them.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
@@ -30,14 +30,14 @@
 
 #include "cli.h"
 
-enum { IMPATIENCE = 3 }; /* so many requests to stop end the launcher itself */
+enum { IMPATIENCE = 3 }; /* after this many requests to stop, the launcher itself is killed */
 
 static bool asks_to_stop(int number)
 {
     return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
 }
 
-/* A hangup that nohup has us ignore must not even be blocked, which would have us see it. */
+/* SIGHUP that nohup ignores must not be blocked either: signalfd would report it. */
 static sigset_t watched_signals(void)
 {
     static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -51,7 +51,7 @@ static sigset_t watched_signals(void)
     return signals;
 }
 
-/* Waits for the launcher, forwarding signals; then makes sure that nothing is left. */
+/* Waits for the launcher and forwards signals; then ensures that no process is left. */
 static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signals)
 {
     int status, requests = 0;
@@ -71,7 +71,7 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
     char words[64];
     fprintf(stderr, "%s: the launcher, pid %d, %s; %s\n", launch->name, (int)launcher,
             cli_describe_status(status, words, sizeof words),
-            clean ? "its job was ended" : "some of its processes do not die");
+            clean ? "its job was stopped" : "some of its processes could not be killed");
     return cli_exit_code(status);
 }
 

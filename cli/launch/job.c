@@ -1,6 +1,6 @@
 /*
- * The launcher proper: serves the store, starts the ranks, waits for their end and reports it. When
- * a rank has failed, its last lines on stderr are printed again.
+ * The launcher itself: serves the store, starts the ranks, waits for them and reports how they
+ * ended. If a rank has failed, its last lines on stderr are repeated.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,7 +39,7 @@ static int terminal_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
 }
 
-/* When both outputs are one terminal, one queue keeps them in order. */
+/* If both outputs are the same terminal, a single queue keeps them in order. */
 static cli_sink *sink_for_out(cli_job *job)
 {
     struct stat out, err;
@@ -48,7 +48,7 @@ static cli_sink *sink_for_out(cli_job *job)
     return same ? &job->err : &job->out;
 }
 
-/* Says why a rank could not be started; returns the job's exit code, for programs a shell's. */
+/* Reports why a rank could not be started; returns the job's exit code, as a shell would. */
 static int report_start(const cli_launch *launch, int rank, int reason)
 {
     struct rlimit files;
@@ -68,7 +68,7 @@ static int report_start(const cli_launch *launch, int rank, int reason)
     return reason == ENOENT ? 127 : 126;
 }
 
-/* 0 or an exit code. */
+/* Returns 0, or an exit code. */
 static int start_rank(cli_job *job, const cli_rank_setting *setting, int rank)
 {
     const cli_launch *launch = job->launch;
@@ -89,7 +89,7 @@ static int start_rank(cli_job *job, const cli_rank_setting *setting, int rank)
     return 0;
 }
 
-/* 0, or the exit code of a job that could not be started. */
+/* Returns 0, or the exit code of a job that could not be started. */
 static int start_ranks(cli_job *job)
 {
     if (!serve_store(job))
@@ -106,7 +106,7 @@ static int start_ranks(cli_job *job)
     return code;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the job -------------------------------------------------------------------------------- */
 
 static void report_failure(cli_job *job)
 {
@@ -117,7 +117,7 @@ static void report_failure(cli_job *job)
                  (int)failed->was, cli_describe_status(failed->status, words, sizeof words),
                  job->failed_s - job->start_s);
     if (job->launch->ranks > 1 && failed->err.tail_next) {
-        cli_sink_say(&job->err, "%s: what it said last:", job->launch->name);
+        cli_sink_say(&job->err, "%s: its last lines on stderr:", job->launch->name);
         cli_stream_repeat(&failed->err, &job->err);
     }
 }
@@ -137,7 +137,7 @@ static void finish_job(cli_job *job)
     free(job->polled);
 }
 
-/* When the guard has been killed, everything is ended without a word. */
+/* When the guard has been killed, all processes are killed without a message. */
 static int run_to_end(cli_job *job)
 {
     bool guarded = cli_job_serve(job);

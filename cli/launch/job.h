@@ -1,4 +1,4 @@
-/* A running job, shared by the files of the launcher proper. */
+/* A running job, as seen by the files of the launcher itself. */
 #ifndef YOKE_CLI_LAUNCH_JOB_H
 #define YOKE_CLI_LAUNCH_JOB_H
 
@@ -9,7 +9,7 @@
 #include "launch/launch.h"
 #include "launch/output.h"
 
-/* In seconds: no deadline, and how long killed processes may take to disappear. */
+/* Seconds: no deadline, and how long killed processes may take to disappear. */
 #define CLI_NEVER       1e300
 #define CLI_TREE_KILL_S 5
 
@@ -49,7 +49,7 @@ typedef struct cli_job {
 
 /* Reads the pending signals: deaths and requests to stop. */
 void cli_job_handle_signals(cli_job *job);
-/* Sends SIGTERM and SIGKILL when their time has come. */
+/* Sends SIGTERM and SIGKILL at their deadlines. */
 void cli_job_keep_deadlines(cli_job *job);
 
 /*
@@ -62,7 +62,7 @@ int cli_job_exit_code(const cli_job *job);
 
 /* ---- wait.c --------------------------------------------------------------------------- */
 
-/* Room for the poll slots of a job of so many ranks. */
+/* The number of poll slots for a job with this many ranks. */
 size_t cli_job_slots(int ranks);
 /*
  * Serves output, deaths, signals and deadlines until all ranks have ended; then ends what they left

@@ -32,23 +32,24 @@ typedef struct cli_launch {
     int master_port; /* 0: a free one */
     const char *role, *run_id;
     double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
-    bool rank0_speaks; /* rank 0's lines are the job's: no prefix, its progress line is redrawn */
+    bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
     bool no_pin;       /* leave every rank on all cores */
 } cli_launch;
 
-/* Runs the job to its end; returns its exit code. Single-threaded callers only: it forks. */
+/* Runs the job to its end and returns its exit code. Forks, so the caller must be single-threaded.
+ */
 int cli_launch_run(const cli_launch *launch);
 
-/* ---- for the files of the launcher only -------------------------------------------------------
+/* ---- for the files of this folder only --------------------------------------------------------
  */
 
 /*
- * The launcher proper. lifeline reads end-of-file when the guard is gone. signal_fd is a signalfd
+ * The launcher itself. lifeline reads end-of-file when the guard is gone. signal_fd is a signalfd
  * of the signals that the guard has blocked: deaths, requests to stop, and signals to forward.
  */
 int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd);
 
-/* What is the same for all ranks of a job. */
+/* The settings that all ranks of a job share. */
 typedef struct cli_rank_setting {
     const cli_launch *launch;
     int port;

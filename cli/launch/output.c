@@ -1,11 +1,11 @@
 /*
- * Lines of different ranks never interleave: each is assembled until its newline, then written
- * whole, behind its rank. Writing never blocks the launcher, which has deaths to watch for: lines
- * wait in the sink, and while too many do, the ranks' pipes are not read, so that ranks wait for a
- * paused reader as they would without a launcher.
+ * Lines of different ranks never interleave: each is collected up to its newline and then written
+ * as a whole, after a prefix that names its rank. Writing never blocks the launcher, which must
+ * react to deaths and signals: lines wait in the sink. While too many wait, the ranks' pipes are
+ * not read, so that a slow reader slows the ranks down as it would without a launcher.
  *
- * A carriage return overwrites the line, as on a terminal: of what one rank redraws, only the last
- * state is printed. Rank 0 of a job whose rank 0 speaks may redraw a status line on the terminal;
+ * A carriage return overwrites the line, as on a terminal: of a line that a rank redraws, only the
+ * last state is printed. If rank0_speaks is set, rank 0 may redraw a status line on the terminal;
  * other lines are printed above it.
  */
 #define _GNU_SOURCE
@@ -19,11 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TAIL_WIDTH = 1000 }; /* of a line that is remembered */
+enum { TAIL_WIDTH = 1000 }; /* of each line that is kept for the report of a failure */
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Out of memory loses output, never the job. */
+/* If memory runs out, output is lost but the job continues. */
 static void append_bytes(cli_bytes *bytes, const char *data, size_t size)
 {
     if (bytes->size + size > bytes->capacity) {
@@ -74,7 +74,7 @@ void cli_sink_flush(cli_sink *sink)
     if (written > 0) {
         drop_front(&sink->pending, (size_t)written);
     } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
-        sink->closed = true; /* nobody reads any more: the job goes on unheard */
+        sink->closed = true; /* the reader is gone: the job continues without output */
         sink->pending.size = 0;
     }
 }
@@ -104,7 +104,7 @@ static void put_prefix(cli_sink *sink, int rank)
     append_text(&sink->pending, prefix);
 }
 
-/* A whole line; rank -1: the job's own. */
+/* Prints a whole line; rank is -1 for lines of the launcher. */
 static void put_line(cli_sink *sink, int rank, const char *text, size_t size)
 {
     begin_line(sink);
@@ -139,7 +139,7 @@ static void remember(cli_stream *stream, const char *text, size_t size)
 }
 
 /*
- * What a terminal would show in the end: the text behind the last carriage return, and behind the
+ * Returns what a terminal would show in the end: the text after the last carriage return or
  * sequence that clears a line.
  */
 static const char *visible_part(const char *text, size_t *size)
@@ -164,7 +164,7 @@ static void finish_line(cli_stream *stream, const char *text, size_t size)
 {
     text = visible_part(text, &size);
     remember(stream, text, size);
-    if (stream->status && stream->status->size) { /* this line takes the place of the status */
+    if (stream->status && stream->status->size) { /* this line replaces the status */
         begin_line(stream->sink);
         stream->status->size = 0;
     }
@@ -182,7 +182,7 @@ static void show_status(cli_stream *stream)
     append_bytes(&stream->sink->pending, text, size);
 }
 
-/* Hands on all whole lines; of the rest, keeps only what has not been overwritten. */
+/* Prints all whole lines; of the rest, keeps only what has not been overwritten. */
 static void cut_lines(cli_stream *stream)
 {
     cli_bytes *line = &stream->line;
@@ -203,7 +203,7 @@ static void cut_lines(cli_stream *stream)
     }
 }
 
-/* What had no newline when the stream ended, unless it had been cleared. */
+/* Prints a last line without a newline, unless it has been cleared. */
 static void finish_last_line(cli_stream *stream)
 {
     size_t size = stream->line.size;

@@ -1,4 +1,4 @@
-/* What ranks print, on its way to the user. See output.c. */
+/* Passes the output of the ranks to the user. See output.c. */
 #ifndef YOKE_CLI_LAUNCH_OUTPUT_H
 #define YOKE_CLI_LAUNCH_OUTPUT_H
 
@@ -7,13 +7,13 @@
 
 enum { CLI_TAIL_LINES = 8, CLI_LINE_MAX = 64 * 1024, CLI_SINK_MAX = 256 * 1024 };
 
-/* Bytes that grow. */
+/* A growing buffer. */
 typedef struct cli_bytes {
     char *data;
     size_t size, capacity;
 } cli_bytes;
 
-/* Where lines go: the launcher's own stdout or stderr. What it cannot take yet waits here. */
+/* The launcher's stdout or stderr, with the bytes that it cannot take yet. */
 typedef struct cli_sink {
     int fd;
     bool terminal, colour, closed;
@@ -25,9 +25,9 @@ typedef struct cli_sink {
 typedef struct cli_stream {
     int fd; /* -1 once at its end */
     int rank;
-    bool speaks;       /* its lines are the job's own: no prefix */
-    cli_bytes *status; /* where an unfinished line of it is shown, or NULL */
-    cli_bytes line;    /* what has no newline yet */
+    bool speaks;       /* its lines are printed without a prefix */
+    cli_bytes *status; /* where its unfinished line is shown, or NULL */
+    cli_bytes line;    /* the unfinished line */
     cli_sink *sink;
     char *tail[CLI_TAIL_LINES]; /* its last lines, a ring */
     size_t tail_next;
@@ -35,15 +35,15 @@ typedef struct cli_stream {
 
 void cli_sink_init(cli_sink *sink, int fd, const cli_bytes *status);
 void cli_sink_free(cli_sink *sink);
-/* Writes what the reader takes without blocking; call it when poll says POLLOUT. */
+/* Writes as much as possible without blocking; call it after POLLOUT. */
 void cli_sink_flush(cli_sink *sink);
 
-/* Reads once and hands whole lines to the sink. Closes the stream at its end. */
+/* Reads once and passes whole lines to the sink. Closes the stream at its end. */
 void cli_stream_read(cli_stream *stream);
 void cli_stream_free(cli_stream *stream);
-/* Hands the last lines to the sink again, oldest first; returns how many. */
+/* Passes the last lines to the sink again, oldest first; returns their number. */
 int cli_stream_repeat(const cli_stream *stream, cli_sink *sink);
-/* A line of the launcher itself. */
+/* Prints a line of the launcher itself. */
 void cli_sink_say(cli_sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

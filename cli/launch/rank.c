@@ -1,6 +1,7 @@
 /*
- * One rank: its environment (torchrun's), its cores, its process. Everything that allocates happens
- * before fork; the child calls async-signal-safe functions alone, since the store has a thread.
+ * Starts one rank: its environment (that of torchrun), its cores and its process. All memory is
+ * allocated before fork; the child only calls async-signal-safe functions, since the store has a
+ * thread.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
@@ -35,8 +36,8 @@ static void environment_free(environment *env)
     free(env->entries);
 }
 
-/* Sets what "NAME=value" says, replacing what was there. There is room for all that
- * rank_environment adds. */
+/* Sets the variable in "NAME=value", replacing an earlier value. There is room for all variables
+ * that rank_environment adds. */
 __attribute__((format(printf, 2, 3))) static void set(environment *env, const char *format, ...)
 {
     char *entry;
@@ -92,7 +93,7 @@ static environment rank_environment(const cli_rank_setting *setting, int rank)
     set(&env, "YOKE_SECRET=%s", setting->secret);
     if (!getenv("OMP_NUM_THREADS")) {
         set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(launch->ranks));
-        set(&env, "YOKE_THREADS_CHOSEN=1"); /* by us, not by the user */
+        set(&env, "YOKE_THREADS_CHOSEN=1"); /* by the launcher, not by the user */
     }
     if (setting->terminal_columns && launch->rank0_speaks && rank == 0)
         set(&env, "YOKE_TERMINAL=%d", setting->terminal_columns);
@@ -102,8 +103,8 @@ static environment rank_environment(const cli_rank_setting *setting, int rank)
 /* ---- cores ---------------------------------------------------------------------------------- */
 
 /*
- * Rank r of n gets the r-th of n equal runs of the cores that the launcher may use itself. With
- * more ranks than cores all share all: pinning would only keep the scheduler from balancing them.
+ * Rank r of n gets the r-th of n equal ranges of the cores that the launcher may use. With more
+ * ranks than cores, ranks are not pinned, so that the scheduler can balance them.
  */
 static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 {
@@ -126,7 +127,7 @@ static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 
 /* ---- process -------------------------------------------------------------------------------- */
 
-/* Where the child's ends are. error tells the launcher errno when exec failed, else just closes. */
+/* The child's ends of the pipes. error carries errno to the launcher if exec fails. */
 typedef struct channels {
     int out[2], err[2], error[2];
 } channels;
@@ -150,7 +151,7 @@ static _Noreturn void become_rank(const cli_launch *launch, const channels *pipe
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher)
-        _exit(1); /* it died before the line above could count */
+        _exit(1); /* the launcher died before prctl took effect */
     setpgid(0, 0);
     if (cores)
         sched_setaffinity(0, sizeof *cores, cores);
@@ -160,7 +161,7 @@ static _Noreturn void become_rank(const cli_launch *launch, const channels *pipe
     dup2(pipes->out[1], STDOUT_FILENO);
     dup2(pipes->err[1], STDERR_FILENO);
 
-    signal(SIGPIPE, SIG_DFL); /* what we ignore, a program need not expect */
+    signal(SIGPIPE, SIG_DFL); /* ignored by the launcher, but programs expect the default */
     signal(SIGXFSZ, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -198,7 +199,7 @@ pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *e
     do
         got = read(pipes.error[0], &reason, sizeof reason);
     while (got < 0 && errno == EINTR);
-    if (got != sizeof reason) { /* end-of-file: exec has closed it */
+    if (got != sizeof reason) { /* end-of-file: exec succeeded and closed it */
         reason = 0;
         *out = pipes.out[0];
         *err = pipes.err[0];

@@ -1,6 +1,6 @@
 /*
- * The launcher's only poll: it waits for output, deaths, signals, deadlines and the guard's end at
- * once, so that none of them can keep it from the others.
+ * The launcher's only poll: it waits for output, deaths, signals, deadlines and the end of the
+ * guard at the same time, so that none of them can delay the others.
  */
 #include "launch/job.h"
 
@@ -54,7 +54,7 @@ static int milliseconds_left(const cli_job *job)
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
     if (next >= CLI_NEVER)
         return -1;
-    double left = next - cli_clock_s(), most = 3600; /* what an int has room for */
+    double left = next - cli_clock_s(), most = 3600; /* so that milliseconds fit an int */
     return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 

@@ -45,7 +45,7 @@ YK_TEST(promise_03_kill_9_of_the_process_behind_it)
     kill(launcher, SIGKILL);
     test_job_gone(&job, 2);
     assert_int_equal(test_job_wait(&job, 1), 128 + SIGKILL);
-    assert_contains(job.output, "killed by signal 9 (SIGKILL); its job was ended");
+    assert_contains(job.output, "killed by signal 9 (SIGKILL); its job was stopped");
 }
 
 YK_TEST(promise_03_kill_9_of_a_stopped_launchers_guard)

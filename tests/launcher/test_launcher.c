@@ -360,7 +360,7 @@ YK_TEST(a_rank_that_stops_unasked_is_named)
     assert_contains(job.output, "rank 1 (pid ");
     assert_contains(job.output,
                     "exited with code 143, as if SIGTERM had stopped it, but the launcher "
-                    "got no such signal");
+                    "received no such signal");
 }
 
 YK_TEST(a_second_interrupt_kills_at_once)
@@ -372,7 +372,7 @@ YK_TEST(a_second_interrupt_kills_at_once)
     test_job_await(&job, "stopping 1 rank");
     kill(job.pid, SIGINT);
     assert_int_equal(test_job_wait(&job, 30), 122);
-    assert_contains(job.output, "unclean stop: killing rank 0: a second signal asked for it");
+    assert_contains(job.output, "unclean stop: killing rank 0: a second signal requested it");
 }
 
 /* A job whose reader holds its pipe open but never reads; returns when only output is left. */
