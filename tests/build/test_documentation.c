@@ -1,4 +1,5 @@
-/* The README's program compiles and trains, the pages' links lead somewhere, the tables are current. */
+/* The README's program compiles and trains, the pages' links lead somewhere, the tables are
+ * current. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +10,20 @@ static char output[65536];
 /* Runs a shell script with SOURCE, BUILD and WORK set; it must succeed. */
 static void run(const char *script)
 {
-    int code = yk_test_command(output, sizeof output, "set -e; SOURCE='%s' BUILD='%s' WORK='%s'; %s",
-                               getenv("YOKE_SOURCE"), getenv("YOKE_BUILD"), yk_test_directory(),
-                               script);
+    int code =
+        yk_test_command(output, sizeof output, "set -e; SOURCE='%s' BUILD='%s' WORK='%s'; %s",
+                        getenv("YOKE_SOURCE"), getenv("YOKE_BUILD"), yk_test_directory(), script);
     if (code != 0)
         fail_msg("exit code %d: %s", code, output);
 }
 
 YK_TEST(the_program_of_the_readme_trains_on_two_ranks)
 {
-    run("cd \"$WORK\" && awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' \"$SOURCE/README.md\" > program.c &&"
+    run("cd \"$WORK\" && awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' \"$SOURCE/README.md\" > "
+        "program.c &&"
         " test -s program.c &&"
-        " ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -I\"$SOURCE/include\" program.c -o program"
+        " ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -I\"$SOURCE/include\" program.c -o "
+        "program"
         " -L\"$BUILD\" -lyoke -Wl,-rpath,\"$BUILD\" &&"
         " \"$BUILD/yoke\" run --nproc-per-node 2 -- ./program");
     assert_contains(output, "rank 0: loss ");
