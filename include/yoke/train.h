@@ -190,13 +190,15 @@ typedef struct yk_trainer_options {
     }
 
 /**
- * Makes a trainer. Not collective. On failure *trainer is NULL. The parts stay the caller's and
- * must outlive the trainer. Gradients of a step's batches are averaged over their samples
+ * Makes a trainer. Not collective. On failure *trainer is NULL. The trainer keeps its parts alive,
+ * so that it and they can be destroyed in any order; a part whose handle is destroyed first lives
+ * on in the trainer. Gradients of a step's batches are averaged over their samples
  * (yk_model_set_accumulation).
  */
 yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
                             yk_loader *loader, const yk_trainer_options *options);
-/** Destroys the trainer, not its parts. Accepts NULL. Not collective. */
+/** Destroys the trainer, and the parts whose handles have been destroyed before. Accepts NULL. Not
+ * collective. */
 void yk_trainer_destroy(yk_trainer *trainer);
 
 /**

@@ -39,6 +39,7 @@ typedef struct slot {
 } slot;
 
 struct yk_loader {
+    yki_reference reference;
     const yk_dataset *dataset;
     yk_loader_options options;
     yk_sampler_options sampler; /* of this rank's first virtual rank */
@@ -275,6 +276,7 @@ static yk_status allocate(yk_loader *loader)
 
 static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader_options *options)
 {
+    yki_reference_init(&loader->reference);
     yki_dataset_retain(dataset);
     loader->dataset = dataset;
     loader->options = *options;
@@ -326,9 +328,16 @@ yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
     return status;
 }
 
+void yki_loader_retain(yk_loader *loader)
+{
+    yki_reference_retain(&loader->reference);
+}
+
 void yk_loader_destroy(yk_loader *loader)
 {
-    if (!loader || loader->process != getpid()) /* a child cannot end its parent's threads */
+    if (!loader || !yki_reference_release(&loader->reference))
+        return;
+    if (loader->process != getpid()) /* a child cannot end its parent's threads */
         return;
     pthread_mutex_lock(&loader->mutex);
     loader->stopping = true;

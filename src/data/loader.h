@@ -4,6 +4,8 @@
 
 #include <yoke/data.h>
 
+/* Whatever uses a loader keeps it alive, until it calls yk_loader_destroy. */
+void yki_loader_retain(yk_loader *loader);
 /* The options that it was created with. */
 const yk_loader_options *yki_loader_options(const yk_loader *loader);
 /* The number of ranks that share its data set, 1 without a group. */

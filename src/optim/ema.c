@@ -17,6 +17,7 @@
 #include "tensor/tensor.h"
 
 struct yk_ema {
+    yki_reference reference;
     yk_optimizer *optimizer;
     yk_ema_options options;
     int64_t updates;
@@ -87,6 +88,7 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
     yk_ema *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "averaged weights");
+    yki_reference_init(&made->reference);
     yki_optimizer_retain(optimizer);
     made->optimizer = optimizer;
     made->options = chosen;
@@ -99,9 +101,14 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
     return YK_OK;
 }
 
+void yki_ema_retain(yk_ema *ema)
+{
+    yki_reference_retain(&ema->reference);
+}
+
 void yk_ema_destroy(yk_ema *ema)
 {
-    if (!ema)
+    if (!ema || !yki_reference_release(&ema->reference))
         return;
     if (ema->optimizer->ema == ema) {
         ema->optimizer->ema = NULL;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/reference.h"
 #include "optim/chunks.h"
+#include "optim/references.h"
 #include "optim/shards.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };

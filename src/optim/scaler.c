@@ -24,6 +24,7 @@
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 
 struct yk_grad_scaler {
+    yki_reference reference;
     yk_model *model;
     yki_chunks chunks;
     bool enabled, found_inf;
@@ -97,6 +98,7 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     yk_grad_scaler *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the grad scaler");
+    yki_reference_init(&made->reference);
     made->model = model;
     made->enabled = o.enabled;
     yk_status status = make_chunks(&made->chunks, model);
@@ -114,9 +116,14 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     return YK_OK;
 }
 
+void yki_grad_scaler_retain(yk_grad_scaler *scaler)
+{
+    yki_reference_retain(&scaler->reference);
+}
+
 void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 {
-    if (!scaler)
+    if (!scaler || !yki_reference_release(&scaler->reference))
         return;
     if (scaler->enabled)
         yki_model_release_loss_scale(scaler->model);

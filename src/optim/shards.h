@@ -7,10 +7,6 @@
 
 #include <yoke/optim.h>
 
-/* Whatever is made on top of an optimizer holds a reference to it; the last release frees it. */
-void yki_optimizer_retain(yk_optimizer *optimizer);
-void yki_optimizer_release(yk_optimizer *optimizer);
-
 /* What this rank keeps, and what follows a step. */
 typedef struct yki_shard {
     const bool *own;                        /* by parameter: whether its state is here */

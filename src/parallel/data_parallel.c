@@ -20,9 +20,11 @@
 #include "base/cores.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/reference.h"
 #include "base/trace.h"
 #include "model/replica.h"
 #include "parallel/device_threads.h"
+#include "parallel/references.h"
 
 typedef struct replica {
     yk_data_parallel *dp;
@@ -34,6 +36,7 @@ typedef struct replica {
 } replica;
 
 struct yk_data_parallel {
+    yki_reference reference;
     yki_device_list devices;
     yki_device_threads *device_threads;
     int threads; /* of each device's kernels */
@@ -357,6 +360,7 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
     yk_data_parallel *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "data parallel");
+    yki_reference_init(&made->reference);
     yk_status status = build_data_parallel(made, model, &options);
     if (status != YK_OK) {
         yk_data_parallel_destroy(made);
@@ -366,9 +370,14 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
     return YK_OK;
 }
 
+void yki_data_parallel_retain(yk_data_parallel *dp)
+{
+    yki_reference_retain(&dp->reference);
+}
+
 void yk_data_parallel_destroy(yk_data_parallel *dp)
 {
-    if (!dp)
+    if (!dp || !yki_reference_release(&dp->reference))
         return;
     yki_device_threads_destroy(dp->device_threads);
     for (int i = 0; dp->replicas && i < dp->devices.count; i++) {

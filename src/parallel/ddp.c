@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "comm/group_internal.h"
 #include "parallel/ddp.h"
+#include "parallel/references.h"
 #include "parallel/verify_model.h"
 
 static yk_status reduce_maximum(void *context, double *value)
@@ -73,6 +74,7 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
     yk_ddp *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ddp");
+    yki_reference_init(&made->reference);
     made->model = model;
     made->group = group;
     made->options = options;
@@ -92,9 +94,14 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
     return YK_OK;
 }
 
+void yki_ddp_retain(yk_ddp *ddp)
+{
+    yki_reference_retain(&ddp->reference);
+}
+
 void yk_ddp_destroy(yk_ddp *ddp)
 {
-    if (!ddp)
+    if (!ddp || !yki_reference_release(&ddp->reference))
         return;
     yki_samples_finish(ddp);
     yki_model_detach(ddp->model);

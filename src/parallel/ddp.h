@@ -11,6 +11,7 @@
 #include <yoke/comm_hook.h>
 
 #include "base/error.h"
+#include "base/reference.h"
 #include "model/model_hooks.h"
 #include "parallel/bucket.h"
 
@@ -59,6 +60,7 @@ typedef struct yki_join {
 } yki_join;
 
 struct yk_ddp {
+    yki_reference reference;
     yk_model *model;
     yk_group *group;
     yk_ddp_options options;

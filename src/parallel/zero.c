@@ -9,11 +9,15 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/reference.h"
 #include "comm/group_internal.h"
 #include "model/model_hooks.h"
+#include "optim/references.h"
 #include "optim/shards.h"
+#include "parallel/references.h"
 
 struct yk_zero {
+    yki_reference reference;
     yk_optimizer *optimizer;
     yk_model *model;
     yk_group *group;
@@ -191,6 +195,7 @@ yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *mode
     yk_zero *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ZeRO");
+    yki_reference_init(&made->reference);
     made->optimizer = optimizer;
     made->model = model;
     made->group = group;
@@ -207,9 +212,14 @@ yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *mode
     return YK_OK;
 }
 
+void yki_zero_retain(yk_zero *zero)
+{
+    yki_reference_retain(&zero->reference);
+}
+
 void yk_zero_destroy(yk_zero *zero)
 {
-    if (!zero)
+    if (!zero || !yki_reference_release(&zero->reference))
         return;
     forget_whole(zero);
     yki_optimizer_end_shards(zero->optimizer, zero);

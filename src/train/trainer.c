@@ -13,7 +13,11 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
+#include "comm/group_internal.h"
 #include "data/loader.h"
+#include "model/model_hooks.h"
+#include "optim/references.h"
+#include "parallel/references.h"
 #include "train/sums.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -111,16 +115,53 @@ static yk_status init_trainer(yk_trainer *t)
     return YK_OK;
 }
 
+static void retain_parts(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    yki_model_retain(t->model);
+    yki_optimizer_retain(t->optimizer);
+    yki_loader_retain(t->loader);
+    if (o->validation)
+        yki_loader_retain(o->validation);
+    if (o->group)
+        yki_group_retain(o->group);
+    if (o->ddp)
+        yki_ddp_retain(o->ddp);
+    if (o->zero)
+        yki_zero_retain(o->zero);
+    if (o->parallel)
+        yki_data_parallel_retain(o->parallel);
+    if (o->ema)
+        yki_ema_retain(o->ema);
+    if (o->scaler)
+        yki_grad_scaler_retain(o->scaler);
+}
+
+/* Those that are not there are NULL. */
+static void release_parts(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    yk_loader_destroy(o->validation);
+    yk_loader_destroy(t->loader);
+    yk_ema_destroy(o->ema);
+    yk_zero_destroy(o->zero);
+    yk_grad_scaler_destroy(o->scaler);
+    yk_optimizer_destroy(t->optimizer);
+    yk_ddp_destroy(o->ddp);
+    yk_data_parallel_destroy(o->parallel);
+    yk_model_destroy(t->model);
+    yk_group_destroy(o->group);
+}
+
 yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
                             yk_loader *loader, const yk_trainer_options *options)
 {
     yk_trainer_options read;
+    YKI_NOT_NULL(trainer);
     *trainer = NULL;
-    if (!model || !optimizer || !loader)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_trainer_create: the %s is NULL",
-                         !model       ? "model"
-                         : !optimizer ? "optimizer"
-                                      : "loader");
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(optimizer);
+    YKI_NOT_NULL(loader);
     YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
     YK_TRY(check_counts(&read));
     YK_TRY(check_texts(&read));
@@ -132,6 +173,7 @@ yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer 
     made->optimizer = optimizer;
     made->loader = loader;
     made->options = read;
+    retain_parts(made);
     yk_status status = init_trainer(made);
     if (status != YK_OK) {
         yk_trainer_destroy(made);
@@ -150,6 +192,7 @@ void yk_trainer_destroy(yk_trainer *t)
 {
     if (!t)
         return;
+    release_parts(t);
     free(t->program);
     free(t->totals);
     free(t->output);
