@@ -68,6 +68,33 @@ YK_TEST(trainer_trains_and_resumes)
     assert_true(is_there("r/checkpoint-1.pth"));
 }
 
+/* Stops within the first epoch; one process. */
+YK_TEST(own_network_resumes_bit_for_bit)
+{
+    run(0, "$E/own_network --output whole --max-steps 10");
+    assert_contains(output, "Step 10: loss ");
+    run(0, "$E/own_network --output parts --max-steps 4");
+    assert_contains(output, "Stopped after step 4; the same command resumes it\n");
+    assert_true(is_there("parts/checkpoint-step-4.pth"));
+    run(0, "$E/own_network --output parts --max-steps 10");
+    run(0, "cmp whole/checkpoint-step-10.pth parts/checkpoint-step-10.pth");
+}
+
+/* Stops after the last step of the first epoch, before its evaluation; two ranks. */
+YK_TEST(own_network_resumes_bit_for_bit_on_two_ranks)
+{
+    run(0, "$Y run -n 2 -- $E/own_network --output whole --max-steps 52");
+    assert_contains(output, "[rank 0] Epoch [1/3]: validation loss ");
+    assert_null(strstr(output, "[rank 1]"));
+    run(0, "$Y run -n 2 -- $E/own_network --output parts --max-steps 50");
+    assert_null(strstr(output, "Epoch [1/3]"));
+    run(0, "$Y run -n 2 -- $E/own_network --output parts --max-steps 52");
+    assert_contains(output, "[rank 0] Epoch [1/3]: validation loss ");
+    run(0, "cmp whole/checkpoint-step-52.pth parts/checkpoint-step-52.pth");
+    run(1, "$E/own_network --output parts --epochs 1 --data /no/such/folder");
+    assert_contains(output, "/no/such/folder");
+}
+
 YK_TEST(ddp_alone)
 {
     run(0, "$E/ddp --arch mlp --epochs 2 --max-steps 10");
@@ -144,6 +171,15 @@ YK_TEST(examples_check_their_arguments)
         snprintf(command, sizeof command, "$E/%s --help", alike[i]);
         refused(command, "usage: ");
     }
+}
+
+YK_TEST(own_network_checks_its_flags)
+{
+    refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");
+    refused("$E/own_network --epochs ten", "--epochs ten: expected a whole number from 1");
+    refused("$E/own_network run", "unexpected argument run");
+    run(0, "$E/own_network --help");
+    assert_contains(output, "usage: own_network [OPTION]...\n");
 }
 
 YK_TEST(ddp_checks_its_flags)
