@@ -1,7 +1,7 @@
 /*
- * The commands of the program. Each is one file, gets argv[0] = "yoke COMMAND" and returns the
- * exit code: 0, 1 when it failed (it has said why in one line), 2 when it was called wrongly; the
- * launcher has more (docs/launcher.md).
+ * The commands of the program. Each gets argv[0] = "yoke COMMAND" and returns the exit code: 0; 1
+ * if it failed, after printing a one-line error; 2 for an invalid command line. The launcher has
+ * more (docs/launcher.md).
  */
 #ifndef YOKE_CLI_H
 #define YOKE_CLI_H
@@ -14,7 +14,7 @@ enum {
     CLI_EXIT_STOP_KILLED = 122  /* a rank that did not stop had to be killed */
 };
 
-/* What a command is for, in a phrase: that of "yoke train". */
+/* The purpose of a command, such as "yoke train", in a phrase. */
 const char *cli_command_purpose(const char *full_name);
 
 int cli_cmd_train(int argc, char **argv);

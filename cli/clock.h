@@ -1,8 +1,8 @@
-/* Time as durations are measured in. */
+/* The clock for measuring durations. */
 #ifndef YOKE_CLI_CLOCK_H
 #define YOKE_CLI_CLOCK_H
 
-/* Seconds since some moment: never set back. */
+/* Seconds since an arbitrary moment; never goes backwards. */
 double cli_clock_s(void);
 
 #endif

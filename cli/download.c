@@ -1,4 +1,4 @@
-/* See download.h: a line that is redrawn on a terminal; elsewhere a line for each tenth. */
+/* See download.h: redraws one line on a terminal; elsewhere prints a line per tenth. */
 #define _GNU_SOURCE
 #include "download.h"
 
@@ -44,13 +44,13 @@ static void show_progress(void *user, int64_t done, int64_t total)
     show_meter(meter, done, total);
 }
 
-/* "cifar10" means the cached download; who has a folder of that name may have meant it. */
+/* "cifar10" means the cached download, but the user may have meant a folder of that name. */
 static void mention_folder(void)
 {
     struct stat info;
     if (stat("cifar10", &info) == 0 && S_ISDIR(info.st_mode))
-        fprintf(stderr, "yoke: cifar10 is the data set in the cache; to use the folder ./cifar10, "
-                        "give ./cifar10 instead\n");
+        fprintf(stderr, "yoke: cifar10 means the data set in the cache; to use the folder of that "
+                        "name, write ./cifar10\n");
 }
 
 yk_status cli_cifar10_download(char *path, size_t path_size)

@@ -4,7 +4,7 @@
 
 #include <yoke/data.h>
 
-/* yk_cifar10_download that shows how far it is. */
+/* yk_cifar10_download with a progress display. */
 yk_status cli_cifar10_download(char *path, size_t path_size);
 
 #endif

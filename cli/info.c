@@ -38,9 +38,9 @@ static void print_features(void)
            yk_cpu_has_bf16() ? " AVX-512-BF16" : "");
 #endif
     printf("\n  bf16          %s\n",
-           yk_cpu_has_bf16() ? "arithmetic of this processor, where it is faster than f32's"
-                             : "storage, computed with in f32: no AVX-512 BF16 here");
-    printf("  fp16          storage, computed with in f32\n");
+           yk_cpu_has_bf16() ? "native arithmetic, where it is faster than f32"
+                             : "storage only, computed in f32: this processor has no AVX-512 BF16");
+    printf("  fp16          storage only, computed in f32\n");
 }
 
 static void print_cores(void)
@@ -67,7 +67,7 @@ static void print_device(void)
     yk_model_destroy(model);
 }
 
-/* Of gradients and messages between ranks. */
+/* The memory for gradients and messages between ranks. */
 static void print_shared_memory(void)
 {
     struct statvfs space;

@@ -1,7 +1,7 @@
 /*
  * Options of a command, declared in one table that drives parsing, checking and the help page.
- * Long options take `-` and `_` alike, and their value as `--name value` or `--name=value`. A wrong
- * one gives exactly one line on stderr.
+ * Long options take `-` and `_` alike, and their value as `--name value` or `--name=value`. An
+ * invalid option prints exactly one line on stderr.
  */
 #ifndef YOKE_CLI_OPTIONS_H
 #define YOKE_CLI_OPTIONS_H
@@ -37,7 +37,7 @@ typedef struct cli_option {
     {                                                                                              \
         .type = CLI_OPTION_GROUP, .name = (heading)                                                \
     }
-/* Its options say what a run is: they are kept for the runs that go on with it. */
+/* The options of this group are stored with a run and reused when it is resumed. */
 #define CLI_GROUP_KEPT(heading)                                                                    \
     {                                                                                              \
         .type = CLI_OPTION_GROUP, .name = (heading), .kept = true                                  \

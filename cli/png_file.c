@@ -17,7 +17,7 @@ bool cli_png_supported(void)
     return true;
 }
 
-/* A temporary file has mode 0600; what it becomes has that of any new file. */
+/* mkstemp creates files with mode 0600; this sets the mode of an ordinary new file. */
 static void give_usual_mode(int fd)
 {
     mode_t mask = umask(0);

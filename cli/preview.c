@@ -23,7 +23,7 @@ static const uint8_t background[3] = {24, 26, 30}, ink[3] = {214, 218, 224};
 typedef struct contact_sheet {
     uint8_t *rgb; /* (height, width, 3) */
     int width, height;
-    int first_x; /* where the images begin, right of the names */
+    int first_x; /* left edge of the images, right of the names */
     int columns;
 } contact_sheet;
 

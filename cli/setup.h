@@ -27,24 +27,24 @@ int64_t cli_ranks_expected(int64_t nproc);
  * *source says which. */
 int cli_threads(int64_t wanted, int local_ranks, const char **source);
 
-/* Gives every rank rank 0's text. */
+/* Broadcasts rank 0's text to every rank. */
 bool cli_share_text(yk_group *world, char *text, size_t size);
 
 /* ---- data (setup_data.c) --------------------------------------------------------------------- */
 
-/* Opens "cifar10" (rank 0 fetches it when it is not there), "synthetic" or a folder. Collective. */
+/* Opens "cifar10" (rank 0 downloads it if it is missing), "synthetic" or a folder. Collective. */
 bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
 
 /* ---- files (setup_files.c) ------------------------------------------------------------------- */
 
-/* Whether a file or folder can be read; NULL can. option is what named it, or "". False: a usage
- * error of name was printed. */
+/* Whether a file or folder can be read; true for NULL. option is the option that named it, or "".
+ * If false, a usage error of the command `name` has been printed. */
 bool cli_check_readable(const char *name, const char *option, const char *path);
-/* Whether a file can be written there: it, or the folder that it will be in; NULL can. */
+/* Whether the file, or the folder that will contain it, can be written; true for NULL. */
 bool cli_check_writable(const char *name, const char *option, const char *path);
-/* Whether a folder that is there is one, for files to be made in; NULL can. */
+/* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
-/* Whether a data set is one of the words, or an existing folder. */
+/* Whether a data set is cifar10, synthetic or an existing folder. */
 bool cli_check_data(const char *name, const char *option, const char *data);
 
 enum { CLI_SIZE_TEXT = 32 };

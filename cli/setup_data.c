@@ -1,6 +1,6 @@
 /*
- * Opening data. Only rank 0 looks for CIFAR-10 and downloads it; that may take longer than a
- * collective's timeout, so it works on a thread while the ranks keep meeting every second.
+ * Opening data. Only rank 0 looks for CIFAR-10 and downloads it. This may take longer than the
+ * timeout of a collective, so it runs on a thread while the ranks synchronise every second.
  */
 #define _GNU_SOURCE
 #include "setup.h"
@@ -29,7 +29,7 @@ static void *look_for_cifar10(void *argument)
     return NULL;
 }
 
-/* Up to a second of waiting for rank 0's thread; then all ranks learn whether it has ended. */
+/* Waits up to a second for rank 0's thread, then tells all ranks whether it has ended. */
 static bool agree_on_data(search *found, yk_group *world, int32_t *done)
 {
     for (int i = 0; yk_group_rank(world) == 0 && i < 200 && !atomic_load(&found->done); i++)

@@ -1,4 +1,4 @@
-/* Files that options name, asked for before any work starts; and sizes in words. */
+/* Checks the files that options name before any work starts; and formats sizes. */
 #define _GNU_SOURCE
 #include "setup.h"
 
@@ -19,7 +19,8 @@ bool cli_check_readable(const char *name, const char *option, const char *path)
     return false;
 }
 
-/* The folder is named by all up to the last slash: that it is none shows too. */
+/* The folder is everything up to the last slash; keeping the slash detects a path that is not one.
+ */
 static int access_folder_of(const char *path)
 {
     char folder[PATH_MAX];
@@ -53,7 +54,7 @@ bool cli_check_folder(const char *name, const char *option, const char *path)
     errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
     if (errno == 0)
         return true;
-    cli_usage_error(name, "%s %s: no files can be made there: %s", option, path, strerror(errno));
+    cli_usage_error(name, "%s %s: cannot create files there: %s", option, path, strerror(errno));
     return false;
 }
 

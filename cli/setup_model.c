@@ -1,4 +1,4 @@
-/* From the words of the command line to a model. */
+/* Builds the model that the options of the command line describe. */
 #include "setup.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ bool cli_check_model(const char *name, const cli_model_setup *setup)
     if (!yk_arch_find(setup->arch))
         cli_usage_error(name, "--arch %s: expected one of %s", setup->arch, cli_arch_choices());
     else if (setup->autocast && strcmp(setup->amp, "off") == 0)
-        cli_usage_error(name, "--autocast says how mixed precision runs: it needs --amp bf16|fp16");
+        cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
     else if (yk_autocast_check(setup->autocast) != YK_OK)
         cli_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
     else
@@ -41,7 +41,7 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     *model = NULL;
     yk_arch_fn arch = yk_arch_find(setup->arch);
     if (!arch)
-        return cli_complain("the network \"%s\" is not known; expected one of %s", setup->arch,
+        return cli_complain("unknown network \"%s\"; expected one of %s", setup->arch,
                             cli_arch_choices());
     yk_graph *graph = yk_graph_create();
     if (!graph)

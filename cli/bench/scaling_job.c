@@ -120,7 +120,7 @@ static void handle_signals(void (*handler)(int))
             sigaction(signals[i], &action, NULL);
 }
 
-/* Blocks or unblocks these signals around a fork, so that none is lost in between. */
+/* Blocks these signals around a fork, so that none is lost; returns the previous mask. */
 static sigset_t hold_signals(void)
 {
     sigset_t held, before;

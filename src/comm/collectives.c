@@ -94,12 +94,12 @@ yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype
     return yki_group_submit(group, &call, checked, work);
 }
 
-/* Both buffers of an operation; out is looked at where this rank uses it. */
-static yk_status check_both(const yk_group *group, const char *name, const void *in, bool uses_in,
-                            const void *out, bool uses_out, size_t count, yk_dtype dtype)
+/* Where this rank uses only one of the buffers, that one is passed for both. */
+static yk_status check_both(const yk_group *group, const char *name, const void *in,
+                            const void *out, size_t count, yk_dtype dtype)
 {
-    YK_TRY(check_buffer(group, name, uses_in ? in : group, count, dtype));
-    return check_buffer(group, name, uses_out ? out : group, count, dtype);
+    YK_TRY(check_buffer(group, name, in, count, dtype));
+    return check_buffer(group, name, out, count, dtype);
 }
 
 yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
@@ -109,7 +109,7 @@ yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count
     yki_call call = make_collective(YKI_ALL_GATHER, dtype, 0, 0, count);
     call.in = in;
     call.out = out;
-    yk_status checked = check_both(group, "all_gather", in, true, out, true, count, dtype);
+    yk_status checked = check_both(group, "all_gather", in, out, count, dtype);
     return yki_group_submit(group, &call, checked, work);
 }
 
@@ -120,7 +120,7 @@ yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t c
     yki_call call = make_collective(YKI_REDUCE_SCATTER, dtype, op, 0, count);
     call.in = in;
     call.out = out;
-    yk_status checked = check_both(group, "reduce_scatter", in, true, out, true, count, dtype);
+    yk_status checked = check_both(group, "reduce_scatter", in, out, count, dtype);
     if (checked == YK_OK)
         checked = check_reduction("reduce_scatter", dtype, op);
     return yki_group_submit(group, &call, checked, work);
@@ -134,7 +134,7 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
     yki_call call = make_collective(YKI_GATHER, dtype, 0, root, count);
     call.in = in;
     call.out = on_root ? out : NULL;
-    yk_status checked = check_both(group, "gather", in, true, out, on_root, count, dtype);
+    yk_status checked = check_both(group, "gather", in, on_root ? out : in, count, dtype);
     if (checked == YK_OK)
         checked = check_root(group, "gather", root);
     return yki_group_submit(group, &call, checked, work);
@@ -148,7 +148,7 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
     yki_call call = make_collective(YKI_SCATTER, dtype, 0, root, count);
     call.in = on_root ? in : NULL;
     call.out = out;
-    yk_status checked = check_both(group, "scatter", in, on_root, out, true, count, dtype);
+    yk_status checked = check_both(group, "scatter", on_root ? in : out, out, count, dtype);
     if (checked == YK_OK)
         checked = check_root(group, "scatter", root);
     return yki_group_submit(group, &call, checked, work);

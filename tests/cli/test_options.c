@@ -86,7 +86,7 @@ YK_TEST(files_that_are_not_there_get_one_line)
             "--data /no/such/folder: no such folder; expected cifar10, synthetic");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
-    refused("train --data synthetic --output /dev/null", "no files can be made there: Not a dir");
+    refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
     refused("train --data synthetic --resume no.pth", "--resume no.pth: No such file");
     refused("train --data synthetic --resume /",
             "is a folder: resume the run in it with --resume auto --output /");
