@@ -1,7 +1,8 @@
 /*
- * The contract between a group and what moves data. group.c is the only caller: arguments have been
- * checked (collectives.c) and the call numbered, and it decides when waiting has been long enough.
- * A backend exchanges the descriptors of all ranks, refuses if they differ, and moves the data.
+ * The contract between a group and what moves data. group.c is the only caller: it has
+ * checked the arguments (collectives.c) and numbered the call, and it decides when a wait times
+ * out. A backend exchanges the descriptors of all ranks, refuses if they differ, and moves the
+ * data.
  *
  * A backend is a constant table of functions; the concrete struct embeds yki_backend first.
  */
@@ -63,7 +64,7 @@ typedef struct yki_call {
  */
 typedef enum yki_failure_state {
     YKI_FAILURE_NONE,
-    YKI_FAILURE_CLAIMED, /* somebody is writing it */
+    YKI_FAILURE_CLAIMED, /* a rank is writing it */
     YKI_FAILURE_READY
 } yki_failure_state;
 
@@ -73,7 +74,7 @@ typedef struct yki_failure {
     char text[384];
 } yki_failure;
 
-/* How a waiting backend asks whether to keep waiting: every 20 ms or so, never on the fast path. */
+/* A waiting backend asks whether to keep waiting: about every 20 ms, never on the fast path. */
 typedef struct yki_watch {
     void *context;
     /* missing tells whether a rank is still waited for. Not YK_OK: give up with this status. */
@@ -87,11 +88,11 @@ typedef struct yki_backend_table {
     yk_status (*open)(yki_backend **backend, yki_job *job, const yki_watch *watch);
     void (*destroy)(yki_backend *backend);
     yki_failure *(*failure)(yki_backend *backend);
-    /* Whether that rank has destroyed its group in order. */
+    /* Whether that rank has destroyed its group. */
     bool (*left)(yki_backend *backend, int rank);
     /* call->what.count bytes, to *call->out. */
     yk_status (*alloc)(yki_backend *backend, yki_call *call, void **memory);
-    /* Gives back what alloc has given, on this rank; does not wait for the others. */
+    /* Frees memory of alloc on this rank; does not wait for the others. */
     yk_status (*free)(yki_backend *backend, void *memory);
     yk_status (*collective)(yki_backend *backend, yki_call *call);
     yk_status (*transfer)(yki_backend *backend, yki_call *call); /* send and recv */

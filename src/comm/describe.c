@@ -1,4 +1,4 @@
-/* The words of yoke's own functions and of PyTorch's dtypes. */
+/* Uses the names of yoke's functions and of PyTorch's dtypes. */
 #include "comm/describe.h"
 
 #include <stdio.h>

@@ -70,7 +70,7 @@ void yki_failure_report(const yki_job *job, int rank, yk_status status, const ch
 
 /* ---- how a rank ended ------------------------------------------------------------------------ */
 
-/* linux/pidfd.h of 6.15, which older systems do not have; the kernel tells by the size. */
+/* From linux/pidfd.h of 6.15, which older systems lack; the ioctl number encodes the size. */
 struct exit_info {
     uint64_t mask, cgroup;
     uint32_t pid, tgid, ppid, users[8];

@@ -7,7 +7,7 @@
 /* True for the first caller only, which must then write it. */
 bool yki_failure_claim(yki_failure *failure);
 void yki_failure_write(yki_failure *failure, yk_status status, const char *text);
-/* Waits for a claimed one to be written (its writer may die); YK_OK when there is none. */
+/* Waits until a claimed failure is written (its writer may die); YK_OK if there is none. */
 yk_status yki_failure_read(const yki_failure *failure, char *text, size_t size);
 
 /*
@@ -18,8 +18,9 @@ yk_status yki_failure_read(const yki_failure *failure, char *text, size_t size);
 void yki_failure_report(const yki_job *job, int rank, yk_status status, const char *text);
 
 /*
- * How a dead rank ended, as far as can be found out in half a second: by the launcher's note in the
- * store, by the kernel (Linux 6.15) once its parent has reaped it, or only that it is gone.
+ * Describes how a dead rank ended, as far as this can be found out in half a second: from the
+ * launcher's note in the store, from the kernel (Linux 6.15) once its parent has reaped it, or only
+ * that it is gone.
  */
 void yki_death_words(const yki_job *job, int rank, char *text, size_t size);
 

@@ -1,11 +1,11 @@
-/* What the files of this layer share of a group beyond its public interface. */
+/* The parts of a group that other files of the library use beyond its public interface. */
 #ifndef YKI_GROUP_INTERNAL_H
 #define YKI_GROUP_INTERNAL_H
 
 #include "base/reference.h"
 #include "comm/backend.h"
 
-/* Whatever is made on top of a group holds a reference to it; the last release leaves the job. */
+/* Every object built on a group holds a reference to it; the last release leaves the job. */
 void yki_group_retain(yk_group *group);
 void yki_group_release(yk_group *group);
 

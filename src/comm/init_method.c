@@ -1,5 +1,5 @@
 /*
- * Where a job's ranks meet, by environment and options:
+ * Finds the rendezvous of a job from the environment and the options:
  *
  *   env://            RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: rank 0 serves the store there,
  *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
@@ -8,9 +8,9 @@
  *   file:///PATH      rank 0 serves on a free port and writes the port and a new secret to PATH,
  *                     which only its user can read; removed when all ranks have joined
  *
- * torchrun with TORCHELASTIC_USE_AGENT_STORE=True has its agent listen on MASTER_PORT, with a
- * protocol of its own. The ranks of one machine then meet over a file named after the agent's pid,
- * the port and the restart count.
+ * With TORCHELASTIC_USE_AGENT_STORE=True, torchrun's agent listens on MASTER_PORT with its own
+ * protocol. The ranks of one machine then use a file named after the agent's pid, the port and the
+ * restart count.
  */
 #define _GNU_SOURCE
 #include "comm/init_method.h"
@@ -35,7 +35,7 @@ static yk_status read_timeout(yki_job *job, const yk_group_options *options)
     job->timeout_s = DEFAULT_TIMEOUT_S;
     if (options->timeout_s == YK_FROM_ENVIRONMENT)
         return yki_env_double("YOKE_TIMEOUT", 1e-3, 1e9, &job->timeout_s, &found);
-    if (!(options->timeout_s > 0)) /* NaN would wait for ever */
+    if (!(options->timeout_s > 0)) /* also rejects NaN */
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "timeout_s is %g, expected more than 0 seconds, or YK_FROM_ENVIRONMENT",
                          options->timeout_s);
@@ -68,7 +68,8 @@ static yk_status read_ranks(yki_job *job, const yk_group_options *options)
     return YK_OK;
 }
 
-/* LOCAL_RANK and LOCAL_WORLD_SIZE; without them all ranks are taken to be of this machine. */
+/* Reads LOCAL_RANK and LOCAL_WORLD_SIZE; without them, all ranks are assumed to be on this machine.
+ */
 static yk_status read_local_ranks(yki_job *job)
 {
     long rank = job->rank, world = job->world;
@@ -76,7 +77,7 @@ static yk_status read_local_ranks(yki_job *job)
     YK_TRY(yki_env_int("LOCAL_RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
     YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
     if (!has_rank && job->world > 1)
-        YKI_INFO("LOCAL_RANK is not set: taking rank %d of %d as the local one too", job->rank,
+        YKI_INFO("LOCAL_RANK is not set: using rank %d of %d as the local rank too", job->rank,
                  job->world);
     if (rank >= world)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld", rank,
@@ -113,7 +114,7 @@ static yk_status read_tcp(yki_init_method *m, const char *method)
     return read_address(m, host, (size_t)(colon - host), colon + 1, method);
 }
 
-/* All but env://. */
+/* Reads an init method other than env://. */
 static yk_status read_url(yki_init_method *m, const char *method)
 {
     if (strncmp(method, "tcp://", 6) == 0)
@@ -127,8 +128,8 @@ static yk_status read_url(yki_init_method *m, const char *method)
 }
 
 /*
- * What is no file may never be opened, or would be replaced by rank 0's file: a FIFO, a device, a
- * folder. A link only stands in the way until rank 0 replaces it.
+ * Rejects a FIFO, a device or a folder: opening it could block, or rank 0 would replace it by its
+ * file. A symbolic link is allowed, because rank 0 replaces it.
  */
 static yk_status check_path(const yki_init_method *m)
 {
@@ -150,7 +151,7 @@ static void agent_path(yki_init_method *m)
     snprintf(m->path, sizeof m->path, "%s/yoke-torchrun-%u-%d-%s-%s",
              text_env("XDG_RUNTIME_DIR", "/tmp"), geteuid(), getppid(),
              text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
-    YKI_INFO("torchrun's agent holds MASTER_PORT: meeting over %s instead", m->path);
+    YKI_INFO("torchrun's agent listens on MASTER_PORT: using the file %s instead", m->path);
 }
 
 static yk_status read_env(yki_job *job, yki_init_method *m)
@@ -199,7 +200,7 @@ yk_status yki_init_method_read_ranks(yki_job *job, const yk_group_options *optio
     return read_local_ranks(job);
 }
 
-/* ---- meeting over a file --------------------------------------------------------------------- */
+/* ---- rendezvous through a file --------------------------------------------------------------- */
 
 static yk_status write_file(const yki_init_method *m)
 {

@@ -13,7 +13,7 @@ typedef struct yki_init_method {
     char path[YKI_INIT_METHOD_PATH]; /* of the file that holds port and secret; else "" */
     int port;
     double start, deadline;
-    bool noticed; /* that ranks are missing: the user has been told */
+    bool noticed; /* a warning about missing ranks has been logged */
 } yki_init_method;
 
 /* Sets the job's timeout, rank and world size, and the local ones. */
@@ -22,9 +22,9 @@ yk_status yki_init_method_read_ranks(yki_job *job, const yk_group_options *optio
 yk_status yki_init_method_check(const yk_group_options *options);
 /* Reads address or path, secret, and whether the launcher serves the store. */
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yk_group_options *options);
-/* Rank 0's part of a rendezvous over a file: serves the store and writes the file. */
+/* Rank 0's part of a rendezvous through a file: serves the store and writes the file. */
 yk_status yki_init_method_serve(yki_init_method *m, yki_job *job);
-/* The part of the others: false while there is no valid file, written by this user. */
+/* The other ranks' part: returns false until there is a valid file, written by this user. */
 bool yki_init_method_read_file(yki_init_method *m);
 
 #endif

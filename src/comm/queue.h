@@ -1,6 +1,6 @@
 /*
- * Asynchronous work: calls that a thread of the group's own runs one after the other, in the order
- * in which they were submitted. The thread starts with the first of them.
+ * Asynchronous work: the group's communication thread runs calls one after the other, in the order
+ * in which they were submitted. The thread starts with the first call.
  */
 #ifndef YKI_QUEUE_H
 #define YKI_QUEUE_H
@@ -16,7 +16,7 @@ struct yk_work {
     yk_status status;
     bool done;                 /* guarded by the queue's lock */
     double finished;           /* when, by yki_now */
-    char line[YKI_ERROR_LINE]; /* the error's; on submission: why arguments were refused */
+    char line[YKI_ERROR_LINE]; /* the error line; on submission, why the arguments were refused */
 };
 
 typedef struct yki_queue {
@@ -33,24 +33,24 @@ typedef struct yki_queue {
 
 void yki_queue_init(yki_queue *queue, void *context,
                     yk_status (*run)(void *context, yki_call *call, const char *refusal));
-/* Runs what is left, then ends the thread. */
+/* Runs all remaining calls, then ends the thread. */
 void yki_queue_fini(yki_queue *queue);
 /* refusal: NULL, or the error line of arguments that were refused. */
 yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *refusal,
                            yk_work **work);
-/* Returns when all that was submitted has run. */
+/* Returns when all submitted calls have run. */
 void yki_queue_drain(yki_queue *queue);
 /* Runs task(context) on the group's thread, in the order of submission among the asynchronous
  * collectives; its blocking collectives then happen at this place on every rank. */
 yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
                         yk_work **work);
-/* What a timeline calls the group's next asynchronous call, e.g. "bucket 2". Costs nothing while
- * none is recorded. */
+/* Sets the name of the group's next asynchronous call on a timeline, e.g. "bucket 2". Does nothing
+ * while no timeline is recorded. */
 void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
 /* Whether this is the queue's own thread. */
 bool yki_queue_is_current(const yki_queue *queue);
-/* Waits for a work, returns its status and the time (yki_now) at which it finished, and takes the
- * work back. */
+/* Waits for a work, recycles it, and returns its status and the time (yki_now) at which it
+ * finished. */
 yk_status yki_queue_wait(yk_work *work, double *finished);
 bool yki_queue_is_done(const yk_work *work);
 /* yk_work_wait that also tells when the work finished (yki_now). */
