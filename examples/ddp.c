@@ -1,15 +1,15 @@
 /*
  * Distributed data parallelism: ResNet-50 learns CIFAR-10 on as many processes as a launcher has
- * started; they act as one. It reads beside php.cn's "PyTorch parallel training
- * DistributedDataParallel complete code example": its main, its train, its flags, its log lines.
- * What makes the program distributed is marked (DDP); nothing else knows of it.
+ * started, which act as one. It reads side by side with php.cn's "PyTorch parallel training
+ * DistributedDataParallel complete code example" and has its functions main and train, its flags
+ * and its log lines. The lines that make the program distributed are marked (DDP).
  *
  *     ./ddp                                                one process, drawn images
  *     yoke run -n 4 -- ./ddp --data FOLDER                 four processes, CIFAR-10 in FOLDER
- *     yoke run -n 2 -- ./ddp --arch mlp --epochs 1         in seconds
+ *     yoke run -n 2 -- ./ddp --arch mlp --epochs 1         takes seconds
  *
- * --batch-size is over all processes, as in the original. --data, --arch and --max-steps it has
- * not. The launcher gives RANK and WORLD_SIZE, where the original asks Slurm.
+ * --batch-size counts the images of all processes, as in the original. --data, --arch and
+ * --max-steps are additions. RANK and WORLD_SIZE come from the launcher, not from Slurm.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -46,7 +46,7 @@ static yk_dataset *open_data(const char *data, yk_split split)
     return dataset;
 }
 
-/* (DDP) The loader is DistributedSampler too: each rank gets its own share of every epoch. */
+/* (DDP) The loader is also the DistributedSampler: each rank gets its own share of every epoch. */
 static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_t batch_size,
                               bool training)
 {
@@ -79,51 +79,14 @@ static yk_model *create_model(yk_arch_fn arch)
     return model;
 }
 
-/* How many of the batch's images get their largest output at their label. */
-static int64_t count_correct(yk_model *model, const yk_batch *batch)
-{
-    yk_tensor outputs; /* (N, 10) */
-    YK_CHECK(yk_model_output(model, &outputs));
-    const float *row = outputs.data;
-    const int32_t *labels = batch->tensors[1].data; /* the loader gives "images", "labels" */
-    int64_t correct = 0;
-    for (int64_t i = 0; i < batch->size; i++, row += 10) {
-        int best = 0;
-        for (int c = 1; c < 10; c++)
-            if (row[c] > row[best])
-                best = c;
-        correct += best == labels[i];
-    }
-    return correct;
-}
-
-/* (DDP) Running statistics are each rank's own until the next step: rank 0's, which are saved, are
- * the ones to validate. */
-static void share_buffers(yk_model *model, yk_group *world)
-{
-    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
-        yk_tensor buffer = yk_model_buffer(model, i).value;
-        YK_CHECK(yk_broadcast(world, buffer.data, (size_t)yk_tensor_count(&buffer), buffer.dtype, 0,
-                              NULL));
-    }
-    yk_model_parameters_changed(model);
-}
-
+/* (DDP) Each rank evaluates its own part of the data; all get the accuracy over the whole of it. */
 static double accuracy(yk_model *model, yk_loader *loader, yk_group *world)
 {
-    int64_t counts[2] = {0, 0}; /* correct, all */
-    share_buffers(model, world);
-    yk_model_eval(model);
-    for (const yk_batch *batch; (batch = yk_loader_next(loader));) {
-        YK_CHECK(yk_model_forward(model, batch));
-        counts[0] += count_correct(model, batch);
-        counts[1] += batch->size;
-    }
-    YK_CHECK(yk_loader_status(loader));
-    yk_model_train(model);
-    YK_CHECK(
-        yk_all_reduce(world, counts, 2, YK_I64, YK_REDUCE_SUM, NULL)); /* (DDP) over all ranks */
-    return (double)counts[0] / (double)counts[1];
+    yk_evaluation result;
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = world;
+    YK_CHECK(yk_evaluate(&result, model, loader, &options));
+    return result.accuracy;
 }
 
 /* ---- training ------------------------------------------------------------------------------- */
@@ -232,6 +195,17 @@ static int64_t parse_number(const char *option, const char *text, int least)
     return number;
 }
 
+static void print_help(void)
+{
+    printf("usage: ddp [OPTION]...\n"
+           "  --data FOLDER       CIFAR-10 in FOLDER, or \"synthetic\": drawn images [synthetic]\n"
+           "  --arch NAME         network; mlp takes seconds [resnet50]\n"
+           "  --epochs N          passes over the data [2]\n"
+           "  --batch-size N      images per step over all processes [128]\n"
+           "  --max-steps N       end each epoch after N steps; 0: never [0]\n"
+           "  --checkpoint FILE   load the weights in FILE first\n");
+}
+
 static arguments parse_args(int argc, char **argv)
 {
     static const struct option options[] = {{"batch-size", required_argument, NULL, 'b'},
@@ -240,6 +214,7 @@ static arguments parse_args(int argc, char **argv)
                                             {"data", required_argument, NULL, 'd'},
                                             {"arch", required_argument, NULL, 'a'},
                                             {"max-steps", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic"};
     const char *arch = "resnet50";
@@ -264,6 +239,9 @@ static arguments parse_args(int argc, char **argv)
         case 's':
             args.max_steps = parse_number("max-steps", value, 0);
             break;
+        case 'h':
+            print_help();
+            exit(0);
         default:
             exit(2);
         }

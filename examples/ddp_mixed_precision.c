@@ -1,17 +1,17 @@
 /*
- * Distributed data parallelism with mixed precision and SyncBatchNorm: the steps 1 to 3, the good
+ * Distributed data parallelism with mixed precision and SyncBatchNorm: steps 1 to 3, the good
  * practices and the mixed-precision section of AI Summer's "How distributed training works in
- * Pytorch" (Adaloglou, 2022), as one program. What differs from single_device.c is marked: (DDP),
- * (SyncBN), (AMP).
+ * Pytorch" (Adaloglou, 2022), in one program. Lines that differ from single_device.c are marked
+ * (DDP), (SyncBN) or (AMP).
  *
- *     yoke run -n 4 -- ./ddp_mixed_precision [FOLDER|synthetic] [ARCH] [MAX_STEPS]
+ *     yoke run -n 4 -- ./ddp_mixed_precision
  *
- * As in the tutorial every rank takes batches of 256, so that four ranks make a quarter of the
- * updates. fp16 runs on every processor; where there is no arithmetic for it, it is stored in 16
- * bits and computed in 32, which is right but no faster.
+ * As in the tutorial, every rank takes batches of 256, so four ranks make a quarter of the updates.
+ * fp16 runs on every processor. Those without fp16 arithmetic store 16 bits and compute in 32: the
+ * results are correct, but no faster.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +23,7 @@ static const char PATH[] = "./cifar_net.pth";
 typedef struct settings {
     const char *data;
     yk_arch_fn arch;
-    int64_t max_steps; /* 0: the whole epoch */
+    int64_t max_steps;
 } settings;
 
 /* (DDP) One rank prints and writes files. */
@@ -51,8 +51,8 @@ static yk_dataset *open_data(const char *data, yk_split split)
     return dataset;
 }
 
-/* (DDP) A loader with a group is DistributedSampler too, and sets the epoch by itself. A crop of 32
- * without padding, as the original has it, is no crop. */
+/* (DDP) A loader with a group is also the DistributedSampler, and sets the epoch by itself. The
+ * original's crop of 32 without padding does nothing and is left out. */
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset,
                                        yk_group *world)
@@ -131,66 +131,63 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps, bool
     yk_optimizer_destroy(optimizer);
 }
 
-/* How many of the batch's images get their largest output at their label. */
-static int64_t count_correct(yk_model *net, const yk_batch *batch)
-{
-    yk_tensor outputs; /* (N, 10) */
-    YK_CHECK(yk_model_output(net, &outputs));
-    const float *row = outputs.data;
-    const int32_t *labels = batch->tensors[1].data; /* the loader gives "images", "labels" */
-    int64_t correct = 0;
-    for (int64_t i = 0; i < batch->size; i++, row += 10) {
-        int best = 0;
-        for (int c = 1; c < 10; c++)
-            if (row[c] > row[best])
-                best = c;
-        correct += best == labels[i];
-    }
-    return correct;
-}
-
 static void test(yk_model *net, const char *path, yk_loader *testloader, yk_group *world)
 {
-    int64_t counts[2] = {0, 0}; /* correct, all */
+    yk_evaluation result;
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = world; /* (DDP) over all ranks */
     YK_CHECK(yk_model_load(net, path));
-    yk_model_eval(net);
-    for (const yk_batch *batch; (batch = yk_loader_next(testloader));) {
-        YK_CHECK(yk_model_forward(net, batch));
-        counts[0] += count_correct(net, batch);
-        counts[1] += batch->size;
-    }
-    YK_CHECK(yk_loader_status(testloader));
-    YK_CHECK(
-        yk_all_reduce(world, counts, 2, YK_I64, YK_REDUCE_SUM, NULL)); /* (DDP) over all ranks */
+    YK_CHECK(yk_evaluate(&result, net, testloader, &options));
     if (is_main_process(world))
-        printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)counts[1],
-               100.0 * (double)counts[0] / (double)counts[1]);
+        printf("Accuracy of the network on the %lld test images: %.0f %%\n",
+               (long long)result.count, 100 * result.accuracy);
 }
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_steps(const char *text)
+static int64_t parse_number(const char *option, const char *text)
 {
     char *end;
-    errno = 0;
-    long long steps = strtoll(text, &end, 10);
-    if (errno || end == text || *end || steps < 0) {
-        fprintf(stderr, "MAX_STEPS %s: expected a whole number from 0\n", text);
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end || number < 1 || number > INT32_MAX) {
+        fprintf(stderr, "--%s %s: expected a whole number from 1 to %d\n", option, text, INT32_MAX);
         exit(2);
     }
-    return steps;
+    return number;
 }
 
 static settings parse_args(int argc, char **argv)
 {
-    if (argc > 4 || (argc > 1 && argv[1][0] == '-')) {
-        fprintf(stderr, "usage: %s [FOLDER|synthetic] [ARCH] [MAX_STEPS]\n", argv[0]);
+    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
+                                            {"arch", required_argument, NULL, 'a'},
+                                            {"max-steps", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    settings set = {.data = "synthetic", .max_steps = INT64_MAX};
+    const char *arch = "resnet50";
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'd') {
+            set.data = optarg;
+        } else if (option == 'a') {
+            arch = optarg;
+        } else if (option == 's') {
+            set.max_steps = parse_number("max-steps", optarg);
+        } else if (option == 'h') {
+            printf("usage: ddp_mixed_precision [OPTION]...\n"
+                   "  --data FOLDER    CIFAR-10 in FOLDER, or \"synthetic\": drawn images "
+                   "[synthetic]\n"
+                   "  --arch NAME      network; mlp takes seconds [resnet50]\n"
+                   "  --max-steps N    end the epoch after N steps [the whole epoch]\n");
+            exit(0);
+        } else {
+            exit(2);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
         exit(2);
     }
-    const char *arch = argc > 2 ? argv[2] : "resnet50";
-    settings set = {.data = argc > 1 ? argv[1] : "synthetic",
-                    .arch = yk_arch_find(arch),
-                    .max_steps = argc > 3 ? parse_steps(argv[3]) : 0};
+    set.arch = yk_arch_find(arch);
     if (!set.arch) {
         fprintf(stderr, "there is no network %s\n", arch);
         exit(2);

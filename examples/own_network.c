@@ -59,7 +59,7 @@ static yk_model *create_model(void)
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *x = yk_max_pool2d(yk_gelu(conv(images, "stem", 16)), 2, 2, 0); /* (N, 16, 16, 16) */
+    yk_value *x = yk_gelu(yk_max_pool2d(conv(images, "stem", 16), 2, 2, 0)); /* (N, 16, 16, 16) */
     x = yk_max_pool2d(block(x, "block1", 16), 2, 2, 0);                      /* (N, 16, 8, 8) */
     x = block(yk_gelu(conv(x, "widen", 32)), "block2", 32);                  /* (N, 32, 8, 8) */
     x = yk_dropout(yk_flatten(yk_global_avg_pool2d(x)), 0.1);                /* (N, 32) */

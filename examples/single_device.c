@@ -1,16 +1,14 @@
 /*
- * The tutorial's first program: ResNet-50 learns CIFAR-10 for one epoch on one device. It reads
- * beside train_1gpu.py of AI Summer's "How distributed training works in Pytorch" (Adaloglou,
- * 2022): create_data_loader_cifar10, train, test and main are that program's functions, and the
- * lines it prints are that program's lines.
+ * One device: ResNet-50 learns CIFAR-10 for one epoch. It reads side by side with train_1gpu.py of
+ * AI Summer's "How distributed training works in Pytorch" (Adaloglou, 2022): it has that program's
+ * functions create_data_loader_cifar10, train, test and main, and prints its lines.
  *
- *     ./single_device [FOLDER|synthetic] [ARCH] [MAX_STEPS]
- *
- * FOLDER holds CIFAR-10; "synthetic" (the default) draws images. ARCH is resnet50; "mlp" takes
- * seconds. MAX_STEPS ends the epoch early.
+ *     ./single_device                             drawn images
+ *     ./single_device --data FOLDER               CIFAR-10 in FOLDER
+ *     ./single_device --arch mlp --max-steps 10   takes seconds
  */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+#include <getopt.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,7 +19,7 @@ static const char PATH[] = "./cifar_net.pth";
 typedef struct settings {
     const char *data;
     yk_arch_fn arch;
-    int64_t max_steps; /* 0: the whole epoch */
+    int64_t max_steps;
 } settings;
 
 static double now(void)
@@ -43,7 +41,7 @@ static yk_dataset *open_data(const char *data, yk_split split)
     return dataset;
 }
 
-/* A crop of 32 without padding, as the original has it, is no crop. */
+/* The original's crop of 32 without padding does nothing and is left out. */
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset)
 {
@@ -98,7 +96,7 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps)
         int64_t steps = 0;
         for (const yk_batch *batch; (batch = yk_loader_next(trainloader));) {
             YK_CHECK(yk_model_forward(net, batch));
-            YK_CHECK(yk_model_backward(net)); /* sets gradients anew: there is no zero_grad */
+            YK_CHECK(yk_model_backward(net)); /* overwrites gradients: no zero_grad is needed */
             YK_CHECK(yk_optimizer_step(optimizer));
             running_loss += yk_model_loss(net);
             if (++steps == max_steps)
@@ -111,32 +109,15 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps)
     yk_optimizer_destroy(optimizer);
 }
 
-/* How many of the batch's images get their largest output at their label. */
-static int64_t count_correct(yk_model *net, const yk_batch *batch)
-{
-    yk_tensor outputs; /* (N, 10) */
-    YK_CHECK(yk_model_output(net, &outputs));
-    const float *row = outputs.data;
-    const int32_t *labels = batch->tensors[1].data; /* the loader gives "images", "labels" */
-    int64_t correct = 0;
-    for (int64_t i = 0; i < batch->size; i++, row += 10) {
-        int best = 0;
-        for (int c = 1; c < 10; c++)
-            if (row[c] > row[best])
-                best = c;
-        correct += best == labels[i];
-    }
-    return correct;
-}
-
 static void test(yk_model *net, const char *path, yk_loader *testloader)
 {
-    int64_t correct = 0, total = 0;
+    int64_t correct = 0, total = 0, count;
     YK_CHECK(yk_model_load(net, path));
     yk_model_eval(net);
     for (const yk_batch *batch; (batch = yk_loader_next(testloader));) {
         YK_CHECK(yk_model_forward(net, batch));
-        correct += count_correct(net, batch);
+        YK_CHECK(yk_count_correct(&count, net, batch));
+        correct += count;
         total += batch->size;
     }
     YK_CHECK(yk_loader_status(testloader));
@@ -146,28 +127,49 @@ static void test(yk_model *net, const char *path, yk_loader *testloader)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_steps(const char *text)
+static int64_t parse_number(const char *option, const char *text)
 {
     char *end;
-    errno = 0;
-    long long steps = strtoll(text, &end, 10);
-    if (errno || end == text || *end || steps < 0) {
-        fprintf(stderr, "MAX_STEPS %s: expected a whole number from 0\n", text);
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end || number < 1 || number > INT32_MAX) {
+        fprintf(stderr, "--%s %s: expected a whole number from 1 to %d\n", option, text, INT32_MAX);
         exit(2);
     }
-    return steps;
+    return number;
 }
 
 static settings parse_args(int argc, char **argv)
 {
-    if (argc > 4 || (argc > 1 && argv[1][0] == '-')) {
-        fprintf(stderr, "usage: %s [FOLDER|synthetic] [ARCH] [MAX_STEPS]\n", argv[0]);
+    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
+                                            {"arch", required_argument, NULL, 'a'},
+                                            {"max-steps", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    settings set = {.data = "synthetic", .max_steps = INT64_MAX};
+    const char *arch = "resnet50";
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'd') {
+            set.data = optarg;
+        } else if (option == 'a') {
+            arch = optarg;
+        } else if (option == 's') {
+            set.max_steps = parse_number("max-steps", optarg);
+        } else if (option == 'h') {
+            printf("usage: single_device [OPTION]...\n"
+                   "  --data FOLDER    CIFAR-10 in FOLDER, or \"synthetic\": drawn images "
+                   "[synthetic]\n"
+                   "  --arch NAME      network; mlp takes seconds [resnet50]\n"
+                   "  --max-steps N    end the epoch after N steps [the whole epoch]\n");
+            exit(0);
+        } else {
+            exit(2);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
         exit(2);
     }
-    const char *arch = argc > 2 ? argv[2] : "resnet50";
-    settings set = {.data = argc > 1 ? argv[1] : "synthetic",
-                    .arch = yk_arch_find(arch),
-                    .max_steps = argc > 3 ? parse_steps(argv[3]) : 0};
+    set.arch = yk_arch_find(arch);
     if (!set.arch) {
         fprintf(stderr, "there is no network %s\n", arch);
         exit(2);

@@ -2,8 +2,10 @@
  * The shortest complete training program: a yk_trainer evaluates, saves, stops on signals and
  * resumes from the newest checkpoint, on one process or on as many as a launcher has started.
  *
- *     ./trainer [RUN]                      one process; again: resumes
- *     yoke run -n 2 -- ./trainer [RUN]     two processes
+ *     ./trainer                      one process; again: resumes
+ *     yoke run -n 2 -- ./trainer     two processes
+ *
+ * It takes no options; checkpoints go to the folder "run".
  */
 #include <yoke/yoke.h>
 
@@ -20,7 +22,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, bool t
     return loader;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     yk_group *world;
     yk_dataset *train_set, *test_set;
@@ -48,7 +50,7 @@ int main(int argc, char **argv)
     options.validation = open_loader(test_set, world, false);
     options.epochs = 3;
     options.stop_on_signals = true;
-    options.output = argc > 1 ? argv[1] : "run";
+    options.output = "run";
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
     YK_CHECK(yk_trainer_fit(trainer));

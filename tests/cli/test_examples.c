@@ -28,7 +28,7 @@ static bool is_there(const char *file)
 
 YK_TEST(single_device)
 {
-    run(0, "$E/single_device synthetic mlp 10");
+    run(0, "$E/single_device --arch mlp --max-steps 10");
     assert_contains(output, "Start training...\n[Epoch 1/1] loss: ");
     assert_contains(output,
                     "\nFinished Training\nAccuracy of the network on the 1000 test images: ");
@@ -39,17 +39,17 @@ YK_TEST(single_device)
 
 YK_TEST(data_parallel)
 {
-    run(0, "$E/data_parallel synthetic mlp 5 cpu:0,cpu:1,cpu:2");
+    run(0, "$E/data_parallel --arch mlp --max-steps 5 --devices cpu:0,cpu:1,cpu:2");
     assert_contains(output, "Let's use 3 devices!\nStart training...\n[Epoch 1/1] loss: ");
     assert_contains(output, "\nAccuracy of the network on the 1000 test images: ");
     assert_true(is_there("cifar_net.pth"));
-    run(1, "$E/data_parallel synthetic mlp 5 gpu:0");
+    run(1, "$E/data_parallel --arch mlp --max-steps 5 --devices gpu:0");
     assert_contains(output, "gpu:0");
 }
 
 YK_TEST(ddp_mixed_precision)
 {
-    run(0, "$Y run -n 2 -- $E/ddp_mixed_precision synthetic mlp 5");
+    run(0, "$Y run -n 2 -- $E/ddp_mixed_precision --arch mlp --max-steps 5");
     assert_contains(output, "[rank 0] [Epoch 1/1] loss: ");
     assert_contains(output, "[rank 0] Accuracy of the network on the 1000 test images: ");
     assert_null(strstr(output, "[rank 1]"));
@@ -58,14 +58,14 @@ YK_TEST(ddp_mixed_precision)
 
 YK_TEST(trainer_trains_and_resumes)
 {
-    run(0, "$Y run -n 2 -- $E/trainer r");
+    run(0, "$Y run -n 2 -- $E/trainer");
     assert_contains(output, "[rank 0] After step 150: validation accuracy ");
     assert_null(strstr(output, "[rank 1]"));
-    assert_true(is_there("r/checkpoint-3.pth"));
-    run(0, "rm r/checkpoint-3.pth && $E/trainer r"); /* continues from the second epoch */
+    assert_true(is_there("run/checkpoint-3.pth"));
+    run(0, "rm run/checkpoint-3.pth && $E/trainer"); /* continues from the second epoch */
     assert_contains(output, "After step 150: validation accuracy ");
-    assert_true(is_there("r/checkpoint-3.pth"));
-    assert_true(is_there("r/checkpoint-1.pth"));
+    assert_true(is_there("run/checkpoint-3.pth"));
+    assert_true(is_there("run/checkpoint-1.pth"));
 }
 
 /* Stops within the first epoch; one process. */
@@ -160,16 +160,16 @@ YK_TEST(examples_check_their_arguments)
     static const char *const alike[] = {"single_device", "data_parallel", "ddp_mixed_precision"};
     char command[128];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
-        snprintf(command, sizeof command, "$E/%s synthetic no_such_network", alike[i]);
+        snprintf(command, sizeof command, "$E/%s --arch no_such_network", alike[i]);
         refused(command, "there is no network no_such_network");
-        snprintf(command, sizeof command, "$E/%s synthetic mlp ten", alike[i]);
-        refused(command, "MAX_STEPS ten: expected a whole number from 0");
-        snprintf(command, sizeof command, "$E/%s synthetic mlp -3", alike[i]);
-        refused(command, "MAX_STEPS -3: expected");
-        snprintf(command, sizeof command, "$E/%s synthetic mlp 1 cpu:0 more", alike[i]);
-        refused(command, " [FOLDER|synthetic] [ARCH] [MAX_STEPS]");
-        snprintf(command, sizeof command, "$E/%s --help", alike[i]);
-        refused(command, "usage: ");
+        snprintf(command, sizeof command, "$E/%s --max-steps ten", alike[i]);
+        refused(command, "--max-steps ten: expected a whole number from 1");
+        snprintf(command, sizeof command, "$E/%s --max-steps -3", alike[i]);
+        refused(command, "--max-steps -3: expected");
+        snprintf(command, sizeof command, "$E/%s synthetic", alike[i]);
+        refused(command, "unexpected argument synthetic");
+        snprintf(command, sizeof command, "$E/%s --bogus", alike[i]);
+        refused(command, "unrecognized option '--bogus'");
     }
 }
 
@@ -178,8 +178,20 @@ YK_TEST(own_network_checks_its_flags)
     refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");
     refused("$E/own_network --epochs ten", "--epochs ten: expected a whole number from 1");
     refused("$E/own_network run", "unexpected argument run");
-    run(0, "$E/own_network --help");
-    assert_contains(output, "usage: own_network [OPTION]...\n");
+}
+
+YK_TEST(examples_show_their_options)
+{
+    static const char *const alike[] = {"single_device", "data_parallel", "ddp_mixed_precision",
+                                        "ddp", "own_network"};
+    char command[128], usage[128];
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+        snprintf(command, sizeof command, "$E/%s --help", alike[i]);
+        snprintf(usage, sizeof usage, "usage: %s [OPTION]...\n", alike[i]);
+        run(0, command);
+        assert_contains(output, usage);
+        assert_contains(output, "  --data FOLDER ");
+    }
 }
 
 YK_TEST(ddp_checks_its_flags)
