@@ -347,8 +347,10 @@ static yk_status strided_convolve_weight(const yki_kernel *kernel, const yki_ker
 {
     const strided *k = (const strided *)kernel;
     const int64_t pairs = k->in.groups * k->taps;
-    /* Every piece reads all of dy again: few pairs make the reading dear, many the waiting. */
-    const int64_t pieces = pairs < PIECES * k->team ? pairs : PIECES * k->team;
+    /* Every piece reads all of dy again: a thread alone has one, and several have no more than they
+     * need in order not to wait for each other. */
+    const int64_t wanted = k->team == 1 ? 1 : PIECES * k->team;
+    const int64_t pieces = pairs < wanted ? pairs : wanted;
     float *sums = run->scratch;
     float *threads = sums + pairs * k->out.groups * PANEL;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)

@@ -25,8 +25,8 @@ typedef struct yki_panel_activation {
 yki_panel_activation yki_panel_activation_of(const yki_operand *activation);
 
 /*
- * Both fetch the panel behind b into the cache meanwhile: who multiplies by many keeps them one
- * behind the other.
+ * Both prefetch the panel that follows b in memory, so a caller should store the panels that it
+ * multiplies by one after the other.
  */
 /* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
 void yki_panel_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);

@@ -17,8 +17,9 @@ enum { LANES = 16, SIDE = YKI_PANEL_SIDE, ROWS = 6, VECTORS = 4 };
 /* ---- products ------------------------------------------------------------------------------- */
 
 /*
- * `rows` rows of c; a's numbers stand at a[r * row + k * step]. The first three are constants. For
- * each k one line of memory that is wanted next is fetched: more at once would delay the loads.
+ * `rows` rows of c; a's numbers are at a[r * row + k * step]. The first three arguments are
+ * constants. Each k fetches one line of the next block of c and one of what is wanted next: more at
+ * once would delay the loads.
  */
 YKI_INLINE void block(int rows, int64_t row, int64_t step, const float *a, const float *b, float *c,
                       int64_t count, bool first, const float *next)
@@ -28,8 +29,10 @@ YKI_INLINE void block(int rows, int64_t row, int64_t step, const float *a, const
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = first ? _mm512_setzero_ps() : _mm512_load_ps(c + r * SIDE + v * LANES);
     for (int64_t k = 0; k < count; k++) {
-        if (next)
+        if (next) {
             _mm_prefetch((const char *)(next + k * LANES), _MM_HINT_T1);
+            _mm_prefetch((const char *)(c + ROWS * SIDE + k * LANES), _MM_HINT_T0);
+        }
         yki_vec of_b[VECTORS];
         for (int v = 0; v < VECTORS; v++)
             of_b[v] = _mm512_load_ps(b + k * SIDE + v * LANES);

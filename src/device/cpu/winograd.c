@@ -11,15 +11,16 @@
  * once.
  *
  * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
- * there are few pairs the blocks fall into parts: a part's blocks are transformed and multiplied
- * one after the other into sums that belong to the part, and the parts' sums are added at the end.
- * Where there are many, the blocks are transformed first, and then each pair takes its products
- * from all of them.
+ * there are few pairs and many blocks, the blocks are divided into parts: a part's blocks are
+ * transformed and multiplied one after the other into sums that belong to the part, and the parts'
+ * sums are added in order. Otherwise a batch of blocks is transformed first, and then each pair
+ * takes its products from all of them.
  *
  * Threads take the next piece of work when they have finished one, so that a thread whose core is
- * shared with another process does less, and they wait for each other at most twice a kernel (more
- * often only for gradients of very large batches). What a piece is, and the order in which sums are
- * added, depends on the shape alone: the result has the same bits with any number of threads.
+ * shared with another process does less, and they wait for each other twice a kernel, or twice a
+ * batch of blocks. Batches are small, so that they are read from the cache they were written to.
+ * The order in which sums are added depends on the shape alone: the result has the same bits with
+ * any number of threads.
  */
 #include "device/cpu/winograd.h"
 
@@ -37,14 +38,16 @@ enum {
     MATRIX = YKI_WINOGRAD_MATRIX,
     SLAB = YKI_WINOGRAD_SLAB,
     LANES = 16,
+    COLUMNS = SIDE / LANES, /* vectors of a row */
     TAPS = 9,
     LEAST_TILES =
         32, /* a thread; with fewer the weights' transformation costs more than it saves */
     LEAST_PARTS = 4,
     MOST_PARTS = 16,
-    PART_BLOCKS = 1, /* that a part adds to its sums at a time */
-    MANY_PAIRS = 8,  /* from here on the weights' gradient goes by pairs, below by parts */
-    BATCH_SLABS = 64 /* memory for the blocks that pairs take their products from: 38 MB */
+    PART_BLOCKS = 16, /* that a part should have: each costs a pass over its sums */
+    FEW_BLOCKS = 32,  /* with fewer, the parts of several pairs would be too short */
+    MANY_PAIRS = 8,   /* from here on the weights' gradient goes by pairs */
+    BATCH_SLABS = 8   /* a thread; of blocks that pairs take their products from */
 };
 
 typedef struct winograd {
@@ -256,61 +259,78 @@ static void add_products(const winograd *k, const transformed *t, int64_t in, in
     }
 }
 
+/* Pairs are numbered in group * output groups + out group, and each is written in COLUMNS pieces.
+ */
+static void write_columns(const winograd *k, const float *sums, int64_t i, float *weight)
+{
+    const int64_t pair = i / COLUMNS;
+    write_weight_gradient(k, sums + pair * SLAB, pair / k->y.groups, pair % k->y.groups,
+                          i % COLUMNS * LANES, weight);
+}
+
 /* ---- backward weight, by parts -------------------------------------------------------------- */
 
-/* A pair's number is in group * output groups + out group, here and below. */
 static float *part_sum(const winograd *k, float *sums, int64_t part, int64_t pair)
 {
     return sums + (part * k->x.groups * k->y.groups + pair) * SLAB;
 }
 
-/* All blocks of a part into its sums, for these input groups and all output groups. */
+/* All blocks of a part into `sums`, for these input groups and all output groups. */
 static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part, span groups,
                      float *sums, float *own)
 {
     int64_t begin = k->blocks * part / k->parts, end = k->blocks * (part + 1) / k->parts;
-    for (int64_t first = begin; first < end; first += PART_BLOCKS) {
-        transformed t = {{first, first + PART_BLOCKS < end ? first + PART_BLOCKS : end},
-                         groups,
-                         own,
-                         own + PART_BLOCKS * k->x.groups * SLAB};
-        for (int64_t b = first; b < t.blocks.end; b++)
-            transform_block(k, run, &t, b);
+    for (int64_t block = begin; block < end; block++) {
+        transformed t = {{block, block + 1}, groups, own, own + k->x.groups * SLAB};
+        transform_block(k, run, &t, block);
         for (int64_t in = groups.begin; in < groups.end; in++)
             for (int64_t out = 0; out < k->y.groups; out++)
                 for (int64_t p = 0; p < POINTS; p++)
-                    add_products(k, &t, in, out, p, first == begin,
-                                 part_sum(k, sums, part, in * k->y.groups + out));
+                    add_products(k, &t, in, out, p, block == begin,
+                                 sums + (in * k->y.groups + out) * SLAB);
     }
 }
 
-/* Adds the parts' sums of a pair's 16 output channels in order, and writes their gradient. */
-static void finish_columns(const winograd *k, float *sums, int64_t pair, int64_t column,
-                           float *weight)
+/* Adds the parts' sums in order for piece i, and writes its gradient. */
+static void finish_columns(const winograd *k, float *sums, int64_t i, float *weight)
 {
-    float *total = part_sum(k, sums, 0, pair);
+    const int64_t pair = i / COLUMNS, column = i % COLUMNS * LANES;
     for (int64_t part = 1; part < k->parts; part++)
-        yki_winograd_add(part_sum(k, sums, part, pair) + column, total + column);
-    write_weight_gradient(k, total, pair / k->y.groups, pair % k->y.groups, column, weight);
+        yki_winograd_add(part_sum(k, sums, part, pair) + column, LANES,
+                         part_sum(k, sums, 0, pair) + column);
+    write_columns(k, sums, i, weight);
+}
+
+/* One thread adds each part's sums at once, in the same order, while its cache holds them. */
+static void convolve_weight_alone(const winograd *k, const yki_kernel_args *run)
+{
+    const int64_t pairs = k->x.groups * k->y.groups;
+    float *total = run->scratch, *sums = part_sum(k, total, 1, 0), *own = part_sum(k, total, 2, 0);
+    for (int64_t part = 0; part < k->parts; part++) {
+        sum_part(k, run, part, (span){0, k->x.groups}, part == 0 ? total : sums, own);
+        for (int64_t pair = 0; part > 0 && pair < pairs; pair++)
+            yki_winograd_add(sums + pair * SLAB, SIDE, total + pair * SLAB);
+    }
+    for (int64_t i = 0; i < pairs * COLUMNS; i++)
+        write_columns(k, total, i, run->out[0]);
 }
 
 static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups, columns = SIDE / LANES;
+    const int64_t pairs = k->x.groups * k->y.groups;
     const int64_t pieces = k->split_inputs ? k->x.groups : 1;
     float *sums = run->scratch, *threads = sums + k->parts * pairs * SLAB;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        float *own =
-            threads + omp_get_thread_num() * PART_BLOCKS * (k->x.groups + k->y.groups) * SLAB;
+        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * SLAB;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < k->parts * pieces; i++) {
             span groups = {i % pieces, k->split_inputs ? i % pieces + 1 : k->x.groups};
-            sum_part(k, run, i / pieces, groups, sums, own);
+            sum_part(k, run, i / pieces, groups, part_sum(k, sums, i / pieces, 0), own);
         }
 #pragma omp for schedule(dynamic) nowait
-        for (int64_t i = 0; i < pairs * columns; i++)
-            finish_columns(k, sums, i / columns, i % columns * LANES, run->out[0]);
+        for (int64_t i = 0; i < pairs * COLUMNS; i++)
+            finish_columns(k, sums, i, run->out[0]);
     }
 }
 
@@ -329,7 +349,7 @@ static void finish_pair(const winograd *k, const transformed *t, int64_t pair, f
 
 static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups, columns = SIDE / LANES;
+    const int64_t pairs = k->x.groups * k->y.groups;
     float *data = run->scratch, *gradient = data + k->batch * k->x.groups * SLAB;
     float *sums = gradient + k->batch * k->y.groups * SLAB;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
@@ -356,19 +376,20 @@ static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *r
         if (last < k->blocks)
             continue;
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < pairs * columns; i++)
-            write_weight_gradient(k, sums + i / columns * SLAB, i / columns / k->y.groups,
-                                  i / columns % k->y.groups, i % columns * LANES, run->out[0]);
+        for (int64_t i = 0; i < pairs * COLUMNS; i++)
+            write_columns(k, sums, i, run->out[0]);
     }
 }
 
 static yk_status winograd_convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
-    if (k->parts)
-        convolve_weight_by_parts(k, run);
-    else
+    if (k->parts == 0)
         convolve_weight_by_pairs(k, run);
+    else if (k->team == 1)
+        convolve_weight_alone(k, run);
+    else
+        convolve_weight_by_parts(k, run);
     return YK_OK;
 }
 
@@ -484,23 +505,23 @@ static int64_t plan_parts(winograd *k)
         int64_t half = (k->tiles + SIDE / 2 - 1) / (SIDE / 2);
         k->blocks = half < LEAST_PARTS ? half : LEAST_PARTS;
     }
-    /* Each part costs a pass over its sums: it should add many blocks to them. */
-    k->parts = k->blocks / 8 < MOST_PARTS ? k->blocks / 8 : MOST_PARTS;
+    k->parts = k->blocks / PART_BLOCKS < MOST_PARTS ? k->blocks / PART_BLOCKS : MOST_PARTS;
     if (k->parts < LEAST_PARTS)
         k->parts = k->blocks < LEAST_PARTS ? k->blocks : LEAST_PARTS;
     k->split_inputs = k->team > k->parts;
-    return k->parts * k->x.groups * k->y.groups +
-           k->team * PART_BLOCKS * (k->x.groups + k->y.groups);
+    int64_t sums = k->team == 1 ? 2 : k->parts; /* at a time */
+    return sums * k->x.groups * k->y.groups + k->team * (k->x.groups + k->y.groups);
 }
 
 static int64_t plan_pairs(winograd *k)
 {
     int64_t pairs = k->x.groups * k->y.groups, slabs_a_block = k->x.groups + k->y.groups;
     k->batch = slabs_a_block < BATCH_SLABS ? BATCH_SLABS / slabs_a_block : 1;
-    if (k->batch > k->blocks)
-        k->batch = k->blocks;
+    k->batch *= k->team;
     /* Where reading blocks again for each pair is cheaper than keeping all sums. */
-    k->whole_pairs = k->batch == k->blocks && k->blocks * slabs_a_block < pairs;
+    k->whole_pairs = k->blocks * slabs_a_block < pairs;
+    if (k->whole_pairs || k->batch > k->blocks)
+        k->batch = k->blocks;
     return k->batch * slabs_a_block + (k->whole_pairs ? k->team : pairs);
 }
 
@@ -512,7 +533,9 @@ static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
     k->column_stride = TAPS * desc->in[0].dims[1];
-    int64_t slabs = k->x.groups * k->y.groups >= MANY_PAIRS ? plan_pairs(k) : plan_parts(k);
+    int64_t pairs = k->x.groups * k->y.groups;
+    bool by_pairs = pairs >= MANY_PAIRS || (pairs > 1 && k->blocks < FEW_BLOCKS);
+    int64_t slabs = by_pairs ? plan_pairs(k) : plan_parts(k);
     k->base.scratch = (size_t)(slabs * SLAB) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;

@@ -39,8 +39,8 @@ void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, in
                                   float *slab);
 /* G g G' of 16 kernels of 3x3, `lane` floats apart, turned by 180 degrees where asked. */
 void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *slab);
-/* Adds 16 columns of a slab, 64 rows of all 36 matrices, to another's. */
-void yki_winograd_add(const float *slab, float *to);
+/* Adds columns of a slab, a multiple of 16, in 64 rows of all 36 matrices, to another's. */
+void yki_winograd_add(const float *slab, int64_t columns, float *to);
 /* G' u G into 16 kernels, `lane` floats apart. */
 void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane);
 

@@ -203,14 +203,15 @@ void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *
     store_slab(out, slab);
 }
 
-void yki_winograd_add(const float *slab, float *to)
+void yki_winograd_add(const float *slab, int64_t columns, float *to)
 {
     for (int64_t point = 0; point < YKI_WINOGRAD_POINTS; point++)
-        for (int64_t row = 0; row < YKI_WINOGRAD_SIDE; row++) {
-            int64_t at = point * MATRIX + row * YKI_WINOGRAD_SIDE;
-            _mm512_store_ps(to + at,
-                            _mm512_add_ps(_mm512_load_ps(to + at), _mm512_load_ps(slab + at)));
-        }
+        for (int64_t row = 0; row < YKI_WINOGRAD_SIDE; row++)
+            for (int64_t column = 0; column < columns; column += LANES) {
+                int64_t at = point * MATRIX + row * YKI_WINOGRAD_SIDE + column;
+                _mm512_store_ps(to + at,
+                                _mm512_add_ps(_mm512_load_ps(to + at), _mm512_load_ps(slab + at)));
+            }
 }
 
 void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane)
