@@ -72,7 +72,8 @@ void yk_optimizer_destroy(yk_optimizer *optimizer);
  */
 yk_status yk_optimizer_step(yk_optimizer *optimizer);
 
-/** The learning rate of the first parameter group. */
+/** The learning rate of the first parameter group; NaN for NULL. (The functions below answer NULL
+ *  with NULL, 0 or false, or do nothing.) */
 double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from. */
 void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
@@ -185,7 +186,7 @@ yk_status yk_ema_update(yk_ema *ema);
  */
 yk_status yk_ema_swap(yk_ema *ema);
 
-/** yk_ema_options.decay. */
+/** yk_ema_options.decay; NaN for NULL. */
 double yk_ema_decay(const yk_ema *ema);
 /** Updates so far (n_averaged in PyTorch), including those before a loaded checkpoint. */
 int64_t yk_ema_updates(const yk_ema *ema);

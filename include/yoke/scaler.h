@@ -67,7 +67,7 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer);
 /** Adapts the scale to what unscaling has found. Call it once after each step. */
 yk_status yk_grad_scaler_update(yk_grad_scaler *scaler);
 
-/** The scale of the next backward; 1 when the scaler is not enabled. */
+/** The scale of the next backward; 1 when the scaler is not enabled, and for NULL. */
 double yk_grad_scaler_scale(const yk_grad_scaler *scaler);
 /** Whether the last unscaling found a gradient that is not finite, on any rank. */
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler);

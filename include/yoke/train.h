@@ -240,7 +240,7 @@ typedef struct yk_resume_report {
 /** NULL in a run that was not resumed. Valid as long as the trainer. */
 const yk_resume_report *yk_trainer_resumed(const yk_trainer *trainer);
 
-/** Position and origin of the run. Valid as long as the trainer. */
+/** Position and origin of the run; NULL for NULL. Valid as long as the trainer. */
 const yk_training_state *yk_trainer_state(const yk_trainer *trainer);
 /** Optimizer steps of an epoch. */
 int64_t yk_trainer_steps_per_epoch(const yk_trainer *trainer);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-static atomic_int owner; /* the process whose threads these are; 0: there are none yet */
+static atomic_int owner; /* the process that has started threads; 0 before it has */
 
 yk_status yki_check_not_forked(void)
 {

@@ -1,6 +1,6 @@
 /*
- * What fork() leaves behind: a child has one thread, and OpenMP's pool believes in the others, so
- * that the child's first parallel region would wait for ever.
+ * Detecting a fork: the child has only one thread, but OpenMP's pool still counts on the others, so
+ * the child's first parallel region would never return.
  */
 #ifndef YKI_FORK_H
 #define YKI_FORK_H

@@ -22,7 +22,7 @@
 #define YKI_READ_OPTIONS(out, given, type, INIT)                                                   \
     (*(out) = (type)INIT, yki_options_read((out), sizeof(type), (given), #type, #INIT))
 
-/* The function behind the macro: out holds `size` bytes of defaults. */
+/* Called by the macro: out holds `size` bytes of defaults. */
 yk_status yki_options_read(void *out, size_t size, const void *given, const char *type,
                            const char *init);
 

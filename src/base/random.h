@@ -19,7 +19,7 @@ typedef struct yki_mt19937 {
 /* Matsumoto and Nishimura's reference seeding; as PyTorch, the low 32 bits of a seed. */
 void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed);
 uint32_t yki_mt19937_next(yki_mt19937 *generator);
-/* As so many calls of it whose results nobody wants. */
+/* Has the effect of `words` calls of next, whose results are discarded. */
 void yki_mt19937_skip(yki_mt19937 *generator, int64_t words);
 
 /* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that mixes all bits. */

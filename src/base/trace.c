@@ -1,7 +1,7 @@
 /*
  * The ring: a writer claims the next number, fills that slot and publishes it by storing the
- * number's successor in `ready`; the reader goes on as far as slots are published. A slot is free
- * again once `taken` has passed it (Vyukov's bounded queue, with one reader).
+ * number's successor in `ready`; the reader takes slots as far as they are published. A slot is
+ * free again once `taken` has passed it (Vyukov's bounded queue, with one reader).
  */
 #define _GNU_SOURCE
 #include "base/trace.h"
@@ -39,7 +39,7 @@ static slot *claim(uint_fast64_t *number)
 {
     *number = atomic_load_explicit(&claimed, memory_order_relaxed);
     do {
-        /* Negative where others have moved both on meanwhile: then the exchange reads anew. */
+        /* Negative when other threads have advanced both meanwhile: the exchange then reloads. */
         int64_t held = (int64_t)(*number - atomic_load_explicit(&taken, memory_order_acquire));
         if (held >= CAPACITY) {
             atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);

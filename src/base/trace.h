@@ -1,7 +1,7 @@
 /*
- * The recorder behind a timeline: what each thread of this process did, from when to when. Any
- * thread records without a lock into one ring of fixed size; report/trace.c takes the events out
- * and writes them. What finds the ring full is counted and dropped: recording never waits.
+ * The recorder of a timeline: what each thread of this process did, and when. Any thread records
+ * without a lock into one ring of fixed size; report/trace.c removes the events and writes them.
+ * Events that find the ring full are dropped and counted: recording never waits.
  *
  * While nothing is recorded a call costs one load and one branch:
  *

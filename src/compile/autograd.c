@@ -70,9 +70,9 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
 }
 
 /*
- * A parameter's gradient lies in memory of its own, where distributed training reduces it as soon
- * as it is written: no node and no other parameter may read it there. One that is not its
- * parameter's alone, or is the loss's, is copied.
+ * Each parameter's gradient has separate memory, where distributed training reduces it as soon as
+ * it is written: no node and no other parameter may read it there. A gradient that is shared, or is
+ * that of the loss, is copied.
  */
 static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values, yk_value **grad)
 {

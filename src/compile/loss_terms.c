@@ -1,7 +1,7 @@
 /*
- * A loss taken apart: into what is a mean over samples and what is a sum over them. Distributed
- * training and micro-batches weigh the two differently (a part's mean by its samples, a part's sum
- * not at all), so each starts backward from a scalar of its own.
+ * Splits a loss into terms that are means over samples and terms that are sums over them.
+ * Distributed training and micro-batches weigh the two differently (a part's mean by its samples, a
+ * part's sum not at all), so each starts backward from a separate scalar.
  *
  * A loss that has both is followed through additions, scalings and casts, which are linear: mean +
  * 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as it is, for its

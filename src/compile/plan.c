@@ -30,8 +30,8 @@ static yki_operand absent(void)
 }
 
 /*
- * The value's concrete shape. What has the batch in it is in the layout that the device wants; all
- * else (parameters, what is computed of them, their gradients and parts of those) is plain.
+ * The value's concrete shape. Values with a batch dimension have the device's layout; all others
+ * (parameters, values computed from them, their gradients and parts of those) are plain.
  */
 static yki_operand operand_of(const planner *p, const yk_value *value)
 {
@@ -161,7 +161,7 @@ static yk_status add_node(planner *p, const yki_node *node)
                            : yki_error_context(status, "%s%s", node->scope, node->op->name);
 }
 
-/* An input that the device wants in another layout than the batch's. */
+/* An input whose layout on the device differs from the batch's. */
 static yk_status add_input(planner *p, const yk_value *value)
 {
     yki_operand to = operand_of(p, value), from = to;

@@ -14,7 +14,7 @@
 enum { YKI_IMAGE_SIDE = 32, YKI_IMAGE_PLANE = 1024, YKI_IMAGE_BYTES = 3072, YKI_CLASSES = 10 };
 enum { YKI_DATASET_FILES = 5 };
 
-/* An image: in file number `file`, or where that is negative in the block. */
+/* An image: in file number `file`, or in the block if that is negative. */
 typedef struct yki_image {
     size_t offset;
     int8_t file;
@@ -33,17 +33,17 @@ struct yk_dataset {
     size_t block_bytes;
 };
 
-/* A data set without images yet; give it some with reserve. NULL when memory is out. */
+/* Makes a data set without images; see reserve and add. NULL when out of memory. */
 yk_dataset *yki_dataset_new(const char *name, const char *const *class_names);
-/* Another reference, which yk_dataset_destroy gives back. */
+/* Takes another reference, which yk_dataset_destroy releases. */
 void yki_dataset_retain(const yk_dataset *dataset);
-/* Room for `more` further images; count stays. */
+/* Makes room for `more` further images; the count does not change. */
 yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more);
-/* Enters one image, for which there must be room. */
+/* Adds one image, for which there must be room. */
 void yki_dataset_add(yk_dataset *dataset, int file, size_t offset, int label);
 /*
- * One image that there is, without a copy where it lies in memory: *pixels points into the data
- * set or to scratch (YKI_IMAGE_BYTES).
+ * Reads an image, whose index must be valid. *pixels points into the data set if the image is in
+ * memory, otherwise to scratch (YKI_IMAGE_BYTES).
  */
 yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
                            const uint8_t **pixels, int *label);

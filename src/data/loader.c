@@ -1,7 +1,7 @@
 /*
  * The loader: worker threads fill a ring of batches, in order of claim; the consumer takes them in
- * order of number. Batches are numbered on through the epochs, so that the next epoch is prepared
- * while the consumer evaluates after this one.
+ * order of number. Numbering continues from one epoch to the next, so that the workers prepare
+ * the next epoch while the consumer evaluates after this one.
  *
  * Invariants, all under one mutex: taken <= claimed <= taken + slots. Batch b lives in slot
  * b % slots; a worker writes to it from its claim until `ready`, the consumer reads it from then
@@ -66,7 +66,7 @@ struct yk_loader {
     int64_t claim_epoch, claim_batch;
 
     int64_t epoch, batch; /* the consumer's position: its next batch */
-    bool holding, ended;  /* a batch is in its hands; NULL was its last answer */
+    bool holding, ended;  /* the consumer has a batch; its last answer was NULL */
     yk_status status;
     double wait_s;
 };
@@ -361,7 +361,7 @@ void yk_loader_destroy(yk_loader *loader)
 /* ---- the consumer ------------------------------------------------------------------------------
  */
 
-/* Gives the slot in the consumer's hands back to the workers; the mutex is held. */
+/* Returns the consumer's slot to the workers; the mutex is held. */
 static void release(yk_loader *loader)
 {
     if (loader->holding) {
@@ -433,7 +433,7 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
                          (long long)MAX_EPOCH);
     pthread_mutex_lock(&loader->mutex);
     loader->paused = true;
-    while (loader->busy) /* each finishes the one batch in its hands */
+    while (loader->busy) /* each finishes the batch that it is preparing */
         pthread_cond_wait(&loader->ready, &loader->mutex);
     loader->claimed = loader->taken = 0;
     loader->holding = loader->ended = false;

@@ -49,11 +49,12 @@ int64_t yki_sampler_count(const yk_sampler_options *options)
         return 0;
     if (options->drop_last)
         return n / world;
-    int64_t first = options->exact ? options->rank : 0; /* whose turn the last samples are */
+    int64_t first =
+        options->exact ? options->rank : 0; /* ranks up to this remainder get one more */
     return n / world + (n % world > first);
 }
 
-/* torch.randperm(n): Fisher and Yates's shuffle from the front, one 32-bit word a draw. */
+/* torch.randperm(n): the Fisher-Yates shuffle from the front, with one 32-bit word per draw. */
 static void randperm(uint32_t seed, int64_t n, int64_t *permutation)
 {
     yki_mt19937 generator;

@@ -11,8 +11,8 @@ yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_
     yk_tensor updates = yki_ema_n_averaged(ema);
     if (yki_ema_is_swapped(ema))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "a checkpoint while averaged weights are swapped in: yk_ema_swap them "
-                         "back");
+                         "cannot save a checkpoint while averaged weights are swapped in: call "
+                         "yk_ema_swap first");
     yki_pickle_text(pickle, ema_key);
     yki_pickle_ordered_dict(pickle);
     yki_pickle_mark(pickle);

@@ -1,6 +1,6 @@
 /*
  * All parameters of a model cut into pieces of about equal size, so that threads share a pass over
- * them evenly and a small tensor costs no parallel region of its own. The cut depends on the shapes
+ * them evenly and a small tensor needs no separate parallel region. The cut depends on the shapes
  * alone: sums made chunk by chunk and added up in order do not depend on the number of threads.
  */
 #ifndef YKI_CHUNKS_H

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/vectorised.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,7 +177,7 @@ yk_status yk_ema_update(yk_ema *ema)
     if (ema->optimizer->averaged)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
-            "an update of averaged weights that are swapped in: yk_ema_swap them back");
+            "cannot update averaged weights while they are swapped in: call yk_ema_swap first");
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < ema->chunks.count; i++)
         average_chunk(ema, &ema->chunks.of[i]);
@@ -211,17 +212,18 @@ yk_tensor yki_ema_n_averaged(yk_ema *ema)
 
 double yk_ema_decay(const yk_ema *ema)
 {
-    return ema->options.decay;
+    return ema ? ema->options.decay : NAN;
 }
 
 int64_t yk_ema_updates(const yk_ema *ema)
 {
-    return ema->updates;
+    return ema ? ema->updates : 0;
 }
 
 void yk_ema_set_updates(yk_ema *ema, int64_t updates)
 {
-    ema->updates = updates;
+    if (ema)
+        ema->updates = updates;
 }
 
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index)

@@ -162,12 +162,12 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
 {
     if (optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "a step on averaged weights: yk_ema_swap them back");
+                         "cannot step on averaged weights: call yk_ema_swap first");
     if (optimizer->own_chunks.of && !optimizer->after_step)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
-            "a step of an optimizer whose state was sharded: yk_zero_destroy is to come "
-            "after the last one");
+            "cannot step an optimizer whose sharding has ended: call yk_zero_destroy after the "
+            "last step");
     return YK_OK;
 }
 
@@ -197,27 +197,28 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
 
 const char *yk_optimizer_name(const yk_optimizer *optimizer)
 {
-    return optimizer->rule->name;
+    return optimizer ? optimizer->rule->name : NULL;
 }
 
 yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer)
 {
-    return optimizer->ema;
+    return optimizer ? optimizer->ema : NULL;
 }
 
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer)
 {
-    return optimizer->steps;
+    return optimizer ? optimizer->steps : 0;
 }
 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer)
 {
-    return optimizer->memory_bytes;
+    return optimizer ? optimizer->memory_bytes : 0;
 }
 
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
 {
-    optimizer->steps = steps;
+    if (optimizer)
+        optimizer->steps = steps;
 }
 
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
@@ -230,7 +231,7 @@ yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, in
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor)
 {
-    if (parameter >= optimizer->parameters)
+    if (!optimizer || parameter >= optimizer->parameters)
         return false;
     const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
     if (slot >= (size_t)optimizer->rule->slots(group->hyperparameters))

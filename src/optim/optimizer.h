@@ -24,7 +24,7 @@ typedef struct yki_piece {
     int64_t count;
 } yki_piece;
 
-/* What one step multiplies by, made of hyperparameters and the step's number; a rule's own. */
+/* The factors of one step, which a rule computes from hyperparameters and the step number. */
 typedef struct yki_coefficients {
     double c[8];
 } yki_coefficients;

@@ -1,12 +1,13 @@
 /*
- * Parameter groups: sets of parameters with hyperparameters of their own, torch.optim's
- * param_groups. Group 0 has what no other group has taken. A group may need fewer state tensors
- * than there is memory for, never more.
+ * Parameter groups: sets of parameters that each have separate hyperparameters, torch.optim's
+ * param_groups. Group 0 holds the parameters that no other group has taken. A group may need fewer
+ * state tensors than there is memory for, but never more.
  */
 #define _GNU_SOURCE
 #include "optim/optimizer.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +34,9 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
     size_t wanted = 0, left = 0, new = optimizer->group_count;
     for (size_t i = 0; i < optimizer->parameters; i++)
         if (optimizer->group_of[i] == 0) {
-            bool wants = filter(&optimizer->views[i], context);
-            wanted += wants;
-            left += !wants;
+            bool chosen = filter(&optimizer->views[i], context);
+            wanted += chosen;
+            left += !chosen;
         }
     if (wanted == 0 || left == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -58,7 +59,7 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
 
 size_t yk_optimizer_group_count(const yk_optimizer *optimizer)
 {
-    return optimizer->group_count;
+    return optimizer ? optimizer->group_count : 0;
 }
 
 size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
@@ -99,19 +100,20 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
 
 double yk_optimizer_lr(const yk_optimizer *optimizer)
 {
-    return optimizer->groups[0].hyperparameters[YKI_LR];
+    return optimizer ? optimizer->groups[0].hyperparameters[YKI_LR] : NAN;
 }
 
 void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr)
 {
-    for (size_t g = 0; g < optimizer->group_count; g++)
+    for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++)
         optimizer->groups[g].hyperparameters[YKI_LR] = optimizer->groups[g].initial_lr = lr;
 }
 
 bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
                                        const char **name, double *value)
 {
-    if (group >= optimizer->group_count || index >= (size_t)optimizer->rule->hyperparameters)
+    if (group >= yk_optimizer_group_count(optimizer) ||
+        index >= (size_t)optimizer->rule->hyperparameters)
         return false;
     *name = optimizer->rule->hyperparameter_names[index];
     *value = optimizer->groups[group].hyperparameters[index];

@@ -135,8 +135,8 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 /* ---- unscaling ------------------------------------------------------------------------------ */
 
 /*
- * Multiplies and looks, in one pass: without its sign, a number that is infinite or NaN is, as an
- * integer, at least as large as infinity. True when there is one.
+ * Multiplies and checks in one pass: the bits of an infinite or NaN number, without the sign, are
+ * at least those of infinity when compared as integers. True when there is one.
  */
 #define DEFINE_UNSCALE(name, real, bits, infinity)                                                 \
     YKI_VECTORISED static bool name(real *grad, int64_t count, real inverse)                       \

@@ -62,7 +62,7 @@ static void transform_f64(double deviation, double *u)
     }
 }
 
-/* The last 16 elements are drawn anew where their number is no multiple of 16. */
+/* The last 16 elements are drawn again when the count is not a multiple of 16. */
 static void fill_normal_f32(yki_mt19937 *generator, double deviation, float *data, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)

@@ -27,8 +27,10 @@ static yk_status write_checkpoint(yk_trainer *t)
     return o->group ? yk_barrier(o->group) : YK_OK;
 }
 
-yk_status yk_trainer_save(yk_trainer *t)
+yk_status yk_trainer_save(yk_trainer *trainer)
 {
+    YKI_NOT_NULL(trainer);
+    yk_trainer *t = trainer;
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     if (!t->output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -107,8 +109,11 @@ static yk_status restore_rate(yk_trainer *t)
     return state->step == 0 || last < 0 ? YK_OK : yki_trainer_set_rate(t, last);
 }
 
-yk_status yk_trainer_resume(yk_trainer *t, const char *path)
+yk_status yk_trainer_resume(yk_trainer *trainer, const char *path)
 {
+    YKI_NOT_NULL(trainer);
+    YKI_NOT_NULL(path);
+    yk_trainer *t = trainer;
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     yk_training_state saved;
     if (t->state.step > 0)
@@ -154,11 +159,13 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
                                     "%s: rank 0 found no checkpoint to resume from", t->output);
 }
 
-yk_status yk_trainer_resume_latest(yk_trainer *t, bool *resumed)
+yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
 {
     char path[PATH_SIZE];
+    yk_trainer *t = trainer;
     if (resumed)
         *resumed = false;
+    YKI_NOT_NULL(trainer);
     if (!t->output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_resume_latest: the trainer has no output folder");
@@ -173,5 +180,5 @@ yk_status yk_trainer_resume_latest(yk_trainer *t, bool *resumed)
 
 const yk_resume_report *yk_trainer_resumed(const yk_trainer *t)
 {
-    return t->is_resumed ? &t->resumed : NULL;
+    return t && t->is_resumed ? &t->resumed : NULL;
 }

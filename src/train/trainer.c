@@ -217,8 +217,11 @@ static yk_status evaluate_average(yk_trainer *t, yk_evaluation *result,
     return status != YK_OK ? status : back;
 }
 
-yk_status yk_trainer_evaluate(yk_trainer *t, yk_evaluation *result, yk_evaluation *average)
+yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average)
 {
+    YKI_NOT_NULL(trainer);
+    YKI_NOT_NULL(result);
+    yk_trainer *t = trainer;
     yk_evaluation unused;
     yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
     options.group = t->options.group;
@@ -262,6 +265,8 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
 
 bool yk_trainer_owes_evaluation(const yk_trainer *t)
 {
+    if (!t)
+        return false;
     bool epoch_is_over = t->state.epoch > 0 && t->state.epoch_batch == 0;
     return t->options.validation && (epoch_is_over || yki_steps_are_over(t)) &&
            t->state.val_accuracy < 0;
@@ -315,8 +320,10 @@ static yk_status train_epoch(yk_trainer *t)
     return YK_OK;
 }
 
-yk_status yk_trainer_step(yk_trainer *t, bool *finished)
+yk_status yk_trainer_step(yk_trainer *trainer, bool *finished)
 {
+    YKI_NOT_NULL(trainer);
+    yk_trainer *t = trainer;
     yk_status status = is_finished(t) ? YK_OK : yki_trainer_step(t);
     if (finished)
         *finished = status != YK_OK || is_finished(t);
@@ -332,8 +339,10 @@ static yk_status agree_on_signal(yk_trainer *t)
     return YK_OK;
 }
 
-yk_status yk_trainer_fit(yk_trainer *t)
+yk_status yk_trainer_fit(yk_trainer *trainer)
 {
+    YKI_NOT_NULL(trainer);
+    yk_trainer *t = trainer;
     t->times = (yki_epoch_times){.start_s = yki_now()};
     if (yk_trainer_owes_evaluation(t))
         YK_TRY(evaluate_and_save(t));
@@ -348,25 +357,26 @@ yk_status yk_trainer_fit(yk_trainer *t)
 
 const yk_training_state *yk_trainer_state(const yk_trainer *t)
 {
-    return &t->state;
+    return t ? &t->state : NULL;
 }
 
 int64_t yk_trainer_steps_per_epoch(const yk_trainer *t)
 {
-    return t->steps_per_epoch;
+    return t ? t->steps_per_epoch : 0;
 }
 
 void yk_trainer_stop(yk_trainer *t)
 {
-    t->stop_asked = true;
+    if (t)
+        t->stop_asked = true;
 }
 
 bool yk_trainer_stopped(const yk_trainer *t)
 {
-    return t->stopped;
+    return t && t->stopped;
 }
 
 int yk_trainer_stop_signal(const yk_trainer *t)
 {
-    return t->stop_signal;
+    return t ? t->stop_signal : 0;
 }

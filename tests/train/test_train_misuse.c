@@ -22,3 +22,28 @@ YK_TEST(what_training_needs_must_not_be_null)
     assert_invalid(yk_evaluate(&evaluation, NULL, NULL, NULL), "model is NULL");
     assert_int_equal(evaluation.count, 0);
 }
+
+YK_TEST(trainers_that_are_null_do_nothing)
+{
+    yk_trainer *trainer = (yk_trainer *)1;
+    yk_evaluation evaluation;
+    bool resumed = true;
+    assert_invalid(yk_trainer_create(NULL, NULL, NULL, NULL, NULL), "trainer is NULL");
+    assert_invalid(yk_trainer_create(&trainer, NULL, NULL, NULL, NULL), "model is NULL");
+    assert_null(trainer);
+    assert_invalid(yk_trainer_fit(NULL), "trainer is NULL");
+    assert_invalid(yk_trainer_step(NULL, NULL), "trainer is NULL");
+    assert_invalid(yk_trainer_evaluate(NULL, &evaluation, NULL), "trainer is NULL");
+    assert_invalid(yk_trainer_save(NULL), "trainer is NULL");
+    assert_invalid(yk_trainer_resume(NULL, "checkpoint.pth"), "trainer is NULL");
+    assert_invalid(yk_trainer_resume_latest(NULL, &resumed), "trainer is NULL");
+    assert_false(resumed);
+    assert_null(yk_trainer_resumed(NULL));
+    assert_null(yk_trainer_state(NULL));
+    assert_int_equal(yk_trainer_steps_per_epoch(NULL), 0);
+    yk_trainer_stop(NULL);
+    assert_false(yk_trainer_stopped(NULL));
+    assert_int_equal(yk_trainer_stop_signal(NULL), 0);
+    assert_false(yk_trainer_owes_evaluation(NULL));
+    yk_trainer_destroy(NULL);
+}
