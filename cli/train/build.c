@@ -15,21 +15,16 @@
 
 /* ---- where to resume, and where to write ----------------------------------------------------- */
 
-static bool make_folder(const char *path)
+/* Opens the metrics, which creates the output folder; so a folder that cannot be written ends the
+ * run before any work starts. */
+static bool open_metrics(cli_training *t)
 {
-    char part[CLI_PATH];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = '\0';
-        if (mkdir(part, 0777) && errno != EEXIST)
-            return cli_complain("cannot create the folder %s: %s", part, strerror(errno));
-    }
-    if (mkdir(part, 0777) && errno != EEXIST)
-        return cli_complain("cannot create the folder %s: %s", part, strerror(errno));
-    return true;
+    char path[CLI_PATH + 16];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
+    return cli_ok(yk_metrics_open(&t->metrics, path));
 }
 
-/* Where none was named, a folder of this run alone: another may begin in the same second. */
+/* Without --output each run gets its own folder, even if another starts in the same second. */
 static bool make_own_folder(cli_training *t)
 {
     time_t clock = time(NULL);
@@ -37,14 +32,14 @@ static bool make_own_folder(cli_training *t)
     char stamp[32];
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
     int length = snprintf(t->output, sizeof t->output, "runs/%s-%s", t->options.arch, stamp);
-    if (!make_folder("runs"))
-        return false;
+    if (mkdir("runs", 0777) && errno != EEXIST)
+        return cli_complain("cannot create the folder runs: %s", strerror(errno));
     for (int number = 2; mkdir(t->output, 0777); number++) {
         if (errno != EEXIST)
             return cli_complain("cannot create the folder %s: %s", t->output, strerror(errno));
         snprintf(t->output + length, sizeof t->output - (size_t)length, "-%d", number);
     }
-    return true;
+    return open_metrics(t);
 }
 
 /* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
@@ -74,13 +69,13 @@ static bool choose_paths(cli_training *t)
     }
     if (!o->resume && t->resumed[0])
         return cli_complain(
-            "%s holds the run of %s: continue it with --resume auto, or choose another "
-            "--output",
+            "%s already contains the checkpoint %s; continue that run with --resume auto, or "
+            "choose another --output",
             t->output, t->resumed);
-    return make_folder(t->output);
+    return open_metrics(t);
 }
 
-/* Rank 0 alone has tried, so that what is wrong is said once; the others learn how it went. */
+/* Only rank 0 tries, so that an error is printed once; the other ranks learn the outcome. */
 static bool rank0_could(const cli_training *t, bool it_could)
 {
     uint8_t fine = it_could;
@@ -122,13 +117,11 @@ static bool check_adopted(const cli_training *t)
     int64_t shares = cli_training_ranks(t);
     if (state->batch_size < 1 || state->batch_size > CLI_MAX_BATCH ||
         state->threads > CLI_MAX_THREADS)
-        return cli_complain("%s says that its run had batches of %lld and %lld threads a rank, "
-                            "which no run has",
+        return cli_complain("%s is not valid: it claims batches of %lld and %lld threads per rank",
                             t->resumed, (long long)state->batch_size, (long long)state->threads);
     if (o->batch_size % (shares * o->accumulate))
         return cli_complain(
-            "the run's batch of %lld cannot be shared equally by %lld rank%s x %lld "
-            "micro-batch%s",
+            "the run's batch of %lld is not divisible by %lld rank%s x %lld micro-batch%s",
             (long long)o->batch_size, (long long)shares, shares == 1 ? "" : "s",
             (long long)o->accumulate, o->accumulate == 1 ? "" : "es");
     if (state->epoch_batch && o->batch_size != state->batch_size)
@@ -137,8 +130,8 @@ static bool check_adopted(const cli_training *t)
                             t->resumed, (long long)state->batch_size);
     if (o->virtual_ranks && o->threads && state->threads && o->threads != state->threads)
         return cli_complain(
-            "%s was made with %lld thread%s a rank, and --virtual-ranks promises the "
-            "same bits: --threads cannot change",
+            "%s was made with %lld thread%s per rank; with --virtual-ranks, --threads cannot "
+            "change",
             t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
     if (state->epoch_batch && o->seed != (int64_t)state->seed)
         return cli_complain("%s was saved within an epoch in the order of seed %lld: --seed cannot "
@@ -159,7 +152,8 @@ static bool adopt(cli_training *t)
     if (!cli_train_options_resume(o, state->program))
         return cli_complain("cannot resume from %s with these options", t->resumed);
     if (o->given.arch && strcmp(o->arch, state->arch) != 0)
-        return cli_complain("%s is a %s, --arch says %s", t->resumed, state->arch, o->arch);
+        return cli_complain("%s holds a %s, not the %s of --arch", t->resumed, state->arch,
+                            o->arch);
     o->arch = state->arch;
     if (!o->given.seed)
         o->seed = (int64_t)state->seed;
@@ -370,7 +364,6 @@ static int64_t epochs_begun(const cli_training *t)
 static bool create_reports(cli_training *t)
 {
     const yk_training_state *state = yk_trainer_state(t->trainer);
-    char path[CLI_PATH + 16];
     const cli_train_options *o = &t->options;
     if (o->trace && !cli_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
         return false;
@@ -384,12 +377,10 @@ static bool create_reports(cli_training *t)
                                      .batch_size = o->batch_size,
                                      .seed = (uint64_t)o->seed,
                                      .step = state->step};
-    snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
     t->progress = cli_progress_create(epochs_begun(t), t->steps_per_epoch, o->max_steps);
     if (!t->progress)
         return cli_complain("out of memory");
-    return cli_ok(yk_metrics_open(&t->metrics, path)) &&
-           cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
+    return cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
            cli_ok(yk_metrics_header(t->metrics, &header));
 }
 

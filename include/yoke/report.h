@@ -67,8 +67,8 @@ typedef struct yk_metrics yk_metrics;
 
 /**
  * Opens path for appending, one JSON object per line (docs/file-formats.md); a last line that a
- * crash cut short is removed. YK_ERROR_IO while another process has it open. On
- * failure *metrics is NULL.
+ * crash cut short is removed. Missing folders are created. YK_ERROR_IO while another process has
+ * the file open. On failure *metrics is NULL.
  *
  * If the file or its folder is removed or renamed during the run, the next record notices: the
  * records continue in a new file at path, folders included, with the header repeated, and the log

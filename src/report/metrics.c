@@ -71,11 +71,12 @@ static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
-/* Opens and locks the file at the path, and cuts off a torn last line. */
+/* Opens and locks the file at the path, makes its folders, and cuts off a torn last line. */
 static yk_status open_metrics_file(yk_metrics *metrics)
 {
     off_t end;
     struct stat info;
+    YK_TRY(yki_make_folders_above(metrics->path));
     metrics->fd = open(metrics->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (metrics->fd < 0)
         return metrics_error(metrics, "cannot open");
@@ -191,7 +192,6 @@ static yk_status begin_again(yk_metrics *metrics)
              "records from here on",
              metrics->path);
     close_file(metrics);
-    YK_TRY(yki_make_folders_above(metrics->path));
     YK_TRY(open_metrics_file(metrics));
     return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
 }

@@ -114,7 +114,7 @@ YK_TEST(a_run_is_not_overwritten_by_another)
 {
     assert_int_equal(train("a", "--max-steps 1"), 0);
     assert_int_not_equal(train("a", "--max-steps 1 --nproc 2"), 0);
-    assert_contains(job.output, "holds the run of");
+    assert_contains(job.output, "already contains the checkpoint");
 }
 
 /* Where none was named. A script may start several in the same second. */
@@ -137,7 +137,7 @@ YK_TEST(a_checkpoint_of_another_network_is_refused)
     if (access(path_of("a", "checkpoint-step-1.pth"), R_OK))
         snprintf(options, sizeof options, "--arch resnet18 --resume auto");
     assert_int_equal(train("a", options), 1);
-    assert_contains(job.output, "is a mlp, --arch says resnet18");
+    assert_contains(job.output, "holds a mlp, not the resnet18 of --arch");
 }
 
 YK_TEST(missing_data_is_one_line)

@@ -239,6 +239,18 @@ YK_TEST(report_metrics_continue_after_their_folder_was_renamed_or_removed)
     yk_metrics_close(metrics);
 }
 
+YK_TEST(report_metrics_create_their_folder)
+{
+    char path[160];
+    yk_metrics *metrics;
+    snprintf(path, sizeof path, "%s/runs/a/metrics.jsonl", yk_test_directory());
+    assert_ok(yk_metrics_open(&metrics, path));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1}));
+    assert_ok(yk_metrics_epoch(metrics, &(yk_epoch_record){.step = 1}));
+    assert_types(path, "step", "epoch");
+    yk_metrics_close(metrics);
+}
+
 /* The run may only go on where its records can: else the error names the file. */
 YK_TEST(report_metrics_end_where_no_new_file_can_be_written)
 {
@@ -262,9 +274,9 @@ YK_TEST(report_metrics_end_where_no_new_file_can_be_written)
 YK_TEST(report_metrics_say_where_they_cannot_write)
 {
     yk_metrics *metrics;
-    assert_status(YK_ERROR_IO, yk_metrics_open(&metrics, "/nonexistent/metrics.jsonl"));
+    assert_status(YK_ERROR_IO, yk_metrics_open(&metrics, "/dev/null/run/metrics.jsonl"));
     assert_null(metrics);
-    assert_contains(yk_last_error(), "/nonexistent/metrics.jsonl");
+    assert_contains(yk_last_error(), "/dev/null/run");
 }
 
 /* Two jobs that were given one output folder would mix their lines, and rewind each other's. */
