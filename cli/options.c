@@ -55,15 +55,21 @@ static const cli_option *find_letter(const cli_command *command, char letter)
     return NULL;
 }
 
-bool cli_is_choice(const char *choices, const char *text)
+int cli_choice_index(const char *choices, const char *text)
 {
+    int index = 0;
     size_t length = strlen(text);
-    for (const char *at = choices; at; at = strchr(at, '|')) {
+    for (const char *at = choices; at; at = strchr(at, '|'), index++) {
         at += *at == '|';
         if (length && strncmp(at, text, length) == 0 && (at[length] == '|' || !at[length]))
-            return true;
+            return index;
     }
-    return false;
+    return -1;
+}
+
+bool cli_is_choice(const char *choices, const char *text)
+{
+    return cli_choice_index(choices, text) >= 0;
 }
 
 static int set_int(const cli_command *command, const cli_option *option, const char *text)

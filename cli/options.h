@@ -106,6 +106,9 @@ bool cli_options_keep(char *kept, size_t size, const char *name, const char *val
 int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The position of text in "a|b|c", from 0; -1 where it is none of them. */
+int cli_choice_index(const char *choices, const char *text);
+
 /* Whether text is one of "a|b|c". */
 bool cli_is_choice(const char *choices, const char *text);
 

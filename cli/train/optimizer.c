@@ -27,14 +27,13 @@ static yk_status create_adam(cli_training *t, double lr)
     adam.beta2 = r->beta2;
     adam.eps = r->eps;
     adam.weight_decay = r->weight_decay;
-    adam.decoupled = strcmp(r->optimizer, "adamw") == 0;
+    adam.decoupled = r->rule == CLI_OPTIMIZER_ADAMW;
     return yk_adam_create(&t->optimizer, t->model, &adam);
 }
 
 static yk_status create_rule(cli_training *t, double lr)
 {
-    bool sgd = strcmp(t->options.recipe.optimizer, "sgd") == 0;
-    return sgd ? create_sgd(t, lr) : create_adam(t, lr);
+    return t->options.recipe.rule == CLI_OPTIMIZER_SGD ? create_sgd(t, lr) : create_adam(t, lr);
 }
 
 /* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
@@ -109,12 +108,12 @@ static void print_lr(FILE *page, const cli_training *t)
     int ranks = cli_training_ranks(t);
     const char *origin = r->given.lr ? "--lr" : t->resumed[0] ? "from the checkpoint" : "default";
     fprintf(page, "learning rate %g", t->lr);
-    if (strcmp(r->lr_scale, "none") == 0)
+    if (r->scaling == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", origin);
     else
         fprintf(page, " = %g (%s) x %s%d rank%s%s (--lr-scale %s)", r->lr, origin,
-                r->lr_scale[0] == 's' ? "sqrt(" : "", ranks, ranks == 1 ? "" : "s",
-                r->lr_scale[0] == 's' ? ")" : "", r->lr_scale);
+                r->scaling == CLI_LR_SCALE_SQRT ? "sqrt(" : "", ranks, ranks == 1 ? "" : "s",
+                r->scaling == CLI_LR_SCALE_SQRT ? ")" : "", r->lr_scale);
 }
 
 static void print_optimizer(FILE *page, const cli_training *t)

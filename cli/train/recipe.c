@@ -28,20 +28,27 @@ static bool is(const char *text, const char *word)
 
 void cli_recipe_complete(cli_recipe *r)
 {
-    bool sgd = is(r->optimizer, "sgd");
+    r->rule = (cli_optimizer)cli_choice_index("sgd|adam|adamw", r->optimizer);
+    r->scaling = (cli_lr_scale)cli_choice_index("none|linear|sqrt", r->lr_scale);
+    r->kind =
+        (yk_schedule_kind)cli_choice_index("constant|step|multistep|cosine|onecycle", r->schedule);
+    r->per_step =
+        r->schedule_unit ? is(r->schedule_unit, "step") : r->kind == YK_SCHEDULE_ONE_CYCLE;
     if (r->lr < 0)
-        r->lr = sgd ? 0.1 : 1e-3;
+        r->lr = r->rule == CLI_OPTIMIZER_SGD ? 0.1 : 1e-3;
     if (r->momentum < 0)
-        r->momentum = sgd ? 0.9 : 0;
+        r->momentum = r->rule == CLI_OPTIMIZER_SGD ? 0.9 : 0;
     if (r->weight_decay < 0)
-        r->weight_decay = sgd ? 5e-4 : is(r->optimizer, "adamw") ? 0.01 : 0;
-    if (!r->schedule_unit)
-        r->schedule_unit = is(r->schedule, "onecycle") ? "step" : "epoch";
+        r->weight_decay = r->rule == CLI_OPTIMIZER_SGD     ? 5e-4
+                          : r->rule == CLI_OPTIMIZER_ADAMW ? 0.01
+                                                           : 0;
 }
 
 double cli_recipe_lr_factor(const cli_recipe *r, int ranks)
 {
-    return is(r->lr_scale, "linear") ? ranks : is(r->lr_scale, "sqrt") ? sqrt(ranks) : 1;
+    return r->scaling == CLI_LR_SCALE_LINEAR ? ranks
+           : r->scaling == CLI_LR_SCALE_SQRT ? sqrt(ranks)
+                                             : 1;
 }
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
@@ -61,25 +68,15 @@ static yk_status parse_milestones(yk_schedule *schedule, const char *text)
     return YK_OK;
 }
 
-static yk_schedule_kind kind_of(const char *name)
-{
-    int kind = 0;
-    const char *known;
-    while ((known = yk_schedule_name((yk_schedule_kind)kind)) && !is(known, name))
-        kind++;
-    return (yk_schedule_kind)kind;
-}
-
 yk_status cli_recipe_schedule(yk_schedule *s, const cli_recipe *r, double max_lr, int64_t epochs,
                               int64_t steps_per_epoch)
 {
-    bool per_step = is(r->schedule_unit, "step");
-    int64_t unit = per_step ? steps_per_epoch : 1, warmup = r->warmup_epochs * unit;
+    int64_t unit = r->per_step ? steps_per_epoch : 1, warmup = r->warmup_epochs * unit;
     if (r->warmup_steps)
         warmup = r->warmup_steps;
     *s = (yk_schedule)YK_SCHEDULE_INIT;
-    s->kind = kind_of(r->schedule);
-    s->per_step = per_step;
+    s->kind = r->kind;
+    s->per_step = r->per_step;
     s->warmup = warmup;
     s->warmup_factor = r->warmup_factor;
     s->gamma = r->gamma;
@@ -144,7 +141,7 @@ static const char *optimizer_trouble(const cli_recipe *r)
 {
     if (!(r->lr > 0))
         return "--lr must be more than 0";
-    if (r->nesterov && !is(r->optimizer, "sgd"))
+    if (r->nesterov && r->rule != CLI_OPTIMIZER_SGD)
         return "--nesterov requires --optimizer sgd";
     if (r->nesterov && (r->momentum == 0 || r->dampening != 0))
         return "--nesterov requires a --momentum above 0 and no --dampening";
@@ -155,17 +152,17 @@ static const char *optimizer_trouble(const cli_recipe *r)
 
 static const char *schedule_trouble(const cli_recipe *r, int64_t epochs)
 {
-    bool one_cycle = is(r->schedule, "onecycle"), warmup = r->warmup_epochs || r->warmup_steps;
-    if (is(r->schedule, "step") && r->step_size == 0)
+    bool one_cycle = r->kind == YK_SCHEDULE_ONE_CYCLE, warmup = r->warmup_epochs || r->warmup_steps;
+    if (r->kind == YK_SCHEDULE_STEP && r->step_size == 0)
         return "--schedule step needs a --step-size";
-    if (is(r->schedule, "multistep") && !r->milestones)
+    if (r->kind == YK_SCHEDULE_MULTISTEP && !r->milestones)
         return "--schedule multistep needs --milestones, such as 30,60";
-    if (one_cycle && !is(r->schedule_unit, "step"))
+    if (one_cycle && !r->per_step)
         return "--schedule onecycle changes the rate at every step and cannot be combined with "
                "--schedule-unit epoch";
     if (one_cycle && warmup)
         return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
-    if (one_cycle && is(r->optimizer, "sgd") && r->momentum == 0 && !r->no_cycle_momentum)
+    if (one_cycle && r->rule == CLI_OPTIMIZER_SGD && r->momentum == 0 && !r->no_cycle_momentum)
         return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
     if (r->no_cycle_momentum && !one_cycle)
         return "--no-cycle-momentum requires --schedule onecycle";
@@ -173,11 +170,11 @@ static const char *schedule_trouble(const cli_recipe *r, int64_t epochs)
         return "--max-lr and --lr both set the peak of --schedule onecycle: give one of them";
     if (r->warmup_epochs && r->warmup_steps)
         return "--warmup-epochs and --warmup-steps both set the warm-up: give one of them";
-    if (r->warmup_steps && !is(r->schedule_unit, "step"))
+    if (r->warmup_steps && !r->per_step)
         return "--warmup-steps requires --schedule-unit step";
     if (r->given.warmup_factor && !warmup)
         return "--warmup-factor requires --warmup-epochs or --warmup-steps";
-    if (is(r->schedule, "cosine") && r->warmup_epochs >= epochs)
+    if (r->kind == YK_SCHEDULE_COSINE && r->warmup_epochs >= epochs)
         return "--warmup-epochs must be less than --epochs with --schedule cosine";
     return NULL;
 }

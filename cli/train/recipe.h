@@ -10,6 +10,17 @@
 #include "options.h"
 
 /* Numbers that are negative have not been given by anybody. */
+typedef enum cli_optimizer {
+    CLI_OPTIMIZER_SGD,
+    CLI_OPTIMIZER_ADAM,
+    CLI_OPTIMIZER_ADAMW
+} cli_optimizer;
+typedef enum cli_lr_scale {
+    CLI_LR_SCALE_NONE,
+    CLI_LR_SCALE_LINEAR,
+    CLI_LR_SCALE_SQRT
+} cli_lr_scale;
+
 typedef struct cli_recipe {
     const char *optimizer, *lr_scale, *schedule, *schedule_unit, *milestones;
     double lr, momentum, dampening, beta1, beta2, eps, weight_decay;
@@ -17,6 +28,11 @@ typedef struct cli_recipe {
     double gamma, eta_min, max_lr, pct_start, div_factor, final_div_factor, warmup_factor;
     int64_t step_size, warmup_epochs, warmup_steps;
     bool nesterov, no_decay_norms, no_cycle_momentum;
+    /* Parsed from the texts by cli_recipe_complete. */
+    cli_optimizer rule;
+    cli_lr_scale scaling;
+    yk_schedule_kind kind;
+    bool per_step;
     struct {
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
