@@ -2,7 +2,7 @@
 #include "base/folder.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,6 +7,7 @@
  * 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as it is, for its
  * value. Where another operator mixes the two, its result counts as a sum.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -28,6 +29,7 @@ static bool is_loss(const yki_node *node)
 /* The part of a value that is of this kind, or NULL. What is no loss counts as a mean. */
 static yk_value *part_of(const splitter *s, yk_value *value, yki_loss_kind kind)
 {
+    assert(value); /* the operators that are split have no optional inputs */
     unsigned char kinds = s->kinds[value->id];
     if (kinds == (MEANS | SUMS))
         return s->part[kind][value->id];
@@ -36,7 +38,9 @@ static yk_value *part_of(const splitter *s, yk_value *value, yki_loss_kind kind)
 
 static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kind)
 {
-    yk_value *out = node->out[0], *in[YKI_MAX_IN], **part = &s->part[kind][out->id];
+    yk_value *out = node->out[0], *in[YKI_MAX_IN];
+    assert(out);
+    yk_value **part = &s->part[kind][out->id];
     bool linear = node->op == &yki_op_add || node->op == &yki_op_scale || node->op == &yki_op_cast;
     int count = 0;
     if (!linear) {

@@ -22,6 +22,7 @@ yk_status yki_fetch(const char *url, const char *path, const yk_download_options
 
 yk_status yki_unpack_cifar10(const char *archive, const char *folder, bool *binary)
 {
-    (void)archive, (void)folder, (void)binary;
+    (void)archive, (void)folder;
+    *binary = false;
     return download_unsupported();
 }

@@ -281,7 +281,8 @@ static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part
 {
     int64_t begin = k->blocks * part / k->parts, end = k->blocks * (part + 1) / k->parts;
     for (int64_t block = begin; block < end; block++) {
-        transformed t = {{block, block + 1}, groups, own, own + k->x.groups * SLAB};
+        float *data = own, *gradient = own + k->x.groups * SLAB;
+        transformed t = {{block, block + 1}, groups, data, gradient};
         transform_block(k, run, &t, block);
         for (int64_t in = groups.begin; in < groups.end; in++)
             for (int64_t out = 0; out < k->y.groups; out++)
