@@ -94,5 +94,5 @@ YK_TEST(a_folder_named_cifar10_is_mentioned)
                                      "YOKE_CIFAR10_URL=http://127.0.0.1:%d/x %s data info cifar10",
                                      folder, folder, yk_test_free_port(), program()),
                      1);
-    assert_contains(output, "to use the folder ./cifar10, give ./cifar10 instead\n");
+    assert_contains(output, "to use the folder of that name, write ./cifar10\n");
 }
