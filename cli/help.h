@@ -12,7 +12,7 @@
  * options. False when there is no such format.
  *
  * The format "options" has one line for each option, its fields separated by tabs:
- * letter, name, argument, choices (separated by "|") and help; "-" stands for an absent field. A
+ * letter, name, argument, choices (separated by "|") and help; "-" marks an absent field. A
  * first line "operands" gives the operands.
  */
 bool cli_print_help(const cli_command *command, const char *format);
