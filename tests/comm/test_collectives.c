@@ -351,6 +351,18 @@ YK_TEST_RANKS(regions_take_no_files, 3)
     yk_group_destroy(group);
 }
 
+/* The descriptors cross: a rank that is ahead must not post to one that is taking its letters. */
+YK_TEST_RANKS(many_ranks_allocate_again_and_again, 5)
+{
+    yk_group *group = join();
+    for (int i = 0; i < 200; i++) {
+        void *memory;
+        assert_ok(yk_group_alloc(group, 4096, &memory));
+        assert_ok(yk_group_free(group, memory));
+    }
+    yk_group_destroy(group);
+}
+
 /* Rank 0 can make its part of a region, and has no file left to open the other's. */
 YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
 {

@@ -43,7 +43,9 @@ static yk_status check_offers(const shm_backend *shm, const yki_call *call, cons
 
 /*
  * Posts the segment to one peer after the other and receives theirs. The ranks proceed in step, so
- * that few descriptors are in flight: the kernel allows a user RLIMIT_NOFILE of them.
+ * that few descriptors are in flight: the kernel allows a user RLIMIT_NOFILE of them. No rank posts
+ * while another one takes its letters, because a letter that has been announced but not sent yet
+ * would be dropped.
  */
 static yk_status pass_around(shm_backend *shm, const shm_segment *mine, yk_status *passed)
 {
@@ -55,6 +57,7 @@ static yk_status pass_around(shm_backend *shm, const shm_segment *mine, yk_statu
         YK_TRY(yki_shm_step(shm));
         if (*passed == YK_OK)
             *passed = yki_shm_take_letters(shm);
+        YK_TRY(yki_shm_step(shm));
     }
     return YK_OK;
 }
