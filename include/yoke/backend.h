@@ -1,0 +1,197 @@
+/**
+ * @file
+ * The contract between a group and a backend, the engine that moves its data. For those who write
+ * one; programs only name backends (yk_group_options.backend).
+ *
+ * The group checks the arguments of every call, numbers it and decides how long to wait. A backend
+ * posts the call, lets the group test it, and gives it up when it is cancelled. Before any data
+ * moves it exchanges the descriptors of all ranks, and refuses the call with YK_ERROR_MISMATCH on
+ * every rank where they differ (yk_backend_compare).
+ *
+ * A backend is a constant table, yk_backend_ops, whose functions take a struct that begins with
+ * yk_backend. Some are part of libyoke. The others are modules, shared objects named
+ * libyoke-NAME.so, which are opened when a group asks for them and never closed. They lie next to
+ * libyoke or in one of the folders of YOKE_MODULES, and export the table as `yk_backend_module`.
+ */
+#ifndef YOKE_BACKEND_H
+#define YOKE_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <yoke/group.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** The version of this contract; a module of another version is not used. */
+#define YK_BACKEND_VERSION 1
+
+/** What a call does. */
+typedef enum yk_operation {
+    YK_OPERATION_ALL_REDUCE,     /**< yk_all_reduce: in and out are the same */
+    YK_OPERATION_BROADCAST,      /**< yk_broadcast: in and out are the same */
+    YK_OPERATION_ALL_GATHER,     /**< yk_all_gather */
+    YK_OPERATION_REDUCE_SCATTER, /**< yk_reduce_scatter */
+    YK_OPERATION_GATHER,         /**< yk_gather */
+    YK_OPERATION_SCATTER,        /**< yk_scatter */
+    YK_OPERATION_BARRIER,        /**< yk_barrier: no buffers */
+    YK_OPERATION_ALLOC,          /**< yk_group_alloc: only for backends with registered memory */
+    YK_OPERATION_SEND,           /**< yk_send: only in is used */
+    YK_OPERATION_RECV            /**< yk_recv: only out is used */
+} yk_operation;
+
+/** What all ranks must agree on. It has no padding, so that it is compared as bytes. */
+typedef struct yk_descriptor {
+    uint8_t operation; /**< a yk_operation */
+    uint8_t dtype;     /**< a yk_dtype */
+    uint8_t reduce;    /**< a yk_reduce_op; zero where nothing is reduced */
+    uint8_t invalid; /**< this rank's arguments were refused: exchange descriptors, move nothing */
+    int32_t root;    /**< zero where there is none; the other rank in send and recv */
+    uint64_t count;  /**< in elements; in bytes for YK_OPERATION_ALLOC */
+} yk_descriptor;
+
+/** Set together with YK_ERROR_MISMATCH: two ranks, and what each of them called. */
+typedef struct yk_mismatch {
+    int rank_a;           /**< the lowest rank of those that differ */
+    int rank_b;           /**< a rank that differs from it */
+    yk_descriptor what_a; /**< the call of rank_a */
+    yk_descriptor what_b; /**< the call of rank_b */
+    bool out_of_step;     /**< the ranks no longer agree on what comes next: the group has failed */
+    bool memory_freed;    /**< rank_a's data is in memory that rank_b has freed */
+} yk_mismatch;
+
+/** A call. It stays valid until its work is done or cancelled; so do its buffers. */
+typedef struct yk_backend_call {
+    yk_descriptor what; /**< what this rank calls */
+    uint64_t sequence;  /**< the group's count of collectives, equal on all ranks: usable as a tag.
+                             For send and recv it counts the messages between the two ranks */
+    const void *in;     /**< see the collectives in group.h; NULL where it is not used */
+    void *out;          /**< see the collectives in group.h; NULL where it is not used */
+    bool background;    /**< this process computes meanwhile: sleep rather than spin */
+    void *stream;       /**< of a device, on which `in` becomes ready; NULL: it is ready */
+    yk_mismatch mismatch; /**< set by the backend with YK_ERROR_MISMATCH */
+} yk_backend_call;
+
+/** One rank of the group, as all ranks know it. */
+typedef struct yk_backend_member {
+    int job_rank;        /**< its rank in the whole job, for messages */
+    int pid;             /**< its process */
+    const char *host;    /**< the name of its host, for messages */
+    const char *address; /**< an IP address at which the other ranks reach its host */
+    const char *machine; /**< equal for two ranks where they can share memory */
+} yk_backend_member;
+
+/**
+ * Where a backend is opened. Everything in it stays valid until the backend is closed. Its
+ * functions may be called by any thread.
+ */
+typedef struct yk_backend_site {
+    size_t size;                      /**< of this struct */
+    int rank;                         /**< this process */
+    int ranks;                        /**< the number of ranks */
+    const yk_backend_member *members; /**< [ranks] */
+    double timeout_s;                 /**< seconds that the group waits for other ranks */
+    void *context;                    /**< for the functions below */
+    /** Sets a key of the job's store. Keys belong to this group alone. */
+    yk_status (*set)(void *context, const char *key, const void *value, size_t size);
+    /** As yk_store_get, but also ends with an error when the group has failed meanwhile. */
+    yk_status (*get)(void *context, const char *key, void *value, size_t size, size_t *used,
+                     double timeout_s);
+    /**
+     * For a backend that waits inside post or open: called about every 20 ms, it tells whether to
+     * keep waiting. missing tells whether a rank is still waited for. When the result is not
+     * YK_OK, the backend gives up with it.
+     */
+    yk_status (*look)(void *context, bool (*missing)(const void *wait, int rank), const void *wait);
+} yk_backend_site;
+
+/** What a backend can do, as bits of yk_backend_ops.capabilities. */
+enum {
+    YK_BACKEND_RANK_ORDER = 1 << 0,        /**< reductions add in the order of ranks: the same bits
+                                                in every run and on every backend with this bit */
+    YK_BACKEND_REGISTERED_MEMORY = 1 << 1, /**< memory of alloc needs no copy */
+    YK_BACKEND_DEVICE_MEMORY = 1 << 2      /**< takes buffers in device memory, and streams */
+};
+
+/** An open backend; the concrete struct begins with this. */
+typedef struct yk_backend yk_backend;
+/** A posted call, owned by the backend until a test says that it is done, or until cancel. */
+typedef struct yk_backend_work yk_backend_work;
+
+/** A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY. */
+typedef struct yk_backend_ops {
+    uint32_t version;      /**< YK_BACKEND_VERSION */
+    uint32_t size;         /**< of this struct */
+    const char *name;      /**< "gloo" */
+    uint32_t capabilities; /**< YK_BACKEND_... bits */
+    int max_works;         /**< how many works may be posted before the first is done, at least 1 */
+    /** Opens the backend on all ranks of the site. Blocks until all have done so. */
+    yk_status (*open)(yk_backend **backend, const yk_backend_site *site);
+    /** Closes it; does not wait for other ranks. No work is in flight, unless it was cancelled. */
+    void (*close)(yk_backend *backend);
+    /**
+     * Starts a call. Calls are posted one at a time, in the same order on all ranks; works also
+     * complete in this order. A backend that cannot work behind the caller's back finishes the call
+     * here and asks site->look while it waits; then *work is NULL. On failure *work is NULL.
+     */
+    yk_status (*post)(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
+    /**
+     * Whether the work is done, waiting for it at most wait_s seconds. Once *done is true the
+     * result is the status of the call, and the work is gone. Only the oldest work is tested.
+     */
+    yk_status (*test)(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done);
+    /**
+     * Gives up a work, because a rank is dead or late. Afterwards the buffers belong to the caller
+     * again, and the backend is only closed. An engine that cannot be interrupted leaves its thread
+     * and what that uses behind.
+     */
+    void (*cancel)(yk_backend *backend, yk_backend_work *work);
+    /** Collective, in place of post: call->what.count bytes of zeroed memory, aligned to 64. */
+    yk_status (*alloc)(yk_backend *backend, yk_backend_call *call, void **memory);
+    /** Frees memory of alloc on this rank; does not wait for the others. */
+    yk_status (*free)(yk_backend *backend, void *memory);
+} yk_backend_ops;
+
+struct yk_backend {
+    const yk_backend_ops *ops; /**< set by open */
+};
+
+/**
+ * Compares the descriptors of all ranks, all[ranks], with the call. YK_OK, or YK_ERROR_MISMATCH
+ * with call->mismatch set, the same on every rank.
+ */
+yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks);
+
+/* ---- engines whose calls block -------------------------------------------------------------- */
+
+/** A thread that runs blocking calls one after the other, for the post and test of such engines. */
+typedef struct yk_backend_thread yk_backend_thread;
+
+/**
+ * Starts the thread, named `name` (at most 15 bytes). run carries out one call; its status and
+ * error line become those of the work. On failure *thread is NULL.
+ */
+yk_status yk_backend_thread_create(yk_backend_thread **thread, const char *name,
+                                   yk_status (*run)(void *context, yk_backend_call *call),
+                                   void *context);
+/**
+ * Ends the thread after the calls that are posted. When abandoned is true, a call may never return:
+ * the thread is left to itself, and what it uses must stay valid. Accepts NULL.
+ */
+void yk_backend_thread_destroy(yk_backend_thread *thread, bool abandoned);
+/** yk_backend_ops.post for such an engine. */
+yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *call,
+                                 yk_backend_work **work);
+/** yk_backend_ops.test for such an engine. */
+yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *work, double wait_s,
+                                 bool *done);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
