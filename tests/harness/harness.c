@@ -114,35 +114,34 @@ static pid_t start_rank(int rank, int world, int port)
     _exit(127);
 }
 
-void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
-                          void (*after_start)(const pid_t *pids, int world))
+const char *yk_test_running_case(void)
+{
+    return running_case;
+}
+
+void yk_test_run_as_rank(void (*body)(int rank, int world), int world)
 {
     const char *rank = getenv("YK_TEST_RANK");
-    if (rank) {
-        body(atoi(rank), world);
-        fflush(NULL);
-        remove_directory();
-        _exit(0);
-    }
-    assert_true(world <= MAX_RANKS);
-    pid_t pids[MAX_RANKS];
-    int port = yk_test_free_port();
-    for (int i = 0; i < world; i++)
-        pids[i] = start_rank(i, world, port);
-    if (after_start)
-        after_start(pids, world);
+    if (!rank)
+        return;
+    body(atoi(rank), world);
+    fflush(NULL);
+    remove_directory();
+    _exit(0);
+}
 
+void yk_test_await_ranks(int world, pid_t *pids, int *statuses)
+{
     time_t deadline = time(NULL) + RANKS_DEADLINE_S;
     for (int left = world, late = 0; left > 0;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        for (int i = 0; i < world && pid > 0; i++)
-            if (pids[i] == pid) {
-                statuses[i] = status;
+        int found = 0;
+        for (int i = 0; i < world; i++)
+            if (pids[i] && waitpid(pids[i], &statuses[i], WNOHANG) > 0) {
                 pids[i] = 0;
-                left--;
+                found++;
             }
-        if (pid <= 0)
+        left -= found;
+        if (!found)
             usleep(2000);
         if (!late && time(NULL) > deadline) {
             late = 1;
@@ -153,15 +152,34 @@ void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *sta
     }
 }
 
-void yk_test_ranks(int world, void (*body)(int rank, int world))
+void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
+                          void (*after_start)(const pid_t *pids, int world))
 {
-    int statuses[MAX_RANKS] = {0};
-    yk_test_ranks_status(world, body, statuses, NULL);
+    yk_test_run_as_rank(body, world);
+    assert_true(world <= MAX_RANKS);
+    pid_t pids[MAX_RANKS];
+    int port = yk_test_free_port();
+    for (int i = 0; i < world; i++)
+        pids[i] = start_rank(i, world, port);
+    if (after_start)
+        after_start(pids, world);
+    yk_test_await_ranks(world, pids, statuses);
+}
+
+void yk_test_assert_ranks(int world, const int *statuses)
+{
     for (int i = 0; i < world; i++)
         if (statuses[i])
             fail_msg("rank %d of %d: %s %d", i, world,
                      WIFSIGNALED(statuses[i]) ? "killed by signal" : "exit code",
                      WIFSIGNALED(statuses[i]) ? WTERMSIG(statuses[i]) : WEXITSTATUS(statuses[i]));
+}
+
+void yk_test_ranks(int world, void (*body)(int rank, int world))
+{
+    int statuses[MAX_RANKS] = {0};
+    yk_test_ranks_status(world, body, statuses, NULL);
+    yk_test_assert_ranks(world, statuses);
 }
 
 static int run_case(struct CMUnitTest *unit)

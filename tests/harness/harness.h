@@ -79,6 +79,14 @@ void yk_test_ranks(int world, void (*body)(int rank, int world));
 void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
                           void (*after_start)(const pid_t *pids, int world));
 
+/* What these are made of, for ranks that are started in other ways (hosts.h). In a process that is
+ * a rank, the first runs body and exits. The second waits for the ranks and kills those that are
+ * left after the deadline. */
+void yk_test_run_as_rank(void (*body)(int rank, int world), int world);
+void yk_test_await_ranks(int world, pid_t *pids, int *statuses);
+void yk_test_assert_ranks(int world, const int *statuses);
+const char *yk_test_running_case(void);
+
 #define YK_TEST_RANKS(name, count)                                                                 \
     static void ranks_##name(int rank, int world);                                                 \
     YK_TEST(name)                                                                                  \

@@ -48,14 +48,14 @@ static inline int count(const char *text, const char *part)
     return found;
 }
 
-/* Starts `yoke ARGUMENTS`, a shell's words, with one extra environment entry as the mark. */
-static inline void test_job_start(test_job *job, const char *arguments)
+/* Starts a command, a shell's words, with one extra environment entry as the mark. */
+static inline void test_job_start_command(test_job *job, const char *words)
 {
     static int number;
     snprintf(job->mark, sizeof job->mark, "YOKE_TEST_MARK=%d.%d.", (int)getpid(), ++number);
     snprintf(job->output_path, sizeof job->output_path, "%s/out.%d", yk_test_directory(), number);
     char command[8192];
-    snprintf(command, sizeof command, "exec %s %s", test_program(), arguments);
+    snprintf(command, sizeof command, "exec %s", words);
     job->pid = fork();
     assert_true(job->pid >= 0);
     if (job->pid == 0) {
@@ -69,6 +69,14 @@ static inline void test_job_start(test_job *job, const char *arguments)
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
+}
+
+/* Starts `yoke ARGUMENTS`. */
+static inline void test_job_start(test_job *job, const char *arguments)
+{
+    char command[8000];
+    snprintf(command, sizeof command, "%s %s", test_program(), arguments);
+    test_job_start_command(job, command);
 }
 
 static inline const char *test_job_output(test_job *job)

@@ -1,0 +1,248 @@
+/* See hosts.h. `hosts make` runs as a child of the test and is killed with it. */
+#define _GNU_SOURCE
+#include "hosts.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_RANKS = 64, START_DEADLINE_S = 20, PORT = 29500 };
+
+static char folder[128], script[512];
+static pid_t maker;
+
+static void run_script(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void find_script(void)
+{
+    const char *source = getenv("YOKE_SOURCE");
+    if (!source)
+        fail_msg("YOKE_SOURCE does not say where the sources are");
+    snprintf(script, sizeof script, "%.400s/tests/hosts/hosts", source);
+}
+
+static void run_script(const char *format, ...)
+{
+    char arguments[256], output[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(arguments, sizeof arguments, format, list);
+    va_end(list);
+    if (yk_test_command(output, sizeof output, "%s %s", script, arguments))
+        fail_msg("hosts %s: %s", arguments, output);
+}
+
+static void remove_hosts(void)
+{
+    kill(maker, SIGKILL);
+    waitpid(maker, NULL, 0);
+    maker = 0;
+}
+
+static void await_ready(void)
+{
+    char ready[160];
+    snprintf(ready, sizeof ready, "%s/ready", folder);
+    for (time_t deadline = time(NULL) + START_DEADLINE_S; access(ready, F_OK);) {
+        if (waitpid(maker, NULL, WNOHANG) != 0 || time(NULL) > deadline)
+            fail_msg("the hosts could not be made");
+        usleep(2000);
+    }
+}
+
+void yk_test_hosts(int count)
+{
+    static int made;
+    char why[1024], number[16];
+    find_script();
+    if (yk_test_command(why, sizeof why, "%s check", script))
+        skip_because("%s", why);
+    if (maker)
+        remove_hosts();
+    else
+        atexit(remove_hosts);
+    snprintf(folder, sizeof folder, "%s/hosts-%d", yk_test_directory(), made++);
+    snprintf(number, sizeof number, "%d", count);
+    maker = fork();
+    assert_true(maker >= 0);
+    if (maker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl(script, "hosts", "make", folder, number, (char *)NULL);
+        _exit(127);
+    }
+    await_ready();
+}
+
+const char *yk_test_on(int host)
+{
+    static char words[700];
+    snprintf(words, sizeof words, "%s on %s n%d ", script, folder, host);
+    return words;
+}
+
+const char *yk_test_address(int host)
+{
+    static char address[32];
+    snprintf(address, sizeof address, "10.77.0.%d", host);
+    return address;
+}
+
+void yk_test_cut(int host)
+{
+    run_script("cut %s n%d", folder, host);
+}
+
+void yk_test_restore(int host)
+{
+    run_script("restore %s n%d", folder, host);
+}
+
+void yk_test_limit_rate(int host, const char *rate)
+{
+    run_script("rate %s n%d %s", folder, host, rate);
+}
+
+void yk_test_kill_host(int host)
+{
+    run_script("cut %s n%d", folder, host); /* the kernel of a host without power sends no FIN */
+    run_script("kill %s n%d", folder, host);
+}
+
+uint64_t yk_test_bytes_sent(int host)
+{
+    char output[64];
+    assert_int_equal(yk_test_command(output, sizeof output, "%s sent %s n%d", script, folder, host),
+                     0);
+    return strtoull(output, NULL, 10);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static pid_t start_rank(int rank, int hosts, int local)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    set_number("YK_TEST_RANK", rank);
+    set_number("RANK", rank);
+    set_number("LOCAL_RANK", rank % local);
+    set_number("WORLD_SIZE", hosts * local);
+    set_number("LOCAL_WORLD_SIZE", local);
+    set_number("GROUP_RANK", rank / local);
+    set_number("MASTER_PORT", PORT);
+    setenv("MASTER_ADDR", yk_test_address(1), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    char host[16], program[512] = "";
+    snprintf(host, sizeof host, "n%d", rank / local + 1);
+    if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
+        execl(script, "hosts", "on", folder, host, program, yk_test_running_case(), (char *)NULL);
+    _exit(127);
+}
+
+void yk_test_host_ranks(int hosts, int local, void (*body)(int rank, int world), int *statuses,
+                        void (*after_start)(void))
+{
+    yk_test_run_as_rank(body, hosts * local);
+    yk_test_hosts(hosts);
+    assert_true(hosts * local <= MAX_RANKS);
+    pid_t pids[MAX_RANKS];
+    for (int rank = 0; rank < hosts * local; rank++)
+        pids[rank] = start_rank(rank, hosts, local);
+    if (after_start)
+        after_start();
+    int own[MAX_RANKS];
+    yk_test_await_ranks(hosts * local, pids, statuses ? statuses : own);
+    if (!statuses)
+        yk_test_assert_ranks(hosts * local, own);
+}
+
+/* Whether a block of NUL-separated entries has exactly this one. */
+static bool has_entry(const char *block, size_t size, const char *entry)
+{
+    for (size_t at = 0; at < size; at += strlen(block + at) + 1)
+        if (strcmp(block + at, entry) == 0)
+            return true;
+    return false;
+}
+
+static bool environment_has(const char *pid, const char *mark, const char *entry)
+{
+    static char block[256 * 1024];
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t size = 0;
+    for (ssize_t got; (got = read(fd, block + size, sizeof block - 1 - size)) > 0;)
+        size += (size_t)got;
+    close(fd);
+    block[size] = '\0';
+    return memmem(block, size, mark, strlen(mark)) && has_entry(block, size, entry);
+}
+
+static ino_t process_namespace(const char *pid)
+{
+    char path[300];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%s/ns/pid", pid);
+    return stat(path, &info) ? 0 : info.st_ino;
+}
+
+/* host 0: on any. `nsenter`, which has the environment of what it starts, is on none. */
+static bool runs_on(int host, const char *pid)
+{
+    char path[300], first[16] = "";
+    if (host == 0)
+        return process_namespace(pid) != process_namespace("self");
+    snprintf(path, sizeof path, "%s/n%d.pid", folder, host);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (fgets(first, sizeof first, file))
+        first[strcspn(first, "\n")] = '\0';
+    fclose(file);
+    return process_namespace(pid) == process_namespace(first);
+}
+
+pid_t yk_test_find_process(int host, const char *mark, const char *entry)
+{
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    pid_t pid = 0;
+    for (struct dirent *each; !pid && (each = readdir(processes));)
+        if (isdigit((unsigned char)each->d_name[0]) && runs_on(host, each->d_name) &&
+            environment_has(each->d_name, mark, entry))
+            pid = atoi(each->d_name);
+    closedir(processes);
+    return pid;
+}
+
+pid_t yk_test_pid_on_host(pid_t pid)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    pid_t inner = pid;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "NSpid:", 6) == 0)
+            inner = atoi(strrchr(line, '\t'));
+    fclose(file);
+    return inner;
+}
