@@ -95,6 +95,18 @@ const char *yk_test_address(int host)
     return address;
 }
 
+const char *yk_test_ssh(void)
+{
+    static char path[160];
+    char output[1024];
+    if (access("/usr/sbin/sshd", X_OK))
+        skip_because("sshd is missing (openssh-server)");
+    if (yk_test_command(output, sizeof output, "%s ssh %s", script, folder))
+        fail_msg("sshd does not start: %s", output);
+    snprintf(path, sizeof path, "%s/ssh", folder);
+    return path;
+}
+
 void yk_test_cut(int host)
 {
     run_script("cut %s n%d", folder, host);

@@ -17,6 +17,10 @@ const char *yk_test_on(int host);
 /* "10.77.0.1" */
 const char *yk_test_address(int host);
 
+/* Starts sshd on all hosts; skips the case where there is none. The path of a program that is
+ * called like ssh, from any host: PATH n2 COMMAND. What it starts has the variables YOKE_TEST_*. */
+const char *yk_test_ssh(void);
+
 /* Takes a host off the network, without its interface going down, and connects it again. */
 void yk_test_cut(int host);
 void yk_test_restore(int host);

@@ -83,6 +83,19 @@ static void await_all(yk_store *store, const char *what, int world)
     }
 }
 
+YK_TEST(ssh_runs_commands_on_other_hosts)
+{
+    char output[1024];
+    yk_test_hosts(2);
+    const char *ssh = yk_test_ssh();
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "export YOKE_TEST_MARK=7; echo hello | %s %s n2 "
+                                     "'hostname; cat; echo $YOKE_TEST_MARK; exit 5'",
+                                     yk_test_on(1), ssh),
+                     5);
+    assert_string_equal(output, "n2\nhello\n7\n");
+}
+
 YK_TEST_HOST_RANKS(ranks_of_all_hosts_share_a_store, 2, 2)
 {
     char name[16];
