@@ -1,12 +1,14 @@
 /* See options.h: one pass over argv, one table, one line for what is wrong. */
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 #include "help.h"
@@ -72,50 +74,55 @@ bool cli_is_choice(const char *choices, const char *text)
     return cli_choice_index(choices, text) >= 0;
 }
 
-static int set_int(const cli_command *command, const cli_option *option, const char *text)
+/* In the functions below, label is what the user wrote before the value: "--nnodes", "PET_NNODES".
+ */
+static int set_int(const cli_command *command, const cli_option *option, const char *label,
+                   const char *text)
 {
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (errno || end == text || *end || (double)number < option->minimum ||
         (double)number > option->maximum)
-        return cli_usage_error(command->name, "--%s %s: expected a whole number from %.0f to %.0f",
-                               option->name, text, option->minimum, option->maximum);
+        return cli_usage_error(command->name, "%s %s: expected a whole number from %.0f to %.0f",
+                               label, text, option->minimum, option->maximum);
     *(int64_t *)option->value = number;
     return -1;
 }
 
-static int set_real(const cli_command *command, const cli_option *option, const char *text)
+static int set_real(const cli_command *command, const cli_option *option, const char *label,
+                    const char *text)
 {
     char *end;
     errno = 0;
     double number = strtod(text, &end);
     if (errno || end == text || *end || isnan(number) || number < option->minimum ||
         number > option->maximum)
-        return cli_usage_error(command->name, "--%s %s: expected a number from %.7g to %.7g",
-                               option->name, text, option->minimum, option->maximum);
+        return cli_usage_error(command->name, "%s %s: expected a number from %.7g to %.7g", label,
+                               text, option->minimum, option->maximum);
     *(double *)option->value = number;
     return -1;
 }
 
-static int set_value(const cli_command *command, const cli_option *option, const char *text)
+static int set_value(const cli_command *command, const cli_option *option, const char *label,
+                     const char *text)
 {
     if (option->given)
         *option->given = true;
     switch (option->type) {
     case CLI_OPTION_INT:
-        return set_int(command, option, text);
+        return set_int(command, option, label, text);
     case CLI_OPTION_REAL:
-        return set_real(command, option, text);
+        return set_real(command, option, label, text);
     case CLI_OPTION_CHOICE:
         if (!cli_is_choice(option->choices, text))
-            return cli_usage_error(command->name, "--%s %s: expected one of %s", option->name, text,
+            return cli_usage_error(command->name, "%s %s: expected one of %s", label, text,
                                    option->choices);
         *(const char **)option->value = text;
         return -1;
     case CLI_OPTION_TEXT:
         if (!*text)
-            return cli_usage_error(command->name, "--%s: its value is empty", option->name);
+            return cli_usage_error(command->name, "%s: its value is empty", label);
         *(const char **)option->value = text;
         return -1;
     case CLI_OPTION_SWITCH:
@@ -170,8 +177,46 @@ static int set_and_keep(const cli_command *command, const cli_option *option, co
 {
     if (command->only_kept && !is_kept(command, option))
         return cli_usage_error(command->name, "--%s is not for a checkpoint to say", option->name);
-    int code = set_value(command, option, value);
+    char label[64];
+    snprintf(label, sizeof label, "--%s", option->name);
+    int code = set_value(command, option, label, value);
     return code < 0 && is_kept(command, option) ? keep(command, option, value) : code;
+}
+
+/* ---- parsing: the environment --------------------------------------------------------------- */
+
+static int set_switch_from(const cli_command *command, const cli_option *option,
+                           const char *variable, const char *text)
+{
+    bool on = strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0;
+    if (!on && strcmp(text, "0") != 0 && strcasecmp(text, "false") != 0)
+        return cli_usage_error(command->name, "%s %s: expected 0, 1, true or false", variable,
+                               text);
+    *(bool *)option->value = on;
+    return -1;
+}
+
+/* Returns -1, or the exit code of a usage error. */
+static int read_environment(const cli_command *command)
+{
+    for (size_t i = 0; i < command->option_count && command->environment; i++) {
+        const cli_option *option = &command->options[i];
+        if (option->type == CLI_OPTION_GROUP)
+            continue;
+        char variable[64];
+        snprintf(variable, sizeof variable, "%s%s", command->environment, option->name);
+        for (char *at = variable; *at; at++)
+            *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+        const char *text = getenv(variable);
+        if (!text || !*text)
+            continue;
+        int code = option->type == CLI_OPTION_SWITCH
+                       ? set_switch_from(command, option, variable, text)
+                       : set_value(command, option, variable, text);
+        if (code >= 0)
+            return code;
+    }
+    return -1;
 }
 
 /* ---- parsing: the whole --------------------------------------------------------------------- */
@@ -207,6 +252,9 @@ int cli_options_parse(const cli_command *command, int argc, char **argv, char **
 {
     int count = 0;
     bool options_over = false;
+    int invalid = read_environment(command);
+    if (invalid >= 0)
+        return invalid;
     for (int i = 1; i < argc; i++) {
         bool is_option = !options_over && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {

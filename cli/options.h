@@ -84,6 +84,9 @@ typedef struct cli_command {
     size_t option_count;
     int max_operands;
     bool stop_at_operand; /* options end at the first operand: the rest is another program's */
+    /* "PET_": the option --node-rank may also be set by PET_NODE_RANK; the command line overrides
+     * it. An empty variable counts as unset. NULL: options come from the command line only. */
+    const char *environment;
     /* The options of the groups to keep that were given are added here, as lines "name=value\n",
      * each in place of an earlier one of the same name; NULL: nowhere. A switch has "true". */
     char *kept;

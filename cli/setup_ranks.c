@@ -61,14 +61,13 @@ int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     program[0] = self;
     program[1] = strchr(argv[0], ' ') + 1; /* "yoke train": the command's own name */
     memcpy(program + 2, argv + 1, ((size_t)argc - 1) * sizeof *program);
-    int code = cli_launch_run(&(cli_launch){.name = name,
-                                            .ranks = (int)nproc,
-                                            .program = program,
-                                            .master_address = "127.0.0.1",
-                                            .role = "default",
-                                            .run_id = "none",
-                                            .grace_s = grace_s,
-                                            .rank0_speaks = true});
+    cli_launch launch = cli_launch_defaults();
+    launch.name = name;
+    launch.ranks = (int)nproc;
+    launch.program = program;
+    launch.grace_s = grace_s;
+    launch.rank0_speaks = true;
+    int code = cli_launch_run(&launch);
     free(program);
     return code;
 }

@@ -40,7 +40,7 @@ static void tell_survivors(const cli_job *job, int rank)
 {
     const cli_member *dead = &job->members[rank];
     char key[32], words[64], note[128];
-    snprintf(key, sizeof key, "dead/%d", rank);
+    snprintf(key, sizeof key, "dead/%d", dead->rank);
     snprintf(note, sizeof note, "pid %d %s", (int)dead->was,
              cli_describe_status(dead->status, words, sizeof words));
     if (job->store)
@@ -75,7 +75,7 @@ static void rank_stopped(cli_job *job, int rank, int number)
         cli_sink_say(&job->err,
                      "%s: rank %d (pid %d) exited with code %d, as if SIG%s had stopped it, but "
                      "the launcher received no such signal; stopping the job",
-                     job->launch->name, rank, (int)stopped->was, 128 + number,
+                     job->launch->name, stopped->rank, (int)stopped->was, 128 + number,
                      sigabbrev_np(number));
     job->stop_signal = number;
     job->term_at = now + survivors_term_s;
@@ -148,11 +148,11 @@ void cli_job_handle_signals(cli_job *job)
         int number = (int)info.ssi_signo;
         if (number == SIGCHLD) {
             reap(job);
-        } else if (number == SIGUSR1 || number == SIGUSR2) {
+        } else if (sigismember(&job->launch->stop_on, number) == 1) {
+            ask_to_stop(job, number);
+        } else {
             job->usr1_forwarded = job->usr1_forwarded || number == SIGUSR1;
             signal_ranks(job, number);
-        } else {
-            ask_to_stop(job, number);
         }
     }
 }
@@ -164,7 +164,8 @@ static void list_running(const cli_job *job, char *text, size_t size)
     text[0] = '\0';
     for (int rank = 0; rank < job->started && at + 16 < size; rank++)
         if (job->members[rank].pid)
-            at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "", rank);
+            at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "",
+                                   job->members[rank].rank);
 }
 
 static void kill_ranks(cli_job *job)
@@ -206,10 +207,11 @@ int cli_job_cause(const cli_job *job)
     if (yk_store_get(job->store, "failure", report, sizeof report - 1, &used, 0) != YK_OK)
         return job->first_failed;
     report[used] = '\0';
-    long rank = strtol(report, &end, 10);
-    bool failed = end != report && rank >= 0 && rank < job->started && job->members[rank].status &&
-                  !job->members[rank].killed && !stopped_cleanly(job, (int)rank);
-    return failed ? (int)rank : job->first_failed;
+    long local = strtol(report, &end, 10) - job->round.first_rank;
+    bool failed = end != report && local >= 0 && local < job->started &&
+                  job->members[local].status && !job->members[local].killed &&
+                  !stopped_cleanly(job, (int)local);
+    return failed ? (int)local : job->first_failed;
 }
 
 int cli_job_exit_code(const cli_job *job)

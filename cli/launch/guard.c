@@ -32,19 +32,25 @@
 
 enum { IMPATIENCE = 3 }; /* after this many requests to stop, the launcher itself is killed */
 
-static bool asks_to_stop(int number)
+cli_launch cli_launch_defaults(void)
 {
-    return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
+    cli_launch launch = {
+        .master_address = "127.0.0.1", .role = "default", .run_id = "none", .grace_s = 30};
+    sigemptyset(&launch.stop_on);
+    sigaddset(&launch.stop_on, SIGINT);
+    sigaddset(&launch.stop_on, SIGTERM);
+    sigaddset(&launch.stop_on, SIGHUP);
+    sigaddset(&launch.stop_on, SIGQUIT);
+    return launch;
 }
 
 /* SIGHUP that nohup ignores must not be blocked either: signalfd would report it. */
-static sigset_t watched_signals(void)
+static sigset_t watched_signals(const cli_launch *launch)
 {
-    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
-        sigaddset(&signals, watched[i]);
+    sigset_t signals = launch->stop_on;
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGUSR2);
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
         sigdelset(&signals, SIGHUP);
@@ -61,7 +67,7 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
             if (waitpid(launcher, &status, WNOHANG) == launcher)
                 break;
         } else if (number > 0) {
-            requests += asks_to_stop(number);
+            requests += sigismember(&launch->stop_on, number) == 1;
             kill(launcher, requests > IMPATIENCE ? SIGKILL : number);
         }
     }
@@ -86,7 +92,7 @@ int cli_launch_run(const cli_launch *launch)
         fprintf(stderr, "%s: cannot create a pipe: %s\n", launch->name, strerror(errno));
         return CLI_EXIT_FAILED;
     }
-    sigset_t signals = watched_signals();
+    sigset_t signals = watched_signals(launch);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -21,10 +22,12 @@
 
 static bool serve_store(cli_job *job)
 {
-    job->port = job->launch->master_port;
-    if (yk_store_secret(job->secret, sizeof job->secret) ||
-        yk_store_serve(&job->server, job->launch->master_address, &job->port, job->secret) ||
-        yk_store_connect(&job->store, job->launch->master_address, job->port, job->secret, 10)) {
+    cli_round *round = &job->round;
+    round->master_port = job->launch->master_port;
+    if (yk_store_secret(round->secret, sizeof round->secret) ||
+        yk_store_serve(&job->server, round->master_address, &round->master_port, round->secret) ||
+        yk_store_connect(&job->store, round->master_address, round->master_port, round->secret,
+                         10)) {
         fprintf(stderr, "%s\n", yk_last_error());
         return false;
     }
@@ -68,22 +71,39 @@ static int report_start(const cli_launch *launch, int rank, int reason)
     return reason == ENOENT ? 127 : 126;
 }
 
+static void attach_logs(cli_job *job, int local_rank)
+{
+    cli_member *member = &job->members[local_rank];
+    cli_logs_attach(&job->logs, job->launch, job->round.attempt, local_rank, CLI_STD_OUT,
+                    &member->out);
+    cli_logs_attach(&job->logs, job->launch, job->round.attempt, local_rank, CLI_STD_ERR,
+                    &member->err);
+}
+
 /* Returns 0, or an exit code. */
-static int start_rank(cli_job *job, const cli_rank_setting *setting, int rank)
+static int start_rank(cli_job *job, int local_rank)
 {
     const cli_launch *launch = job->launch;
-    cli_member *member = &job->members[rank];
+    cli_member *member = &job->members[local_rank];
+    int rank = job->round.first_rank + local_rank;
     bool speaks = launch->rank0_speaks && rank == 0;
-    member->out = (cli_stream){.fd = -1, .rank = rank, .speaks = speaks, .sink = sink_for_out(job)};
-    member->err = (cli_stream){.fd = -1,
-                               .rank = rank,
-                               .speaks = speaks,
-                               .status = speaks ? &job->status : NULL,
-                               .sink = &job->err};
-    member->pid = member->was = cli_rank_start(setting, rank, &member->out.fd, &member->err.fd);
-    if (member->pid < 0) {
+    char error_file[CLI_LOGS_PATH + 64];
+    cli_logs_path(&job->logs, job->round.attempt, local_rank, "error.json", error_file);
+    cli_rank_setting setting = {.launch = launch,
+                                .round = &job->round,
+                                .local_rank = local_rank,
+                                .terminal_columns = terminal_columns(STDERR_FILENO),
+                                .error_file = error_file[0] ? error_file : NULL};
+    cli_stream stream = {.fd = -1, .rank = rank, .speaks = speaks, .log = -1, .sink = &job->err};
+    *member = (cli_member){.rank = rank, .out = stream, .err = stream};
+    member->out.sink = sink_for_out(job);
+    member->err.status = speaks ? &job->status : NULL;
+    if (!cli_logs_add_rank(&job->logs, launch, job->round.attempt, local_rank))
+        return CLI_EXIT_FAILED;
+    member->pid = member->was = cli_rank_start(&setting, &member->out.fd, &member->err.fd);
+    if (member->pid < 0)
         return report_start(launch, rank, errno);
-    }
+    attach_logs(job, local_rank);
     job->started++;
     job->running++;
     return 0;
@@ -94,61 +114,123 @@ static int start_ranks(cli_job *job)
 {
     if (!serve_store(job))
         return CLI_EXIT_FAILED;
-    cli_rank_setting setting = {.launch = job->launch,
-                                .port = job->port,
-                                .secret = job->secret,
-                                .terminal_columns = terminal_columns(STDERR_FILENO)};
     int code = 0;
-    for (int rank = 0; rank < job->launch->ranks && code == 0; rank++)
-        code = start_rank(job, &setting, rank);
+    for (int i = 0; i < job->launch->ranks && code == 0; i++)
+        code = start_rank(job, i);
     if (code)
         cli_tree_kill(CLI_TREE_KILL_S);
     return code;
 }
 
-/* ---- the job -------------------------------------------------------------------------------- */
+/* ---- an attempt ----------------------------------------------------------------------------- */
+
+static void begin_attempt(cli_job *job, int attempt)
+{
+    const cli_launch *launch = job->launch;
+    job->round = (cli_round){.attempt = attempt, .nodes = 1, .world = launch->ranks};
+    snprintf(job->round.master_address, sizeof job->round.master_address, "%s",
+             launch->master_address);
+    job->start_s = cli_clock_s();
+    job->term_at = job->kill_at = CLI_NEVER;
+    job->first_failed = -1;
+    job->started = job->running = 0;
+    job->stop_failed = job->stop_killed = false;
+}
+
+static void finish_attempt(cli_job *job)
+{
+    yk_store_destroy(job->store);
+    yk_store_server_destroy(job->server);
+    job->store = NULL;
+    job->server = NULL;
+    for (int i = 0; i < job->started; i++) {
+        cli_stream_free(&job->members[i].out);
+        cli_stream_free(&job->members[i].err);
+    }
+    job->started = 0;
+}
+
+/* Ranks that the launcher has ended are not at fault and get no file. */
+static void write_error_files(cli_job *job)
+{
+    for (int i = 0; i < job->started; i++) {
+        const cli_member *member = &job->members[i];
+        char words[64], message[128];
+        bool ended = member->killed || (i != job->first_failed && WIFSIGNALED(member->status) &&
+                                        WTERMSIG(member->status) == SIGTERM);
+        if (!member->status || ended)
+            continue;
+        snprintf(message, sizeof message, "rank %d (pid %d) %s", member->rank, (int)member->was,
+                 cli_describe_status(member->status, words, sizeof words));
+        cli_logs_write_error(&job->logs, job->round.attempt, i, message,
+                             cli_exit_code(member->status), &member->err);
+    }
+}
 
 static void report_failure(cli_job *job)
 {
     const cli_member *failed = &job->members[job->first_failed];
-    char words[64];
+    char words[64], tail[CLI_TAIL_SIZE];
     cli_sink_say(&job->err, "%s: %srank %d (pid %d) %s after %.1f s, the first to fail",
-                 job->launch->name, job->stop_failed ? "unclean stop: " : "", job->first_failed,
+                 job->launch->name, job->stop_failed ? "unclean stop: " : "", failed->rank,
                  (int)failed->was, cli_describe_status(failed->status, words, sizeof words),
                  job->failed_s - job->start_s);
-    if (job->launch->ranks > 1 && failed->err.tail_next) {
+    if (job->round.world > 1 && failed->err.tail_next) {
         cli_sink_say(&job->err, "%s: its last lines on stderr:", job->launch->name);
-        cli_stream_repeat(&failed->err, &job->err);
+        cli_stream_tail(&failed->err, tail, sizeof tail);
+        cli_sink_repeat(&job->err, failed->rank, tail);
+    }
+}
+
+/* Runs all ranks once. When the guard has been killed, everything is killed without a message. */
+static int run_attempt(cli_job *job, int attempt)
+{
+    begin_attempt(job, attempt);
+    int code = start_ranks(job);
+    if (code)
+        return code;
+    if (!cli_job_serve(job)) {
+        cli_tree_kill(CLI_TREE_KILL_S);
+        return 128 + SIGKILL;
+    }
+    write_error_files(job);
+    if (job->first_failed >= 0) {
+        job->first_failed = cli_job_cause(job);
+        report_failure(job);
+    }
+    return cli_job_exit_code(job);
+}
+
+/* Whether the ranks should be started once more: one has failed, and nobody wants the job to stop.
+ */
+static bool may_restart(const cli_job *job)
+{
+    return job->first_failed >= 0 && !job->stop_signal &&
+           job->round.attempt < job->launch->max_restarts;
+}
+
+/* ---- the job -------------------------------------------------------------------------------- */
+
+static int run_attempts(cli_job *job)
+{
+    for (int attempt = 0;; attempt++) {
+        int code = run_attempt(job, attempt);
+        bool again = may_restart(job);
+        finish_attempt(job);
+        if (!again)
+            return code;
+        cli_sink_say(&job->err, "%s: restarting all ranks (restart %d of %d)", job->launch->name,
+                     attempt + 1, job->launch->max_restarts);
     }
 }
 
 static void finish_job(cli_job *job)
 {
-    yk_store_destroy(job->store);
-    yk_store_server_destroy(job->server);
-    for (int rank = 0; job->members && rank < job->started; rank++) {
-        cli_stream_free(&job->members[rank].out);
-        cli_stream_free(&job->members[rank].err);
-    }
     cli_sink_free(&job->out);
     cli_sink_free(&job->err);
     free(job->status.data);
     free(job->members);
     free(job->polled);
-}
-
-/* When the guard has been killed, all processes are killed without a message. */
-static int run_to_end(cli_job *job)
-{
-    bool guarded = cli_job_serve(job);
-    if (guarded && job->first_failed >= 0) {
-        job->first_failed = cli_job_cause(job);
-        report_failure(job);
-    }
-    if (guarded && cli_job_flush(job))
-        return cli_job_exit_code(job);
-    cli_tree_kill(CLI_TREE_KILL_S);
-    return 128 + SIGKILL;
 }
 
 int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
@@ -158,21 +240,17 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
                    .members = calloc(ranks, sizeof(cli_member)),
                    .polled = calloc(cli_job_slots(launch->ranks), sizeof(struct pollfd)),
                    .signal_fd = signal_fd,
-                   .lifeline = lifeline,
-                   .start_s = cli_clock_s(),
-                   .term_at = CLI_NEVER,
-                   .kill_at = CLI_NEVER,
-                   .first_failed = -1};
+                   .lifeline = lifeline};
     signal(SIGPIPE, SIG_IGN);
     cli_sink_init(&job.out, STDOUT_FILENO, &job.status);
     cli_sink_init(&job.err, STDERR_FILENO, &job.status);
-    if (!job.members || !job.polled) {
+    int code = CLI_EXIT_FAILED;
+    if (!job.members || !job.polled)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);
-        return CLI_EXIT_FAILED;
-    }
-    int code = start_ranks(&job);
-    if (code == 0)
-        code = run_to_end(&job);
+    else if (cli_logs_open(&job.logs, launch))
+        code = run_attempts(&job);
+    if (!cli_job_flush(&job))
+        code = 128 + SIGKILL;
     finish_job(&job);
     return code;
 }

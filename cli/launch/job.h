@@ -7,6 +7,7 @@
 #include <yoke/store.h>
 
 #include "launch/launch.h"
+#include "launch/logs.h"
 #include "launch/output.h"
 
 /* Seconds: no deadline, and how long killed processes may take to disappear. */
@@ -15,6 +16,7 @@
 
 /* A rank. */
 typedef struct cli_member {
+    int rank;  /* in the whole job */
     pid_t pid; /* 0 once it has been waited for */
     pid_t was; /* its pid, for messages */
     int status;
@@ -24,6 +26,8 @@ typedef struct cli_member {
 
 typedef struct cli_job {
     const cli_launch *launch;
+    cli_logs logs;
+    cli_round round;
     cli_member *members;   /* launch->ranks of them */
     struct pollfd *polled; /* wait.c's slots */
     int started, running;
@@ -35,14 +39,12 @@ typedef struct cli_job {
     bool stop_failed;      /* first_failed did so while the job was stopping */
     bool stop_killed;      /* a rank that did not stop had to be killed */
     bool output_abandoned; /* a signal came when only output was left to write */
-    int first_failed;      /* the rank whose failure was seen first, or -1 */
+    int first_failed;      /* the member whose failure was seen first, or -1 */
     double failed_s;
     cli_sink out, err;
     cli_bytes status; /* rank 0's progress line */
     yk_store_server *server;
     yk_store *store;
-    char secret[YK_STORE_SECRET_SIZE];
-    int port;
 } cli_job;
 
 /* ---- end.c ---------------------------------------------------------------------------- */
@@ -53,7 +55,7 @@ void cli_job_handle_signals(cli_job *job);
 void cli_job_keep_deadlines(cli_job *job);
 
 /*
- * Once all ranks have ended and one has failed: the rank that caused it. Deaths that come close
+ * Once all ranks have ended and one has failed: the member that caused it. Deaths that come close
  * together may be seen in any order, so the first one seen may be a victim; the library on the
  * ranks reports the cause to the store (see <yoke/store.h>).
  */

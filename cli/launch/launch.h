@@ -10,6 +10,7 @@
 #ifndef YOKE_CLI_LAUNCH_H
 #define YOKE_CLI_LAUNCH_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -25,16 +26,27 @@
     "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
 typedef struct cli_launch {
-    const char *name; /* of the command, for messages: "yoke run" */
-    int ranks;
-    char *const *program; /* its argv, ended by NULL; program[0] is looked up in PATH */
-    const char *master_address;
-    int master_port; /* 0: a free one */
+    const char *name;           /* of the command, for messages: "yoke run" */
+    int ranks;                  /* on this host */
+    char *const *program;       /* its argv, ended by NULL; program[0] is looked up in PATH */
+    const char *master_address; /* where the store is served */
+    int master_port;            /* YK_PORT_ANY: a free one */
     const char *role, *run_id;
-    double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
-    bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
-    bool no_pin;       /* leave every rank on all cores */
+    int max_restarts;
+    double grace_s;      /* between SIGTERM and SIGKILL when the job is asked to stop */
+    sigset_t stop_on;    /* the signals that ask the launcher to stop the job */
+    bool rank0_speaks;   /* print rank 0's lines without a prefix and redraw its progress line */
+    bool no_pin;         /* leave every rank on all cores */
+    const char *log_dir; /* parent of the log folders, or NULL */
+    const int *redirects, *tee; /* [ranks] cli_std bits: what goes to files, and what to both */
+    const bool *shown;          /* [ranks] the ranks whose lines are printed; NULL: all */
 } cli_launch;
+
+/* The outputs of a rank, as bits with torchrun's values. */
+typedef enum cli_std { CLI_STD_NONE = 0, CLI_STD_OUT = 1, CLI_STD_ERR = 2 } cli_std;
+
+/* A job of one host without restarts and log files; name, ranks and program are left to set. */
+cli_launch cli_launch_defaults(void);
 
 /* Runs the job to its end and returns its exit code. Forks, so the caller must be single-threaded.
  */
@@ -49,19 +61,31 @@ int cli_launch_run(const cli_launch *launch);
  */
 int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd);
 
-/* The settings that all ranks of a job share. */
+/* One attempt to run the job, seen from this host. */
+typedef struct cli_round {
+    int attempt;     /* counts the restarts */
+    int node, nodes; /* this host, and how many there are */
+    int first_rank;  /* the lowest rank on this host; the others follow */
+    int world;       /* ranks on all hosts */
+    char master_address[256];
+    int master_port;
+    char secret[256];
+} cli_round;
+
+/* What the start of a rank depends on. */
 typedef struct cli_rank_setting {
     const cli_launch *launch;
-    int port;
-    const char *secret;
-    int terminal_columns; /* of the terminal that shows the job, or 0 */
+    const cli_round *round;
+    int local_rank;
+    int terminal_columns;   /* of the terminal that shows the job, or 0 */
+    const char *error_file; /* TORCHELASTIC_ERROR_FILE, or NULL */
 } cli_rank_setting;
 
 /*
  * Starts a rank; returns its pid and, in *out and *err, the read ends of its stdout and stderr.
  * Returns -1 with errno set when the program cannot be started.
  */
-pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *err);
+pid_t cli_rank_start(const cli_rank_setting *setting, int *out, int *err);
 
 /*
  * Kills all descendants of this process and waits for them, at most seconds; false when some were

@@ -168,7 +168,8 @@ static void finish_line(cli_stream *stream, const char *text, size_t size)
         begin_line(stream->sink);
         stream->status->size = 0;
     }
-    put_line(stream->sink, stream->speaks ? -1 : stream->rank, text, size);
+    if (!stream->hidden)
+        put_line(stream->sink, stream->speaks ? -1 : stream->rank, text, size);
 }
 
 /* Draws the unfinished line of a stream that may have one. */
@@ -214,6 +215,23 @@ static void finish_last_line(cli_stream *stream)
     stream->line.size = 0;
 }
 
+/* A log that cannot be written is closed, and the job continues. */
+static void write_log(cli_stream *stream, const char *bytes, size_t size)
+{
+    while (stream->log >= 0 && size > 0) {
+        ssize_t written = write(stream->log, bytes, size);
+        if (written > 0) {
+            bytes += written;
+            size -= (size_t)written;
+        } else if (errno != EINTR) {
+            cli_sink_say(stream->sink, "cannot write the log of rank %d: %s", stream->rank,
+                         strerror(errno));
+            close(stream->log);
+            stream->log = -1;
+        }
+    }
+}
+
 void cli_stream_read(cli_stream *stream)
 {
     char chunk[8192];
@@ -221,10 +239,11 @@ void cli_stream_read(cli_stream *stream)
     if (got < 0 && errno == EINTR)
         return;
     if (got > 0) {
+        write_log(stream, chunk, (size_t)got);
         append_bytes(&stream->line, chunk, (size_t)got);
         if (stream->line.size)
             cut_lines(stream);
-        if (stream->status && stream->sink->terminal)
+        if (stream->status && stream->sink->terminal && !stream->hidden)
             show_status(stream);
         return;
     }
@@ -237,20 +256,26 @@ void cli_stream_free(cli_stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
+    if (stream->log >= 0)
+        close(stream->log);
     free(stream->line.data);
     for (int i = 0; i < CLI_TAIL_LINES; i++)
         free(stream->tail[i]);
 }
 
-int cli_stream_repeat(const cli_stream *stream, cli_sink *sink)
+void cli_stream_tail(const cli_stream *stream, char *text, size_t size)
 {
-    int lines = 0;
+    size_t at = 0;
+    text[0] = '\0';
     for (size_t i = 0; i < CLI_TAIL_LINES; i++) {
         const char *line = stream->tail[(stream->tail_next + i) % CLI_TAIL_LINES];
-        if (line) {
-            put_line(sink, stream->rank, line, strlen(line));
-            lines++;
-        }
+        if (line && at + strlen(line) + 2 <= size)
+            at += (size_t)snprintf(text + at, size - at, "%s\n", line);
     }
-    return lines;
+}
+
+void cli_sink_repeat(cli_sink *sink, int rank, const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+        put_line(sink, rank, text, (size_t)(end - text));
 }

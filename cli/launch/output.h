@@ -5,7 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CLI_TAIL_LINES = 8, CLI_LINE_MAX = 64 * 1024, CLI_SINK_MAX = 256 * 1024 };
+enum {
+    CLI_TAIL_LINES = 8,
+    CLI_TAIL_SIZE = 8 * 1001 + 1,
+    CLI_LINE_MAX = 64 * 1024,
+    CLI_SINK_MAX = 256 * 1024
+};
 
 /* A growing buffer. */
 typedef struct cli_bytes {
@@ -26,6 +31,8 @@ typedef struct cli_stream {
     int fd; /* -1 once at its end */
     int rank;
     bool speaks;       /* its lines are printed without a prefix */
+    bool hidden;       /* its lines are not printed */
+    int log;           /* the file that gets a copy, or -1 */
     cli_bytes *status; /* where its unfinished line is shown, or NULL */
     cli_bytes line;    /* the unfinished line */
     cli_sink *sink;
@@ -41,8 +48,10 @@ void cli_sink_flush(cli_sink *sink);
 /* Reads once and passes whole lines to the sink. Closes the stream at its end. */
 void cli_stream_read(cli_stream *stream);
 void cli_stream_free(cli_stream *stream);
-/* Passes the last lines to the sink again, oldest first; returns their number. */
-int cli_stream_repeat(const cli_stream *stream, cli_sink *sink);
+/* Writes the last lines, oldest first, each ended by a newline. size is CLI_TAIL_SIZE or less. */
+void cli_stream_tail(const cli_stream *stream, char *text, size_t size);
+/* Prints the lines of a text as those of a rank. */
+void cli_sink_repeat(cli_sink *sink, int rank, const char *text);
 /* Prints a line of the launcher itself. */
 void cli_sink_say(cli_sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

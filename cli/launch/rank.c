@@ -59,10 +59,38 @@ __attribute__((format(printf, 2, 3))) static void set(environment *env, const ch
     env->entries[at] = entry;
 }
 
-static environment rank_environment(const cli_rank_setting *setting, int rank)
+static void set_ranks(environment *env, const cli_rank_setting *setting)
+{
+    const cli_launch *launch = setting->launch;
+    const cli_round *round = setting->round;
+    int rank = round->first_rank + setting->local_rank;
+    set(env, "RANK=%d", rank);
+    set(env, "LOCAL_RANK=%d", setting->local_rank);
+    set(env, "WORLD_SIZE=%d", round->world);
+    set(env, "LOCAL_WORLD_SIZE=%d", launch->ranks);
+    set(env, "GROUP_RANK=%d", round->node);
+    set(env, "GROUP_WORLD_SIZE=%d", round->nodes);
+    set(env, "ROLE_NAME=%s", launch->role);
+    set(env, "ROLE_RANK=%d", rank);
+    set(env, "ROLE_WORLD_SIZE=%d", round->world);
+}
+
+static void set_rendezvous(environment *env, const cli_rank_setting *setting)
+{
+    const cli_round *round = setting->round;
+    set(env, "MASTER_ADDR=%s", round->master_address);
+    set(env, "MASTER_PORT=%d", round->master_port);
+    set(env, "TORCHELASTIC_RESTART_COUNT=%d", round->attempt);
+    set(env, "TORCHELASTIC_MAX_RESTARTS=%d", setting->launch->max_restarts);
+    set(env, "TORCHELASTIC_RUN_ID=%s", setting->launch->run_id);
+    set(env, "TORCHELASTIC_USE_AGENT_STORE=True"); /* MASTER_PORT is the launcher's store */
+    set(env, "YOKE_USE_LAUNCHER_STORE=1");
+    set(env, "YOKE_SECRET=%s", round->secret);
+}
+
+static environment rank_environment(const cli_rank_setting *setting)
 {
     enum { ADDED = 32 };
-    const cli_launch *launch = setting->launch;
     size_t inherited = 0;
     while (environ[inherited])
         inherited++;
@@ -74,28 +102,15 @@ static environment rank_environment(const cli_rank_setting *setting, int rank)
     if (env.failed)
         return env;
 
-    set(&env, "RANK=%d", rank);
-    set(&env, "LOCAL_RANK=%d", rank);
-    set(&env, "WORLD_SIZE=%d", launch->ranks);
-    set(&env, "LOCAL_WORLD_SIZE=%d", launch->ranks);
-    set(&env, "GROUP_RANK=0");
-    set(&env, "GROUP_WORLD_SIZE=1");
-    set(&env, "ROLE_NAME=%s", launch->role);
-    set(&env, "ROLE_RANK=%d", rank);
-    set(&env, "ROLE_WORLD_SIZE=%d", launch->ranks);
-    set(&env, "MASTER_ADDR=%s", launch->master_address);
-    set(&env, "MASTER_PORT=%d", setting->port);
-    set(&env, "TORCHELASTIC_RESTART_COUNT=0");
-    set(&env, "TORCHELASTIC_MAX_RESTARTS=0");
-    set(&env, "TORCHELASTIC_RUN_ID=%s", launch->run_id);
-    set(&env, "TORCHELASTIC_USE_AGENT_STORE=True"); /* MASTER_PORT is the launcher's store */
-    set(&env, "YOKE_USE_LAUNCHER_STORE=1");
-    set(&env, "YOKE_SECRET=%s", setting->secret);
+    set_ranks(&env, setting);
+    set_rendezvous(&env, setting);
     if (!getenv("OMP_NUM_THREADS")) {
-        set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(launch->ranks));
+        set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(setting->launch->ranks));
         set(&env, "YOKE_THREADS_CHOSEN=1"); /* by the launcher, not by the user */
     }
-    if (setting->terminal_columns && launch->rank0_speaks && rank == 0)
+    if (setting->error_file)
+        set(&env, "TORCHELASTIC_ERROR_FILE=%s", setting->error_file);
+    if (setting->terminal_columns && setting->launch->rank0_speaks && setting->local_rank == 0)
         set(&env, "YOKE_TERMINAL=%d", setting->terminal_columns);
     return env;
 }
@@ -103,8 +118,8 @@ static environment rank_environment(const cli_rank_setting *setting, int rank)
 /* ---- cores ---------------------------------------------------------------------------------- */
 
 /*
- * Rank r of n gets the r-th of n equal ranges of the cores that the launcher may use. With more
- * ranks than cores, ranks are not pinned, so that the scheduler can balance them.
+ * Local rank r of n gets the r-th of n equal ranges of the cores that the launcher may use. With
+ * more ranks than cores, ranks are not pinned, so that the scheduler can balance them.
  */
 static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 {
@@ -173,14 +188,14 @@ static _Noreturn void become_rank(const cli_launch *launch, const channels *pipe
     _exit(127);
 }
 
-pid_t cli_rank_start(const cli_rank_setting *setting, int rank, int *out, int *err)
+pid_t cli_rank_start(const cli_rank_setting *setting, int *out, int *err)
 {
     channels pipes;
     cpu_set_t cores;
     int reason = 0;
     pid_t pid = -1;
-    bool pinned = rank_cores(setting->launch, rank, &cores);
-    environment env = rank_environment(setting, rank);
+    bool pinned = rank_cores(setting->launch, setting->local_rank, &cores);
+    environment env = rank_environment(setting);
     if (env.failed) {
         reason = ENOMEM;
         goto out_environment;

@@ -2,6 +2,7 @@
  * The launcher's only poll: it waits for output, deaths, signals, deadlines and the end of the
  * guard at the same time, so that none of them can delay the others.
  */
+#define _GNU_SOURCE
 #include "launch/job.h"
 
 #include <errno.h>

@@ -168,7 +168,11 @@ YK_TEST(contradictions_get_one_line)
     refused("train --lr 0", "more than 0");
     refused("run", "missing PROGRAM");
     refused("run --nnodes 2 true", "one machine only");
-    refused("run --max-restarts 3 true", "restarts are not supported");
+    refused("run --max-restarts -1 true", "--max-restarts -1: expected a whole number from 0");
+    refused("run -r 4 true", "--redirects 4: expected 0 to 3");
+    refused("run -n 2 -t 0:1,2:3 true", "--tee 0:1,2:3: expected 0 to 3");
+    refused("run --local-ranks-filter 1 true", "expected local ranks below 1");
+    refused("run --signals-to-handle SIGTERM,SIGKILL true", "expected names from SIGTERM");
     refused("run --nproc-per-node 0 true", "expected a number from 1");
     refused("run --standalone --master-port 29500 true", "--standalone uses a free port");
     setenv("WORLD_SIZE", "2", 1);
@@ -207,7 +211,7 @@ YK_TEST(dashes_and_underscores_are_alike)
 {
     refused("train --batch_size 127 --nproc 2", "126 or 128 can");
     refused("train --weight_decay=x", "--weight-decay x: expected a number");
-    refused("run --max_restarts=1 true", "restarts are not supported");
+    refused("run --max_restarts=x true", "--max-restarts x: expected a whole number");
     assert_int_equal(yoke("run --nproc_per_node=1 --no_python true"), 0);
 }
 
