@@ -1,9 +1,9 @@
 /**
  * @file
  * The key-value store, over TCP, by which the processes of a job find each other. One process
- * serves it (the launcher, or rank 0 where there is none); the ranks are its clients. Clients that
- * cannot prove they know the job's secret are rejected. Keys are at most 1 KiB long, values at most
- * 1 MiB.
+ * serves it (the launcher, or rank 0 where there is none); the ranks are its clients. Both sides
+ * must prove that they know the job's secret, without sending it. Keys are at most 1 KiB long,
+ * values at most 1 MiB.
  *
  * A launcher serves a store on a free port, a new one for each attempt of a job. It gives the ranks
  * MASTER_ADDR, MASTER_PORT, YOKE_SECRET (the same secret) and YOKE_USE_LAUNCHER_STORE=1. When a
@@ -14,6 +14,9 @@
  * the rank at fault (-1: no single one), a yk_status as a number, and what happened. A launcher
  * finds the cause of a failed job there:
  *     "1 9 rank 1 is dead: pid 4242 killed by signal 9 (SIGKILL)"
+ * When the connection of a rank ends because its process has died or its host is gone, the store
+ * sets the key "gone/RANK", the rank's last will. A launcher whose store serves several jobs or
+ * attempts gives the ranks YOKE_STORE_PREFIX, which then begins all of these keys.
  */
 #ifndef YOKE_STORE_H
 #define YOKE_STORE_H
@@ -68,8 +71,21 @@ typedef struct yk_store yk_store;
  */
 yk_status yk_store_connect(yk_store **store, const char *host, int port, const char *secret,
                            double timeout_s);
-/** Closes the connection. Accepts NULL. */
+/** Closes the connection; its will then does not count. Accepts NULL. */
 void yk_store_destroy(yk_store *store);
+
+/**
+ * The numeric address of this end of the connection: the one by which the store's host, and so
+ * usually the other hosts of the job, reach this one. It is valid as long as the store.
+ */
+const char *yk_store_local_address(const yk_store *store);
+
+/**
+ * Puts a prefix before every key that this connection names from now on, so that several jobs, or
+ * the attempts of one, can share a store. yk_store_list returns keys without it. At most 512 bytes;
+ * "" for none. The keys below are those after the prefix.
+ */
+yk_status yk_store_set_prefix(yk_store *store, const char *prefix);
 
 /** Sets a key to `size` bytes. */
 yk_status yk_store_set(yk_store *store, const char *key, const void *value, size_t size);
@@ -86,6 +102,30 @@ yk_status yk_store_add(yk_store *store, const char *key, int64_t delta, int64_t 
 yk_status yk_store_check(yk_store *store, const char *key, bool *found);
 /** Waits until the key exists; YK_ERROR_TIMEOUT when it did not appear in time. */
 yk_status yk_store_wait(yk_store *store, const char *key, double timeout_s);
+/**
+ * In one atomic step: if the key has the expected value, sets it to the desired one. expected is
+ * NULL if the key is expected not to exist. *changed tells whether the key was set.
+ */
+yk_status yk_store_compare_set(yk_store *store, const char *key, const void *expected,
+                               size_t expected_size, const void *desired, size_t desired_size,
+                               bool *changed);
+/** Deletes a key. *found (may be NULL) tells whether it existed. */
+yk_status yk_store_delete(yk_store *store, const char *key, bool *found);
+/**
+ * Writes all keys that begin with prefix to `keys`, sorted, each followed by a zero byte; *used is
+ * their length with the zeros. YK_ERROR_INVALID_ARGUMENT when they take more than `size` bytes.
+ */
+yk_status yk_store_list(yk_store *store, const char *prefix, char *keys, size_t size, size_t *used);
+/**
+ * This client's last will: the server sets the key by itself when the connection ends without
+ * yk_store_destroy, because the process has died or its host is gone. A second will replaces the
+ * first. The value has at most 4 KiB.
+ *
+ * A host that no longer answers, or that the network has cut off, counts as gone after
+ * YOKE_HEARTBEAT_TIMEOUT seconds (5 by default), on both sides of the connection. A process that is
+ * stopped does not: its host still answers.
+ */
+yk_status yk_store_set_will(yk_store *store, const char *key, const void *value, size_t size);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -16,7 +16,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512, CONNECT_S = 2 };
+#include "base/environment.h"
+
+#define DEFAULT_HEARTBEAT_S 5.0
+
+enum { BACKLOG = 1024, CONNECT_S = 2 };
 
 /* host may be an IPv6 address in brackets, as in a URL. */
 static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
@@ -125,4 +129,47 @@ yk_status yki_connect(int *fd, const char *host, int port, bool *again)
     }
     *fd = got;
     return YK_OK;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+yk_status yki_heartbeat_timeout(double *seconds)
+{
+    bool found;
+    *seconds = DEFAULT_HEARTBEAT_S;
+    return yki_env_double("YOKE_HEARTBEAT_TIMEOUT", 1, 3600, seconds, &found);
+}
+
+void yki_watch_connection(int fd, double heartbeat_s)
+{
+    int on = 1, interval_s = 1, idle_s = heartbeat_s >= 4 ? (int)(heartbeat_s / 2) : 1;
+    int probes = (int)heartbeat_s - idle_s, timeout_ms = (int)(heartbeat_s * 1e3);
+    probes = probes > 1 ? probes : 1;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+typedef int end_of_connection(int fd, struct sockaddr *address, socklen_t *size);
+
+static void describe_end(char text[YKI_ADDRESS_TEXT], int fd, end_of_connection *end)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (end(fd, (struct sockaddr *)&address, &size) ||
+        getnameinfo((struct sockaddr *)&address, size, text, YKI_ADDRESS_TEXT, NULL, 0,
+                    NI_NUMERICHOST))
+        snprintf(text, YKI_ADDRESS_TEXT, "?");
+}
+
+void yki_local_address(char text[YKI_ADDRESS_TEXT], int fd)
+{
+    describe_end(text, fd, getsockname);
+}
+
+void yki_remote_address(char text[YKI_ADDRESS_TEXT], int fd)
+{
+    describe_end(text, fd, getpeername);
 }

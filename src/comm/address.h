@@ -15,4 +15,19 @@ yk_status yki_listen(int *fd, const char *host, int *port);
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);
 
+/* YOKE_HEARTBEAT_TIMEOUT in seconds, 5 by default: after how long a silent host counts as lost. */
+yk_status yki_heartbeat_timeout(double *seconds);
+/*
+ * Makes the system end the connection when the other host has not answered for that long. The hosts
+ * exchange keepalive packets for this, so that a process that is merely stopped is not lost.
+ */
+void yki_watch_connection(int fd, double heartbeat_s);
+
+/* Room for a numeric address of either family, with its zone. */
+enum { YKI_ADDRESS_TEXT = 64 };
+
+/* The numeric addresses of a connection's two ends; "?" if the system does not know. */
+void yki_local_address(char text[YKI_ADDRESS_TEXT], int fd);
+void yki_remote_address(char text[YKI_ADDRESS_TEXT], int fd);
+
 #endif

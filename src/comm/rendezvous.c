@@ -117,6 +117,19 @@ static yk_status number_group(yki_job *job)
     return YK_OK;
 }
 
+/*
+ * Has the store tell the other ranks, by the key "gone/RANK", when this process has ended or its
+ * host is lost.
+ */
+static yk_status leave_will(yki_job *job)
+{
+    char key[32], text[128], host[64] = "?";
+    gethostname(host, sizeof host - 1);
+    snprintf(key, sizeof key, "gone/%d", job->rank);
+    int size = snprintf(text, sizeof text, "pid %d on host %s", getpid(), host);
+    return yk_store_set_will(job->store, key, text, (size_t)size);
+}
+
 /* Claims this rank. A second claim is a conflict, which is published to all ranks. */
 static yk_status register_rank(yki_job *job)
 {
@@ -127,6 +140,7 @@ static yk_status register_rank(yki_job *job)
     YK_TRY(yk_store_add(job->store, key, 1, &claims));
     yki_job_key(job, key, sizeof key, "rank", job->rank);
     if (claims == 1) {
+        YK_TRY(leave_will(job));
         int size = snprintf(text, sizeof text, "%d %d %s", me->pid, job->world, me->machine);
         return yk_store_set(job->store, key, text, (size_t)size);
     }
@@ -213,11 +227,19 @@ static yk_status meet_all(yki_job *job, yki_init_method *m, bool *missing)
     }
 }
 
+/* YOKE_STORE_PREFIX keeps the attempts of a job apart that share a launcher's store. */
+static yk_status apply_prefix(yki_job *job)
+{
+    const char *prefix = getenv("YOKE_STORE_PREFIX");
+    return job->launcher && prefix ? yk_store_set_prefix(job->store, prefix) : YK_OK;
+}
+
 static yk_status join_once(yki_job *job, yki_init_method *m, bool *missing)
 {
     for (int r = 0; r < job->world; r++)
         missing[r] = true;
     YK_TRY(reach_store(job, m));
+    YK_TRY(apply_prefix(job));
     YK_TRY(number_group(job));
     YK_TRY(register_rank(job));
     return meet_all(job, m, missing);

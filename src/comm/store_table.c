@@ -1,4 +1,5 @@
 /* FNV-1a over the key; a few hundred keys a job, so 1,024 chains are plenty. */
+#define _GNU_SOURCE
 #include "comm/store_table.h"
 
 #include <stdint.h>
@@ -60,6 +61,63 @@ yk_status yki_store_table_set(yki_store_table *table, const char *key, const voi
     entry->value = copy;
     entry->value_size = size;
     return YK_OK;
+}
+
+bool yki_store_table_delete(yki_store_table *table, const char *key)
+{
+    yki_store_entry **link = &table->buckets[bucket_of(key)];
+    while (*link && strcmp((*link)->key, key) != 0)
+        link = &(*link)->next;
+    yki_store_entry *entry = *link;
+    if (!entry)
+        return false;
+    *link = entry->next;
+    table->bytes -= sizeof *entry + strlen(key) + 1 + entry->value_size;
+    free(entry->value);
+    free(entry);
+    return true;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const char *const *first = a, *const *second = b;
+    return strcmp(*first, *second);
+}
+
+/* The entries whose keys begin with prefix, at most `size` of them; how many there are. */
+static size_t collect(const yki_store_table *table, const char *prefix, const char **keys,
+                      size_t size)
+{
+    size_t count = 0, length = strlen(prefix);
+    for (size_t i = 0; i < YKI_STORE_BUCKETS; i++)
+        for (const yki_store_entry *entry = table->buckets[i]; entry; entry = entry->next) {
+            if (strncmp(entry->key, prefix, length) != 0)
+                continue;
+            if (count < size)
+                keys[count] = entry->key;
+            count++;
+        }
+    return count;
+}
+
+yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, char **list,
+                               size_t *size)
+{
+    size_t count = collect(table, prefix, NULL, 0);
+    const char **keys = calloc(count ? count : 1, sizeof *keys);
+    *list = NULL;
+    *size = 0;
+    if (!keys)
+        return yki_error_memory(count * sizeof *keys, "the keys of the store");
+    collect(table, prefix, keys, count);
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < count; i++)
+        *size += strlen(keys[i]) + 1;
+    char *at = *list = malloc(*size ? *size : 1);
+    for (size_t i = 0; at && i < count; i++)
+        at = stpcpy(at, keys[i]) + 1;
+    free(keys);
+    return *list ? YK_OK : yki_error_memory(*size, "the keys of the store");
 }
 
 void yki_store_table_fini(yki_store_table *table)

@@ -2,6 +2,7 @@
 #ifndef YKI_STORE_TABLE_H
 #define YKI_STORE_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -25,6 +26,11 @@ typedef struct yki_store_table {
 const yki_store_entry *yki_store_table_find(const yki_store_table *table, const char *key);
 yk_status yki_store_table_set(yki_store_table *table, const char *key, const void *value,
                               size_t size);
+/* Whether the key was there. */
+bool yki_store_table_delete(yki_store_table *table, const char *key);
+/* The sorted keys that begin with prefix, each followed by a zero; *list is to be freed. */
+yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, char **list,
+                               size_t *size);
 void yki_store_table_fini(yki_store_table *table);
 
 #endif

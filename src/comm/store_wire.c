@@ -40,24 +40,51 @@ void yki_store_unpack_header(yki_store_header *header, const unsigned char bytes
                                  .number = (int64_t)le64toh(number)};
 }
 
-void yki_store_pack_handshake(unsigned char bytes[YKI_STORE_HANDSHAKE],
-                              const unsigned char payload[32])
+static void pack_magic(unsigned char *bytes)
 {
     put32(bytes, YKI_STORE_MAGIC);
     put32(bytes + 4, YKI_STORE_VERSION);
-    memcpy(bytes + 8, payload, 32);
 }
 
-const unsigned char *yki_store_unpack_handshake(const unsigned char bytes[YKI_STORE_HANDSHAKE])
+static bool has_magic(const unsigned char *bytes)
 {
-    bool ours = get32(bytes) == YKI_STORE_MAGIC && get32(bytes + 4) == YKI_STORE_VERSION;
-    return ours ? bytes + 8 : NULL;
+    return get32(bytes) == YKI_STORE_MAGIC && get32(bytes + 4) == YKI_STORE_VERSION;
 }
 
-bool yki_store_prove(unsigned char proof[YKI_STORE_PROOF], const char *secret,
-                     const unsigned char nonce[YKI_STORE_NONCE])
+void yki_store_pack_hello(unsigned char bytes[YKI_STORE_HELLO],
+                          const unsigned char nonce[YKI_STORE_NONCE])
 {
+    pack_magic(bytes);
+    memcpy(bytes + 8, nonce, YKI_STORE_NONCE);
+}
+
+bool yki_store_unpack_hello(unsigned char nonce[YKI_STORE_NONCE],
+                            const unsigned char bytes[YKI_STORE_HELLO])
+{
+    memcpy(nonce, bytes + 8, YKI_STORE_NONCE);
+    return has_magic(bytes);
+}
+
+void yki_store_pack_answer(unsigned char bytes[YKI_STORE_ANSWER], const yki_store_answer *answer)
+{
+    pack_magic(bytes);
+    memcpy(bytes + 8, answer->nonce, YKI_STORE_NONCE);
+    memcpy(bytes + 8 + YKI_STORE_NONCE, answer->proof, YKI_STORE_PROOF);
+}
+
+bool yki_store_unpack_answer(yki_store_answer *answer, const unsigned char bytes[YKI_STORE_ANSWER])
+{
+    memcpy(answer->nonce, bytes + 8, YKI_STORE_NONCE);
+    memcpy(answer->proof, bytes + 8 + YKI_STORE_NONCE, YKI_STORE_PROOF);
+    return has_magic(bytes);
+}
+
+bool yki_store_prove(unsigned char proof[YKI_STORE_PROOF], const char *secret, yki_store_role role,
+                     yki_store_nonces nonces)
+{
+    unsigned char text[1 + 2 * YKI_STORE_NONCE] = {(unsigned char)role};
     unsigned int size = YKI_STORE_PROOF;
-    return HMAC(EVP_sha256(), secret, (int)strlen(secret), nonce, YKI_STORE_NONCE, proof, &size) !=
-           NULL;
+    memcpy(text + 1, nonces.server, YKI_STORE_NONCE);
+    memcpy(text + 1 + YKI_STORE_NONCE, nonces.client, YKI_STORE_NONCE);
+    return HMAC(EVP_sha256(), secret, (int)strlen(secret), text, sizeof text, proof, &size) != NULL;
 }

@@ -152,6 +152,45 @@ YK_TEST(port_held_by_torchruns_agent)
     yk_store_server_destroy(agent);
 }
 
+/* ---- wills ------------------------------------------------------------------------------------
+ */
+
+/* Rank 1 ends without leaving its group. */
+static void departing_body(int rank, int world)
+{
+    (void)world;
+    setenv("MASTER_PORT", getenv("YK_TEST_STORE_PORT"), 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    setenv("YOKE_STORE_PREFIX", "attempt/1/", 1);
+    yk_group *group = join(20);
+    if (rank == 1)
+        _exit(0);
+    yk_group_destroy(group);
+}
+
+YK_TEST(the_store_learns_that_a_rank_is_gone)
+{
+    yk_store_server *server = NULL;
+    yk_store *store;
+    int port = 0;
+    char text[128] = "";
+    size_t used;
+    bool found;
+    if (!getenv("YK_TEST_RANK")) {
+        assert_ok(yk_store_serve(&server, "127.0.0.1", &port, NULL));
+        snprintf(text, sizeof text, "%d", port);
+        setenv("YK_TEST_STORE_PORT", text, 1);
+    }
+    yk_test_ranks(2, departing_body);
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, NULL, 5));
+    assert_ok(yk_store_get(store, "attempt/1/gone/1", text, sizeof text - 1, &used, 10));
+    assert_contains(text, " on host ");
+    assert_ok(yk_store_check(store, "attempt/1/gone/0", &found));
+    assert_false(found);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* What a dead job left under the same path is no obstacle. */
 YK_TEST(stale_rendezvous_file)
 {
