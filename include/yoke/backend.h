@@ -38,9 +38,9 @@ typedef enum yk_operation {
     YK_OPERATION_GATHER,         /**< yk_gather */
     YK_OPERATION_SCATTER,        /**< yk_scatter */
     YK_OPERATION_BARRIER,        /**< yk_barrier: no buffers */
-    YK_OPERATION_ALLOC,          /**< yk_group_alloc: only for backends with registered memory */
-    YK_OPERATION_SEND,           /**< yk_send: only in is used */
-    YK_OPERATION_RECV            /**< yk_recv: only out is used */
+    YK_OPERATION_ALLOC, /**< yk_group_alloc: as a barrier, where memory is not registered */
+    YK_OPERATION_SEND,  /**< yk_send: only in is used */
+    YK_OPERATION_RECV   /**< yk_recv: only out is used */
 } yk_operation;
 
 /** What all ranks must agree on. It has no padding, so that it is compared as bytes. */
@@ -48,9 +48,9 @@ typedef struct yk_descriptor {
     uint8_t operation; /**< a yk_operation */
     uint8_t dtype;     /**< a yk_dtype */
     uint8_t reduce;    /**< a yk_reduce_op; zero where nothing is reduced */
-    uint8_t invalid; /**< this rank's arguments were refused: exchange descriptors, move nothing */
-    int32_t root;    /**< zero where there is none; the other rank in send and recv */
-    uint64_t count;  /**< in elements; in bytes for YK_OPERATION_ALLOC */
+    uint8_t invalid;   /**< this rank's arguments were refused, and its buffers may be wrong */
+    int32_t root;      /**< zero where there is none; the other rank in send and recv */
+    uint64_t count;    /**< in elements; in bytes for YK_OPERATION_ALLOC */
 } yk_descriptor;
 
 /** Set together with YK_ERROR_MISMATCH: two ranks, and what each of them called. */
@@ -66,8 +66,8 @@ typedef struct yk_mismatch {
 /** A call. It stays valid until its work is done or cancelled; so do its buffers. */
 typedef struct yk_backend_call {
     yk_descriptor what; /**< what this rank calls */
-    uint64_t sequence;  /**< the group's count of collectives, equal on all ranks: usable as a tag.
-                             For send and recv it counts the messages between the two ranks */
+    uint64_t sequence;  /**< the group's count of collectives from 1, equal on all ranks: usable as
+                             a tag. For send and recv: of the messages from this rank to that */
     const void *in;     /**< see the collectives in group.h; NULL where it is not used */
     void *out;          /**< see the collectives in group.h; NULL where it is not used */
     bool background;    /**< this process computes meanwhile: sleep rather than spin */
@@ -85,8 +85,8 @@ typedef struct yk_backend_member {
 } yk_backend_member;
 
 /**
- * Where a backend is opened. Everything in it stays valid until the backend is closed. Its
- * functions may be called by any thread.
+ * Where a backend is opened. Everything in it stays valid until the backend is closed. set and get
+ * may be called by any thread, look only by the one that is in open, post or alloc.
  */
 typedef struct yk_backend_site {
     size_t size;                      /**< of this struct */
@@ -121,7 +121,14 @@ typedef struct yk_backend yk_backend;
 /** A posted call, owned by the backend until a test says that it is done, or until cancel. */
 typedef struct yk_backend_work yk_backend_work;
 
-/** A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY. */
+/**
+ * A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY, test and cancel
+ * where post finishes every call.
+ *
+ * YK_ERROR_NETWORK from post, test or alloc means that the engine has failed or has lost another
+ * rank: the group finds out which rank is at fault, and has failed. Any other error must be the
+ * same on all ranks, and leaves the backend usable.
+ */
 typedef struct yk_backend_ops {
     uint32_t version;      /**< YK_BACKEND_VERSION */
     uint32_t size;         /**< of this struct */
@@ -130,12 +137,14 @@ typedef struct yk_backend_ops {
     int max_works;         /**< how many works may be posted before the first is done, at least 1 */
     /** Opens the backend on all ranks of the site. Blocks until all have done so. */
     yk_status (*open)(yk_backend **backend, const yk_backend_site *site);
-    /** Closes it; does not wait for other ranks. No work is in flight, unless it was cancelled. */
+    /** Closes it; does not wait for other ranks. No work is in flight, except cancelled ones. */
     void (*close)(yk_backend *backend);
     /**
-     * Starts a call. Calls are posted one at a time, in the same order on all ranks; works also
-     * complete in this order. A backend that cannot work behind the caller's back finishes the call
-     * here and asks site->look while it waits; then *work is NULL. On failure *work is NULL.
+     * Starts a call. All ranks post their collectives in the same order, and test the works in this
+     * order. A backend that cannot work behind the caller's back finishes the call here and asks
+     * site->look while it waits; then *work is NULL. On failure *work is NULL.
+     *
+     * The functions of a backend are called by one thread at a time, but not always by the same.
      */
     yk_status (*post)(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
     /**
@@ -160,10 +169,13 @@ struct yk_backend {
 };
 
 /**
- * Compares the descriptors of all ranks, all[ranks], with the call. YK_OK, or YK_ERROR_MISMATCH
- * with call->mismatch set, the same on every rank.
+ * Compares the descriptors of all ranks, all[ranks]. YK_OK, or YK_ERROR_MISMATCH with
+ * call->mismatch set, the same on every rank; also when the arguments of all ranks are invalid.
  */
 yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks);
+/** The same for a message from one rank to another: what was sent, and what the other wanted. */
+yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_descriptor *sent,
+                                      int to, const yk_descriptor *wanted);
 
 /* ---- engines whose calls block -------------------------------------------------------------- */
 

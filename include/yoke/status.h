@@ -51,6 +51,13 @@ const char *yk_status_string(yk_status status);
  */
 const char *yk_last_error(void);
 
+/**
+ * For code that the library calls, such as a backend: sets this thread's error line, as printf
+ * would write it (without a newline and without "yoke: "), and returns status.
+ */
+yk_status yk_set_error(yk_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** The library's version, "MAJOR.MINOR.PATCH". */
 const char *yk_version(void);
 

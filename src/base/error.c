@@ -58,15 +58,29 @@ static void keep_line(const char *line)
     error_line[i] = '\0';
 }
 
-yk_status yki_error(yk_status status, const char *format, ...)
+static void write_line(const char *format, va_list arguments)
 {
     char line[YKI_ERROR_LINE];
     size_t at = yki_write_prefix(line, sizeof line);
+    vsnprintf(line + at, sizeof line - at, format, arguments);
+    keep_line(line);
+}
+
+yk_status yki_error(yk_status status, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line + at, sizeof line - at, format, arguments);
+    write_line(format, arguments);
     va_end(arguments);
-    keep_line(line);
+    return status;
+}
+
+yk_status yk_set_error(yk_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
     return status;
 }
 

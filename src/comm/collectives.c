@@ -58,14 +58,14 @@ static yk_status check_peer(const yk_group *group, const char *name, int peer)
     return YK_OK;
 }
 
-static yki_call make_collective(yki_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
+static yki_call make_collective(yk_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
                                 size_t count)
 {
-    return (yki_call){.what = {.operation = (uint8_t)operation,
-                               .dtype = (uint8_t)dtype,
-                               .reduce = (uint8_t)op,
-                               .root = root,
-                               .count = count}};
+    return (yki_call){.base.what = {.operation = (uint8_t)operation,
+                                    .dtype = (uint8_t)dtype,
+                                    .reduce = (uint8_t)op,
+                                    .root = root,
+                                    .count = count}};
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -74,8 +74,8 @@ yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtyp
                         yk_work **work)
 {
     YK_TRY(check_group(group, "all_reduce", work));
-    yki_call call = make_collective(YKI_ALL_REDUCE, dtype, op, 0, count);
-    call.in = call.out = data;
+    yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, op, 0, count);
+    call.base.in = call.base.out = data;
     yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
     if (checked == YK_OK)
         checked = check_reduction("all_reduce", dtype, op);
@@ -86,8 +86,8 @@ yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype
                        yk_work **work)
 {
     YK_TRY(check_group(group, "broadcast", work));
-    yki_call call = make_collective(YKI_BROADCAST, dtype, 0, root, count);
-    call.in = call.out = data;
+    yki_call call = make_collective(YK_OPERATION_BROADCAST, dtype, 0, root, count);
+    call.base.in = call.base.out = data;
     yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
     if (checked == YK_OK)
         checked = check_root(group, "broadcast", root);
@@ -106,9 +106,9 @@ yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count
                         yk_work **work)
 {
     YK_TRY(check_group(group, "all_gather", work));
-    yki_call call = make_collective(YKI_ALL_GATHER, dtype, 0, 0, count);
-    call.in = in;
-    call.out = out;
+    yki_call call = make_collective(YK_OPERATION_ALL_GATHER, dtype, 0, 0, count);
+    call.base.in = in;
+    call.base.out = out;
     yk_status checked = check_both(group, "all_gather", in, out, count, dtype);
     return yki_group_submit(group, &call, checked, work);
 }
@@ -117,9 +117,9 @@ yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t c
                             yk_dtype dtype, yk_reduce_op op, yk_work **work)
 {
     YK_TRY(check_group(group, "reduce_scatter", work));
-    yki_call call = make_collective(YKI_REDUCE_SCATTER, dtype, op, 0, count);
-    call.in = in;
-    call.out = out;
+    yki_call call = make_collective(YK_OPERATION_REDUCE_SCATTER, dtype, op, 0, count);
+    call.base.in = in;
+    call.base.out = out;
     yk_status checked = check_both(group, "reduce_scatter", in, out, count, dtype);
     if (checked == YK_OK)
         checked = check_reduction("reduce_scatter", dtype, op);
@@ -131,9 +131,9 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 {
     YK_TRY(check_group(group, "gather", work));
     bool on_root = root == yk_group_rank(group);
-    yki_call call = make_collective(YKI_GATHER, dtype, 0, root, count);
-    call.in = in;
-    call.out = on_root ? out : NULL;
+    yki_call call = make_collective(YK_OPERATION_GATHER, dtype, 0, root, count);
+    call.base.in = in;
+    call.base.out = on_root ? out : NULL;
     yk_status checked = check_both(group, "gather", in, on_root ? out : in, count, dtype);
     if (checked == YK_OK)
         checked = check_root(group, "gather", root);
@@ -145,9 +145,9 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 {
     YK_TRY(check_group(group, "scatter", work));
     bool on_root = root == yk_group_rank(group);
-    yki_call call = make_collective(YKI_SCATTER, dtype, 0, root, count);
-    call.in = on_root ? in : NULL;
-    call.out = out;
+    yki_call call = make_collective(YK_OPERATION_SCATTER, dtype, 0, root, count);
+    call.base.in = on_root ? in : NULL;
+    call.base.out = out;
     yk_status checked = check_both(group, "scatter", on_root ? in : out, out, count, dtype);
     if (checked == YK_OK)
         checked = check_root(group, "scatter", root);
@@ -157,15 +157,15 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 yk_status yk_barrier(yk_group *group)
 {
     YK_TRY(check_group(group, "barrier", NULL));
-    yki_call call = make_collective(YKI_BARRIER, 0, 0, 0, 0);
+    yki_call call = make_collective(YK_OPERATION_BARRIER, 0, 0, 0, 0);
     return yki_group_submit(group, &call, YK_OK, NULL);
 }
 
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
 {
     YK_TRY(check_group(group, "send", NULL));
-    yki_call call = make_collective(YKI_SEND, dtype, 0, to, count);
-    call.in = data;
+    yki_call call = make_collective(YK_OPERATION_SEND, dtype, 0, to, count);
+    call.base.in = data;
     YK_TRY(check_buffer(group, "send", data, count, dtype));
     YK_TRY(check_peer(group, "send", to));
     return yki_group_submit(group, &call, YK_OK, NULL);
@@ -174,8 +174,8 @@ yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtyp
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
 {
     YK_TRY(check_group(group, "recv", NULL));
-    yki_call call = make_collective(YKI_RECV, dtype, 0, from, count);
-    call.out = data;
+    yki_call call = make_collective(YK_OPERATION_RECV, dtype, 0, from, count);
+    call.base.out = data;
     YK_TRY(check_buffer(group, "recv", data, count, dtype));
     YK_TRY(check_peer(group, "recv", from));
     return yki_group_submit(group, &call, YK_OK, NULL);
@@ -186,7 +186,7 @@ yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
     YKI_NOT_NULL(memory);
     *memory = NULL;
     YK_TRY(check_group(group, "alloc", NULL));
-    yki_call call = make_collective(YKI_ALLOC, 0, 0, 0, bytes);
-    call.out = memory;
+    yki_call call = make_collective(YK_OPERATION_ALLOC, 0, 0, 0, bytes);
+    call.memory = memory;
     return yki_group_submit(group, &call, YK_OK, NULL);
 }

@@ -3,16 +3,16 @@
 
 #include <stdio.h>
 
-static const char *const operations[] = {[YKI_ALL_REDUCE] = "all_reduce",
-                                         [YKI_BROADCAST] = "broadcast",
-                                         [YKI_ALL_GATHER] = "all_gather",
-                                         [YKI_REDUCE_SCATTER] = "reduce_scatter",
-                                         [YKI_GATHER] = "gather",
-                                         [YKI_SCATTER] = "scatter",
-                                         [YKI_BARRIER] = "barrier",
-                                         [YKI_ALLOC] = "alloc",
-                                         [YKI_SEND] = "send",
-                                         [YKI_RECV] = "recv"};
+static const char *const operations[] = {[YK_OPERATION_ALL_REDUCE] = "all_reduce",
+                                         [YK_OPERATION_BROADCAST] = "broadcast",
+                                         [YK_OPERATION_ALL_GATHER] = "all_gather",
+                                         [YK_OPERATION_REDUCE_SCATTER] = "reduce_scatter",
+                                         [YK_OPERATION_GATHER] = "gather",
+                                         [YK_OPERATION_SCATTER] = "scatter",
+                                         [YK_OPERATION_BARRIER] = "barrier",
+                                         [YK_OPERATION_ALLOC] = "alloc",
+                                         [YK_OPERATION_SEND] = "send",
+                                         [YK_OPERATION_RECV] = "recv"};
 
 static const char *const reductions[] = {[YK_REDUCE_SUM] = "sum",
                                          [YK_REDUCE_AVG] = "avg",
@@ -30,35 +30,35 @@ static const char *reduction_words(unsigned reduce)
     return reduce <= YK_REDUCE_PRODUCT ? reductions[reduce] : "an unknown reduction";
 }
 
-void yki_describe(char text[YKI_WORDS], const yki_descriptor *what)
+void yki_describe(char text[YKI_WORDS], const yk_descriptor *what)
 {
     const char *name = operations[what->operation], *dtype = dtype_words(what->dtype);
     unsigned long long count = what->count;
-    switch ((yki_operation)what->operation) {
-    case YKI_BARRIER:
+    switch ((yk_operation)what->operation) {
+    case YK_OPERATION_BARRIER:
         snprintf(text, YKI_WORDS, "barrier()");
         break;
-    case YKI_ALLOC:
+    case YK_OPERATION_ALLOC:
         snprintf(text, YKI_WORDS, "alloc(%llu bytes)", count);
         break;
-    case YKI_ALL_REDUCE:
-    case YKI_REDUCE_SCATTER:
+    case YK_OPERATION_ALL_REDUCE:
+    case YK_OPERATION_REDUCE_SCATTER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu, %s)", name, dtype, count,
                  reduction_words(what->reduce));
         break;
-    case YKI_ALL_GATHER:
+    case YK_OPERATION_ALL_GATHER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu)", name, dtype, count);
         break;
     default:
         snprintf(text, YKI_WORDS, "%s(%s x %llu, %s %d)", name, dtype, count,
-                 what->operation == YKI_SEND   ? "to rank"
-                 : what->operation == YKI_RECV ? "from rank"
-                                               : "root",
+                 what->operation == YK_OPERATION_SEND   ? "to rank"
+                 : what->operation == YK_OPERATION_RECV ? "from rank"
+                                                        : "root",
                  what->root);
     }
 }
 
-const char *yki_difference(const yki_descriptor *a, const yki_descriptor *b)
+const char *yki_difference(const yk_descriptor *a, const yk_descriptor *b)
 {
     if (a->operation != b->operation)
         return "operation";

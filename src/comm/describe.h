@@ -2,13 +2,13 @@
 #ifndef YKI_DESCRIBE_H
 #define YKI_DESCRIBE_H
 
-#include "comm/backend.h"
+#include "comm/call.h"
 
 enum { YKI_WORDS = 96 };
 
 /* "all_reduce(float32 x 1024, sum)", "send(int64 x 2, to rank 1)". */
-void yki_describe(char text[YKI_WORDS], const yki_descriptor *what);
+void yki_describe(char text[YKI_WORDS], const yk_descriptor *what);
 /* In what two descriptors differ: "operation", "dtype", "count", "reduction", "root". */
-const char *yki_difference(const yki_descriptor *a, const yki_descriptor *b);
+const char *yki_difference(const yk_descriptor *a, const yk_descriptor *b);
 
 #endif

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "comm/failure.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +16,6 @@
 
 #define NOTE_S  0.5 /* how long a launcher may take to write how a rank ended */
 #define CLAIM_S 1.5 /* how long a claimer may take, looking for a note */
-
-/* A group and its channel share the store's client, and may need it at the same time. */
-static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void nap(void)
 {
@@ -62,10 +58,10 @@ void yki_failure_report(const yki_job *job, int rank, yk_status status, const ch
     if (!job->launcher || !job->store)
         return;
     int size = snprintf(report, sizeof report, "%d %d %.400s", rank, (int)status, text);
-    pthread_mutex_lock(&store_lock);
+    pthread_mutex_lock(job->lock);
     if (yk_store_add(job->store, "failure/reports", 1, &reports) == YK_OK && reports == 1)
         yk_store_set(job->store, "failure", report, (size_t)size);
-    pthread_mutex_unlock(&store_lock);
+    pthread_mutex_unlock(job->lock);
 }
 
 /* ---- how a rank ended ------------------------------------------------------------------------ */
@@ -96,9 +92,9 @@ static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size
     if (!job->launcher || !job->store)
         return false;
     snprintf(key, sizeof key, "dead/%d", rank);
-    pthread_mutex_lock(&store_lock);
+    pthread_mutex_lock(job->lock);
     yk_status status = yk_store_get(job->store, key, text, size - 1, &used, NOTE_S);
-    pthread_mutex_unlock(&store_lock);
+    pthread_mutex_unlock(job->lock);
     if (status != YK_OK)
         return false;
     text[used] = '\0';

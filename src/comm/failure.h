@@ -2,7 +2,29 @@
 #ifndef YKI_FAILURE_H
 #define YKI_FAILURE_H
 
-#include "comm/backend.h"
+#include <stdatomic.h>
+
+#include "comm/call.h"
+#include "comm/rendezvous.h"
+
+/*
+ * The one failure of a group, in memory that all ranks share. The rank that finds it first writes
+ * it, so that every survivor reports the same cause and not another survivor's exit.
+ */
+typedef enum yki_failure_state {
+    YKI_FAILURE_NONE,
+    YKI_FAILURE_CLAIMED, /* a rank is writing it */
+    YKI_FAILURE_READY
+} yki_failure_state;
+
+typedef struct yki_failure {
+    atomic_int state; /* a yki_failure_state */
+    int status;
+    char text[384];
+} yki_failure;
+
+yki_failure *yki_shm_failure(yk_backend *backend);
+bool yki_shm_left(yk_backend *backend, int rank);
 
 /* True for the first caller only, which must then write it. */
 bool yki_failure_claim(yki_failure *failure);

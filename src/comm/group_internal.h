@@ -3,7 +3,7 @@
 #define YKI_GROUP_INTERNAL_H
 
 #include "base/reference.h"
-#include "comm/backend.h"
+#include "comm/call.h"
 
 /* Every object built on a group holds a reference to it; the last release leaves the job. */
 void yki_group_retain(yk_group *group);

@@ -1,4 +1,9 @@
-/* A single lock and condition variable suffice, since works are few and long. */
+/*
+ * A single lock and condition variable suffice, since works are few and long.
+ *
+ * The works form one list: first those that are started, then, from `next` on, those that wait. The
+ * thread starts the next one while there is room for it, and otherwise waits for the oldest.
+ */
 #include "comm/queue.h"
 
 #include <stdlib.h>
@@ -9,20 +14,43 @@
 #include "base/thread.h"
 #include "base/trace.h"
 
-void yki_queue_init(yki_queue *queue, void *context,
-                    yk_status (*run)(void *context, yki_call *call, const char *refusal))
+#define WAIT_S       0.02
+#define SHORT_WAIT_S 0.001 /* while there is room for a call that may be submitted meanwhile */
+
+void yki_queue_init(yki_queue *queue, void *context, const yki_queue_ops *ops, int capacity)
 {
-    *queue = (yki_queue){.context = context, .run = run};
+    *queue = (yki_queue){.context = context, .ops = ops, .capacity = capacity};
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
 }
 
-static void run_work(yki_queue *queue, yk_work *work)
+/* A task makes calls of its own, so it waits until it is alone. */
+static bool may_start(const yki_queue *queue, const yk_work *work, int running)
 {
-    work->status = queue->run(queue->context, &work->call, work->line[0] ? work->line : NULL);
-    if (work->status != YK_OK)
-        yki_error_copy(work->line, sizeof work->line);
-    work->finished = yki_now();
+    return work && (running == 0 || (running < queue->capacity && !work->call.task));
+}
+
+/* Starts next, if it is not NULL, or else waits for the oldest work. Called without the lock. */
+static void make_progress(yki_queue *queue, yk_work *oldest, yk_work *start, double wait_s)
+{
+    if (start)
+        start->over = queue->ops->start(queue->context, start);
+    else
+        oldest->over = queue->ops->advance(queue->context, oldest, wait_s);
+}
+
+/* Takes the works that are over off the head of the list; returns their number. */
+static int remove_finished(yki_queue *queue)
+{
+    int count = 0;
+    for (yk_work *work; (work = queue->head) != queue->next && work->over; count++) {
+        queue->head = work->next;
+        work->done = true;
+        atomic_fetch_sub(&queue->pending, 1);
+    }
+    if (count > 0)
+        pthread_cond_broadcast(&queue->changed);
+    return count;
 }
 
 static void *run_all(void *argument)
@@ -30,19 +58,22 @@ static void *run_all(void *argument)
     yki_queue *queue = argument;
     yki_trace_name_thread("communication", YKI_TRACE_COMMUNICATION);
     pthread_mutex_lock(&queue->lock);
-    for (;;) {
+    for (int running = 0;;) {
         while (!queue->head && !queue->stopping)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        yk_work *work = queue->head;
-        if (!work)
+        yk_work *oldest = queue->head, *next = queue->next;
+        if (!oldest)
             break;
+        yk_work *start = may_start(queue, next, running) ? next : NULL;
+        bool room = !next && running < queue->capacity;
         pthread_mutex_unlock(&queue->lock);
-        run_work(queue, work);
+        make_progress(queue, oldest, start, room ? SHORT_WAIT_S : WAIT_S);
         pthread_mutex_lock(&queue->lock);
-        queue->head = work->next;
-        work->done = true;
-        atomic_fetch_sub(&queue->pending, 1);
-        pthread_cond_broadcast(&queue->changed);
+        if (start) {
+            queue->next = start->next;
+            running++;
+        }
+        running -= remove_finished(queue);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -72,12 +103,15 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
     work->next = NULL;
     work->queue = queue;
     work->call = *call;
-    work->done = false;
+    work->done = work->over = false;
+    work->refused = refusal != NULL;
     snprintf(work->line, sizeof work->line, "%s", refusal ? refusal : "");
     if (queue->head)
         queue->tail->next = work;
     else
         queue->head = work;
+    if (!queue->next)
+        queue->next = work;
     queue->tail = work;
     atomic_fetch_add(&queue->pending, 1);
     pthread_cond_broadcast(&queue->changed);

@@ -86,6 +86,13 @@ static void describe_machine(char machine[80])
     snprintf(machine, 80, "%.50s:%lu", boot, (unsigned long)info.st_ino);
 }
 
+static void describe_host(yki_peer *me)
+{
+    if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
+        snprintf(me->host, sizeof me->host, "unknown");
+    snprintf(me->address, sizeof me->address, "127.0.0.1");
+}
+
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
 {
     if (rank < 0)
@@ -141,7 +148,8 @@ static yk_status register_rank(yki_job *job)
     yki_job_key(job, key, sizeof key, "rank", job->rank);
     if (claims == 1) {
         YK_TRY(leave_will(job));
-        int size = snprintf(text, sizeof text, "%d %d %s", me->pid, job->world, me->machine);
+        int size = snprintf(text, sizeof text, "%d %d %s %s %s", me->pid, job->world, me->machine,
+                            me->host, me->address);
         return yk_store_set(job->store, key, text, (size_t)size);
     }
     YK_TRY(get_text(job->store, key, first, sizeof first, 1));
@@ -178,7 +186,8 @@ static yk_status meet_rank(yki_job *job, int rank, double patience_s)
     yki_peer *peer = &job->peers[rank];
     yki_job_key(job, key, sizeof key, "rank", rank);
     YK_TRY(get_text(job->store, key, text, sizeof text, patience_s));
-    if (sscanf(text, "%d %d %79s", &peer->pid, &world, peer->machine) != 3)
+    if (sscanf(text, "%d %d %79s %63s %63s", &peer->pid, &world, peer->machine, peer->host,
+               peer->address) != 5)
         return yki_error(YK_ERROR_FORMAT, "the store's entry for rank %d is malformed: %s", rank,
                          text);
     if (world != job->world)
@@ -277,6 +286,7 @@ static yk_status meet_in_store(yki_job *job, const yk_group_options *options)
     YK_TRY(yki_init_method_read(&m, job, options));
     job->peers[job->rank].pid = getpid();
     describe_machine(job->peers[job->rank].machine);
+    describe_host(&job->peers[job->rank]);
     if (job->rank == 0 && m.path[0])
         YK_TRY(yki_init_method_serve(&m, job));
     else if (job->rank == 0 && !job->launcher)
@@ -296,8 +306,12 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     if (job->world == 1)
         YK_TRY(yki_init_method_check(options));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
-    if (!job->peers)
+    job->lock = yki_calloc(1, sizeof *job->lock);
+    if (!job->peers || !job->lock) {
+        yki_job_leave(job);
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");
+    }
+    pthread_mutex_init(job->lock, NULL);
     for (int r = 0; r < job->world; r++)
         job->peers[r].pidfd = -1;
     if (job->world == 1)
@@ -319,6 +333,8 @@ void yki_job_leave(yki_job *job)
             close(job->peers[r].pidfd);
     free(job->peers);
     job->peers = NULL;
+    free(job->lock);
+    job->lock = NULL;
     yk_store_destroy(job->store);
     job->store = NULL;
     yk_store_server_destroy(job->server);

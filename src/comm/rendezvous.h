@@ -5,6 +5,7 @@
 #ifndef YKI_RENDEZVOUS_H
 #define YKI_RENDEZVOUS_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <yoke/group.h>
@@ -16,6 +17,8 @@ typedef struct yki_peer {
     pid_t pid;
     int pidfd;        /* -1 if the system does not support pidfds */
     char machine[80]; /* equal where processes share kernel and pid namespace */
+    char host[64];    /* the name of its host */
+    char address[64]; /* an IP address at which the other ranks reach its host */
 } yki_peer;
 
 typedef struct yki_job {
@@ -23,6 +26,7 @@ typedef struct yki_job {
     double timeout_s;
     bool launcher;           /* the launcher serves the store and knows how ranks ended */
     yk_store *store;         /* NULL in a job of one */
+    pthread_mutex_t *lock;   /* of the store, which the job's groups share */
     yk_store_server *server; /* on rank 0 without a launcher */
     char prefix[32];         /* of this group's keys in the store */
     yki_peer *peers;         /* [world] */

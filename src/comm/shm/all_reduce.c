@@ -32,7 +32,7 @@ static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int
 }
 
 /* Reduces this rank's slice of the buffers in shm->to, to all of them. */
-static void reduce_own_slice(shm_backend *shm, const yki_descriptor *what, size_t count)
+static void reduce_own_slice(shm_backend *shm, const yk_descriptor *what, size_t count)
 {
     size_t size = yk_dtype_size((yk_dtype)what->dtype);
     size_t start = slice_start(shm, count, size, shm->rank);
@@ -49,15 +49,15 @@ static void reduce_own_slice(shm_backend *shm, const yki_descriptor *what, size_
                    (yk_reduce_op)what->reduce);
 }
 
-static void reduce_whole(shm_backend *shm, const yki_descriptor *what, void *out, size_t count)
+static void reduce_whole(shm_backend *shm, const yk_descriptor *what, void *out, size_t count)
 {
     yki_shm_reduce(&out, 1, shm->from, shm->world, count, (yk_dtype)what->dtype,
                    (yk_reduce_op)what->reduce);
 }
 
-static yk_status reduce_private(shm_backend *shm, const yki_call *call)
+static yk_status reduce_private(shm_backend *shm, const yk_backend_call *call)
 {
-    const yki_descriptor *what = &call->what;
+    const yk_descriptor *what = &call->what;
     size_t size = yk_dtype_size((yk_dtype)what->dtype), chunk = SHM_STAGE / size;
     for (size_t done = 0; done < what->count; done += chunk) {
         size_t n = what->count - done < chunk ? what->count - done : chunk;
@@ -88,7 +88,7 @@ static int find_shared(shm_backend *shm)
 }
 
 /* In the line of the exchange. */
-static yk_status reduce_tiny(shm_backend *shm, yki_call *call, size_t bytes)
+static yk_status reduce_tiny(shm_backend *shm, yk_backend_call *call, size_t bytes)
 {
     YK_TRY(yki_shm_exchange(shm, call, NULL, call->out, bytes));
     for (int r = 0; r < shm->world; r++)
@@ -97,9 +97,9 @@ static yk_status reduce_tiny(shm_backend *shm, yki_call *call, size_t bytes)
     return YK_OK;
 }
 
-yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call)
+yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yk_backend_call *call)
 {
-    const yki_descriptor *what = &call->what;
+    const yk_descriptor *what = &call->what;
     size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);
     if (bytes <= SHM_INLINE)
         return reduce_tiny(shm, call, bytes);

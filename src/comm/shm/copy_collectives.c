@@ -17,14 +17,16 @@
 #include "comm/shm/reduce_kernels.h"
 #include "comm/shm/shm.h"
 
-static bool has_pieces(const yki_descriptor *what)
+static bool has_pieces(const yk_descriptor *what)
 {
-    return what->operation == YKI_SCATTER || what->operation == YKI_REDUCE_SCATTER;
+    return what->operation == YK_OPERATION_SCATTER ||
+           what->operation == YK_OPERATION_REDUCE_SCATTER;
 }
 
-static bool offers(const yki_descriptor *what, int rank)
+static bool offers(const yk_descriptor *what, int rank)
 {
-    bool root_only = what->operation == YKI_BROADCAST || what->operation == YKI_SCATTER;
+    bool root_only =
+        what->operation == YK_OPERATION_BROADCAST || what->operation == YK_OPERATION_SCATTER;
     return !root_only || rank == what->root;
 }
 
@@ -32,29 +34,30 @@ static bool offers(const yki_descriptor *what, int rank)
  * Pulls n elements at `offset` of the result from windows in shm->from, whose pieces (if any) lie
  * `pitch` bytes apart.
  */
-static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n, size_t pitch)
+static void pull(shm_backend *shm, const yk_backend_call *call, size_t offset, size_t n,
+                 size_t pitch)
 {
-    const yki_descriptor *what = &call->what;
+    const yk_descriptor *what = &call->what;
     size_t size = yk_dtype_size((yk_dtype)what->dtype), piece = pitch * (size_t)shm->rank;
     const char *const *from = (const char *const *)shm->from;
     char *out = call->out;
     void *to = out + offset * size;
-    switch ((yki_operation)what->operation) {
-    case YKI_BROADCAST:
+    switch ((yk_operation)what->operation) {
+    case YK_OPERATION_BROADCAST:
         if (shm->rank != what->root)
             memcpy(to, from[what->root], n * size);
         break;
-    case YKI_GATHER:
+    case YK_OPERATION_GATHER:
         if (shm->rank != what->root)
             break; /* fallthrough */
-    case YKI_ALL_GATHER:
+    case YK_OPERATION_ALL_GATHER:
         for (int r = 0; r < shm->world; r++) {
             char *part = out + ((size_t)r * what->count + offset) * size;
             if (part != from[r]) /* already in place */
                 memmove(part, from[r], n * size);
         }
         break;
-    case YKI_SCATTER:
+    case YK_OPERATION_SCATTER:
         memmove(to, from[what->root] + piece, n * size);
         break;
     default: /* reduce-scatter */
@@ -66,8 +69,8 @@ static void pull(shm_backend *shm, const yki_call *call, size_t offset, size_t n
 }
 
 /* Copies n elements at `offset` of what this rank offers, of every piece, into a window. */
-static void fill_window(const shm_backend *shm, const yki_call *call, char *window, size_t offset,
-                        size_t n)
+static void fill_window(const shm_backend *shm, const yk_backend_call *call, char *window,
+                        size_t offset, size_t n)
 {
     size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
     size_t pieces = has_pieces(&call->what) ? (size_t)shm->world : 1;
@@ -76,7 +79,7 @@ static void fill_window(const shm_backend *shm, const yki_call *call, char *wind
         memcpy(window + d * n * size, in + (d * call->what.count + offset) * size, n * size);
 }
 
-static yk_status pull_staged(shm_backend *shm, yki_call *call)
+static yk_status pull_staged(shm_backend *shm, yk_backend_call *call)
 {
     size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
     size_t pieces = has_pieces(&call->what) ? (size_t)shm->world : 1;
@@ -94,7 +97,7 @@ static yk_status pull_staged(shm_backend *shm, yki_call *call)
     return YK_OK;
 }
 
-static yk_status pull_small(shm_backend *shm, yki_call *call)
+static yk_status pull_small(shm_backend *shm, yk_backend_call *call)
 {
     size_t size = yk_dtype_size((yk_dtype)call->what.dtype), count = call->what.count;
     int slot = (shm->ticket + 1) & 1;
@@ -107,7 +110,7 @@ static yk_status pull_small(shm_backend *shm, yki_call *call)
     return YK_OK;
 }
 
-static yk_status pull_large(shm_backend *shm, yki_call *call)
+static yk_status pull_large(shm_backend *shm, yk_backend_call *call)
 {
     size_t pitch = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     bool mine = offers(&call->what, shm->rank), shared = true;
@@ -122,13 +125,11 @@ static yk_status pull_large(shm_backend *shm, yki_call *call)
     return yki_shm_step(shm);
 }
 
-yk_status yki_shm_collective(yki_backend *backend, yki_call *call)
+yk_status yki_shm_collective(shm_backend *shm, yk_backend_call *call)
 {
-    shm_backend *shm = (shm_backend *)backend;
-    shm->yields_cpu = call->yields_cpu;
-    if (call->what.operation == YKI_ALL_REDUCE && !call->what.invalid)
+    if (call->what.operation == YK_OPERATION_ALL_REDUCE && !call->what.invalid)
         return yki_shm_all_reduce_in_place(shm, call);
-    if (call->what.operation == YKI_BARRIER || call->what.invalid)
+    if (call->what.operation == YK_OPERATION_BARRIER || call->what.invalid)
         return yki_shm_exchange(shm, call, NULL, NULL, 0);
     size_t window = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     if (has_pieces(&call->what))

@@ -5,8 +5,10 @@
  * all lines. On a mismatch, all ranks therefore report the same error before any data has moved,
  * and the next collective starts in step.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "comm/shm/shm.h"
 
 enum { REGION_SHIFT = 40 }; /* offsets up to 1 TiB */
@@ -47,14 +49,14 @@ static shm_counter *ticket_of(const shm_wait *wait, int rank)
     return &wait->shm->ranks[rank]->line[wait->slot].ticket;
 }
 
-bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
-                         const yki_descriptor *what_b)
+bool yki_shm_out_of_step(yk_backend_call *call, int rank_a, const yk_descriptor *what_a, int rank_b,
+                         const yk_descriptor *what_b)
 {
-    call->rank_a = rank_a;
-    call->what_a = *what_a;
-    call->rank_b = rank_b;
-    call->what_b = *what_b;
-    call->out_of_step = true;
+    call->mismatch = (yk_mismatch){.rank_a = rank_a,
+                                   .rank_b = rank_b,
+                                   .what_a = *what_a,
+                                   .what_b = *what_b,
+                                   .out_of_step = true};
     return true;
 }
 
@@ -62,7 +64,7 @@ bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_
 static bool blocked_in_transfer(const shm_wait *wait)
 {
     shm_backend *shm = wait->shm;
-    const yki_descriptor *mine = &wait->call->what;
+    const yk_descriptor *mine = &wait->call->what;
     for (int r = 0; r < shm->world; r++) {
         shm_channel *in = &shm->ranks[r]->to[shm->rank], *out = &shm->me->to[r];
         uint32_t sent = atomic_load(&in->sent), wanted = atomic_load(&out->received);
@@ -74,38 +76,32 @@ static bool blocked_in_transfer(const shm_wait *wait)
     return false;
 }
 
-static bool same_descriptor(const yki_descriptor *a, const yki_descriptor *b)
+static bool same_descriptor(const yk_descriptor *a, const yk_descriptor *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* All ranks compare with rank 0, so that they name the same two ranks. */
-static yk_status disagreement(const shm_backend *shm, yki_call *call)
+/* Slow path: collects the descriptors of all ranks for yk_backend_compare. */
+static yk_status disagreement(const shm_backend *shm, yk_backend_call *call)
 {
-    const yki_descriptor *first = &yki_shm_line_of(shm, 0)->what;
-    for (int r = 1; r < shm->world; r++) {
-        const yki_descriptor *other = &yki_shm_line_of(shm, r)->what;
-        if (same_descriptor(first, other))
-            continue;
-        call->rank_a = 0;
-        call->what_a = *first;
-        call->rank_b = r;
-        call->what_b = *other;
-        break;
-    }
-    return YK_ERROR_MISMATCH;
+    yk_descriptor *all = yki_calloc((size_t)shm->world, sizeof *all);
+    if (!all)
+        return yki_error_memory((size_t)shm->world * sizeof *all, "descriptors");
+    for (int r = 0; r < shm->world; r++)
+        all[r] = yki_shm_line_of(shm, r)->what;
+    yk_status status = yk_backend_compare(call, all, shm->world);
+    free(all);
+    return status;
 }
 
-yk_status yki_shm_memory_freed(const shm_backend *shm, yki_call *call, int owner)
+yk_status yki_shm_memory_freed(const shm_backend *shm, yk_backend_call *call, int owner)
 {
-    call->rank_a = owner;
-    call->rank_b = shm->rank;
-    call->memory_freed = true;
+    call->mismatch = (yk_mismatch){.rank_a = owner, .rank_b = shm->rank, .memory_freed = true};
     return YK_ERROR_MISMATCH;
 }
 
 /* Data that lies in a region is read there, so this rank must not have freed it. */
-static yk_status check_regions(const shm_backend *shm, yki_call *call)
+static yk_status check_regions(const shm_backend *shm, yk_backend_call *call)
 {
     for (int r = 0; r < shm->world; r++)
         if (yki_shm_line_of(shm, r)->placement && !yki_shm_placed(shm, r))
@@ -113,8 +109,8 @@ static yk_status check_regions(const shm_backend *shm, yki_call *call)
     return YK_OK;
 }
 
-yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
-                           size_t size)
+yk_status yki_shm_exchange(shm_backend *shm, yk_backend_call *call, const void *shared,
+                           const void *data, size_t size)
 {
     uint32_t ticket = ++shm->ticket;
     int slot = ticket & 1;

@@ -82,7 +82,7 @@ static bool is_rank(const shm_backend *shm, int fd, int rank)
     socklen_t size = sizeof peer;
     return rank >= 0 && rank < shm->world &&
            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
-           peer.pid == shm->job->peers[rank].pid;
+           peer.pid == shm->site->members[rank].pid;
 }
 
 /* 0 or an errno. */
@@ -129,7 +129,7 @@ yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int f
     if (!error)
         return YK_OK;
     return yki_error(YK_ERROR_IO, "cannot pass shared memory to rank %d (pid %d): %s%s", rank,
-                     shm->job->peers[rank].pid, strerror(error),
+                     shm->site->members[rank].pid, strerror(error),
                      error == ECONNREFUSED ? "; ranks must be in one network namespace" : "");
 }
 

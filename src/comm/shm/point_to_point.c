@@ -11,8 +11,8 @@
 static shm_channel *awaited_channel(const shm_wait *wait)
 {
     shm_backend *shm = wait->shm;
-    return wait->call->what.operation == YKI_SEND ? &shm->me->to[wait->only]
-                                                  : &shm->ranks[wait->only]->to[shm->rank];
+    return wait->call->what.operation == YK_OPERATION_SEND ? &shm->me->to[wait->only]
+                                                           : &shm->ranks[wait->only]->to[shm->rank];
 }
 
 /* The counters of the channel in use, one function for each kind of wait. */
@@ -51,7 +51,7 @@ static bool blocked_in_collective(const shm_wait *wait)
     return yki_shm_out_of_step(wait->call, shm->rank, &wait->call->what, wait->only, &line->what);
 }
 
-static yk_status await(shm_backend *shm, yki_call *call,
+static yk_status await(shm_backend *shm, yk_backend_call *call,
                        shm_counter *(*counter)(const shm_wait *, int), uint32_t target)
 {
     return yki_shm_wait_for(&(shm_wait){.shm = shm,
@@ -62,20 +62,7 @@ static yk_status await(shm_backend *shm, yki_call *call,
                                         .call = call});
 }
 
-/* Both sides compare the same two descriptors, so they come to the same result. */
-static yk_status compare_transfers(yki_call *call, int sender, const yki_descriptor *sent,
-                                   int receiver, const yki_descriptor *wanted)
-{
-    if (sent->dtype == wanted->dtype && sent->count == wanted->count)
-        return YK_OK;
-    call->rank_a = sender;
-    call->what_a = *sent;
-    call->rank_b = receiver;
-    call->what_b = *wanted;
-    return YK_ERROR_MISMATCH;
-}
-
-static yk_status send_message(shm_backend *shm, yki_call *call)
+static yk_status send_message(shm_backend *shm, yk_backend_call *call)
 {
     int to = call->what.root;
     shm_channel *channel = &shm->me->to[to];
@@ -85,7 +72,8 @@ static yk_status send_message(shm_backend *shm, yki_call *call)
     bool shared = channel->placement != 0;
     yki_shm_publish(shm, &channel->sent, message);
     YK_TRY(await(shm, call, received_of, message));
-    YK_TRY(compare_transfers(call, shm->rank, &call->what, to, &channel->wanted[message & 1]));
+    YK_TRY(yk_backend_compare_messages(call, shm->rank, &call->what, to,
+                                       &channel->wanted[message & 1]));
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
@@ -100,7 +88,7 @@ static yk_status send_message(shm_backend *shm, yki_call *call)
     return await(shm, call, drained_of, shm->filled[to]);
 }
 
-static yk_status receive_message(shm_backend *shm, yki_call *call)
+static yk_status receive_message(shm_backend *shm, yk_backend_call *call)
 {
     int from = call->what.root;
     shm_channel *channel = &shm->ranks[from]->to[shm->rank];
@@ -108,7 +96,8 @@ static yk_status receive_message(shm_backend *shm, yki_call *call)
     channel->wanted[message & 1] = call->what;
     yki_shm_publish(shm, &channel->received, message);
     YK_TRY(await(shm, call, sent_of, message));
-    YK_TRY(compare_transfers(call, from, &channel->what[message & 1], shm->rank, &call->what));
+    YK_TRY(yk_backend_compare_messages(call, from, &channel->what[message & 1], shm->rank,
+                                       &call->what));
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     const void *shared = yki_shm_locate(shm, from, channel->placement);
@@ -125,9 +114,8 @@ static yk_status receive_message(shm_backend *shm, yki_call *call)
     return YK_OK;
 }
 
-yk_status yki_shm_transfer(yki_backend *backend, yki_call *call)
+yk_status yki_shm_transfer(shm_backend *shm, yk_backend_call *call)
 {
-    shm_backend *shm = (shm_backend *)backend;
-    shm->yields_cpu = call->yields_cpu;
-    return call->what.operation == YKI_SEND ? send_message(shm, call) : receive_message(shm, call);
+    return call->what.operation == YK_OPERATION_SEND ? send_message(shm, call)
+                                                     : receive_message(shm, call);
 }

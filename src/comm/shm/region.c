@@ -22,7 +22,8 @@ typedef struct offer {
 _Static_assert(sizeof(offer) <= SHM_INLINE, "an offer travels with the exchange");
 
 /* Turns the outcomes that were just exchanged into the status of this rank. */
-static yk_status check_offers(const shm_backend *shm, const yki_call *call, const offer *mine)
+static yk_status check_offers(const shm_backend *shm, const yk_backend_call *call,
+                              const offer *mine)
 {
     for (int r = 0; r < shm->world; r++) {
         offer news;
@@ -78,7 +79,7 @@ static void free_region(shm_backend *shm, shm_region *region)
     region->segments = NULL;
 }
 
-static yk_status create_and_attach(shm_backend *shm, yki_call *call, shm_region *region)
+static yk_status create_and_attach(shm_backend *shm, yk_backend_call *call, shm_region *region)
 {
     shm_segment *mine = &region->segments[shm->rank];
     yk_status passed;
@@ -113,12 +114,12 @@ static bool reserve_region(shm_backend *shm, shm_region *region)
     return region->segments != NULL;
 }
 
-yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
+yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memory)
 {
     shm_backend *shm = (shm_backend *)backend;
     size_t bytes = call->what.count ? call->what.count : 1;
     shm_region region = {.bytes = yki_align(bytes, PAGE)};
-    shm->yields_cpu = call->yields_cpu;
+    shm->background = call->background;
     if (bytes > LARGEST)
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
                          "shared memory: %zu bytes needed, one region has at most %llu", bytes,
@@ -140,7 +141,7 @@ yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory)
 }
 
 /* Peers that have not freed theirs yet keep the memory: it is gone when no rank maps it. */
-yk_status yki_shm_free(yki_backend *backend, void *memory)
+yk_status yki_shm_free(yk_backend *backend, void *memory)
 {
     shm_backend *shm = (shm_backend *)backend;
     for (uint64_t i = 0; i < shm->region_count; i++) {

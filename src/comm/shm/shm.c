@@ -34,14 +34,15 @@ static size_t control_bytes(int world)
 /* ---- attaching ------------------------------------------------------------------------------- */
 
 /* Every rank checks this by itself: ranks on different machines could not exchange the error. */
-static yk_status check_machine(const yki_job *job)
+static yk_status check_machine(const yk_backend_site *site)
 {
-    for (int r = 0; r < job->world; r++)
-        if (strcmp(job->peers[r].machine, job->peers[job->rank].machine) != 0)
+    const yk_backend_member *me = &site->members[site->rank];
+    for (int r = 0; r < site->ranks; r++)
+        if (strcmp(site->members[r].machine, me->machine) != 0)
             return yki_error(YK_ERROR_UNSUPPORTED,
                              "the shm backend needs all ranks on one machine and in one container, "
                              "but rank %d is not",
-                             r);
+                             site->members[r].job_rank);
     return YK_OK;
 }
 
@@ -58,13 +59,17 @@ static void find_ranks(shm_backend *shm)
 /* Publishes "STATUS TEXT", so that all ranks learn of a failure of rank 0 at once. */
 static yk_status publish_segment(shm_backend *shm, yk_status status)
 {
-    char key[64], text[YKI_ERROR_LINE + 16], line[YKI_ERROR_LINE] = "";
+    char text[YKI_ERROR_LINE + 16], line[YKI_ERROR_LINE] = "";
     if (status != YK_OK)
         yki_error_copy(line, sizeof line);
     int size = snprintf(text, sizeof text, "%d %s", (int)status, line);
-    yki_job_key(shm->job, key, sizeof key, "segment", -1);
-    yk_status told = yk_store_set(shm->job->store, key, text, (size_t)size);
+    yk_status told = shm->site->set(shm->site->context, "segment", text, (size_t)size);
     return status == YK_OK ? told : yki_error_set_line(status, line);
+}
+
+static void mailbox_key(char key[32], int rank)
+{
+    snprintf(key, 32, "mailbox/%d", rank);
 }
 
 static bool has_no_mailbox(const void *argument, int rank)
@@ -76,15 +81,16 @@ static bool has_no_mailbox(const void *argument, int rank)
 /* A rank that has joined the job publishes the name of its mailbox soon, unless it dies. */
 static yk_status find_mailbox(shm_backend *shm, int rank)
 {
-    char key[64], *name = shm->ranks[rank]->mailbox;
+    const yk_backend_site *site = shm->site;
+    char key[32], *name = shm->ranks[rank]->mailbox;
     size_t used;
-    yki_job_key(shm->job, key, sizeof key, "mailbox", rank);
+    mailbox_key(key, rank);
     for (;;) {
         yk_status status =
-            yk_store_get(shm->job->store, key, name, SHM_MAILBOX_NAME - 1, &used, MAILBOX_S);
+            site->get(site->context, key, name, SHM_MAILBOX_NAME - 1, &used, MAILBOX_S);
         if (status != YK_ERROR_TIMEOUT)
             return status;
-        YK_TRY(shm->watch.look(shm->watch.context, has_no_mailbox, shm));
+        YK_TRY(site->look(site->context, has_no_mailbox, shm));
     }
 }
 
@@ -109,12 +115,12 @@ static yk_status create_control(shm_backend *shm)
 
 static yk_status find_control(shm_backend *shm)
 {
-    char key[64], text[YKI_ERROR_LINE + 16];
+    const yk_backend_site *site = shm->site;
+    char key[32], text[YKI_ERROR_LINE + 16];
     size_t used;
-    yki_job_key(shm->job, key, sizeof key, "mailbox", shm->rank);
-    YK_TRY(yk_store_set(shm->job->store, key, shm->mailbox.name, strlen(shm->mailbox.name)));
-    yki_job_key(shm->job, key, sizeof key, "segment", -1);
-    YK_TRY(yk_store_get(shm->job->store, key, text, sizeof text - 1, &used, shm->job->timeout_s));
+    mailbox_key(key, shm->rank);
+    YK_TRY(site->set(site->context, key, shm->mailbox.name, strlen(shm->mailbox.name)));
+    YK_TRY(site->get(site->context, "segment", text, sizeof text - 1, &used, site->timeout_s));
     text[used] = '\0';
     char *rest;
     long status = strtol(text, &rest, 10);
@@ -143,7 +149,7 @@ static yk_status wait_for_all(shm_backend *shm)
     for (int looks = 1; not_attached(shm, -1); looks++) {
         nanosleep(&(struct timespec){.tv_nsec = ATTACH_POLL_NS}, NULL);
         if (looks % 100 == 0)
-            YK_TRY(shm->watch.look(shm->watch.context, not_attached, shm));
+            YK_TRY(shm->site->look(shm->site->context, not_attached, shm));
     }
     return YK_OK;
 }
@@ -165,7 +171,7 @@ static bool cores_for_all(const shm_backend *shm)
 
 /* ---- the table's functions ------------------------------------------------------------------- */
 
-static void shm_destroy(yki_backend *backend)
+static void shm_close(yk_backend *backend)
 {
     shm_backend *shm = (shm_backend *)backend;
     if (shm->me)
@@ -202,7 +208,7 @@ static bool allocate_tables(shm_backend *shm)
 
 static yk_status attach(shm_backend *shm)
 {
-    YK_TRY(check_machine(shm->job));
+    YK_TRY(check_machine(shm->site));
     YK_TRY(yki_shm_mailbox_open(&shm->mailbox));
     YK_TRY(shm->rank == 0 ? publish_segment(shm, create_control(shm)) : find_control(shm));
     CPU_ZERO(&shm->me->affinity);
@@ -213,46 +219,56 @@ static yk_status attach(shm_backend *shm)
     return YK_OK;
 }
 
-static yk_status shm_open(yki_backend **backend, yki_job *job, const yki_watch *watch)
+static yk_status shm_open(yk_backend **backend, const yk_backend_site *site)
 {
+    *backend = NULL;
     shm_backend *shm = yki_calloc(1, sizeof *shm);
     if (!shm)
         return yki_error_memory(sizeof *shm, "the shm backend");
-    shm->base.table = &yki_backend_shm;
-    shm->job = job;
-    shm->watch = *watch;
-    shm->rank = job->rank;
-    shm->world = job->world;
+    shm->base.ops = &yki_backend_shm;
+    shm->site = site;
+    shm->rank = site->rank;
+    shm->world = site->ranks;
     shm->control.fd = shm->mailbox.fd = -1;
-    *backend = &shm->base; /* watch asks for its failure record while it waits */
     yk_status status =
-        allocate_tables(shm) ? attach(shm) : yki_error_memory((size_t)job->world * 48, "ranks");
-    if (status != YK_OK) {
-        *backend = NULL;
-        shm_destroy(&shm->base);
-    }
+        allocate_tables(shm) ? attach(shm) : yki_error_memory((size_t)site->ranks * 48, "ranks");
+    if (status == YK_OK)
+        *backend = &shm->base;
+    else
+        shm_close(&shm->base);
     return status;
 }
 
-static yki_failure *shm_failure(yki_backend *backend)
+/* Finishes the call on the caller's thread: there is never a work to test or to cancel. */
+static yk_status shm_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    *work = NULL;
+    shm->background = call->background;
+    return call->what.operation >= YK_OPERATION_SEND ? yki_shm_transfer(shm, call)
+                                                     : yki_shm_collective(shm, call);
+}
+
+yki_failure *yki_shm_failure(yk_backend *backend)
 {
     shm_header *header = ((shm_backend *)backend)->header;
     return header ? &header->failure : NULL;
 }
 
-static bool shm_left(yki_backend *backend, int rank)
+bool yki_shm_left(yk_backend *backend, int rank)
 {
     return atomic_load(&((shm_backend *)backend)->ranks[rank]->left);
 }
 
-const yki_backend_table yki_backend_shm = {
+const yk_backend_ops yki_backend_shm = {
+    .version = YK_BACKEND_VERSION,
+    .size = sizeof(yk_backend_ops),
     .name = "shm",
+    .capabilities = YK_BACKEND_RANK_ORDER | YK_BACKEND_REGISTERED_MEMORY,
+    .max_works = 1,
     .open = shm_open,
-    .destroy = shm_destroy,
-    .failure = shm_failure,
-    .left = shm_left,
+    .close = shm_close,
+    .post = shm_post,
     .alloc = yki_shm_alloc,
     .free = yki_shm_free,
-    .collective = yki_shm_collective,
-    .transfer = yki_shm_transfer,
 };

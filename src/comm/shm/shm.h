@@ -25,7 +25,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/backend.h"
+#include <yoke/backend.h>
+
+#include "comm/call.h"
+#include "comm/failure.h"
 
 enum {
     SHM_MAILBOX_NAME = 40,
@@ -42,7 +45,7 @@ typedef _Atomic uint32_t shm_counter;
 
 /* Published by its ticket. placement is 0, or 1 + region << 40 | offset of the data. */
 typedef struct shm_line {
-    yki_descriptor what;
+    yk_descriptor what;
     uint64_t placement;
     unsigned char data[SHM_INLINE];
     shm_counter ticket;
@@ -50,11 +53,11 @@ typedef struct shm_line {
 
 /* From one sender to one receiver. The sender writes the first line, the receiver the second. */
 typedef struct shm_channel {
-    yki_descriptor what[2]; /* of the odd and of the even messages */
+    yk_descriptor what[2]; /* of the odd and of the even messages */
     uint64_t placement;
     shm_counter sent;   /* messages announced: what is valid */
     shm_counter filled; /* chunks of the outbox filled, over all messages */
-    _Alignas(SHM_LINE) yki_descriptor wanted[2];
+    _Alignas(SHM_LINE) yk_descriptor wanted[2];
     shm_counter received; /* messages the receiver has come for: wanted is valid */
     shm_counter drained;  /* chunks taken, over all messages */
 } __attribute__((aligned(SHM_LINE))) shm_channel;
@@ -100,9 +103,8 @@ typedef struct shm_region {
 } shm_region;
 
 typedef struct shm_backend {
-    yki_backend base;
-    yki_job *job;
-    yki_watch watch;
+    yk_backend base;
+    const yk_backend_site *site;
     int rank, world;
     shm_mailbox mailbox;
     uint32_t round; /* of letters: the sequence number of the call; 0 for the control segment */
@@ -117,7 +119,7 @@ typedef struct shm_backend {
     uint32_t *sent, *received;    /* [world]: messages to and from each rank */
     uint32_t *filled, *drained;   /* [world]: chunks to and from each rank */
     bool spin;                    /* every rank has a core of its own */
-    bool yields_cpu;              /* of the running call */
+    bool background;              /* of the running call */
     const void **from;            /* [world], scratch of the running call */
     void **to;
 } shm_backend;
@@ -160,7 +162,7 @@ typedef struct shm_wait {
     int only;                                      /* a rank, or -1 for all */
     int slot;                                      /* which of two, for lines */
     bool (*hopeless)(const struct shm_wait *wait); /* may be NULL; sets call's mismatch */
-    yki_call *call;
+    yk_backend_call *call;
 } shm_wait;
 
 yk_status yki_shm_wait_for(const shm_wait *wait);
@@ -171,10 +173,10 @@ yk_status yki_shm_step(shm_backend *shm);
 
 /*
  * Publishes this rank's descriptor with `size` bytes of data and waits for those of all others;
- * YK_ERROR_MISMATCH, with call's rank_a ... what_b set, when they differ.
+ * YK_ERROR_MISMATCH, with call->mismatch set, when they differ.
  */
-yk_status yki_shm_exchange(shm_backend *shm, yki_call *call, const void *shared, const void *data,
-                           size_t size);
+yk_status yki_shm_exchange(shm_backend *shm, yk_backend_call *call, const void *shared,
+                           const void *data, size_t size);
 /* After it: the line of a rank, and where its `shared` data is, NULL when private. */
 const shm_line *yki_shm_line_of(const shm_backend *shm, int rank);
 void *yki_shm_placed(const shm_backend *shm, int rank);
@@ -185,17 +187,17 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data);
 /* ---- collectives, alloc ---------------------------------------------------------------------- */
 
 /* Sets call's two sides of a mismatch after which the group is unusable; returns true. */
-bool yki_shm_out_of_step(yki_call *call, int rank_a, const yki_descriptor *what_a, int rank_b,
-                         const yki_descriptor *what_b);
+bool yki_shm_out_of_step(yk_backend_call *call, int rank_a, const yk_descriptor *what_a, int rank_b,
+                         const yk_descriptor *what_b);
 
 /* YK_ERROR_MISMATCH: this rank has freed the memory where the data of rank `owner` lies. */
-yk_status yki_shm_memory_freed(const shm_backend *shm, yki_call *call, int owner);
+yk_status yki_shm_memory_freed(const shm_backend *shm, yk_backend_call *call, int owner);
 
-yk_status yki_shm_alloc(yki_backend *backend, yki_call *call, void **memory);
-yk_status yki_shm_free(yki_backend *backend, void *memory);
+yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memory);
+yk_status yki_shm_free(yk_backend *backend, void *memory);
 void yki_shm_free_regions(shm_backend *shm);
-yk_status yki_shm_collective(yki_backend *backend, yki_call *call);
-yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yki_call *call);
-yk_status yki_shm_transfer(yki_backend *backend, yki_call *call);
+yk_status yki_shm_collective(shm_backend *shm, yk_backend_call *call);
+yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yk_backend_call *call);
+yk_status yki_shm_transfer(shm_backend *shm, yk_backend_call *call);
 
 #endif

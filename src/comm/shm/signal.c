@@ -76,13 +76,13 @@ static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
         for (int i = 0; i < POLLS; i++)
             if (reached(counter, wait->target))
                 return true;
-        for (int i = shm->yields_cpu ? PATIENT_PAUSES : PAUSES; i > 0; i--) {
+        for (int i = shm->background ? PATIENT_PAUSES : PAUSES; i > 0; i--) {
             pause_briefly();
             if (reached(counter, wait->target))
                 return true;
         }
     }
-    for (int i = shm->yields_cpu ? PATIENT_YIELDS : YIELDS; i > 0; i--) {
+    for (int i = shm->background ? PATIENT_YIELDS : YIELDS; i > 0; i--) {
         sched_yield();
         if (reached(counter, wait->target))
             return true;
@@ -105,7 +105,7 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
         if (now < next_look)
             continue; /* the wake-up was for another waiter */
         next_look = now + 1e-9 * SLICE_NS;
-        YK_TRY(shm->watch.look(shm->watch.context, missing, wait));
+        YK_TRY(shm->site->look(shm->site->context, missing, wait));
     }
 }
 

@@ -1,0 +1,27 @@
+/* A call on its way from the public function to the backend, and the backends of the library. */
+#ifndef YKI_CALL_H
+#define YKI_CALL_H
+
+#include <yoke/backend.h>
+
+#include "base/error.h"
+
+enum { YKI_CALL_LABEL = 24 };
+
+typedef struct yki_call {
+    yk_backend_call base;  /* what the backend sees; its sequence is set when the call is posted */
+    yk_backend_work *work; /* while the backend has it */
+    void **memory;         /* of YK_OPERATION_ALLOC: where to put the result */
+    double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
+    double lost;           /* since when a rank is known to be gone; 0: none is */
+    double begun;          /* while a timeline is recorded: when it began, */
+    double launched;       /* when it was submitted, */
+    char label[YKI_CALL_LABEL]; /* and what it is for */
+    /* Not NULL: runs in place of a collective, on the communication thread; see yki_group_run. */
+    yk_status (*task)(void *context);
+    void *task_context;
+} yki_call;
+
+extern const yk_backend_ops yki_backend_self, yki_backend_shm;
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * A group from the inside, shared by the files that implement it:
+ *
+ *   group.c       creating and destroying groups, and choosing the backend
+ *   run.c         running calls: submitting, posting, waiting
+ *   peers.c       looking at the other ranks while a call waits; failures
+ *   site.c        what a backend sees of the group
+ */
+#ifndef YKI_GROUP_STATE_H
+#define YKI_GROUP_STATE_H
+
+#include "comm/failure.h"
+#include "comm/group_internal.h"
+#include "comm/queue.h"
+
+/* Memory of yk_group_alloc where the backend has none of its own. */
+typedef struct yki_block {
+    struct yki_block *next;
+    void *memory;
+    size_t bytes;
+} yki_block;
+
+struct yk_group {
+    yki_reference reference;
+    yki_job job;
+    yk_backend_site site;
+    yk_backend_member *members; /* [world] */
+    yk_backend *backend;        /* NULL while the group is being created */
+    yki_block *blocks;
+    yki_queue queue;
+    uint64_t collectives;       /* the number of the last one */
+    uint64_t *sent, *received;  /* [world]: messages to and from each rank */
+    yki_call *running;          /* the call that waits; NULL while the group is being created */
+    yki_call opening;           /* stands for a call while the group is being created */
+    bool *late;                 /* [world], scratch of yki_group_look */
+    char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
+    yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
+    bool borrows_job;           /* this is a channel: job is a copy of its group's */
+};
+
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/* Sets this thread's error line, which names the running operation. */
+yk_status yki_group_error(const yk_group *group, yk_status status, const char *text);
+/* YK_OK, or the failure that the group already has; does not look for one. */
+yk_status yki_group_known_failure(yk_group *group);
+/*
+ * Makes text the group's failure unless another rank has already reported one, which then counts.
+ * culprit is the rank at fault, or -1.
+ */
+yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const char *text);
+/* yk_backend_site.look. */
+yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
+                         const void *wait);
+/* The same for a work: any rank may be missing. */
+yk_status yki_group_look_at_all(yk_group *group);
+/* After YK_ERROR_NETWORK from the backend: the cause, which becomes the group's failure. */
+yk_status yki_group_find_cause(yk_group *group, yk_status status);
+
+/* ---- site.c ---------------------------------------------------------------------------------- */
+
+/* Fills the group's site and members from its job. */
+yk_status yki_group_make_site(yk_group *group);
+void yki_group_free_site(yk_group *group);
+
+/* ---- run.c ----------------------------------------------------------------------------------- */
+
+void yki_group_free_blocks(yk_group *group);
+/* The functions of yki_queue. */
+bool yki_group_start(void *context, yk_work *work);
+bool yki_group_advance(void *context, yk_work *work, double wait_s);
+
+#endif

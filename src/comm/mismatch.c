@@ -1,0 +1,31 @@
+/* The comparison of descriptors that every backend makes before it moves data. */
+#include <string.h>
+
+#include <yoke/backend.h>
+
+_Static_assert(sizeof(yk_descriptor) == 16, "descriptors are compared as bytes");
+
+yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks)
+{
+    for (int r = 1; r < ranks; r++) {
+        if (memcmp(&all[r], &all[0], sizeof *all) == 0)
+            continue;
+        call->mismatch = (yk_mismatch){.rank_b = r, .what_a = all[0], .what_b = all[r]};
+        return YK_ERROR_MISMATCH;
+    }
+    /* All ranks' arguments may have been refused, with the same descriptor. */
+    if (!all[0].invalid)
+        return YK_OK;
+    call->mismatch = (yk_mismatch){.what_a = all[0], .what_b = all[0]};
+    return YK_ERROR_MISMATCH;
+}
+
+yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_descriptor *sent,
+                                      int to, const yk_descriptor *wanted)
+{
+    if (sent->dtype == wanted->dtype && sent->count == wanted->count)
+        return YK_OK;
+    call->mismatch =
+        (yk_mismatch){.rank_a = from, .rank_b = to, .what_a = *sent, .what_b = *wanted};
+    return YK_ERROR_MISMATCH;
+}

@@ -1,0 +1,16 @@
+/* Backends that are shared objects of their own: finding and opening them. */
+#ifndef YKI_MODULES_H
+#define YKI_MODULES_H
+
+#include <yoke/backend.h>
+
+#include "base/error.h"
+
+/*
+ * Opens the module of that name, at the first time. YK_ERROR_UNSUPPORTED when it is missing or made
+ * for another version of the contract, with the package to install; YK_ERROR_INVALID_ARGUMENT for
+ * an unknown name. On failure *ops is NULL.
+ */
+yk_status yki_module_find(const yk_backend_ops **ops, const char *name);
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * Running calls: those that collectives.c has prepared are posted to the backend and waited for, on
+ * the caller's thread or, with a work object, on the group's own; never on both, because a blocking
+ * call first waits until the queue is empty. A task on the group's own thread makes blocking calls
+ * there, in its place in the queue.
+ *
+ * A call is numbered when it is posted, because all ranks post their calls in the same order; a
+ * task's calls and those that are submitted meanwhile have no common order before that.
+ *
+ * A mismatch is no failure: no data has moved, all ranks know of it, and the group remains usable.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "comm/describe.h"
+#include "comm/group_state.h"
+
+#define WAIT_S 0.02
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* For yk_group_alloc where the backend has no memory of its own: it only compares the sizes. */
+static yk_status allocate_block(yk_group *group, size_t bytes, void **memory)
+{
+    yki_block *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "group memory");
+    made->bytes = bytes;
+    made->memory = yki_map(bytes);
+    if (!made->memory) {
+        free(made);
+        return yki_error_memory(bytes, "group memory");
+    }
+    made->next = group->blocks;
+    group->blocks = made;
+    *memory = made->memory;
+    return YK_OK;
+}
+
+static void free_block(yki_block **at)
+{
+    yki_block *block = *at;
+    *at = block->next;
+    yki_unmap(block->memory, block->bytes);
+    free(block);
+}
+
+void yki_group_free_blocks(yk_group *group)
+{
+    while (group->blocks)
+        free_block(&group->blocks);
+}
+
+yk_status yk_group_free(yk_group *group, void *memory)
+{
+    YKI_NOT_NULL(group);
+    if (!memory)
+        return YK_OK;
+    if (!yki_queue_is_current(&group->queue))
+        yki_queue_drain(&group->queue);
+    if (group->backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY)
+        return group->backend->ops->free(group->backend, memory);
+    for (yki_block **at = &group->blocks; *at; at = &(*at)->next)
+        if ((*at)->memory == memory) {
+            free_block(at);
+            return YK_OK;
+        }
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "yk_group_free: %p is not memory of this group's yk_group_alloc", memory);
+}
+
+/* ---- one call -------------------------------------------------------------------------------- */
+
+static yk_status mismatch(yk_group *group, const yk_mismatch *m)
+{
+    char a[YKI_WORDS], b[YKI_WORDS], text[384];
+    if (m->memory_freed) {
+        snprintf(text, sizeof text,
+                 "rank %d passed memory of yk_group_alloc that rank %d has already freed: free it "
+                 "on every rank after its last use",
+                 group->members[m->rank_a].job_rank, group->members[m->rank_b].job_rank);
+        return yki_group_fail(group, -1, YK_ERROR_MISMATCH, text);
+    }
+    yki_describe(a, &m->what_a);
+    yki_describe(b, &m->what_b);
+    snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
+             yki_difference(&m->what_a, &m->what_b), group->members[m->rank_a].job_rank, a,
+             m->what_a.invalid ? " with invalid arguments" : "", group->members[m->rank_b].job_rank,
+             b, m->what_b.invalid ? " with invalid arguments" : "");
+    return m->out_of_step ? yki_group_fail(group, -1, YK_ERROR_MISMATCH, text)
+                          : yki_group_error(group, YK_ERROR_MISMATCH, text);
+}
+
+static uint64_t next_sequence(yk_group *group, const yk_descriptor *what)
+{
+    if (what->operation == YK_OPERATION_SEND)
+        return ++group->sent[what->root];
+    if (what->operation == YK_OPERATION_RECV)
+        return ++group->received[what->root];
+    return ++group->collectives;
+}
+
+/* Starts a call. Afterwards call->work is NULL if it is over, with this status. */
+static yk_status post_call(yk_group *group, yki_call *call)
+{
+    yk_backend *backend = group->backend;
+    group->running = call;
+    call->base.sequence = next_sequence(group, &call->base.what);
+    YK_TRY(yki_group_known_failure(group));
+    bool registered = backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY;
+    if (call->base.what.operation == YK_OPERATION_ALLOC && registered)
+        return backend->ops->alloc(backend, &call->base, call->memory);
+    return backend->ops->post(backend, &call->base, &call->work);
+}
+
+/* Waits for a posted call at most wait_s seconds, and looks at the other ranks. */
+static yk_status test_call(yk_group *group, yki_call *call, double wait_s, bool *done)
+{
+    yk_backend *backend = group->backend;
+    group->running = call;
+    yk_status status = backend->ops->test(backend, call->work, wait_s, done);
+    if (*done) {
+        call->work = NULL;
+        return status;
+    }
+    status = yki_group_look_at_all(group);
+    if (status == YK_OK)
+        return YK_OK;
+    backend->ops->cancel(backend, call->work);
+    call->work = NULL;
+    *done = true;
+    return status;
+}
+
+/* Turns what the backend returned into what the caller gets. */
+static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_status status)
+{
+    const yk_mismatch *m = &call->base.mismatch;
+    group->running = call;
+    if (status == YK_ERROR_NETWORK)
+        return yki_group_find_cause(group, status);
+    if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
+        return mismatch(group, m);
+    if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
+        return yki_error_set_line(YK_ERROR_INVALID_ARGUMENT, refusal);
+    if (status == YK_OK && call->base.what.operation == YK_OPERATION_ALLOC && !*call->memory)
+        return allocate_block(group, call->base.what.count, call->memory);
+    return status;
+}
+
+/* Records the call on the thread that ran it and, if it is labelled, from its submission to its
+ * end. */
+static void trace_call(const yki_call *call)
+{
+    if (!(call->begun > 0) || !yki_trace_on())
+        return;
+    char words[YKI_WORDS];
+    const yk_descriptor *what = &call->base.what;
+    yki_describe(words, what);
+    size_t width = what->operation == YK_OPERATION_ALLOC ? 1 : yk_dtype_size(what->dtype);
+    yki_trace_args args = {.key = {"bytes", "sequence"},
+                           .value = {(int64_t)(what->count * width), (int64_t)call->base.sequence}};
+    double end = yki_now();
+    yki_trace_record(YKI_TRACE_SPAN, call->begun, end, args, "%s",
+                     call->label[0] ? call->label : words);
+    if (call->label[0] && call->launched > 0)
+        yki_trace_record(YKI_TRACE_ASYNC, call->launched, end, args, "%s", call->label);
+}
+
+static yk_status run_blocking(yk_group *group, yki_call *call, const char *refusal)
+{
+    call->begun = yki_trace_begin();
+    yk_status status = post_call(group, call);
+    for (bool done = false; call->work && !done;)
+        status = test_call(group, call, WAIT_S, &done);
+    status = judge(group, call, refusal, status);
+    trace_call(call);
+    return status;
+}
+
+/* ---- calls with a work object ---------------------------------------------------------------- */
+
+static bool finish_work(yk_work *work, yk_status status)
+{
+    work->status = status;
+    if (status != YK_OK)
+        yki_error_copy(work->line, sizeof work->line);
+    trace_call(&work->call);
+    work->finished = yki_now();
+    return true;
+}
+
+bool yki_group_start(void *context, yk_work *work)
+{
+    yk_group *group = context;
+    yki_call *call = &work->call;
+    call->begun = yki_trace_begin();
+    if (call->task)
+        return finish_work(work, call->task(call->task_context));
+    yk_status status = post_call(group, call);
+    if (call->work)
+        return false;
+    return finish_work(work, judge(group, call, work->refused ? work->line : NULL, status));
+}
+
+bool yki_group_advance(void *context, yk_work *work, double wait_s)
+{
+    yk_group *group = context;
+    bool done = false;
+    yk_status status = test_call(group, &work->call, wait_s, &done);
+    if (!done)
+        return false;
+    return finish_work(work, judge(group, &work->call, work->refused ? work->line : NULL, status));
+}
+
+void yki_group_label(yk_group *group, const char *format, ...)
+{
+    if (!yki_trace_on())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(group->label, sizeof group->label, format, arguments);
+    va_end(arguments);
+}
+
+static yk_status submit_work(yk_group *group, yki_call *call, const char *refusal, yk_work **work)
+{
+    call->launched = yki_trace_begin();
+    memcpy(call->label, group->label, sizeof call->label);
+    group->label[0] = '\0';
+    yki_group_retain(group);
+    yk_status status = yki_queue_submit(&group->queue, call, refusal, work);
+    if (status != YK_OK)
+        yki_group_release(group);
+    return status;
+}
+
+yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work)
+{
+    char refusal[YKI_ERROR_LINE];
+    call->base.what.invalid = checked != YK_OK;
+    if (checked != YK_OK)
+        yki_error_copy(refusal, sizeof refusal);
+    bool in_task = yki_queue_is_current(&group->queue);
+    call->base.background = work != NULL || in_task;
+    if (work)
+        *work = NULL;
+    if (work && in_task)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "collectives in a comm hook must block: "
+                                                    "pass NULL for work");
+    if (work)
+        return submit_work(group, call, checked != YK_OK ? refusal : NULL, work);
+    if (!in_task)
+        yki_queue_drain(&group->queue);
+    return run_blocking(group, call, checked != YK_OK ? refusal : NULL);
+}
+
+yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void *context,
+                        yk_work **work)
+{
+    yki_call call = {.task = task, .task_context = context};
+    return yki_group_submit(group, &call, YK_OK, work);
+}
+
+yk_status yk_work_wait(yk_work *work)
+{
+    double finished;
+    YKI_NOT_NULL(work);
+    return yki_work_wait_timed(work, &finished);
+}
+
+yk_status yki_work_wait_timed(yk_work *work, double *finished)
+{
+    yk_group *group = work->queue->context;
+    yk_status status = yki_queue_wait(work, finished);
+    yki_group_release(group);
+    return status;
+}
+
+bool yk_work_done(const yk_work *work)
+{
+    return !work || yki_queue_is_done(work);
+}

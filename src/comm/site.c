@@ -1,0 +1,83 @@
+/* What a backend sees of its group: the members, the job's store, and whether to keep waiting. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "comm/group_state.h"
+
+#define SLICE_S 0.05 /* how long one request waits for a key */
+
+enum { KEY = 192 };
+
+static yk_status site_set(void *context, const char *name, const void *value, size_t size)
+{
+    yk_group *group = context;
+    char key[KEY];
+    snprintf(key, sizeof key, "%s/%s", group->job.prefix, name);
+    pthread_mutex_lock(group->job.lock);
+    yk_status status = yk_store_set(group->job.store, key, value, size);
+    pthread_mutex_unlock(group->job.lock);
+    return status;
+}
+
+/* Waits in slices, between which other threads may use the store. */
+static yk_status site_get(void *context, const char *name, void *value, size_t size, size_t *used,
+                          double timeout_s)
+{
+    yk_group *group = context;
+    char key[KEY];
+    snprintf(key, sizeof key, "%s/%s", group->job.prefix, name);
+    for (double deadline = yki_now() + timeout_s;;) {
+        double left = deadline - yki_now();
+        double wait_s = left < SLICE_S ? (left > 0 ? left : 0) : SLICE_S;
+        pthread_mutex_lock(group->job.lock);
+        yk_status status = yk_store_get(group->job.store, key, value, size, used, wait_s);
+        pthread_mutex_unlock(group->job.lock);
+        if (status != YK_ERROR_TIMEOUT || left <= SLICE_S)
+            return status;
+        YK_TRY(yki_group_known_failure(group));
+    }
+}
+
+yk_status yki_group_make_site(yk_group *group)
+{
+    const yki_job *job = &group->job;
+    size_t world = (size_t)job->world;
+    group->members = yki_calloc(world, sizeof *group->members);
+    group->late = yki_calloc(world, sizeof *group->late);
+    group->sent = yki_calloc(2 * world, sizeof *group->sent);
+    if (!group->members || !group->late || !group->sent) {
+        yki_group_free_site(group);
+        return yki_error_memory(world * sizeof *group->members, "the members of a group");
+    }
+    group->received = group->sent + world;
+    for (int r = 0; r < job->world; r++) {
+        const yki_peer *peer = &job->peers[r];
+        group->members[r] = (yk_backend_member){.job_rank = r,
+                                                .pid = peer->pid,
+                                                .host = peer->host,
+                                                .address = peer->address,
+                                                .machine = peer->machine};
+    }
+    group->site = (yk_backend_site){.size = sizeof group->site,
+                                    .rank = job->rank,
+                                    .ranks = job->world,
+                                    .members = group->members,
+                                    .timeout_s = job->timeout_s,
+                                    .context = group,
+                                    .set = site_set,
+                                    .get = site_get,
+                                    .look = yki_group_look};
+    return YK_OK;
+}
+
+void yki_group_free_site(yk_group *group)
+{
+    free(group->members);
+    free(group->late);
+    free(group->sent);
+    group->members = NULL;
+    group->late = NULL;
+    group->sent = group->received = NULL;
+}

@@ -1,0 +1,85 @@
+/* The thread for engines whose calls block. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/backend.h>
+
+static atomic_bool gate;
+static atomic_int calls;
+
+/* Appends the call's sequence to `out`; the others wait for the gate. */
+static yk_status run(void *context, yk_backend_call *call)
+{
+    (void)context;
+    while (call->what.root == 1 && !atomic_load(&gate))
+        usleep(1000);
+    atomic_fetch_add(&calls, 1);
+    if (call->what.root == 2) {
+        call->mismatch.rank_b = 7;
+        return yk_set_error(YK_ERROR_MISMATCH, "number %d", 42);
+    }
+    *(uint64_t *)call->out = call->sequence;
+    return YK_OK;
+}
+
+YK_TEST(works_complete_in_order)
+{
+    yk_backend_thread *thread;
+    yk_backend_work *work[3];
+    yk_backend_call call[3];
+    uint64_t out[3] = {0};
+    bool done;
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    for (int round = 0; round < 3; round++) { /* works are used again */
+        for (int i = 0; i < 3; i++) {
+            call[i] = (yk_backend_call){.sequence = (uint64_t)i + 1, .out = &out[i]};
+            assert_ok(yk_backend_thread_post(thread, &call[i], &work[i]));
+        }
+        for (int i = 0; i < 3; i++) {
+            for (done = false; !done;)
+                assert_ok(yk_backend_thread_test(thread, work[i], 1, &done));
+            assert_int_equal(out[i], i + 1);
+        }
+    }
+    yk_backend_thread_destroy(thread, false);
+}
+
+YK_TEST(a_failure_carries_its_line_and_mismatch)
+{
+    yk_backend_thread *thread;
+    yk_backend_work *work;
+    yk_backend_call call = {.what.root = 2};
+    yk_status status = YK_OK;
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    assert_ok(yk_backend_thread_post(thread, &call, &work));
+    for (bool done = false; !done;)
+        status = yk_backend_thread_test(thread, work, 1, &done);
+    assert_int_equal(status, YK_ERROR_MISMATCH);
+    assert_string_equal(yk_last_error(), "yoke: number 42");
+    assert_int_equal(call.mismatch.rank_b, 7);
+    yk_backend_thread_destroy(thread, false);
+}
+
+/* The call may still run when its caller's memory is gone, and ends after the thread was left. */
+YK_TEST(an_abandoned_thread_ends_by_itself)
+{
+    static uint64_t out;
+    yk_backend_thread *thread;
+    yk_backend_work *work;
+    bool done = true;
+    yk_backend_call call = {.what.root = 1, .out = &out, .sequence = 9};
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    assert_ok(yk_backend_thread_post(thread, &call, &work));
+    assert_ok(yk_backend_thread_test(thread, work, 0, &done));
+    assert_false(done);
+    yk_backend_thread_destroy(thread, true);
+    memset(&call, 0xff, sizeof call);
+    int before = atomic_load(&calls);
+    atomic_store(&gate, true);
+    while (atomic_load(&calls) == before)
+        usleep(1000);
+}

@@ -1,0 +1,54 @@
+/* Backends that are modules: what is said when one is missing or wrong. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static yk_status init_with(const char *backend)
+{
+    yk_group *group;
+    yk_status status = yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                     o.backend = backend, o.timeout_s = 30));
+    assert_null(group);
+    return status;
+}
+
+YK_TEST_RANKS(a_missing_module_names_its_package, 2)
+{
+    (void)rank, (void)world;
+    assert_status(YK_ERROR_UNSUPPORTED, init_with("nccl"));
+    assert_contains(yk_last_error(), "libyoke-nccl.so");
+    assert_contains(yk_last_error(), "libnccl-dev");
+}
+
+YK_TEST_RANKS(an_unknown_backend_is_refused, 2)
+{
+    (void)rank, (void)world;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, init_with("carrier-pigeon"));
+    assert_contains(yk_last_error(), "unknown backend \"carrier-pigeon\"");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, init_with("../shm"));
+    assert_contains(yk_last_error(), "unknown backend \"../shm\"");
+}
+
+/* A file of the right name in YOKE_MODULES that is no module. */
+YK_TEST_RANKS(a_file_that_is_no_module_is_refused, 2)
+{
+    (void)world;
+    char folder[64], path[128];
+    snprintf(folder, sizeof folder, "/tmp/yoke-modules-%d-%d", getpid(), rank);
+    snprintf(path, sizeof path, "%s/libyoke-broken.so", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("not an object", file);
+    fclose(file);
+    setenv("YOKE_MODULES", folder, 1);
+    yk_status status = init_with("broken");
+    unlink(path);
+    rmdir(folder);
+    assert_int_equal(status, YK_ERROR_UNSUPPORTED);
+    assert_contains(yk_last_error(), "libyoke-broken.so");
+}
