@@ -90,7 +90,6 @@ static void describe_host(yki_peer *me)
 {
     if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
         snprintf(me->host, sizeof me->host, "unknown");
-    snprintf(me->address, sizeof me->address, "127.0.0.1");
 }
 
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
@@ -142,7 +141,8 @@ static yk_status register_rank(yki_job *job)
 {
     char key[64], text[256], first[160] = "?";
     int64_t claims;
-    const yki_peer *me = &job->peers[job->rank];
+    yki_peer *me = &job->peers[job->rank];
+    snprintf(me->address, sizeof me->address, "%s", yk_store_local_address(job->store));
     yki_job_key(job, key, sizeof key, "claim", job->rank);
     YK_TRY(yk_store_add(job->store, key, 1, &claims));
     yki_job_key(job, key, sizeof key, "rank", job->rank);
