@@ -9,15 +9,16 @@
 #include <yoke/backend.h>
 
 static atomic_bool gate;
-static atomic_int calls;
+static atomic_int begun, ended;
 
-/* Appends the call's sequence to `out`; the others wait for the gate. */
+/* Writes the call's sequence to `out`. Root 1 waits for the gate, root 2 fails. */
 static yk_status run(void *context, yk_backend_call *call)
 {
     (void)context;
+    atomic_fetch_add(&begun, 1);
     while (call->what.root == 1 && !atomic_load(&gate))
         usleep(1000);
-    atomic_fetch_add(&calls, 1);
+    atomic_fetch_add(&ended, 1);
     if (call->what.root == 2) {
         call->mismatch.rank_b = 7;
         return yk_set_error(YK_ERROR_MISMATCH, "number %d", 42);
@@ -74,12 +75,13 @@ YK_TEST(an_abandoned_thread_ends_by_itself)
     yk_backend_call call = {.what.root = 1, .out = &out, .sequence = 9};
     assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
     assert_ok(yk_backend_thread_post(thread, &call, &work));
+    while (atomic_load(&begun) == 0)
+        usleep(1000);
     assert_ok(yk_backend_thread_test(thread, work, 0, &done));
     assert_false(done);
     yk_backend_thread_destroy(thread, true);
     memset(&call, 0xff, sizeof call);
-    int before = atomic_load(&calls);
     atomic_store(&gate, true);
-    while (atomic_load(&calls) == before)
+    while (atomic_load(&ended) == 0)
         usleep(1000);
 }
