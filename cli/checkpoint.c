@@ -25,7 +25,7 @@ static const char examples[] = "  yoke checkpoint show runs/a\n"
                                "  yoke checkpoint show --json model.safetensors | jq .tensors[0]";
 
 typedef struct show_options {
-    bool json, no_norms;
+    bool json, norms;
 } show_options;
 
 /* A text of a file, made fit for a line of a terminal. */
@@ -87,7 +87,7 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
     for (size_t i = 0; i < count; i++) {
         char shape[128];
         if (!read_entry(file, i, &entry, &known) ||
-            (known && !o->no_norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
+            (known && o->norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
             return false;
         if (!known) {
             printf("  %-*s  %-8s  (yoke does not read this kind)\n", columns.name,
@@ -96,8 +96,8 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
         }
         yk_tensor_entry_shape(&entry, shape, sizeof shape);
         printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
-               o->no_norms ? 0 : columns.shape, shape);
-        if (!o->no_norms)
+               o->norms ? columns.shape : 0, shape);
+        if (o->norms)
             printf("  %12.6g", norm);
         printf("\n");
         elements += (double)entry.count;
@@ -165,7 +165,7 @@ static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_opt
     bool known;
     double norm = 0;
     if (!read_entry(file, index, &entry, &known) ||
-        (known && !o->no_norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
+        (known && o->norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
         return false;
     printf("%s\n    {\"name\": ", index ? "," : "");
     cli_json_string(stdout, entry.name);
@@ -178,9 +178,9 @@ static bool print_json_tensor(yk_tensor_file *file, size_t index, const show_opt
     for (int i = 0; i < entry.ndim; i++)
         printf("%s%lld", i ? ", " : "", (long long)entry.dims[i]);
     printf("]");
-    if (!o->no_norms && isfinite(norm))
+    if (o->norms && isfinite(norm))
         printf(", \"norm\": %.9g", norm);
-    else if (!o->no_norms)
+    else if (o->norms)
         printf(", \"norm\": null");
     printf("}");
     return true;
@@ -219,15 +219,15 @@ static bool show(const char *operand, const show_options *o)
     return fine;
 }
 
-int cli_cmd_checkpoint(int argc, char **argv)
+int cli_cmd_checkpoint(const char *name, int argc, char **argv)
 {
-    show_options o = {.json = false};
+    show_options o = {.norms = true};
     const cli_option options[] = {
         CLI_GROUP("Options"),
         CLI_SWITCH(0, "json", "one JSON object instead of a table", &o.json),
-        CLI_SWITCH(0, "no-norms", "leave the norms out, and the tensors unread", &o.no_norms),
+        CLI_SWITCH_ON("norms", "leave the norms out, and the tensors unread", &o.norms, NULL),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "show FILE",
                                  .summary = summary,
                                  .examples = examples,
@@ -239,11 +239,11 @@ int cli_cmd_checkpoint(int argc, char **argv)
     if (code >= 0)
         return code;
     if (count == 0 || strcmp(operands[0], "show") != 0)
-        return cli_usage_error(argv[0], "expected show FILE, found %s",
+        return cli_usage_error(name, "expected show FILE, found %s",
                                count ? operands[0] : "nothing");
     if (count < 2)
-        return cli_usage_error(argv[0], "show: missing FILE");
-    if (!cli_check_readable(argv[0], "", operands[1]))
+        return cli_usage_error(name, "show: missing FILE");
+    if (!cli_check_readable(name, "", operands[1]))
         return CLI_EXIT_USAGE;
     return show(operands[1], &o) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

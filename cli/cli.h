@@ -1,7 +1,7 @@
 /*
- * The commands of the program. Each gets argv[0] = "yoke COMMAND" and returns the exit code: 0; 1
- * if it failed, after printing a one-line error; 2 for an invalid command line. The launcher has
- * more (docs/launcher.md).
+ * The commands of the program. Each gets its full name, such as "yoke train", and returns the
+ * exit code: 0; 1 if it failed, after printing a one-line error; 2 for an invalid command line. The
+ * launcher has more (docs/launcher.md).
  */
 #ifndef YOKE_CLI_H
 #define YOKE_CLI_H
@@ -17,13 +17,13 @@ enum {
 /* The purpose of a command, such as "yoke train", in a phrase. */
 const char *cli_command_purpose(const char *full_name);
 
-int cli_cmd_train(int argc, char **argv);
-int cli_cmd_evaluate(int argc, char **argv);
-int cli_cmd_run(int argc, char **argv);
-int cli_cmd_checkpoint(int argc, char **argv);
-int cli_cmd_convert(int argc, char **argv);
-int cli_cmd_data(int argc, char **argv);
-int cli_cmd_bench(int argc, char **argv);
-int cli_cmd_info(int argc, char **argv);
+int cli_cmd_train(const char *name, int argc, char **argv);
+int cli_cmd_evaluate(const char *name, int argc, char **argv);
+int cli_cmd_run(const char *name, int argc, char **argv);
+int cli_cmd_checkpoint(const char *name, int argc, char **argv);
+int cli_cmd_convert(const char *name, int argc, char **argv);
+int cli_cmd_data(const char *name, int argc, char **argv);
+int cli_cmd_bench(const char *name, int argc, char **argv);
+int cli_cmd_info(const char *name, int argc, char **argv);
 
 #endif

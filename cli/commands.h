@@ -4,7 +4,7 @@
 
 typedef struct cli_command_entry {
     const char *name, *full_name, *summary; /* "train", "yoke train", what it is for */
-    int (*run)(int argc, char **argv);
+    int (*run)(const char *full_name, int argc, char **argv);
 } cli_command_entry;
 
 /* The command of this name, or NULL. */

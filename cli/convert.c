@@ -26,7 +26,8 @@ typedef struct convert_options {
     const char *format, *dtype, *prefix;
 } convert_options;
 
-static int parse(convert_options *o, int argc, char **argv, char **operands, int *count)
+static int parse_convert_options(convert_options *o, const char *name, int argc, char **argv,
+                                 char **operands, int *count)
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
@@ -36,7 +37,7 @@ static int parse(convert_options *o, int argc, char **argv, char **operands, int
                    "dtype of all floating tensors; integers are\nkept [as in IN]", &o->dtype, NULL),
         CLI_TEXT(0, "prefix", "TEXT", "text put before every name [none]", &o->prefix, NULL),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "IN OUT",
                                  .summary = summary,
                                  .examples = examples,
@@ -60,7 +61,8 @@ static const char *format_by_name(const char *path)
                                                            : NULL;
 }
 
-static int check(const char *name, const convert_options *o, char **operands, int count)
+static int check_convert_options(const char *name, const convert_options *o, char **operands,
+                                 int count)
 {
     if (count < 2)
         return cli_usage_error(name, "expected two files, IN and OUT, found %d", count);
@@ -94,13 +96,13 @@ static bool print_written(const char *path, bool replaced)
     return true;
 }
 
-int cli_cmd_convert(int argc, char **argv)
+int cli_cmd_convert(const char *name, int argc, char **argv)
 {
     convert_options o = {.prefix = NULL};
     char *operands[2] = {NULL};
-    int count = 0, code = parse(&o, argc, argv, operands, &count);
+    int count = 0, code = parse_convert_options(&o, name, argc, argv, operands, &count);
     if (code < 0)
-        code = check(argv[0], &o, operands, count);
+        code = check_convert_options(name, &o, operands, count);
     if (code >= 0)
         return code;
     yk_convert_options options = YK_CONVERT_OPTIONS_INIT;

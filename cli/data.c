@@ -140,7 +140,8 @@ static int describe_or_draw(const char *action, const char *data, const data_opt
     return code;
 }
 
-static int parse_data_options(int argc, char **argv, data_options *o, char **operands, int *count)
+static int parse_data_options(data_options *o, const char *name, int argc, char **argv,
+                              char **operands, int *count)
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
@@ -152,7 +153,7 @@ static int parse_data_options(int argc, char **argv, data_options *o, char **ope
         CLI_TEXT('o', "output", "FILE", "file to write [preview.png]", &o->output,
                  &o->output_given),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "info|preview|fetch [DATA]",
                                  .summary = summary,
                                  .examples = examples,
@@ -183,15 +184,15 @@ static int check_data_options(const char *name, const data_options *o, char **op
     return -1;
 }
 
-int cli_cmd_data(int argc, char **argv)
+int cli_cmd_data(const char *name, int argc, char **argv)
 {
     data_options options = {.split = "train", .output = "preview.png", .columns = 12};
     char *operands[2] = {NULL};
     int count = 0;
-    int code = parse_data_options(argc, argv, &options, operands, &count);
+    int code = parse_data_options(&options, name, argc, argv, operands, &count);
     if (code >= 0)
         return code;
-    code = check_data_options(argv[0], &options, operands);
+    code = check_data_options(name, &options, operands);
     if (code >= 0)
         return code;
     if (strcmp(operands[0], "fetch") == 0)

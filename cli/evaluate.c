@@ -9,13 +9,15 @@
 enum { PATH_SIZE = 4096 };
 
 typedef struct evaluate_options {
-    const char *data, *arch, *device, *amp;
-    int64_t batch_size, nproc, threads, workers;
+    const char *data, *arch;
+    yk_model_options model; /* device, mixed precision and threads */
+    int64_t batch_size, nproc, workers;
     double timeout_s;
     bool arch_given, data_given, ema;
 } evaluate_options;
 
-static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, int *operands)
+static int parse_evaluate_options(evaluate_options *o, const char *name, int argc, char **argv,
+                                  char **checkpoint, int *operands)
 {
     const cli_option options[] = {
         CLI_GROUP("What"),
@@ -23,26 +25,24 @@ static int parse(evaluate_options *o, int argc, char **argv, char **checkpoint, 
                  "cifar10, synthetic, or a folder of CIFAR-10: its\ntest images are used [the "
                  "run's data]",
                  &o->data, &o->data_given),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "the network [as the file says]", &o->arch,
-                   &o->arch_given),
+        CLI_ARCH("the network [as the file says]", &o->arch, &o->arch_given),
         CLI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
         CLI_GROUP("How"),
         CLI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
                 &o->batch_size, NULL, 1, 1e7),
-        CLI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, NULL),
-        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
-                   &o->device, NULL),
+        CLI_AMP("mixed precision [off]", &o->model.amp, NULL),
+        CLI_DEVICE(&o->model.device, NULL),
         CLI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
                 1024),
-        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]", &o->threads,
-                NULL, 1, 4096),
+        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]",
+                &o->model.threads, NULL, 1, 4096),
         CLI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
                 1, 256),
         CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
     };
     const cli_command command = {
-        .name = argv[0],
+        .name = name,
         .operands = "CHECKPOINT",
         .summary =
             "Measures the loss and accuracy of CHECKPOINT on the test images, each counted once.\n"
@@ -172,12 +172,9 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     const char *source;
     bool fine = find_subject(&s, checkpoint, world) && cli_open_data(&train, &test, world, o->data);
     if (fine) {
-        cli_model_setup setup = {.arch = o->arch,
-                                 .device = o->device,
-                                 .amp = o->amp,
-                                 .threads =
-                                     cli_threads(o->threads, yk_group_local_size(world), &source),
-                                 .classes = yk_dataset_classes(test)};
+        cli_model_setup setup = {
+            .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
+        setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
         yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
         loading.group = world;
         loading.batch_size = o->batch_size / yk_group_size(world);
@@ -202,7 +199,8 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     return fine;
 }
 
-static int check(const char *name, const evaluate_options *o, const char *checkpoint, int operands)
+static int check_evaluate_options(const char *name, const evaluate_options *o,
+                                  const char *checkpoint, int operands)
 {
     int64_t ranks = cli_ranks_expected(o->nproc);
     if (operands == 0)
@@ -214,24 +212,23 @@ static int check(const char *name, const evaluate_options *o, const char *checkp
                                "--batch-size %lld is less than one image for each of %lld "
                                "ranks",
                                (long long)o->batch_size, (long long)ranks);
-    cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    cli_model_setup setup = {.arch = o->arch, .options = o->model};
     return cli_check_model(name, &setup) ? -1 : CLI_EXIT_USAGE;
 }
 
-int cli_cmd_evaluate(int argc, char **argv)
+int cli_cmd_evaluate(const char *name, int argc, char **argv)
 {
     evaluate_options o = {.data = "cifar10",
                           .arch = "resnet18",
-                          .device = "cpu",
-                          .amp = "off",
+                          .model = YK_MODEL_OPTIONS_INIT,
                           .batch_size = 256,
                           .workers = 1};
     char *checkpoint = NULL;
-    int operands, code = parse(&o, argc, argv, &checkpoint, &operands);
+    int operands, code = parse_evaluate_options(&o, name, argc, argv, &checkpoint, &operands);
     if (code < 0)
-        code = check(argv[0], &o, checkpoint, operands);
+        code = check_evaluate_options(name, &o, checkpoint, operands);
     if (code < 0)
-        code = cli_launch_self(argv[0], o.nproc, 5, argc, argv);
+        code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
     yk_group *world;

@@ -13,6 +13,17 @@ enum { HELP_COLUMN = 30 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* A switch that is on by default is shown as the option that turns it off. */
+static const char *prefix_of(const cli_option *option)
+{
+    return option->type == CLI_OPTION_SWITCH && option->on ? "no-" : "";
+}
+
+static const char *argument_of(const cli_option *option)
+{
+    return option->argument ? option->argument : cli_option_choices(option);
+}
+
 static void print_text_option(const cli_option *option)
 {
     if (option->type == CLI_OPTION_GROUP) {
@@ -20,8 +31,9 @@ static void print_text_option(const cli_option *option)
         return;
     }
     int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
-    length += printf("--%s%s%s", option->name, option->argument ? " " : "",
-                     option->argument ? option->argument : "");
+    const char *argument = argument_of(option);
+    length += printf("--%s%s%s%s", prefix_of(option), option->name, argument ? " " : "",
+                     argument ? argument : "");
     if (length >= HELP_COLUMN) {
         putchar('\n');
         length = 0;
@@ -109,6 +121,12 @@ void cli_print_man_title(const char *name, const char *purpose)
     printf(" \\- %s\n", purpose);
 }
 
+static void print_man_word(const char *word)
+{
+    for (const char *at = word; *at; at++)
+        print_man_character(*at);
+}
+
 static void print_man_option(const cli_option *option)
 {
     if (option->type == CLI_OPTION_GROUP) {
@@ -120,13 +138,13 @@ static void print_man_option(const cli_option *option)
     if (option->letter)
         printf("\\fB\\-%c\\fR, ", option->letter);
     fputs("\\fB\\-\\-", stdout);
-    for (const char *at = option->name; *at; at++)
-        print_man_character(*at);
+    print_man_word(prefix_of(option));
+    print_man_word(option->name);
     fputs("\\fR", stdout);
-    if (option->argument) {
+    const char *argument = argument_of(option);
+    if (argument) {
         fputs(" \\fI", stdout);
-        for (const char *at = option->argument; *at; at++)
-            print_man_character(*at);
+        print_man_word(argument);
         fputs("\\fR", stdout);
     }
     putchar('\n');
@@ -177,9 +195,9 @@ static void print_option_list(const cli_command *command)
         if (option->type == CLI_OPTION_GROUP)
             continue;
         putchar(option->letter ? option->letter : '-');
-        print_field(option->name);
-        print_field(option->argument);
-        print_field(option->choices);
+        printf("\t%s%s", prefix_of(option), option->name);
+        print_field(argument_of(option));
+        print_field(cli_option_choices(option));
         print_field(option->help);
         putchar('\n');
     }

@@ -56,11 +56,8 @@ static void print_cores(void)
 static void print_device(void)
 {
     yk_model *model;
-    cli_model_setup setup = {.arch = "mlp",
-                             .device = "cpu",
-                             .amp = "off",
-                             .threads = yk_threads_default(1),
-                             .classes = 10};
+    cli_model_setup setup = {.arch = "mlp", .options = YK_MODEL_OPTIONS_INIT, .classes = 10};
+    setup.options.threads = yk_threads_default(1);
     if (!cli_build_model(&model, &setup))
         return;
     printf("  %s\n  ref: plain C, the oracle of every test\n", yk_model_device_description(model));
@@ -127,14 +124,14 @@ static void print_build(void)
                                        : "no: install libpng, configure with -DYOKE_PREVIEW=ON");
 }
 
-int cli_cmd_info(int argc, char **argv)
+int cli_cmd_info(const char *name, int argc, char **argv)
 {
     bool autocast = false;
     const cli_option options[] = {
         CLI_GROUP("Options"),
         CLI_SWITCH(0, "autocast", "list the mixed-precision policy of each operator", &autocast),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "",
                                  .summary =
                                      "Shows what this machine and this build of yoke support.",

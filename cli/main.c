@@ -58,10 +58,8 @@ int main(int argc, char **argv)
         return CLI_EXIT_OK;
     }
     const cli_command_entry *command = cli_find_command(name);
-    if (command) {
-        argv[1] = (char *)command->full_name;
-        return check_output(command, command->run(argc - 1, argv + 1));
-    }
+    if (command)
+        return check_output(command, command->run(command->full_name, argc - 1, argv + 1));
     fprintf(stderr, "yoke: unknown %s '%s'; `yoke --help` lists the commands\n",
             name[0] == '-' ? "option" : "command", name);
     return CLI_EXIT_USAGE;

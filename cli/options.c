@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +50,15 @@ static const cli_option *find_long(const cli_command *command, const char *text,
     return NULL;
 }
 
+/* The switch that "no-NAME" turns off, or NULL. */
+static const cli_option *find_negated(const cli_command *command, const char *text, size_t length)
+{
+    if (length < 3 || !same_name("no-", text, 3))
+        return NULL;
+    const cli_option *option = find_long(command, text + 3, length - 3);
+    return option && option->type == CLI_OPTION_SWITCH ? option : NULL;
+}
+
 static const cli_option *find_letter(const cli_command *command, char letter)
 {
     for (size_t i = 0; i < command->option_count; i++)
@@ -69,6 +79,23 @@ int cli_choice_index(const char *choices, const char *text)
     return -1;
 }
 
+const char *cli_choice_name(const char *choices, int index)
+{
+    static char name[32];
+    for (; index > 0 && choices; index--) {
+        choices = strchr(choices, '|');
+        choices += choices != NULL;
+    }
+    int length = choices ? (int)strcspn(choices, "|") : 0;
+    snprintf(name, sizeof name, "%.*s", length, choices ? choices : "");
+    return name;
+}
+
+const char *cli_option_choices(const cli_option *option)
+{
+    return option->list_choices ? option->list_choices() : option->choices;
+}
+
 bool cli_is_choice(const char *choices, const char *text)
 {
     return cli_choice_index(choices, text) >= 0;
@@ -86,7 +113,11 @@ static int set_int(const cli_command *command, const cli_option *option, const c
         (double)number > option->maximum)
         return cli_usage_error(command->name, "%s %s: expected a whole number from %.0f to %.0f",
                                label, text, option->minimum, option->maximum);
-    *(int64_t *)option->value = number;
+    bool never = number == 0 && option->zero_is_never;
+    if (option->width == sizeof(int))
+        *(int *)option->value = never ? INT_MAX : (int)number;
+    else
+        *(int64_t *)option->value = never ? INT64_MAX : number;
     return -1;
 }
 
@@ -100,7 +131,21 @@ static int set_real(const cli_command *command, const cli_option *option, const 
         number > option->maximum)
         return cli_usage_error(command->name, "%s %s: expected a number from %.7g to %.7g", label,
                                text, option->minimum, option->maximum);
-    *(double *)option->value = number;
+    *(double *)option->value = number == 0 && option->zero_is_never ? HUGE_VAL : number;
+    return -1;
+}
+
+static int set_choice(const cli_command *command, const cli_option *option, const char *label,
+                      const char *text)
+{
+    const char *choices = cli_option_choices(option);
+    int index = cli_choice_index(choices, text);
+    if (index < 0)
+        return cli_usage_error(command->name, "%s %s: expected one of %s", label, text, choices);
+    if (option->type == CLI_OPTION_ENUM)
+        *(int *)option->value = index;
+    else
+        *(const char **)option->value = text;
     return -1;
 }
 
@@ -115,18 +160,15 @@ static int set_value(const cli_command *command, const cli_option *option, const
     case CLI_OPTION_REAL:
         return set_real(command, option, label, text);
     case CLI_OPTION_CHOICE:
-        if (!cli_is_choice(option->choices, text))
-            return cli_usage_error(command->name, "%s %s: expected one of %s", label, text,
-                                   option->choices);
-        *(const char **)option->value = text;
-        return -1;
+    case CLI_OPTION_ENUM:
+        return set_choice(command, option, label, text);
     case CLI_OPTION_TEXT:
         if (!*text)
             return cli_usage_error(command->name, "%s: its value is empty", label);
         *(const char **)option->value = text;
         return -1;
     case CLI_OPTION_SWITCH:
-        *(bool *)option->value = true;
+        *(bool *)option->value = strcmp(text, "true") == 0;
         return -1;
     case CLI_OPTION_GROUP:
         break;
@@ -221,6 +263,17 @@ static int read_environment(const cli_command *command)
 
 /* ---- parsing: the whole --------------------------------------------------------------------- */
 
+/* Only a checkpoint's words give a switch a value. */
+static int turn_switch(const cli_command *command, const cli_option *option, bool negated,
+                       const char *value)
+{
+    if (value && !(command->only_kept && cli_is_choice("true|false", value)))
+        return cli_usage_error(command->name, "--%s%s takes no value", negated ? "no-" : "",
+                               option->name);
+    bool on = !value || strcmp(value, "true") == 0;
+    return set_and_keep(command, option, on != negated ? "true" : "false");
+}
+
 /* One option at argv[*at]; moves *at to the last element it used. */
 static int parse_option(const cli_command *command, int argc, char **argv, int *at)
 {
@@ -232,16 +285,16 @@ static int parse_option(const cli_command *command, int argc, char **argv, int *
     bool is_long = text[1] == '-';
     const char *name = text + 1 + is_long;
     size_t length = is_long ? strcspn(name, "=") : 1;
-    const cli_option *option =
-        is_long ? find_long(command, name, length) : find_letter(command, *name);
+    const cli_option *negated = is_long ? find_negated(command, name, length) : NULL;
+    const cli_option *option = negated   ? negated
+                               : is_long ? find_long(command, name, length)
+                                         : find_letter(command, *name);
     if (!option)
         return cli_usage_error(command->name, "unknown option '%.*s'", (int)(length + 1 + is_long),
                                text);
     const char *value = name[length] ? name + length + is_long : NULL;
     if (option->type == CLI_OPTION_SWITCH)
-        return value && !(command->only_kept && strcmp(value, "true") == 0)
-                   ? cli_usage_error(command->name, "--%s takes no value", option->name)
-                   : set_and_keep(command, option, "true");
+        return turn_switch(command, option, negated != NULL, value);
     if (!value && *at + 1 == argc)
         return cli_usage_error(command->name, "--%s needs a value", option->name);
     return set_and_keep(command, option, value ? value : argv[++*at]);

@@ -68,7 +68,7 @@ static double time_left(const cli_progress *progress, const yk_step_record *reco
     int64_t epochs_left = progress->epochs - record->epoch;
     int64_t steps_left =
         epochs_left * progress->steps_per_epoch + progress->steps_per_epoch - step_in_epoch;
-    if (progress->max_steps && steps_left > progress->max_steps - record->step)
+    if (steps_left > progress->max_steps - record->step)
         steps_left = progress->max_steps - record->step;
     return pace * (double)steps_left;
 }

@@ -9,8 +9,8 @@
 
 typedef struct cli_progress cli_progress;
 
-/* max_steps: the run ends after so many steps in all if its last epoch has not ended before; 0
- * means no such limit. NULL when memory is out. */
+/* max_steps: the run ends after so many steps in all if its last epoch has not ended before, or
+ * YK_NEVER. NULL if memory runs out. */
 cli_progress *cli_progress_create(int64_t epochs, int64_t steps_per_epoch, int64_t max_steps);
 
 /* After step `step_in_epoch` (from 1) of the epoch. */

@@ -16,7 +16,8 @@ bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /*
  * For commands with --nproc: starts this command again as that many ranks and returns the job's
- * exit code; -1 when this process is to do the work, alone or as a rank that someone has started.
+ * exit code; -1 if this process is to do the work, alone or as a rank that someone has started.
+ * argv is the command's own, from its word on.
  */
 int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
 
@@ -54,17 +55,27 @@ const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes);
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 
 typedef struct cli_model_setup {
-    const char *arch, *device, *amp;
-    const char *autocast; /* NULL: the usual policy */
-    uint64_t seed;
-    int threads;
-    bool no_winograd;
+    const char *arch;
+    yk_model_options options; /* the logits are filled in when the model is built */
     double label_smoothing;
     int64_t classes;
 } cli_model_setup;
 
 /* "resnet18|resnet50|...", of all networks. */
 const char *cli_arch_choices(void);
+/* Rows of a table of options: a network, the device, and mixed precision as a yk_amp. */
+#define CLI_ARCH(help_, variable, given_)                                                          \
+    {                                                                                              \
+        .type = CLI_OPTION_CHOICE, .name = "arch", .list_choices = cli_arch_choices,               \
+        .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
+    }
+#define CLI_DEVICE(variable, given_)                                                               \
+    CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]", variable,    \
+               given_)
+#define CLI_AMP(help_, variable, given_)                                                           \
+    CLI_ENUM(0, "amp", "off|bf16|fp16", help_, variable, given_)
+/* "off", "bf16" or "fp16". */
+const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
 bool cli_check_model(const char *name, const cli_model_setup *setup);
 /* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */

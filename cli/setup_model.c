@@ -20,20 +20,18 @@ bool cli_check_model(const char *name, const cli_model_setup *setup)
 {
     if (!yk_arch_find(setup->arch))
         cli_usage_error(name, "--arch %s: expected one of %s", setup->arch, cli_arch_choices());
-    else if (setup->autocast && strcmp(setup->amp, "off") == 0)
+    else if (setup->options.autocast && setup->options.amp == YK_AMP_OFF)
         cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
-    else if (yk_autocast_check(setup->autocast) != YK_OK)
+    else if (yk_autocast_check(setup->options.autocast) != YK_OK)
         cli_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
     else
         return true;
     return false;
 }
 
-static yk_amp amp_of(const char *word)
+const char *cli_amp_name(yk_amp amp)
 {
-    return strcmp(word, "fp16") == 0   ? YK_AMP_FP16
-           : strcmp(word, "bf16") == 0 ? YK_AMP_BF16
-                                       : YK_AMP_OFF;
+    return (const char *[]){"off", "bf16", "fp16"}[amp];
 }
 
 bool cli_build_model(yk_model **model, const cli_model_setup *setup)
@@ -52,14 +50,8 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     yk_cross_entropy_options cross_entropy = YK_CROSS_ENTROPY_OPTIONS_INIT;
     cross_entropy.label_smoothing = setup->label_smoothing;
     yk_value *loss = yk_cross_entropy(logits, labels, &cross_entropy);
-    yk_model_options options = YK_MODEL_OPTIONS_INIT;
-    options.device = setup->device;
-    options.amp = amp_of(setup->amp);
-    options.autocast = setup->autocast;
-    options.seed = setup->seed;
-    options.threads = setup->threads;
+    yk_model_options options = setup->options;
     options.logits = logits;
-    options.winograd = !setup->no_winograd;
     if (cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);

@@ -59,8 +59,7 @@ int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     }
     self[length] = '\0';
     program[0] = self;
-    program[1] = strchr(argv[0], ' ') + 1; /* "yoke train": the command's own name */
-    memcpy(program + 2, argv + 1, ((size_t)argc - 1) * sizeof *program);
+    memcpy(program + 1, argv, (size_t)argc * sizeof *program); /* argv[0] names the command */
     cli_launch launch = cli_launch_defaults();
     launch.name = name;
     launch.ranks = (int)nproc;

@@ -16,9 +16,9 @@
 enum { MAX_REPEATS = 1000, IMAGE = 3 * 32 * 32, CLASSES = 10 };
 
 typedef struct bench_options {
-    const char *arch, *amp, *device;
-    int64_t batch_size, nproc, threads, steps;
-    bool no_winograd;
+    const char *arch;
+    yk_model_options model; /* device, mixed precision, threads, Winograd */
+    int64_t batch_size, nproc, steps;
     bool step_given; /* whether an option that applies to step only was given */
 } bench_options;
 
@@ -127,13 +127,8 @@ static bool bench_step(const bench_options *o, yk_group *world)
     static double times[MAX_REPEATS], exposed[MAX_REPEATS];
     int ranks = yk_group_size(world), steps = (int)o->steps;
     const char *source;
-    cli_model_setup setup = {.arch = o->arch,
-                             .device = o->device,
-                             .amp = o->amp,
-                             .threads =
-                                 cli_threads(o->threads, yk_group_local_size(world), &source),
-                             .no_winograd = o->no_winograd,
-                             .classes = CLASSES};
+    cli_model_setup setup = {.arch = o->arch, .options = o->model, .classes = CLASSES};
+    setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
     yk_model *model = NULL;
     yk_ddp *ddp = NULL;
     yk_optimizer *optimizer = NULL;
@@ -150,8 +145,8 @@ static bool bench_step(const bench_options *o, yk_group *world)
     if (fine && yk_group_rank(world) == 0) {
         double step_s = median(times, steps);
         printf("%s, %s, batch %lld = %d x %lld, %s: %.1f images/s, %.2f ms a step", o->arch,
-               strcmp(o->amp, "off") ? o->amp : "f32", (long long)batch.size * ranks, ranks,
-               (long long)batch.size, yk_model_device_description(model),
+               o->model.amp ? cli_amp_name(o->model.amp) : "f32", (long long)batch.size * ranks,
+               ranks, (long long)batch.size, yk_model_device_description(model),
                (double)(batch.size * ranks) / step_s, 1e3 * step_s);
         if (ddp)
             printf(", exposed communication %.2f ms", 1e3 * median(exposed, steps));
@@ -167,27 +162,27 @@ static bool bench_step(const bench_options *o, yk_group *world)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static int parse_bench_options(bench_options *o, int argc, char **argv, char **what, int *operands)
+static int parse_bench_options(bench_options *o, const char *name, int argc, char **argv,
+                               char **what, int *operands)
 {
     const cli_option options[] = {
         CLI_GROUP("Options for all-reduce and step"),
         CLI_INT('n', "nproc", "N", "number of local ranks [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
         CLI_GROUP("Options for step"),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "network to train [resnet18]", &o->arch,
-                   &o->step_given),
+        CLI_ARCH("network to train [resnet18]", &o->arch, &o->step_given),
         CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
                 &o->batch_size, &o->step_given, 1, 1e7),
-        CLI_CHOICE(0, "amp", "off|bf16|fp16", "mixed precision [off]", &o->amp, &o->step_given),
-        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
-                   &o->device, &o->step_given),
-        CLI_SWITCH(0, "no-winograd", "do not use Winograd convolutions", &o->no_winograd),
-        CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]", &o->threads,
-                &o->step_given, 1, 4096),
+        CLI_AMP("mixed precision [off]", &o->model.amp, &o->step_given),
+        CLI_DEVICE(&o->model.device, &o->step_given),
+        CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &o->model.winograd,
+                      &o->step_given),
+        CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
+                &o->model.threads, &o->step_given, 1, 4096),
         CLI_INT(0, "steps", "N", "steps to measure, after 2 warm-up steps [10]", &o->steps,
                 &o->step_given, 1, MAX_REPEATS),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "all-reduce|step|scaling",
                                  .summary = "Measures all-reduce from 4 B to 64 MiB, a whole "
                                             "training step, or how training\nscales with the "
@@ -205,7 +200,7 @@ static int parse_bench_options(bench_options *o, int argc, char **argv, char **w
 static int check_step_options(const char *name, const bench_options *o)
 {
     int64_t ranks = cli_ranks_expected(o->nproc);
-    cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    cli_model_setup setup = {.arch = o->arch, .options = o->model};
     if (o->batch_size % ranks)
         return cli_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
                                (long long)o->batch_size, (long long)ranks);
@@ -214,35 +209,32 @@ static int check_step_options(const char *name, const bench_options *o)
 
 static int check_all_reduce_options(const char *name, const bench_options *o)
 {
-    if (o->step_given || o->no_winograd)
+    if (o->step_given)
         return cli_usage_error(name,
                                "all-reduce takes only --nproc; the other options apply to step");
     return -1;
 }
 
-int cli_cmd_bench(int argc, char **argv)
+int cli_cmd_bench(const char *name, int argc, char **argv)
 {
-    static char scaling[] = "yoke bench scaling";
-    if (argc > 1 && strcmp(argv[1], "scaling") == 0) {
-        argv[1] = scaling;
-        return cli_bench_scaling(argc - 1, argv + 1);
-    }
+    if (argc > 1 && strcmp(argv[1], "scaling") == 0)
+        return cli_bench_scaling("yoke bench scaling", argc - 1, argv + 1);
     bench_options o = {
-        .arch = "resnet18", .amp = "off", .device = "cpu", .batch_size = 128, .steps = 10};
+        .arch = "resnet18", .model = YK_MODEL_OPTIONS_INIT, .batch_size = 128, .steps = 10};
     char *what;
-    int operands, code = parse_bench_options(&o, argc, argv, &what, &operands);
+    int operands, code = parse_bench_options(&o, name, argc, argv, &what, &operands);
     if (code >= 0)
         return code;
     if (operands == 0 || !cli_is_choice("all-reduce|all_reduce|step", what))
-        return cli_usage_error(argv[0], "expected all-reduce, step or scaling, found %s",
+        return cli_usage_error(name, "expected all-reduce, step or scaling, found %s",
                                operands ? what : "nothing");
     bool step = strcmp(what, "step") == 0;
-    code = step ? check_step_options(argv[0], &o) : check_all_reduce_options(argv[0], &o);
+    code = step ? check_step_options(name, &o) : check_all_reduce_options(name, &o);
     if (code >= 0)
         return code;
     if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))
         o.nproc = 2;
-    code = cli_launch_self(argv[0], o.nproc, 5, argc, argv);
+    code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
     yk_group *world;

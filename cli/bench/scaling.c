@@ -30,13 +30,13 @@ static const char examples[] =
     "  yoke bench scaling --data cifar10 --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
     "  yoke bench scaling --ranks 1,2,3,4,6,8 --json scaling.json --svg scaling.svg";
 
-static int parse_scaling_options(cli_scaling_options *o, int argc, char **argv)
+static int parse_scaling_options(cli_scaling_options *o, const char *name, int argc, char **argv)
 {
     const cli_option options[] = {
         CLI_GROUP("Training"),
         CLI_TEXT(0, "data", "DATA", "cifar10, synthetic, or a folder with CIFAR-10\n[cifar10]",
                  &o->data, NULL),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "network to train [resnet18]", &o->arch, NULL),
+        CLI_ARCH("network to train [resnet18]", &o->arch, NULL),
         CLI_INT(0, "epochs", "N", "passes over the data [1]", &o->epochs, NULL, 1, 1e6),
         CLI_INT(0, "max-steps", "S", "stop after S steps; 0: no limit [0]", &o->max_steps, NULL, 0,
                 1e12),
@@ -52,19 +52,17 @@ static int parse_scaling_options(cli_scaling_options *o, int argc, char **argv)
         CLI_TEXT(0, "ranks", "N,N,...", "numbers of DDP ranks to measure [1,2,4]", &o->ranks, NULL),
         CLI_INT(0, "threads", "T", "cores per device and kernel threads per rank [1]", &o->threads,
                 NULL, 1, 4096),
-        CLI_CHOICE(0, "amp", "off|bf16|fp16",
-                   "precision of the mixed-precision row, which uses as\nmany ranks as have cores; "
-                   "off: no such row [bf16]",
-                   &o->amp, &o->given.amp),
-        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
-                   &o->device, NULL),
+        CLI_AMP("precision of the mixed-precision row, which uses as\nmany ranks as have cores; "
+                "off: no such row [bf16]",
+                &o->amp, &o->given.amp),
+        CLI_DEVICE(&o->device, NULL),
         CLI_INT(0, "repeats", "N", "measurements per row; the median is reported [3]", &o->repeats,
                 NULL, 1, CLI_SCALING_REPEATS),
         CLI_GROUP("Output"),
         CLI_TEXT(0, "json", "FILE", "write the table as JSON", &o->json, NULL),
         CLI_TEXT(0, "svg", "FILE", "write the table as a chart", &o->svg, NULL),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "",
                                  .summary = summary,
                                  .examples = examples,
@@ -75,7 +73,7 @@ static int parse_scaling_options(cli_scaling_options *o, int argc, char **argv)
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks, const char *amp)
+static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks, yk_amp amp)
 {
     static const char *const kinds[] = {"Single device", "DataParallel", "DDP"};
     const cli_scaling_options *o = &s->options;
@@ -84,8 +82,8 @@ static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks
     int length = snprintf(row->name, sizeof row->name, "%s", kinds[kind]);
     if (kind != CLI_SINGLE)
         length += snprintf(row->name + length, sizeof row->name - (size_t)length, " x%d", ranks);
-    if (strcmp(amp, "off") != 0)
-        snprintf(row->name + length, sizeof row->name - (size_t)length, " + %s", amp);
+    if (amp != YK_AMP_OFF)
+        snprintf(row->name + length, sizeof row->name - (size_t)length, " + %s", cli_amp_name(amp));
     /* As the tutorials: a global batch that cannot be shared evenly is rounded down. */
     row->batch_size = o->given.per_rank_batch ? o->per_rank_batch * ranks
                       : kind == CLI_DDP       ? o->batch_size / ranks * ranks
@@ -124,7 +122,7 @@ static int add_ranks(cli_scaling *s, const char *name)
         int code = check_scaling_batch(name, &s->options, ranks);
         if (code >= 0)
             return code;
-        add_row(s, CLI_DDP, (int)ranks, "off");
+        add_row(s, CLI_DDP, (int)ranks, YK_AMP_OFF);
         if (!*end)
             return -1;
         at = end + 1;
@@ -138,13 +136,13 @@ static void add_mixed_precision(cli_scaling *s)
     for (int i = 0; i < s->count; i++)
         if (s->rows[i].kind == CLI_DDP && !s->rows[i].oversubscribed && s->rows[i].ranks > most)
             most = s->rows[i].ranks;
-    if (strcmp(s->options.amp, "off") != 0)
+    if (s->options.amp != YK_AMP_OFF)
         add_row(s, CLI_DDP, most ? most : 1, s->options.amp);
 }
 
 static int check_scaling_options(const char *name, cli_scaling_options *o)
 {
-    cli_model_setup setup = {.arch = o->arch, .device = o->device, .amp = o->amp};
+    cli_model_setup setup = {.arch = o->arch, .options = YK_MODEL_OPTIONS_INIT};
     if (o->given.batch_size && o->given.per_rank_batch)
         return cli_usage_error(name, "--batch-size is over all ranks, --per-rank-batch of each: "
                                      "give one of them");
@@ -155,7 +153,9 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
     if (o->json && o->svg && strcmp(o->json, o->svg) == 0)
         return cli_usage_error(name, "--json and --svg name the same file, %s", o->svg);
     if (strcmp(o->device, "ref") == 0 && !o->given.amp)
-        setup.amp = o->amp = "off";
+        o->amp = YK_AMP_OFF;
+    setup.options.device = o->device;
+    setup.options.amp = o->amp;
     bool fine = cli_check_data(name, "--data", o->data) &&
                 cli_check_writable(name, "--json", o->json) &&
                 cli_check_writable(name, "--svg", o->svg) && cli_check_model(name, &setup);
@@ -181,26 +181,26 @@ static int measure_rows(cli_scaling *s)
     return CLI_EXIT_OK;
 }
 
-int cli_bench_scaling(int argc, char **argv)
+int cli_bench_scaling(const char *name, int argc, char **argv)
 {
     cli_scaling s = {.options = {.data = "cifar10",
                                  .arch = "resnet18",
                                  .device = "cpu",
-                                 .amp = "bf16",
+                                 .amp = YK_AMP_BF16,
                                  .ranks = "1,2,4",
                                  .batch_size = 128,
                                  .threads = 1,
                                  .epochs = 1,
                                  .repeats = 3},
                      .cores = yk_threads_default(1)};
-    int code = parse_scaling_options(&s.options, argc, argv);
+    int code = parse_scaling_options(&s.options, name, argc, argv);
     if (code < 0)
-        code = check_scaling_options(argv[0], &s.options);
+        code = check_scaling_options(name, &s.options);
     if (code >= 0)
         return code;
-    add_row(&s, CLI_SINGLE, 1, "off");
-    add_row(&s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, "off");
-    code = add_ranks(&s, argv[0]);
+    add_row(&s, CLI_SINGLE, 1, YK_AMP_OFF);
+    add_row(&s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, YK_AMP_OFF);
+    code = add_ranks(&s, name);
     if (code >= 0)
         return code;
     add_mixed_precision(&s);

@@ -5,12 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <yoke/model.h>
+
 enum { CLI_SCALING_ROWS = 32, CLI_SCALING_REPEATS = 25 };
 
 typedef struct cli_scaling_options {
-    const char *data, *arch, *device, *amp, *ranks, *json, *svg;
+    const char *data, *arch, *device, *ranks, *json, *svg;
     int64_t batch_size, per_rank_batch, threads, epochs, max_steps, repeats;
     double lr;
+    yk_amp amp; /* of the mixed-precision row */
     struct {
         bool batch_size, per_rank_batch, lr, amp;
     } given;
@@ -34,7 +37,7 @@ typedef struct cli_scaling_row {
     char name[48];
     cli_scaling_kind kind;
     int ranks; /* devices, for DataParallel */
-    const char *amp;
+    yk_amp amp;
     int64_t batch_size;                                      /* global */
     bool oversubscribed;                                     /* more threads than cores */
     cli_scaling_result results[CLI_SCALING_REPEATS], result; /* the median of them */
@@ -49,7 +52,7 @@ typedef struct cli_scaling {
 } cli_scaling;
 
 /* `yoke bench scaling`. */
-int cli_bench_scaling(int argc, char **argv);
+int cli_bench_scaling(const char *name, int argc, char **argv);
 
 /*
  * Computes from the results of all repeats each row's median, speed-up and efficiency, and whether

@@ -71,7 +71,7 @@ static void compose(command_line *line, const char *self, const char *folder,
     add_text(line, "--data", o->data);
     add_text(line, "--arch", o->arch);
     add_text(line, "--device", o->device);
-    add_text(line, "--amp", row->amp);
+    add_text(line, "--amp", cli_amp_name(row->amp));
     add_text(line, "--output", folder);
     add_count(line, "--batch-size", row->batch_size);
     add_count(line, "--threads", o->threads);

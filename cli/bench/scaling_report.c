@@ -86,7 +86,7 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
             "\"seconds\": %.6g, \"images_per_s\": %.6g, \"cpu_seconds\": %.6g, "
             "\"other_cpu_seconds\": %.6g,\n"
             "     \"data_share\": %.4g, \"exposed_communication_share\": %.4g, ",
-            kinds[row->kind], row->ranks, (long long)(row->ranks * threads), row->amp,
+            kinds[row->kind], row->ranks, (long long)(row->ranks * threads), cli_amp_name(row->amp),
             (long long)row->batch_size, row->oversubscribed ? "true" : "false", (long long)r->steps,
             r->seconds, r->images_per_s, r->cpu_s, r->others_s, r->data_share, r->exposed_share);
     if (row->unreliable)

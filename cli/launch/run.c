@@ -43,7 +43,8 @@ static const char summary[] =
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program";
 
-static int parse_run_options(int argc, char **argv, run_options *o, char **program, int *words)
+static int parse_run_options(run_options *o, const char *name, int argc, char **argv,
+                             char **program, int *words)
 {
     const cli_option options[] = {
         CLI_GROUP("Ranks"),
@@ -104,7 +105,7 @@ static int parse_run_options(int argc, char **argv, run_options *o, char **progr
                  NULL),
         CLI_TEXT(0, "event-log-handler", "NAME", "events are not recorded", &o->ignored_text, NULL),
     };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = name,
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
                                  .summary = summary,
                                  .exit_codes = CLI_LAUNCH_EXIT_CODES,
@@ -214,7 +215,7 @@ static int read_launch(const char *name, const run_options *o, run_lists *lists,
     return read_lists(name, o, lists, launch);
 }
 
-int cli_cmd_run(int argc, char **argv)
+int cli_cmd_run(const char *name, int argc, char **argv)
 {
     run_lists *lists = calloc(1, sizeof *lists);
     char **program = calloc((size_t)argc + 1, sizeof *program);
@@ -230,9 +231,9 @@ int cli_cmd_run(int argc, char **argv)
     int code = CLI_EXIT_FAILED;
     if (lists && program) {
         lists->program = program;
-        code = parse_run_options(argc, argv, &o, program, &lists->words);
+        code = parse_run_options(&o, name, argc, argv, program, &lists->words);
         if (code < 0)
-            code = read_launch(argv[0], &o, lists, &launch);
+            code = read_launch(name, &o, lists, &launch);
         if (code < 0)
             code = cli_launch_run(&launch);
     }

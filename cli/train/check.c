@@ -1,38 +1,48 @@
 /*
- * Whether the options of `yoke train` fit together, before any work starts. Each check prints one
- * line on what is wrong, as a usage error, and returns false.
+ * Whether the options of `yoke train` fit together, before any work starts. A check that fails
+ * prints one line on what is wrong, as a usage error, and returns false.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "setup.h"
 #include "train/train.h"
+
+/* What is wrong, or NULL, as a usage error. */
+static bool accept(const cli_train_options *o, const char *trouble)
+{
+    if (trouble)
+        cli_usage_error(o->name, "%s", trouble);
+    return trouble == NULL;
+}
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
 int64_t cli_shares_of_batch(const cli_train_options *o, int64_t ranks)
 {
-    return o->virtual_ranks ? o->virtual_ranks : ranks;
+    return o->loader.virtual_ranks ? o->loader.virtual_ranks : ranks;
 }
 
 bool cli_train_options_check_batch(const cli_train_options *o)
 {
-    const char *name = o->argv[0];
     int64_t ranks = cli_ranks_expected(o->nproc), shares = cli_shares_of_batch(o, ranks);
-    int64_t parts = shares * o->accumulate;
+    int64_t parts = shares * o->trainer.accumulate;
     char words[96];
     int length = snprintf(words, sizeof words, "%lld%s rank%s", (long long)shares,
-                          o->virtual_ranks ? " virtual" : "", shares == 1 ? "" : "s");
-    if (o->accumulate > 1)
+                          o->loader.virtual_ranks ? " virtual" : "", shares == 1 ? "" : "s");
+    if (o->trainer.accumulate > 1)
         snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
-                 (long long)o->accumulate);
+                 (long long)o->trainer.accumulate);
     if (o->batch_size < parts)
-        cli_usage_error(name, "--batch-size %lld is less than one image for each of %s",
+        cli_usage_error(o->name, "--batch-size %lld is less than one image for each of %s",
                         (long long)o->batch_size, words);
     else if (o->batch_size % parts)
-        cli_usage_error(name, "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
+        cli_usage_error(o->name,
+                        "--batch-size %lld cannot be shared equally by %s; %lld or %lld can",
                         (long long)o->batch_size, words, (long long)(o->batch_size / parts * parts),
                         (long long)((o->batch_size / parts + 1) * parts));
     else
@@ -40,7 +50,181 @@ bool cli_train_options_check_batch(const cli_train_options *o)
     return false;
 }
 
-/* ---- the timeline ---------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+static bool check_virtual_ranks(const cli_train_options *o)
+{
+    int64_t ranks = cli_ranks_expected(o->nproc);
+    if (o->loader.virtual_ranks == 0)
+        return true;
+    if (o->loader.virtual_ranks % ranks) {
+        cli_usage_error(o->name, "--virtual-ranks %d cannot be shared equally by %lld ranks",
+                        o->loader.virtual_ranks, (long long)ranks);
+        return false;
+    }
+    return accept(
+        o, o->trainer.accumulate > 1 ? "--virtual-ranks cannot be combined with --accumulate: use "
+                                       "more virtual ranks instead"
+           : o->sync_bn   ? "--virtual-ranks cannot be combined with --sync-bn, which needs the "
+                            "batches of all ranks at the same time"
+           : o->comm_hook ? "--virtual-ranks cannot be combined with --comm-hook"
+           : o->parallel == CLI_PARALLEL_DP
+               ? "--virtual-ranks cannot be combined with --parallel dp"
+               : NULL);
+}
+
+/* DataParallel runs in one process; its devices are checked before anything starts. */
+static bool check_parallel(const cli_train_options *o)
+{
+    int count;
+    int64_t ranks = cli_ranks_expected(o->nproc);
+    const char *between_ranks = o->sync_bn                               ? "--sync-bn"
+                                : o->comm_hook                           ? "--comm-hook"
+                                : o->zero                                ? "--zero"
+                                : o->trainer.check_divergence < YK_NEVER ? "--check-divergence"
+                                                                         : NULL;
+    if (o->parallel != CLI_PARALLEL_DP)
+        return accept(o, o->given.devices ? "--devices requires --parallel dp" : NULL);
+    if (ranks > 1)
+        cli_usage_error(o->name,
+                        "--parallel dp runs in one process, but there are %lld ranks: use ddp",
+                        (long long)ranks);
+    else if (between_ranks)
+        cli_usage_error(o->name,
+                        "%s cannot be combined with --parallel dp, which has a single rank",
+                        between_ranks);
+    else if (yk_data_parallel_check(o->dp.devices, &count) != YK_OK)
+        cli_usage_error(o->name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
+    else
+        return true;
+    return false;
+}
+
+/* ---- options of others ----------------------------------------------------------------------- */
+
+typedef struct owned_option {
+    const char *name;
+    bool given;
+    const char *owners; /* the choices of its owner that have it */
+} owned_option;
+
+/* Whether the chosen one has all of these options that were given. */
+static bool check_owned(const cli_train_options *o, const owned_option *owned, size_t count,
+                        const char *owner, const char *chosen)
+{
+    for (size_t i = 0; i < count; i++)
+        if (owned[i].given && !cli_is_choice(owned[i].owners, chosen)) {
+            cli_usage_error(o->name, "--%s applies to --%s %s, not %s", owned[i].name, owner,
+                            owned[i].owners, chosen);
+            return false;
+        }
+    return true;
+}
+
+static bool check_owners(const cli_train_options *o)
+{
+    const owned_option of_optimizers[] = {
+        {"momentum", o->given.momentum, "sgd"},  {"dampening", o->given.dampening, "sgd"},
+        {"beta1", o->given.beta1, "adam|adamw"}, {"beta2", o->given.beta2, "adam|adamw"},
+        {"eps", o->given.eps, "adam|adamw"},
+    };
+    const owned_option of_schedules[] = {
+        {"step-size", o->given.step_size, "step"},
+        {"milestones", o->given.milestones, "multistep"},
+        {"gamma", o->given.gamma, "step|multistep"},
+        {"eta-min", o->given.eta_min, "cosine"},
+        {"max-lr", o->given.max_lr, "onecycle"},
+        {"pct-start", o->given.pct_start, "onecycle"},
+        {"div-factor", o->given.div_factor, "onecycle"},
+        {"final-div-factor", o->given.final_div_factor, "onecycle"},
+    };
+    return check_owned(o, of_optimizers, sizeof of_optimizers / sizeof *of_optimizers, "optimizer",
+                       cli_choice_name(CLI_OPTIMIZERS, (int)o->optimizer)) &&
+           check_owned(o, of_schedules, sizeof of_schedules / sizeof *of_schedules, "schedule",
+                       yk_schedule_name(o->schedule.kind));
+}
+
+static bool check_others(const cli_train_options *o)
+{
+    if (o->given.powersgd && o->comm_hook != CLI_COMM_HOOK_POWERSGD)
+        cli_usage_error(o->name,
+                        "--powersgd-rank and --powersgd-start require --comm-hook powersgd, not %s",
+                        cli_choice_name(CLI_COMM_HOOKS, (int)o->comm_hook));
+    else if (o->given.scaler && o->model.amp != YK_AMP_FP16)
+        cli_usage_error(o->name, "--init-scale and --growth-interval require --amp fp16, not %s",
+                        cli_amp_name(o->model.amp));
+    else
+        return true;
+    return false;
+}
+
+/* ---- optimizer and schedule ------------------------------------------------------------------ */
+
+static const char *optimizer_trouble(const cli_train_options *o)
+{
+    if (!(o->lr > 0))
+        return "--lr must be more than 0";
+    if (o->sgd.nesterov && o->optimizer != CLI_OPTIMIZER_SGD)
+        return "--nesterov requires --optimizer sgd";
+    if (o->sgd.nesterov && (o->sgd.momentum == 0 || o->sgd.dampening != 0))
+        return "--nesterov requires a --momentum above 0 and no --dampening";
+    if (!o->decay_norms && o->weight_decay == 0)
+        return "--no-decay-norms requires a --weight-decay above 0";
+    return NULL;
+}
+
+static const char *one_cycle_trouble(const cli_train_options *o)
+{
+    const yk_schedule *s = &o->schedule;
+    if (!s->per_step)
+        return "--schedule onecycle changes the rate at every step and cannot be combined with "
+               "--schedule-unit epoch";
+    if (o->warmup_epochs || o->warmup_steps)
+        return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
+    if (o->optimizer == CLI_OPTIMIZER_SGD && o->sgd.momentum == 0 && s->cycle_momentum)
+        return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
+    if (s->max_lr != YK_LR_INITIAL && o->given.lr)
+        return "--max-lr and --lr both set the peak of --schedule onecycle: give one of them";
+    return NULL;
+}
+
+static const char *schedule_trouble(const cli_train_options *o)
+{
+    const yk_schedule *s = &o->schedule;
+    if (s->kind == YK_SCHEDULE_ONE_CYCLE)
+        return one_cycle_trouble(o);
+    if (s->kind == YK_SCHEDULE_STEP && s->step_size == 0)
+        return "--schedule step needs a --step-size";
+    if (s->kind == YK_SCHEDULE_MULTISTEP && !o->milestones)
+        return "--schedule multistep needs --milestones, such as 30,60";
+    if (!s->cycle_momentum)
+        return "--no-cycle-momentum requires --schedule onecycle";
+    if (o->warmup_epochs && o->warmup_steps)
+        return "--warmup-epochs and --warmup-steps both set the warm-up: give one of them";
+    if (o->warmup_steps && !s->per_step)
+        return "--warmup-steps requires --schedule-unit step";
+    if (o->given.warmup_factor && !o->warmup_epochs && !o->warmup_steps)
+        return "--warmup-factor requires --warmup-epochs or --warmup-steps";
+    if (s->kind == YK_SCHEDULE_COSINE && o->warmup_epochs >= o->trainer.epochs)
+        return "--warmup-epochs must be less than --epochs with --schedule cosine";
+    return NULL;
+}
+
+static bool check_recipe(const cli_train_options *o)
+{
+    yk_schedule schedule;
+    if (!accept(o, optimizer_trouble(o)) || !check_owners(o) || !accept(o, schedule_trouble(o)))
+        return false;
+    /* How many steps an epoch has is not known yet: more than one warm-up needs. */
+    if (cli_train_schedule(&schedule, o, 1, o->warmup_steps + 1) == YK_OK)
+        return true;
+    return accept(o, o->schedule.kind == YK_SCHEDULE_MULTISTEP
+                         ? "--milestones: expected up to 32 increasing numbers from 1, such as "
+                           "30,60"
+                         : yk_last_error());
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* "A:B", both from 1 on. */
 static bool parse_trace_steps(yk_trace_options *window, const char *text)
@@ -50,160 +234,77 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
     if (sscanf(text, "%lld:%lld%n", &first, &last, &length) != 2 || text[length] || first < 1 ||
         last < first)
         return false;
-    *window = (yk_trace_options)YK_TRACE_OPTIONS_INIT;
     window->first_step = first;
     window->steps = last - first + 1;
     return true;
 }
 
-/* Where the timeline goes may be the output folder, which is made later. */
-static bool check_trace_file(const char *name, const cli_train_options *o)
+/* The timeline may be written into the output folder, which does not exist yet. */
+static bool check_trace(cli_train_options *o)
 {
     bool in_output = o->trace && o->output && strncmp(o->trace, o->output, strlen(o->output)) == 0;
-    return in_output || cli_check_writable(name, "--trace", o->trace);
-}
-
-static bool check_trace(const char *name, cli_train_options *o)
-{
-    if (!check_trace_file(name, o))
+    if (!in_output && !cli_check_writable(o->name, "--trace", o->trace))
         return false;
-    if (o->trace_steps && !o->trace)
-        cli_usage_error(name, "--trace-steps requires --trace FILE");
-    else if (o->trace_steps && !parse_trace_steps(&o->trace_window, o->trace_steps))
-        cli_usage_error(name,
-                        "--trace-steps %s: expected A:B, the first and the last step, e.g. 10:19",
-                        o->trace_steps);
-    else
+    if (!o->trace_steps)
         return true;
+    if (!o->trace)
+        return accept(o, "--trace-steps requires --trace FILE");
+    if (parse_trace_steps(&o->trace_window, o->trace_steps))
+        return true;
+    cli_usage_error(o->name,
+                    "--trace-steps %s: expected A:B, the first and the last step, e.g. 10:19",
+                    o->trace_steps);
     return false;
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------- */
-
-static bool check_virtual_ranks(const char *name, const cli_train_options *o)
+static bool is_auto(const char *resume)
 {
-    int64_t ranks = cli_ranks_expected(o->nproc);
-    if (o->virtual_ranks % ranks)
-        cli_usage_error(name, "--virtual-ranks %lld cannot be shared equally by %lld ranks",
-                        (long long)o->virtual_ranks, (long long)ranks);
-    else if (o->virtual_ranks && o->accumulate > 1)
-        cli_usage_error(name,
-                        "--virtual-ranks cannot be combined with --accumulate: use more virtual "
-                        "ranks instead");
-    else if (o->virtual_ranks && o->sync_bn)
-        cli_usage_error(name, "--virtual-ranks cannot be combined with --sync-bn, which needs the "
-                              "batches of all ranks at the same time");
-    else if (o->virtual_ranks && strcmp(o->comm_hook, "none") != 0)
-        cli_usage_error(name, "--virtual-ranks cannot be combined with --comm-hook");
-    else if (o->virtual_ranks && strcmp(o->parallel, "dp") == 0)
-        cli_usage_error(name, "--virtual-ranks cannot be combined with --parallel dp");
-    else
-        return true;
-    return false;
+    return resume && strcmp(resume, "auto") == 0;
 }
 
-/* Returns a given option that needs several ranks, or NULL. */
-static const char *between_ranks(const cli_train_options *o)
-{
-    return o->sync_bn                          ? "--sync-bn"
-           : strcmp(o->comm_hook, "none") != 0 ? "--comm-hook"
-           : o->zero                           ? "--zero"
-           : o->check_divergence               ? "--check-divergence"
-                                               : NULL;
-}
-
-/* DataParallel runs in one process; its devices are checked before anything starts. */
-static bool check_parallel(const char *name, const cli_train_options *o)
-{
-    int count;
-    int64_t ranks = cli_ranks_expected(o->nproc);
-    bool dp = strcmp(o->parallel, "dp") == 0;
-    if (o->devices && !dp)
-        cli_usage_error(name, "--devices requires --parallel dp");
-    else if (dp && ranks > 1)
-        cli_usage_error(name,
-                        "--parallel dp runs in one process, but there are %lld ranks: use ddp",
-                        (long long)ranks);
-    else if (dp && between_ranks(o))
-        cli_usage_error(name, "%s cannot be combined with --parallel dp, which has a single rank",
-                        between_ranks(o));
-    else if (dp && yk_data_parallel_check(o->devices, &count) != YK_OK)
-        cli_usage_error(name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
-    else
-        return true;
-    return false;
-}
-
-/* ---- the rest -------------------------------------------------------------------------------- */
-
-static bool check_beginning(const char *name, const cli_train_options *o)
+static const char *beginning_trouble(const cli_train_options *o)
 {
     if (o->resume && o->checkpoint)
-        cli_usage_error(name, "--resume continues a run and --checkpoint starts a new one: give "
-                              "one of them");
-    else if (o->resume && strcmp(o->resume, "auto") == 0 && !o->output)
-        cli_usage_error(name, "--resume auto looks in the output folder: name it with --output");
-    else
-        return true;
-    return false;
+        return "--resume continues a run and --checkpoint starts a new one: give one of them";
+    if (is_auto(o->resume) && !o->output)
+        return "--resume auto looks in the output folder: name it with --output";
+    return NULL;
 }
 
-/* Options of others that are off. */
-static bool check_owners(const char *name, const cli_train_options *o)
-{
-    if (o->given.powersgd && strcmp(o->comm_hook, "powersgd") != 0)
-        cli_usage_error(name,
-                        "--powersgd-rank and --powersgd-start require --comm-hook powersgd, not %s",
-                        o->comm_hook);
-    else if (o->given.scaler && strcmp(o->amp, "fp16") != 0)
-        cli_usage_error(name, "--init-scale and --growth-interval require --amp fp16, not %s",
-                        o->amp);
-    else
-        return true;
-    return false;
-}
-
-static bool check_resume(const char *name, const char *path)
+static bool check_resume(const cli_train_options *o)
 {
     struct stat found;
-    if (!cli_check_readable(name, "--resume", path))
-        return false;
-    if (!path || stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+    if (!o->resume || is_auto(o->resume))
         return true;
-    cli_usage_error(name,
+    if (!cli_check_readable(o->name, "--resume", o->resume))
+        return false;
+    if (stat(o->resume, &found) != 0 || !S_ISDIR(found.st_mode))
+        return true;
+    cli_usage_error(o->name,
                     "--resume %s is a folder: resume the run in it with --resume auto --output %s",
-                    path, path);
+                    o->resume, o->resume);
     return false;
 }
 
 /* In a resumed run the folder may be the checkpoint's word, not the command line's. */
-static bool check_data(const char *name, const cli_train_options *o, bool checkpoint_known)
+static bool check_data(const cli_train_options *o, bool checkpoint_known)
 {
     bool stored = o->resume && checkpoint_known && !o->given.data;
     if (!stored || cli_is_choice("cifar10|synthetic", o->data) || access(o->data, F_OK) == 0)
-        return cli_check_data(name, "--data", o->data);
-    cli_usage_error(name, "the data of the resumed run is no longer at %s: name it with --data",
+        return cli_check_data(o->name, "--data", o->data);
+    cli_usage_error(o->name, "the data of the resumed run is no longer at %s: name it with --data",
                     o->data);
     return false;
 }
 
-static bool check_files(const char *name, const cli_train_options *o, bool checkpoint_known)
-{
-    const char *resume = o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
-    return check_data(name, o, checkpoint_known) && check_resume(name, resume) &&
-           cli_check_readable(name, "--checkpoint", o->checkpoint) &&
-           cli_check_folder(name, "--output", o->output);
-}
-
 bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
-    const char *name = o->argv[0];
-    cli_model_setup model = {
-        .arch = o->arch, .device = o->device, .amp = o->amp, .autocast = o->autocast};
+    cli_model_setup model = {.arch = o->arch, .options = o->model};
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
-    return check_trace(name, o) && check_virtual_ranks(name, o) && check_beginning(name, o) &&
-           (!known || check_owners(name, o)) && check_parallel(name, o) &&
-           (!batch_known || cli_train_options_check_batch(o)) &&
-           (!known || cli_recipe_check(name, &o->recipe, o->epochs)) &&
-           check_files(name, o, checkpoint_known) && cli_check_model(name, &model);
+    return check_trace(o) && check_virtual_ranks(o) && accept(o, beginning_trouble(o)) &&
+           (!known || check_others(o)) && check_parallel(o) &&
+           (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
+           check_data(o, checkpoint_known) && check_resume(o) &&
+           cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&
+           cli_check_folder(o->name, "--output", o->output) && cli_check_model(o->name, &model);
 }

@@ -1,9 +1,11 @@
 /* What `yoke train` prints before the first step: every number that matters, and its origin. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "setup.h"
 #include "terminal.h"
 #include "train/train.h"
@@ -14,43 +16,156 @@ static const char *origin(const cli_training *t, bool given, const char *option,
     return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
 }
 
+static double hyperparameter(const cli_training *t, const char *wanted)
+{
+    const char *name;
+    double value;
+    for (size_t i = 0; yk_optimizer_hyperparameter(t->optimizer, i, &name, &value); i++)
+        if (strcmp(name, wanted) == 0)
+            return value;
+    return 0;
+}
+
+static void print_lr(FILE *page, const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    bool root = o->lr_scale == CLI_LR_SCALE_SQRT;
+    const char *from = origin(t, o->given.lr, "--lr", "default");
+    fprintf(page, "learning rate %g", t->lr);
+    if (o->lr_scale == CLI_LR_SCALE_NONE)
+        fprintf(page, " (%s, not scaled)", from);
+    else
+        fprintf(page, " = %g (%s) x %s%lld rank%s%s (--lr-scale %s)", o->lr, from,
+                root ? "sqrt(" : "", (long long)t->ranks, t->ranks == 1 ? "" : "s", root ? ")" : "",
+                cli_choice_name(CLI_LR_SCALES, (int)o->lr_scale));
+}
+
+static void print_optimizer(FILE *page, const cli_training *t)
+{
+    fprintf(page, "  optimizer   %s, ", yk_optimizer_name(t->optimizer));
+    print_lr(page, t);
+    if (hyperparameter(t, "momentum") > 0)
+        fprintf(page, ", %smomentum %g", hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "",
+                hyperparameter(t, "momentum"));
+    if (hyperparameter(t, "dampening") > 0)
+        fprintf(page, " dampened by %g", hyperparameter(t, "dampening"));
+    if (hyperparameter(t, "beta2") > 0)
+        fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
+    fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
+            yk_optimizer_group_count(t->optimizer) > 1 ? ", not on norms and biases" : "");
+}
+
+static void print_recipe(FILE *page, const cli_training *t)
+{
+    char schedule[YK_SCHEDULE_TEXT];
+    const cli_train_options *o = &t->options;
+    print_optimizer(page, t);
+    if (t->schedule.kind != YK_SCHEDULE_CONSTANT || t->schedule.warmup > 0)
+        fprintf(page, "  schedule    %s\n",
+                yk_schedule_describe(&t->schedule, t->lr, schedule, sizeof schedule));
+    if (o->label_smoothing > 0)
+        fprintf(page, "  loss        cross entropy, label smoothing %g\n", o->label_smoothing);
+    if (o->trainer.clip_grad_norm < HUGE_VAL)
+        fprintf(page, "  gradients   clipped to a norm of %g\n", o->trainer.clip_grad_norm);
+    if (t->ema)
+        fprintf(page,
+                "  average     weights and statistics, decay %g; evaluated and saved as well\n",
+                o->ema);
+}
+
 static void print_batch(FILE *page, const cli_training *t)
 {
-    bool virtual_ranks = t->options.virtual_ranks > 0;
-    int ranks = cli_training_ranks(t);
+    bool virtual_ranks = t->options.loader.virtual_ranks > 0;
+    int64_t accumulate = t->options.trainer.accumulate;
     fprintf(page, "  batch       effective %lld images a step", (long long)t->options.batch_size);
-    if (ranks > 1 || t->options.accumulate > 1)
-        fprintf(page, " = %d%s rank%s x %lld", ranks, virtual_ranks ? " virtual" : "",
-                ranks == 1 ? "" : "s", (long long)t->micro_batch);
-    if (t->options.accumulate > 1)
-        fprintf(page, " x %lld accumulated", (long long)t->options.accumulate);
+    if (t->ranks > 1 || accumulate > 1)
+        fprintf(page, " = %lld%s rank%s x %lld", (long long)t->ranks,
+                virtual_ranks ? " virtual" : "", t->ranks == 1 ? "" : "s",
+                (long long)t->micro_batch);
+    if (accumulate > 1)
+        fprintf(page, " x %lld accumulated", (long long)accumulate);
     fprintf(page, " (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
 }
 
 static void print_precision(FILE *page, const cli_training *t)
 {
-    const cli_train_options *o = &t->options;
-    if (strcmp(o->amp, "off") == 0)
+    const yk_model_options *model = &t->options.model;
+    if (model->amp == YK_AMP_OFF)
         return;
     fprintf(page, "  precision   mixed: activations in %s, weights and their gradients in f32",
-            o->amp);
-    if (o->autocast)
-        fprintf(page, ", except %s", o->autocast);
+            cli_amp_name(model->amp));
+    if (model->autocast)
+        fprintf(page, ", except %s", model->autocast);
     fputc('\n', page);
+}
+
+static bool is_restarted(const cli_training *t)
+{
+    const yk_resume_report *report = yk_trainer_resumed(t->trainer);
+    return report && report->comm_hook_restarted;
+}
+
+static void print_buckets(FILE *page, const cli_training *t)
+{
+    size_t buckets = yk_ddp_bucket_count(t->ddp);
+    fprintf(page, "  buckets     %zu:", buckets);
+    for (size_t i = 0; i < buckets; i++) {
+        double kib = (double)yk_ddp_bucket_bytes(t->ddp, i) / 1024;
+        fprintf(page, "%s %.1f %s", i ? "," : "", kib < 1024 ? kib : kib / 1024,
+                kib < 1024 ? "KiB" : "MiB");
+    }
+    fprintf(page, ", in the order of backward\n");
+}
+
+static void print_comm_hook(FILE *page, const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    const yk_powersgd_options *powersgd = &o->powersgd;
+    if (o->comm_hook == CLI_COMM_HOOK_POWERSGD)
+        fprintf(page, "  comm hook   PowerSGD of rank %lld after step %lld%s\n",
+                (long long)powersgd->matrix_approximation_rank, (long long)powersgd->start_iter,
+                is_restarted(t) && t->saved.step > powersgd->start_iter
+                    ? "; it restarts, as the checkpoint has no state that fits it"
+                    : "");
+    else if (o->comm_hook != CLI_COMM_HOOK_NONE)
+        fprintf(page, "  comm hook   gradients travel in %s\n",
+                cli_choice_name(CLI_COMM_HOOKS, (int)o->comm_hook));
+}
+
+static void print_ddp(FILE *page, const cli_training *t)
+{
+    int shares = yk_loader_virtual_ranks(t->train);
+    int64_t every = t->options.trainer.check_divergence;
+    if (t->dp)
+        return;
+    if (!t->ddp) {
+        fprintf(page, "  buckets     none (single rank)\n");
+        return;
+    }
+    if (shares > 1) {
+        fprintf(page, "  shares      %lld virtual ranks, %d each in turn\n", (long long)t->ranks,
+                shares);
+        return;
+    }
+    print_buckets(page, t);
+    print_comm_hook(page, t);
+    if (every < YK_NEVER)
+        fprintf(page, "  divergence  checked every %lld step%s\n", (long long)every,
+                every == 1 ? "" : "s");
 }
 
 static void print_model(FILE *page, const cli_training *t)
 {
     fprintf(page, "  parameters  %lld in %zu tensors\n",
             (long long)yk_model_parameter_elements(t->model), yk_model_parameter_count(t->model));
-    cli_training_introduce_ddp(page, t);
+    print_ddp(page, t);
 }
 
 static void print_memory(FILE *page, const cli_training *t)
 {
     int devices = 1;
     yk_memory_plan plan;
-    if (t->dp && !cli_ok(yk_data_parallel_check(t->options.devices, &devices)))
+    if (t->dp && !cli_ok(yk_data_parallel_check(t->options.dp.devices, &devices)))
         return;
     if (!cli_ok(yk_model_memory_plan(t->model, (t->micro_batch + devices - 1) / devices, &plan)))
         return;
@@ -88,17 +203,18 @@ static void introduce(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
-    fprintf(
-        page, "Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
-        o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
-        (long long)yk_dataset_size(t->test_set), (long long)o->epochs, o->epochs == 1 ? "" : "s",
-        (long long)t->steps_per_epoch, t->steps_per_epoch == 1 ? "" : "s");
-    if (o->max_steps)
-        fprintf(page, ", at most %lld step%s", (long long)o->max_steps,
-                o->max_steps == 1 ? "" : "s");
+    fprintf(page,
+            "Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
+            o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
+            (long long)yk_dataset_size(t->test_set), (long long)o->trainer.epochs,
+            o->trainer.epochs == 1 ? "" : "s", (long long)t->steps_per_epoch,
+            t->steps_per_epoch == 1 ? "" : "s");
+    if (o->trainer.max_steps < YK_NEVER)
+        fprintf(page, ", at most %lld step%s", (long long)o->trainer.max_steps,
+                o->trainer.max_steps == 1 ? "" : "s");
     fputc('\n', page);
     print_batch(page, t);
-    cli_training_introduce_recipe(page, t);
+    print_recipe(page, t);
     fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
             yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     fprintf(page, "  device      %s\n", yk_model_device_description(t->model));
@@ -110,7 +226,7 @@ static void introduce(FILE *page, const cli_training *t)
     print_model(page, t);
     if (o->memory_plan)
         print_memory(page, t);
-    fprintf(page, "  seed        %lld (%s)\n", (long long)o->seed,
+    fprintf(page, "  seed        %llu (%s)\n", (unsigned long long)o->model.seed,
             origin(t, o->given.seed, "--seed", "default"));
     fprintf(page, "  output      %s\n", t->output);
     if (t->resumed[0])

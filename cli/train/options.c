@@ -4,12 +4,13 @@
  */
 #define _GNU_SOURCE
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "launch/launch.h"
-#include "setup.h"
+#include "options.h"
 #include "train/train.h"
 
 static const char summary[] =
@@ -23,174 +24,250 @@ static const char examples[] =
     "  yoke train --data cifar10 --arch resnet18 --epochs 20 --nproc 2 --output runs/a \\\n"
     "             --resume auto";
 
+static const cli_train_options defaults = {.data = "cifar10",
+                                           .arch = "resnet18",
+                                           .group = YK_GROUP_OPTIONS_INIT,
+                                           .model = YK_MODEL_OPTIONS_INIT,
+                                           .loader = YK_LOADER_OPTIONS_INIT,
+                                           .trainer = YK_TRAINER_OPTIONS_INIT,
+                                           .schedule = YK_SCHEDULE_INIT,
+                                           .sgd = YK_SGD_OPTIONS_INIT,
+                                           .adam = YK_ADAM_OPTIONS_INIT,
+                                           .lr = NAN,
+                                           .weight_decay = NAN,
+                                           .grace_s = 30,
+                                           .scaler = YK_GRAD_SCALER_OPTIONS_INIT,
+                                           .dp = YK_DATA_PARALLEL_OPTIONS_INIT,
+                                           .powersgd = YK_POWERSGD_OPTIONS_INIT,
+                                           .trace_window = YK_TRACE_OPTIONS_INIT,
+                                           .schedule_unit = CLI_UNIT_AUTO,
+                                           .batch_size = 128,
+                                           .decay_norms = true};
+
+/* What the table fills. */
+static cli_train_options parsed;
+
+static const cli_option table[] = {
+    CLI_GROUP_KEPT("Data and network"),
+    CLI_TEXT(0, "data", "DATA",
+             "cifar10 (downloaded once), synthetic, or a folder\nwith CIFAR-10 [cifar10]",
+             &parsed.data, &parsed.given.data),
+    CLI_ARCH("network to train [resnet18]", &parsed.arch, &parsed.given.arch),
+    CLI_GROUP_KEPT("Training"),
+    CLI_INT(0, "epochs", "N", "passes over the data [10]", &parsed.trainer.epochs, NULL, 1, 1e6),
+    CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
+            &parsed.batch_size, &parsed.given.batch_size, 1, CLI_MAX_BATCH),
+    CLI_INT(0, "accumulate", "K",
+            "accumulate gradients over K micro-batches per step;\nsaves memory, same gradients [1]",
+            &parsed.trainer.accumulate, NULL, 1, 1e6),
+    CLI_AMP("mixed precision with f32 master weights; fp16 also\nscales the loss [off]",
+            &parsed.model.amp, NULL),
+    CLI_REAL(0, "init-scale", "S", "initial loss scale for --amp fp16 [65536]",
+             &parsed.scaler.init_scale, &parsed.given.scaler, 1e-30, 1e30),
+    CLI_INT(0, "growth-interval", "N",
+            "steps without overflow before the loss scale\ndoubles [2000]",
+            &parsed.scaler.growth_interval, &parsed.given.scaler, 1, 1e12),
+    CLI_TEXT(0, "autocast", "OP=low|full|follow,...",
+             "exceptions to the mixed-precision policy; see\n`yoke info --autocast`",
+             &parsed.model.autocast, NULL),
+    CLI_INT(0, "seed", "N", "seed for initial weights, order and augmentation [0]",
+            &parsed.model.seed, &parsed.given.seed, 0, 4294967295.0),
+    CLI_DEVICE(&parsed.model.device, NULL),
+    CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &parsed.model.winograd, NULL),
+    CLI_GROUP_KEPT("Optimizer"),
+    CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS, "update rule [sgd]", &parsed.optimizer, NULL),
+    CLI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &parsed.lr,
+             &parsed.given.lr, 0, 1e6),
+    CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
+             "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
+             NULL),
+    CLI_REAL(0, "momentum", "M", "SGD momentum [0.9]", &parsed.sgd.momentum, &parsed.given.momentum,
+             0, 1),
+    CLI_REAL(0, "dampening", "D", "dampening of SGD momentum [0]", &parsed.sgd.dampening,
+             &parsed.given.dampening, 0, 1),
+    CLI_SWITCH(0, "nesterov", "use Nesterov momentum (SGD)", &parsed.sgd.nesterov),
+    CLI_REAL(0, "beta1", "B", "Adam beta1 [0.9]", &parsed.adam.beta1, &parsed.given.beta1, 0,
+             0.9999999),
+    CLI_REAL(0, "beta2", "B", "Adam beta2 [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
+             0.9999999),
+    CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
+    CLI_REAL(0, "weight-decay", "W", "weight decay [sgd 0.0005, adam 0, adamw 0.01]",
+             &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
+    CLI_SWITCH_ON("decay-norms", "do not apply weight decay to norms and biases",
+                  &parsed.decay_norms, NULL),
+    CLI_REAL_OR_NEVER("clip-grad-norm", "X", "clip gradients to a global norm of X; 0: off [0]",
+                      &parsed.trainer.clip_grad_norm, 1e12),
+    CLI_REAL(0, "ema", "DECAY",
+             "also keep, evaluate and save an exponential moving\naverage of the weights; 0: "
+             "off [0]",
+             &parsed.ema, NULL, 0, 0.9999999),
+    CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
+             &parsed.label_smoothing, NULL, 0, 1),
+    CLI_GROUP_KEPT(
+        "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
+    CLI_ENUM(0, "schedule", CLI_SCHEDULES,
+             "schedule; cosine and onecycle end with the last\nepoch [constant]",
+             &parsed.schedule.kind, NULL),
+    CLI_ENUM(0, "schedule-unit", CLI_UNITS, "how often the rate changes [epoch; onecycle: step]",
+             &parsed.schedule_unit, NULL),
+    CLI_INT(0, "step-size", "N", "step: interval between decays", &parsed.schedule.step_size,
+            &parsed.given.step_size, 1, 1e12),
+    CLI_TEXT(0, "milestones", "N,N,...", "multistep: when to decay", &parsed.milestones,
+             &parsed.given.milestones),
+    CLI_REAL(0, "gamma", "G", "step and multistep: factor of each decay [0.1]",
+             &parsed.schedule.gamma, &parsed.given.gamma, 1e-12, 1e6),
+    CLI_REAL(0, "eta-min", "RATE", "cosine: final learning rate [0]", &parsed.schedule.eta_min,
+             &parsed.given.eta_min, 0, 1e6),
+    CLI_REAL(0, "max-lr", "RATE", "onecycle: peak learning rate [--lr]", &parsed.schedule.max_lr,
+             &parsed.given.max_lr, 1e-12, 1e6),
+    CLI_REAL(0, "pct-start", "FRACTION", "onecycle: fraction spent warming up [0.3]",
+             &parsed.schedule.pct_start, &parsed.given.pct_start, 1e-6, 0.999999),
+    CLI_REAL(0, "div-factor", "F", "onecycle: peak rate / first rate [25]",
+             &parsed.schedule.div_factor, &parsed.given.div_factor, 1e-6, 1e12),
+    CLI_REAL(0, "final-div-factor", "F", "onecycle: first rate / last rate [1e4]",
+             &parsed.schedule.final_div_factor, &parsed.given.final_div_factor, 1e-6, 1e18),
+    CLI_SWITCH_ON("cycle-momentum", "onecycle: do not vary momentum (adam: beta1)",
+                  &parsed.schedule.cycle_momentum, NULL),
+    CLI_INT(0, "warmup-epochs", "N", "epochs of linear warm-up before the schedule [0]",
+            &parsed.warmup_epochs, NULL, 0, 1e6),
+    CLI_INT(0, "warmup-steps", "N", "warm-up in steps, with --schedule-unit step [0]",
+            &parsed.warmup_steps, NULL, 0, 1e12),
+    CLI_REAL(0, "warmup-factor", "F", "initial fraction of the rate in warm-up [1/3]",
+             &parsed.schedule.warmup_factor, &parsed.given.warmup_factor, 1e-6, 1),
+    CLI_GROUP_KEPT("Distribution"),
+    CLI_ENUM(0, "parallel", CLI_PARALLELS,
+             "dp: DataParallel, one process with a thread per\ndevice [ddp]", &parsed.parallel,
+             NULL),
+    CLI_TEXT(0, "devices", "LIST",
+             "devices of --parallel dp: equal parts of the cores\n"
+             "(cpu:0,cpu:1) or given cores (cpu:0-3,cpu:4-7)\n[cpu:0,cpu:1]",
+             &parsed.dp.devices, &parsed.given.devices),
+    CLI_INT(0, "virtual-ranks", "V",
+            "bitwise the result of V ranks on any number of\nranks that divides V; 0: off [0]",
+            &parsed.loader.virtual_ranks, NULL, 0, 65535),
+    CLI_SWITCH(0, "sync-bn", "SyncBatchNorm: compute batch statistics over all\nranks",
+               &parsed.sync_bn),
+    CLI_ENUM(0, "comm-hook", CLI_COMM_HOOKS,
+             "compress gradients before communication: to 16 bits\nor to low-rank factors [none]",
+             &parsed.comm_hook, NULL),
+    CLI_INT(0, "powersgd-rank", "R", "rank of the PowerSGD factors [1]",
+            &parsed.powersgd.matrix_approximation_rank, &parsed.given.powersgd, 1, 1e6),
+    CLI_INT(0, "powersgd-start", "S", "steps before PowerSGD begins to compress [1000]",
+            &parsed.powersgd.start_iter, &parsed.given.powersgd, 1, 1e12),
+    CLI_INT_OR_NEVER("check-divergence", "K",
+                     "every K steps, compare hashes of all parameters and\nbuffers between ranks; "
+                     "0: never [0]",
+                     &parsed.trainer.check_divergence, 1e12),
+    CLI_GROUP("Processes and memory"),
+    CLI_INT('n', "nproc", "N",
+            "number of local ranks [1, in this process; when\nresuming, as many as before]",
+            &parsed.nproc, &parsed.given.nproc, 1, CLI_MAX_RANKS),
+    CLI_INT(0, "threads", "T",
+            "kernel threads per rank [cores / local ranks; 1\nwith --virtual-ranks]",
+            &parsed.model.threads, NULL, 1, CLI_MAX_THREADS),
+    CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &parsed.loader.workers, NULL, 1,
+            256),
+    CLI_SWITCH(0, "zero",
+               "ZeRO-1: shard the optimizer state over the ranks;\ndoes not change the results",
+               &parsed.zero),
+    CLI_SWITCH(0, "memory-plan", "print how the memory of a step is used", &parsed.memory_plan),
+    CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]",
+             &parsed.group.timeout_s, NULL, 0.1, 1e6),
+    CLI_GROUP_KEPT("Checkpoints"),
+    CLI_INT_OR_NEVER("save-every", "N",
+                     "also write a checkpoint every N steps; 0: only at\nthe end of each epoch [0]",
+                     &parsed.trainer.save_every, 1e12),
+    CLI_INT_OR_NEVER("keep", "K", "number of newest checkpoints to keep; 0: all [3]",
+                     &parsed.trainer.keep, 1e6),
+    CLI_GROUP("Output, resuming and stopping"),
+    CLI_TEXT('o', "output", "FOLDER",
+             "folder for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &parsed.output,
+             NULL),
+    CLI_TEXT(0, "checkpoint", "FILE", "initial weights: a .pth or safetensors file",
+             &parsed.checkpoint, NULL),
+    CLI_TEXT(0, "resume", "auto|FILE",
+             "resume from a checkpoint and its options; auto: from\nthe newest one in the output "
+             "folder, if any. Options\ngiven here take precedence",
+             &parsed.resume, NULL),
+    CLI_INT_OR_NEVER("max-steps", "S", "stop after S steps in total; 0: no limit [0]",
+                     &parsed.trainer.max_steps, 1e12),
+    CLI_REAL(0, "grace", "SECONDS",
+             "how long writing a last checkpoint may take after\n^C, SIGTERM or SIGUSR1 [30]",
+             &parsed.grace_s, NULL, 0, 86400),
+    CLI_TEXT(0, "trace", "FILE", "write a timeline of all ranks for\nhttps://ui.perfetto.dev",
+             &parsed.trace, NULL),
+    CLI_TEXT(0, "trace-steps", "A:B", "steps in the timeline [the first 50]", &parsed.trace_steps,
+             NULL),
+};
+
 /* only_kept: the words are a checkpoint's. */
-static int parse(cli_train_options *o, int argc, char **argv, bool only_kept)
+static int parse_words(int argc, char **argv, bool only_kept)
 {
-    const cli_option options[] = {
-        CLI_GROUP_KEPT("Data and network"),
-        CLI_TEXT(0, "data", "DATA",
-                 "cifar10 (downloaded once), synthetic, or a folder\nwith CIFAR-10 [cifar10]",
-                 &o->data, &o->given.data),
-        CLI_CHOICE(0, "arch", cli_arch_choices(), "network to train [resnet18]", &o->arch,
-                   &o->given.arch),
-        CLI_GROUP_KEPT("Training"),
-        CLI_INT(0, "epochs", "N", "passes over the data [10]", &o->epochs, NULL, 1, 1e6),
-        CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
-                &o->batch_size, &o->given.batch_size, 1, CLI_MAX_BATCH),
-        CLI_INT(0, "accumulate", "K",
-                "accumulate gradients over K micro-batches per step;\nsaves memory, same "
-                "gradients [1]",
-                &o->accumulate, NULL, 1, 1e6),
-        CLI_CHOICE(0, "amp", "off|bf16|fp16",
-                   "mixed precision with f32 master weights; fp16 also\nscales the loss [off]",
-                   &o->amp, NULL),
-        CLI_REAL(0, "init-scale", "S", "initial loss scale for --amp fp16 [65536]", &o->init_scale,
-                 &o->given.scaler, 1e-30, 1e30),
-        CLI_INT(0, "growth-interval", "N",
-                "steps without overflow before the loss scale\ndoubles [2000]", &o->growth_interval,
-                &o->given.scaler, 1, 1e12),
-        CLI_TEXT(0, "autocast", "OP=low|full|follow,...",
-                 "exceptions to the mixed-precision policy; see\n`yoke info --autocast`",
-                 &o->autocast, NULL),
-        CLI_INT(0, "seed", "N", "seed for initial weights, order and augmentation [0]", &o->seed,
-                &o->given.seed, 0, 4294967295.0),
-        CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]",
-                   &o->device, NULL),
-        CLI_SWITCH(0, "no-winograd", "do not use Winograd convolutions", &o->no_winograd),
-        CLI_RECIPE_OPTIONS(&o->recipe),
-        CLI_GROUP_KEPT("Distribution"),
-        CLI_CHOICE(0, "parallel", "ddp|dp",
-                   "dp: DataParallel, one process with a thread per\ndevice [ddp]", &o->parallel,
-                   NULL),
-        CLI_TEXT(0, "devices", "LIST",
-                 "devices of --parallel dp: equal parts of the cores\n"
-                 "(cpu:0,cpu:1) or given cores (cpu:0-3,cpu:4-7)\n"
-                 "[cpu:0,cpu:1]",
-                 &o->devices, NULL),
-        CLI_INT(0, "virtual-ranks", "V",
-                "bitwise the result of V ranks on any number of\nranks that divides V; 0: off "
-                "[0]",
-                &o->virtual_ranks, NULL, 0, 65535),
-        CLI_SWITCH(0, "sync-bn", "SyncBatchNorm: compute batch statistics over all\nranks",
-                   &o->sync_bn),
-        CLI_CHOICE(
-            0, "comm-hook", "none|bf16|fp16|powersgd",
-            "compress gradients before communication: to 16 bits\nor to low-rank factors [none]",
-            &o->comm_hook, NULL),
-        CLI_INT(0, "powersgd-rank", "R", "rank of the PowerSGD factors [1]", &o->powersgd_rank,
-                &o->given.powersgd, 1, 1e6),
-        CLI_INT(0, "powersgd-start", "S", "steps before PowerSGD begins to compress [1000]",
-                &o->powersgd_start, &o->given.powersgd, 1, 1e12),
-        CLI_INT(0, "check-divergence", "K",
-                "every K steps, compare hashes of all parameters and\nbuffers between ranks; "
-                "0: never [0]",
-                &o->check_divergence, NULL, 0, 1e12),
-        CLI_GROUP("Processes and memory"),
-        CLI_INT('n', "nproc", "N",
-                "number of local ranks [1, in this process; when\nresuming, as many as before]",
-                &o->nproc, &o->given.nproc, 1, CLI_MAX_RANKS),
-        CLI_INT(0, "threads", "T",
-                "kernel threads per rank [cores / local ranks; 1\nwith --virtual-ranks]",
-                &o->threads, NULL, 1, CLI_MAX_THREADS),
-        CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &o->workers, NULL, 1, 256),
-        CLI_SWITCH(0, "zero",
-                   "ZeRO-1: shard the optimizer state over the ranks;\ndoes not change the results",
-                   &o->zero),
-        CLI_SWITCH(0, "memory-plan", "print how the memory of a step is used", &o->memory_plan),
-        CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
-                 NULL, 0.1, 1e6),
-        CLI_GROUP_KEPT("Checkpoints"),
-        CLI_INT(0, "save-every", "N",
-                "also write a checkpoint every N steps; 0: only at\nthe end of each epoch [0]",
-                &o->save_every, NULL, 0, 1e12),
-        CLI_INT(0, "keep", "K", "number of newest checkpoints to keep; 0: all [3]", &o->keep, NULL,
-                0, 1e6),
-        CLI_GROUP("Output, resuming and stopping"),
-        CLI_TEXT('o', "output", "FOLDER",
-                 "folder for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &o->output,
-                 NULL),
-        CLI_TEXT(0, "checkpoint", "FILE", "initial weights: a .pth or safetensors file",
-                 &o->checkpoint, NULL),
-        CLI_TEXT(
-            0, "resume", "auto|FILE",
-            "resume from a checkpoint and its options; auto: from\nthe newest one in the output "
-            "folder, if any. Options\ngiven here take precedence",
-            &o->resume, NULL),
-        CLI_INT(0, "max-steps", "S", "stop after S steps in total; 0: no limit [0]", &o->max_steps,
-                NULL, 0, 1e12),
-        CLI_REAL(0, "grace", "SECONDS",
-                 "how long writing a last checkpoint may take after\n^C, SIGTERM or SIGUSR1 [30]",
-                 &o->grace_s, NULL, 0, 86400),
-        CLI_TEXT(0, "trace", "FILE", "write a timeline of all ranks for\nhttps://ui.perfetto.dev",
-                 &o->trace, NULL),
-        CLI_TEXT(0, "trace-steps", "A:B", "steps in the timeline [the first 50]", &o->trace_steps,
-                 NULL),
-    };
-    const cli_command command = {.name = argv[0],
+    const cli_command command = {.name = parsed.name,
                                  .operands = "",
                                  .summary = summary,
                                  .exit_codes = CLI_LAUNCH_EXIT_CODES,
                                  .examples = examples,
-                                 .options = options,
-                                 .option_count = sizeof options / sizeof *options,
-                                 .kept = o->kept,
-                                 .kept_size = sizeof o->kept,
+                                 .options = table,
+                                 .option_count = sizeof table / sizeof *table,
+                                 .kept = parsed.kept,
+                                 .kept_size = sizeof parsed.kept,
                                  .only_kept = only_kept};
     return cli_options_parse(&command, argc, argv, NULL, NULL);
 }
 
-static const cli_train_options defaults = {.data = "cifar10",
-                                           .arch = "resnet18",
-                                           .device = "cpu",
-                                           .amp = "off",
-                                           .init_scale = 65536,
-                                           .growth_interval = 2000,
-                                           .parallel = "ddp",
-                                           .epochs = 10,
-                                           .trace_window = YK_TRACE_OPTIONS_INIT,
-                                           .batch_size = 128,
-                                           .accumulate = 1,
-                                           .comm_hook = "none",
-                                           .powersgd_rank = 1,
-                                           .powersgd_start = 1000,
-                                           .workers = 1,
-                                           .keep = 3,
-                                           .grace_s = 30};
-
-static void set_defaults(cli_train_options *options, int argc, char **argv)
+static void set_defaults(const char *name, int argc, char **argv)
 {
-    *options = defaults;
-    options->recipe = cli_recipe_defaults;
-    options->argc = argc;
-    options->argv = argv;
+    parsed = defaults;
+    parsed.sgd.momentum = 0.9;
+    parsed.name = name;
+    parsed.argc = argc;
+    parsed.argv = argv;
 }
 
 /* A checkpoint stores where the data is for a run that is resumed from another folder. */
-static bool make_data_absolute(cli_train_options *options)
+static bool make_data_absolute(void)
 {
     static char path[PATH_MAX];
-    if (cli_is_choice("cifar10|synthetic", options->data) || !realpath(options->data, path))
+    if (cli_is_choice("cifar10|synthetic", parsed.data) || !realpath(parsed.data, path))
         return true; /* a folder that is missing is found by the checks */
-    options->data = path;
-    if (cli_options_keep(options->kept, sizeof options->kept, "data", path))
+    parsed.data = path;
+    if (cli_options_keep(parsed.kept, sizeof parsed.kept, "data", path))
         return true;
-    cli_usage_error(options->argv[0], "--data: the path is too long: %s", path);
+    cli_usage_error(parsed.name, "--data: the path is too long: %s", path);
     return false;
 }
 
-/* Where nobody has said otherwise; then whether all of it fits together. */
+/* What depends on other options. */
+static void derive(void)
+{
+    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD,
+         adamw = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
+    if (isnan(parsed.lr))
+        parsed.lr = sgd ? 0.1 : 1e-3;
+    if (isnan(parsed.weight_decay))
+        parsed.weight_decay = sgd ? 5e-4 : adamw ? 0.01 : 0;
+    parsed.adam.decoupled = adamw;
+    parsed.schedule.per_step = parsed.schedule_unit == CLI_UNIT_AUTO
+                                   ? parsed.schedule.kind == YK_SCHEDULE_ONE_CYCLE
+                                   : parsed.schedule_unit == CLI_UNIT_STEP;
+    parsed.loader.seed = parsed.model.seed;
+}
+
+/* Whether all of it fits together; if so, into *options. */
 static bool complete(cli_train_options *options, bool checkpoint_known)
 {
-    if (!make_data_absolute(options))
+    if (!make_data_absolute())
         return false;
-    cli_recipe_complete(&options->recipe);
+    derive();
+    *options = parsed;
     return cli_train_options_check(options, checkpoint_known);
 }
 
-int cli_train_options_parse(cli_train_options *options, int argc, char **argv)
+int cli_train_options_parse(cli_train_options *options, const char *name, int argc, char **argv)
 {
-    set_defaults(options, argc, argv);
-    int code = parse(options, argc, argv, false);
+    set_defaults(name, argc, argv);
+    int code = parse_words(argc, argv, false);
     if (code >= 0)
         return code;
     return complete(options, false) ? -1 : CLI_EXIT_USAGE;
@@ -201,8 +278,7 @@ bool cli_train_options_resume(cli_train_options *options, const char *stored)
     enum { MOST = 256 };
     static char text[2 * sizeof options->kept]; /* the options point into it */
     char *words[MOST] = {options->argv[0]};
-    int count = 1, argc = options->argc;
-    char **argv = options->argv;
+    int count = 1;
     size_t used = 0;
     for (const char *line = stored; *line && count < MOST; line = strchr(line, '\n') + 1) {
         words[count++] = text + used;
@@ -210,14 +286,11 @@ bool cli_train_options_resume(cli_train_options *options, const char *stored)
                                  (int)strcspn(line, "\n"), line) +
                 1;
     }
-    set_defaults(options, argc, argv);
-    if (parse(options, count, words, true) >= 0)
+    set_defaults(options->name, options->argc, options->argv);
+    if (parse_words(count, words, true) >= 0)
         return false;
-    cli_recipe saved = options->recipe;
-    cli_recipe_complete(&saved);
-    options->saved_momentum = saved.momentum;
-    options->saved_no_decay_norms = saved.no_decay_norms;
-    memset(&options->given, 0, sizeof options->given); /* those were the checkpoint's */
-    memset(&options->recipe.given, 0, sizeof options->recipe.given);
-    return parse(options, argc, argv, false) < 0 && complete(options, true);
+    parsed.saved_momentum = parsed.optimizer == CLI_OPTIMIZER_SGD ? parsed.sgd.momentum : 0;
+    parsed.saved_decay_norms = parsed.decay_norms;
+    memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */
+    return parse_words(parsed.argc, parsed.argv, false) < 0 && complete(options, true);
 }

@@ -70,18 +70,18 @@ static void adopt_ranks(cli_train_options *o)
                    yk_checkpoint_dir_latest(o->output, path, sizeof path) != YK_OK))
         return;
     if (yk_checkpoint_read_state(path, &saved) == YK_OK && saved.world_size >= 1 &&
-        saved.world_size <= CLI_MAX_RANKS && strcmp(o->parallel, "dp") != 0)
+        saved.world_size <= CLI_MAX_RANKS && o->parallel != CLI_PARALLEL_DP)
         o->nproc = saved.world_size;
 }
 
-int cli_cmd_train(int argc, char **argv)
+int cli_cmd_train(const char *name, int argc, char **argv)
 {
     cli_train_options options;
-    int code = cli_train_options_parse(&options, argc, argv);
+    int code = cli_train_options_parse(&options, name, argc, argv);
     if (code < 0)
         adopt_ranks(&options);
     if (code < 0)
-        code = cli_launch_self(argv[0], options.nproc, options.grace_s, argc, argv);
+        code = cli_launch_self(name, options.nproc, options.grace_s, argc, argv);
     if (code >= 0)
         return code;
     if (!cli_ok(yk_stop_prepare()))

@@ -6,46 +6,96 @@
 
 #include "progress.h"
 #include "setup.h"
-#include "train/recipe.h"
 
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096, CLI_MAX_RANKS = 1024 };
 
+/* The choices of options, in the order of their words. */
+#define CLI_OPTIMIZERS "sgd|adam|adamw"
+typedef enum cli_optimizer {
+    CLI_OPTIMIZER_SGD,
+    CLI_OPTIMIZER_ADAM,
+    CLI_OPTIMIZER_ADAMW
+} cli_optimizer;
+#define CLI_LR_SCALES "none|linear|sqrt"
+typedef enum cli_lr_scale {
+    CLI_LR_SCALE_NONE,
+    CLI_LR_SCALE_LINEAR,
+    CLI_LR_SCALE_SQRT
+} cli_lr_scale;
+#define CLI_SCHEDULES "constant|step|multistep|cosine|onecycle" /* yk_schedule_kind */
+#define CLI_UNITS     "epoch|step"
+typedef enum cli_unit {
+    CLI_UNIT_EPOCH,
+    CLI_UNIT_STEP,
+    CLI_UNIT_AUTO /* the schedule's own */
+} cli_unit;
+#define CLI_PARALLELS "ddp|dp"
+typedef enum cli_parallel { CLI_PARALLEL_DDP, CLI_PARALLEL_DP } cli_parallel;
+#define CLI_COMM_HOOKS "none|bf16|fp16|powersgd"
+typedef enum cli_comm_hook {
+    CLI_COMM_HOOK_NONE,
+    CLI_COMM_HOOK_BF16,
+    CLI_COMM_HOOK_FP16,
+    CLI_COMM_HOOK_POWERSGD
+} cli_comm_hook;
+
+/* The options of the library's parts, and what is the program's own. */
 typedef struct cli_train_options {
-    const char *data, *arch, *device, *amp, *output, *comm_hook, *resume, *checkpoint;
-    const char *parallel, *devices;  /* ddp, or dp over these devices */
+    const char *name; /* of the command, for usage errors */
+    const char *data, *arch, *output, *checkpoint, *resume, *milestones;
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
+    yk_group_options group;
+    yk_model_options model; /* threads: as given */
+    yk_loader_options loader;
+    yk_trainer_options trainer;
+    yk_schedule schedule;    /* its lengths are known once the loader is made */
+    yk_sgd_options sgd;      /* lr and weight_decay: see below */
+    yk_adam_options adam;    /* likewise */
+    double lr, weight_decay; /* NaN: the optimizer's usual */
+    double ema;              /* decay; 0: no average */
+    double label_smoothing, grace_s;
+    yk_grad_scaler_options scaler;
+    yk_data_parallel_options dp;
+    yk_powersgd_options powersgd;
     yk_trace_options trace_window;
-    const char *autocast; /* exceptions to mixed precision's policy, or NULL */
-    int64_t epochs, batch_size, accumulate, check_divergence, seed, workers, nproc, threads;
-    int64_t virtual_ranks, max_steps, save_every, keep, powersgd_rank, powersgd_start;
-    int64_t growth_interval; /* of --amp fp16's loss scale, which is init_scale at first */
-    double init_scale;
-    cli_recipe recipe;
-    double timeout_s, grace_s;
-    bool no_winograd, memory_plan, sync_bn, zero;
+    cli_optimizer optimizer;
+    cli_lr_scale lr_scale;
+    cli_unit schedule_unit;
+    cli_parallel parallel;
+    cli_comm_hook comm_hook;
+    int64_t batch_size, nproc, warmup_epochs, warmup_steps;
+    bool decay_norms, memory_plan, sync_bn, zero;
+    /* On the command line; a resumed run takes the others from its checkpoint. */
     struct {
-        bool data, arch, batch_size, seed, powersgd, scaler, nproc;
-    } given; /* on the command line; a resumed run takes the others from its checkpoint */
+        bool data, arch, batch_size, seed, devices, powersgd, scaler, nproc;
+        bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
+        bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
+    } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
-    bool saved_no_decay_norms;
+    bool saved_decay_norms;
     /* What a checkpoint stores of them: lines NAME=VALUE. */
     char kept[sizeof((yk_training_state *)0)->program];
     int argc;
     char **argv;
 } cli_train_options;
 
-/* The number of equal parts that a batch is cut into: one for each rank, or virtual rank. */
-int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
-/* Whether each part of a batch can be cut into equal micro-batches; prints an error if not. */
-bool cli_train_options_check_batch(const cli_train_options *options);
-/* Whether the options fit together; prints an error if not. Fills trace_window. Leaves out what
- * depends on a checkpoint until that has been read. */
-bool cli_train_options_check(cli_train_options *options, bool checkpoint_known);
 /* Parses and checks; -1 to continue, else the exit code. */
-int cli_train_options_parse(cli_train_options *options, int argc, char **argv);
+int cli_train_options_parse(cli_train_options *options, const char *name, int argc, char **argv);
 /* Parses again, on top of the options that a checkpoint has stored. */
 bool cli_train_options_resume(cli_train_options *options, const char *stored);
+
+/* Whether the options fit together; prints an error if not. Fills trace_window. Leaves out what
+ * depends on a checkpoint until that has been read (check.c). */
+bool cli_train_options_check(cli_train_options *options, bool checkpoint_known);
+/* Whether each part of a batch can be cut into equal micro-batches; prints an error if not. */
+bool cli_train_options_check_batch(const cli_train_options *options);
+/* The number of equal parts that a batch is cut into: one for each rank, or virtual rank. */
+int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
+
+/* The schedule over epochs of so many steps (optimizer.c). */
+yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
+                             int64_t steps_per_epoch);
 
 /* A training run of one rank: the parts of its trainer, and what reports on it. */
 typedef struct cli_training {
@@ -66,38 +116,30 @@ typedef struct cli_training {
     yk_metrics *metrics;    /* on rank 0 */
     cli_progress *progress; /* on rank 0 */
     yk_trace *trace;        /* NULL without --trace */
-    double lr; /* that training starts with, scaled by the number of ranks where asked for */
+    int64_t ranks;       /* or virtual ranks: what does not depend on where the run takes place */
     int64_t micro_batch; /* images of a batch of the loader */
     int64_t steps_per_epoch;
-    int shares; /* virtual ranks that take turns on this rank; 1 without them */
+    double lr; /* that training starts with, scaled by the number of ranks where asked for */
     int threads;
     const char *threads_source;
     char output[CLI_PATH], resumed[CLI_PATH]; /* resumed: the checkpoint, "" in a new run */
     yk_training_state saved;                  /* in that checkpoint */
 } cli_training;
 
-/* The number of ranks, or of virtual ranks: what does not depend on where the run takes place. */
-int cli_training_ranks(const cli_training *training);
-
 /* Joins the job and builds everything; false: it has printed why. Destroy in either case. */
 bool cli_training_create(cli_training *training, const cli_train_options *options);
 void cli_training_destroy(cli_training *training);
 
-/* Prints what the run will do and where each number comes from. */
-void cli_training_introduce(const cli_training *training);
+/* Agrees on the output folder, the checkpoint and its options, which all ranks need to have been
+ * given alike (resume.c). */
+bool cli_training_find(cli_training *training);
 
-/* The optimizer (optimizer.c); its schedule, once the number of steps in an epoch is known; and,
- * on top of a checkpoint's hyperparameters, the options that were given again. */
+/* The optimizer (optimizer.c); and, on top of a checkpoint's hyperparameters, the options that were
+ * given again. */
 bool cli_training_create_optimizer(cli_training *training);
-bool cli_training_create_schedule(cli_training *training);
 yk_status cli_training_override_hyperparameters(cli_training *training);
-void cli_training_introduce_recipe(FILE *page, const cli_training *training);
 
-/* The ranks (ddp.c). Whether all ranks were given the same options; those that were started by hand
- * may not have been. Prints an error on the rank that was not. */
-bool cli_training_check_same_options(const cli_training *training);
-/* Creates DDP; there is none on a single rank. */
-bool cli_training_create_ddp(cli_training *training);
-void cli_training_introduce_ddp(FILE *page, const cli_training *training);
+/* Prints what the run will do and where each number comes from (introduce.c). */
+void cli_training_introduce(const cli_training *training);
 
 #endif

@@ -94,6 +94,16 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
 /** "constant", "step", "multistep", "cosine", "onecycle"; NULL past the last. */
 const char *yk_schedule_name(yk_schedule_kind kind);
 
+/** Room for every text of yk_schedule_describe. */
+enum { YK_SCHEDULE_TEXT = 1024 };
+
+/**
+ * Describes the schedule of a group that starts with initial_lr, such as "cosine over 20 epochs to
+ * 0, after a warm-up of 2 epochs from 0.0333". Writes at most size bytes to text, and returns it.
+ */
+const char *yk_schedule_describe(const yk_schedule *schedule, double initial_lr, char *text,
+                                 size_t size);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -87,7 +87,8 @@ static yk_status load_comm_hook(yk_trainer *t, const char *path)
 static void adopt_schedule(yk_trainer *t, const char *path)
 {
     const yk_training_state *saved = &t->resumed.saved;
-    char was[128], is[128];
+    char was[YK_SCHEDULE_TEXT], is[YK_SCHEDULE_TEXT];
+    double lr = yk_optimizer_lr(t->optimizer);
     if (!saved->has_schedule)
         return;
     if (!t->options.schedule)
@@ -95,8 +96,8 @@ static void adopt_schedule(yk_trainer *t, const char *path)
     t->resumed.schedule_changed = !yki_schedule_equal(&saved->schedule, &t->schedule);
     if (t->resumed.schedule_changed && t->rank == 0)
         YKI_WARN("%s was saved with the learning-rate schedule %s; training continues with %s",
-                 path, yki_schedule_text(&saved->schedule, was, sizeof was),
-                 yki_schedule_text(&t->schedule, is, sizeof is));
+                 path, yk_schedule_describe(&saved->schedule, lr, was, sizeof was),
+                 yk_schedule_describe(&t->schedule, lr, is, sizeof is));
 }
 
 /* Until the next step the rate is the last one's, as in a run that was never stopped. */

@@ -66,7 +66,5 @@ void yki_trainer_describe(yk_trainer *t);
 
 /* Whether two schedules give the same rates. */
 bool yki_schedule_equal(const yk_schedule *a, const yk_schedule *b);
-/* "cosine over 20 epochs"; text holds `size` bytes. */
-const char *yki_schedule_text(const yk_schedule *schedule, char *text, size_t size);
 
 #endif

@@ -72,6 +72,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw");
     refused("train --arch vgg", "expected one of resnet9");
     refused("train --no-winograd=1", "--no-winograd takes no value");
+    refused("train --winograd=true", "--winograd takes no value");
+    refused("train --no-lr", "unknown option '--no-lr'");
     refused("train leftover", "unexpected argument 'leftover'");
     refused("info --all", "unknown option '--all'");
     refused("bench", "expected all-reduce, step or scaling");

@@ -29,7 +29,7 @@ static const char *progress_output(const char *columns, int64_t max_steps)
 
 YK_TEST(progress_is_plain_lines_without_a_terminal)
 {
-    const char *text = progress_output(NULL, 0);
+    const char *text = progress_output(NULL, YK_NEVER);
     assert_contains(text, "epoch 1/2");
     assert_null(strchr(text, '\r'));
     assert_null(strchr(text, '\033'));
@@ -37,13 +37,13 @@ YK_TEST(progress_is_plain_lines_without_a_terminal)
 
 YK_TEST(progress_knows_when_the_run_ends)
 {
-    assert_null(strstr(progress_output(NULL, 0), "  0 s left"));
+    assert_null(strstr(progress_output(NULL, YK_NEVER), "  0 s left"));
     assert_contains(progress_output(NULL, 1), "  0 s left");
 }
 
 YK_TEST(progress_fits_the_terminal)
 {
-    char *text = strdup(progress_output("40", 0));
+    char *text = strdup(progress_output("40", YK_NEVER));
     assert_non_null(strchr(text, '\r'));
     assert_null(strchr(text, '\n'));
     for (char *part = strtok(text, "\r"); part; part = strtok(NULL, "\r"))
@@ -54,11 +54,11 @@ YK_TEST(progress_fits_the_terminal)
 /* What matters less is left out first, and nothing is cut in the middle. */
 YK_TEST(progress_drops_pieces_that_do_not_fit)
 {
-    const char *text = progress_output("60", 0);
+    const char *text = progress_output("60", YK_NEVER);
     assert_contains(text, "epoch 1/2  1/10  loss 0.0000  ");
     assert_contains(text, " left");
     assert_null(strstr(text, "compute"));
-    text = progress_output("200", 0);
+    text = progress_output("200", YK_NEVER);
     assert_contains(text, "epoch 1/2  [==>");
     assert_contains(text, "exposed comm 0.0)");
 }
@@ -67,7 +67,7 @@ YK_TEST(progress_shows_evaluation)
 {
     setenv("YOKE_TERMINAL", "80", 1);
     output_capture capture = output_capture_begin(STDERR_FILENO);
-    cli_progress *progress = cli_progress_create(2, 10, 0);
+    cli_progress *progress = cli_progress_create(2, 10, YK_NEVER);
     cli_progress_step(progress, &(yk_step_record){.epoch = 2, .step = 20}, 10);
     usleep(150000); /* lines are redrawn ten times a second */
     cli_progress_evaluation(progress, 3, 8);
@@ -83,7 +83,7 @@ static const char *epoch_output(const char *columns, const yk_epoch_record *reco
 {
     if (columns)
         setenv("YOKE_TERMINAL", columns, 1);
-    cli_progress *progress = cli_progress_create(100, 10, 0);
+    cli_progress *progress = cli_progress_create(100, 10, YK_NEVER);
     output_capture capture = output_capture_begin(STDOUT_FILENO);
     cli_progress_epoch(progress, record);
     const char *text = output_capture_end(&capture);

@@ -10,9 +10,8 @@ static cli_scaling two_rows(double single, double two_ranks)
     cli_scaling s = {.options = {.repeats = 3, .threads = 1, .arch = "mlp", .data = "synthetic"},
                      .cores = 4,
                      .count = 2};
-    s.rows[0] =
-        (cli_scaling_row){.name = "Single device", .kind = CLI_SINGLE, .ranks = 1, .amp = ""};
-    s.rows[1] = (cli_scaling_row){.name = "DDP x2", .kind = CLI_DDP, .ranks = 2, .amp = ""};
+    s.rows[0] = (cli_scaling_row){.name = "Single device", .kind = CLI_SINGLE, .ranks = 1};
+    s.rows[1] = (cli_scaling_row){.name = "DDP x2", .kind = CLI_DDP, .ranks = 2};
     for (int i = 0; i < 3; i++) {
         cli_scaling_result result = {.steps = 5, .seconds = 1, .wall_s = 10, .cpu_s = 10};
         s.rows[0].results[i] = s.rows[1].results[i] = result;

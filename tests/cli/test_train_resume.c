@@ -312,8 +312,8 @@ YK_TEST(promise_17_what_cannot_go_on_is_refused)
     } wrong[] = {
         {"--nproc 7", "batch of 120 is not divisible by 7 ranks x 1 micro-batch\n"},
         {"--accumulate 7", "batch of 120 is not divisible by 1 rank x 7 micro-batches\n"},
-        {"--batch-size 60", "--batch-size cannot change before the next one"},
-        {"--seed 3", "--seed cannot change before the next one"},
+        {"--batch-size 60", "the batch size cannot change before the next epoch"},
+        {"--seed 3", "the seed cannot change before the next epoch"},
     };
     assert_int_equal(train("a", DATA "--max-steps 3"), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -354,6 +354,40 @@ YK_TEST(a_mistyped_output_is_said_to_start_a_new_run)
     assert_null(strstr(job.output, "No checkpoint in"));
 }
 
+static int train_with_a_peak(const char *name, const char *options)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "train " DATA "--schedule onecycle --max-lr 0.03 --epochs 1 --output %s/%s %s",
+             yk_test_directory(), name, options);
+    test_job_start(&job, command);
+    return test_job_wait(&job, 100);
+}
+
+/* The peak of one-cycle is part of the schedule, so the rates of a resumed run depend on it. */
+YK_TEST(a_resumed_run_keeps_the_peak_of_its_schedule)
+{
+    assert_int_equal(train_with_a_peak("parts", "--max-steps 20"), 0);
+    assert_int_equal(go_on("parts", ""), 0);
+    assert_contains(job.output, "with its peak at 0.03");
+    assert_int_equal(train_with_a_peak("whole", ""), 0);
+    assert_same_file("whole", "parts", "checkpoint-1.pth");
+    assert_int_equal(go_on("parts", "--epochs 2 --lr 0.1"), 1);
+    assert_contains(job.output, "--max-lr and --lr both set the peak");
+}
+
+YK_TEST(a_resumed_run_can_turn_switches_on_and_off)
+{
+    assert_int_equal(train("a", DATA "--nproc 2 --sync-bn --no-winograd --max-steps 2"), 0);
+    assert_contains(job.output, "(--sync-bn)");
+    assert_int_equal(go_on("a", "--max-steps 3"), 0);
+    assert_contains(job.output, "(--sync-bn)");
+    assert_int_equal(go_on("a", "--no-sync-bn --winograd --max-steps 4"), 0);
+    assert_null(strstr(job.output, "(--sync-bn)"));
+    assert_int_equal(go_on("a", "--max-steps 5"), 0);
+    assert_null(strstr(job.output, "(--sync-bn)"));
+}
+
 YK_TEST(options_that_a_resumed_optimizer_cannot_take_are_named)
 {
     assert_int_equal(train("a", DATA "--max-steps 2"), 0);
@@ -362,6 +396,9 @@ YK_TEST(options_that_a_resumed_optimizer_cannot_take_are_named)
     assert_contains(job.output, "was trained with momentum 0.9, which a resumed run can change");
     assert_int_equal(go_on("a", "--no-decay-norms"), 1);
     assert_contains(job.output, "yoke: --no-decay-norms: ");
+    assert_int_equal(train("c", DATA "--no-decay-norms --max-steps 2"), 0);
+    assert_int_equal(go_on("c", "--decay-norms"), 1);
+    assert_contains(job.output, "yoke: --decay-norms: ");
     assert_int_equal(go_on("a", "--momentum 0.5 --max-steps 3"), 0);
     assert_int_equal(train("b", DATA "--momentum 0 --max-steps 2"), 0);
     assert_int_equal(go_on("b", "--momentum 0.9"), 1);

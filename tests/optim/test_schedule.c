@@ -139,3 +139,32 @@ YK_TEST(wrong_schedules_are_refused)
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 1, o.warmup_factor = 2),
                    "warmup_factor");
 }
+
+static void assert_described(const yk_schedule *schedule, const char *expected)
+{
+    char text[YK_SCHEDULE_TEXT];
+    assert_string_equal(yk_schedule_describe(schedule, 0.1, text, sizeof text), expected);
+}
+
+YK_TEST(schedules_are_described_in_words)
+{
+    char text[8];
+    yk_schedule multistep = {.kind = YK_SCHEDULE_MULTISTEP, .gamma = 0.1, .milestone_count = 2};
+    multistep.milestones[0] = 30;
+    multistep.milestones[1] = 60;
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 1),
+                     "constant, after a warm-up of 1 epoch from 0.0333");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP,
+                             o.step_size = 5, o.per_step = true),
+                     "step, every 5 steps x 0.1");
+    assert_described(&multistep, "multistep after 30 epochs, 60 epochs x 0.1");
+    assert_described(
+        YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE, o.t_max = 20),
+        "cosine over 20 epochs to 0");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
+                             o.total_steps = 9, o.per_step = true, o.max_lr = 0.5),
+                     "onecycle over 9 steps with its peak at 0.5");
+    assert_described(NULL, "unknown");
+    assert_string_equal(yk_schedule_describe(&multistep, 0.1, text, sizeof text), "multist");
+    assert_null(yk_schedule_describe(&multistep, 0.1, NULL, 0));
+}

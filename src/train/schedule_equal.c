@@ -1,5 +1,4 @@
-/* Comparing learning-rate schedules, and saying what they are. */
-#include <stdio.h>
+/* Whether two learning-rate schedules are the same. */
 #include <string.h>
 
 #include "train/trainer.h"
@@ -38,20 +37,4 @@ bool yki_schedule_equal(const yk_schedule *a, const yk_schedule *b)
     return a->kind == b->kind && a->warmup == b->warmup &&
            (constant || a->per_step == b->per_step) &&
            (a->warmup == 0 || a->warmup_factor == b->warmup_factor) && same_decay(a, b);
-}
-
-const char *yki_schedule_text(const yk_schedule *s, char *text, size_t size)
-{
-    const char *unit = s->per_step ? "steps" : "epochs";
-    char length[64] = "", warmup[64] = "";
-    if (s->kind == YK_SCHEDULE_STEP)
-        snprintf(length, sizeof length, " every %lld %s", (long long)s->step_size, unit);
-    else if (s->kind == YK_SCHEDULE_COSINE)
-        snprintf(length, sizeof length, " over %lld %s", (long long)s->t_max, unit);
-    else if (s->kind == YK_SCHEDULE_ONE_CYCLE)
-        snprintf(length, sizeof length, " over %lld %s", (long long)s->total_steps, unit);
-    if (s->warmup)
-        snprintf(warmup, sizeof warmup, " after a warm-up of %lld %s", (long long)s->warmup, unit);
-    snprintf(text, size, "%s%s%s", yk_schedule_name(s->kind), length, warmup);
-    return text;
 }

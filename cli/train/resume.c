@@ -1,0 +1,203 @@
+/*
+ * Where a run of `yoke train` writes, and what it resumes: rank 0 chooses, all ranks then read the
+ * checkpoint's options and compare theirs.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "setup.h"
+#include "train/train.h"
+
+/* ---- where to resume, and where to write ----------------------------------------------------- */
+
+/* Opens the metrics, which creates the output folder; so a folder that cannot be written ends the
+ * run before any work starts. */
+static bool open_metrics(cli_training *t)
+{
+    char path[CLI_PATH + 16];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
+    return cli_ok(yk_metrics_open(&t->metrics, path));
+}
+
+/* Without --output each run gets its own folder, even if another starts in the same second. */
+static bool make_own_folder(cli_training *t)
+{
+    time_t clock = time(NULL);
+    struct tm date;
+    char stamp[32];
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
+    int length = snprintf(t->output, sizeof t->output, "runs/%s-%s", t->options.arch, stamp);
+    if (mkdir("runs", 0777) && errno != EEXIST)
+        return cli_complain("cannot create the folder runs: %s", strerror(errno));
+    for (int number = 2; mkdir(t->output, 0777); number++) {
+        if (errno != EEXIST)
+            return cli_complain("cannot create the folder %s: %s", t->output, strerror(errno));
+        snprintf(t->output + length, sizeof t->output - (size_t)length, "-%d", number);
+    }
+    return open_metrics(t);
+}
+
+/* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
+ * all damaged is not overwritten by a new one. */
+static bool find_newest(cli_training *t)
+{
+    if (access(t->output, F_OK))
+        return true;
+    yk_status status = yk_checkpoint_dir_latest(t->output, t->resumed, sizeof t->resumed);
+    return status == YK_ERROR_NOT_FOUND || cli_ok(status);
+}
+
+/* Rank 0 names the output folder and finds the checkpoint; "" in a new run. */
+static bool choose_paths(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
+    snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : "");
+    if (!o->output)
+        return make_own_folder(t);
+    snprintf(t->output, sizeof t->output, "%s", o->output);
+    if (!from_file && !find_newest(t))
+        return false;
+    if (o->resume && !t->resumed[0]) {
+        printf("No checkpoint in %s: starting a new run\n", t->output);
+        fflush(stdout);
+    }
+    if (!o->resume && t->resumed[0])
+        return cli_complain(
+            "%s already contains the checkpoint %s; continue that run with --resume auto, or "
+            "choose another --output",
+            t->output, t->resumed);
+    return open_metrics(t);
+}
+
+/* Only rank 0 tries, so that an error is printed once; the other ranks learn the outcome. */
+static bool rank0_could(const cli_training *t, bool it_could)
+{
+    uint8_t fine = it_could;
+    return cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
+}
+
+static bool agree_on_paths(cli_training *t)
+{
+    return rank0_could(t, t->leads && choose_paths(t)) &&
+           cli_share_text(t->world, t->output, sizeof t->output) &&
+           cli_share_text(t->world, t->resumed, sizeof t->resumed);
+}
+
+/* ---- what the checkpoint says ---------------------------------------------------------------- */
+
+/* An optimizer's state and groups are those that it was created with. */
+static bool check_optimizer(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    double momentum = o->sgd.momentum;
+    if (o->given.momentum && momentum == 0 && o->saved_momentum > 0)
+        return cli_complain("--momentum 0: %s was trained with momentum %g, which a resumed run "
+                            "can change but not switch off",
+                            t->resumed, o->saved_momentum);
+    if (o->given.momentum && momentum > 0 && o->saved_momentum == 0)
+        return cli_complain("--momentum %g: %s was trained without momentum, which a resumed run "
+                            "cannot switch on",
+                            momentum, t->resumed);
+    if (!o->decay_norms && o->saved_decay_norms)
+        return cli_complain("--no-decay-norms: %s was trained with all parameters in one group; "
+                            "a resumed run cannot give norms and biases another",
+                            t->resumed);
+    if (o->decay_norms && !o->saved_decay_norms)
+        return cli_complain("--decay-norms: %s was trained with norms and biases in their own "
+                            "group, which a resumed run cannot undo",
+                            t->resumed);
+    return true;
+}
+
+/* Whether the run can resume from the checkpoint with the options that are now given. */
+static bool check_adopted(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    const yk_training_state *state = &t->saved;
+    if (state->batch_size < 1 || state->batch_size > CLI_MAX_BATCH ||
+        state->threads > CLI_MAX_THREADS)
+        return cli_complain("%s is not valid: it claims batches of %lld and %lld threads per rank",
+                            t->resumed, (long long)state->batch_size, (long long)state->threads);
+    if (o->given.arch && strcmp(o->arch, state->arch) != 0)
+        return cli_complain("%s holds a %s, not the %s of --arch", t->resumed, state->arch,
+                            o->arch);
+    int64_t shares = cli_shares_of_batch(o, yk_group_size(t->world)), k = o->trainer.accumulate;
+    int64_t batch = o->given.batch_size ? o->batch_size : state->batch_size;
+    if (batch % (shares * k))
+        return cli_complain(
+            "the run's batch of %lld is not divisible by %lld rank%s x %lld micro-batch%s",
+            (long long)batch, (long long)shares, shares == 1 ? "" : "s", (long long)k,
+            k == 1 ? "" : "es");
+    if (o->loader.virtual_ranks && o->model.threads != YK_THREADS_AUTO && state->threads &&
+        o->model.threads != state->threads)
+        return cli_complain(
+            "%s was made with %lld thread%s per rank; with --virtual-ranks, --threads cannot "
+            "change",
+            t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
+    return check_optimizer(t);
+}
+
+/* A resumed run keeps what it was started with, unless the command line says otherwise. */
+static bool adopt(cli_training *t)
+{
+    cli_train_options *o = &t->options;
+    yk_training_state *state = &t->saved;
+    if (!t->resumed[0])
+        return cli_train_options_check_batch(o) && cli_train_options_check(o, true);
+    if (!cli_ok(yk_checkpoint_read_state(t->resumed, state)))
+        return false;
+    if (!cli_train_options_resume(o, state->program))
+        return cli_complain("cannot resume from %s with these options", t->resumed);
+    if (!check_adopted(t))
+        return false;
+    o->arch = state->arch;
+    if (!o->given.seed)
+        o->model.seed = o->loader.seed = state->seed;
+    if (!o->given.batch_size)
+        o->batch_size = state->batch_size;
+    return true;
+}
+
+/* ---- the same options everywhere ------------------------------------------------------------- */
+
+/* The first of these lines that the others lack, or NULL. */
+static const char *lacking(const char *others, const char *lines)
+{
+    for (const char *line = lines; *line; line = strchr(line, '\n') + 1) {
+        size_t length = (size_t)(strchr(line, '\n') + 1 - line);
+        const char *other = others;
+        while (*other && strncmp(other, line, length) != 0)
+            other = strchr(other, '\n') + 1;
+        if (!*other)
+            return line;
+    }
+    return NULL;
+}
+
+/* Ranks that were started by hand may have been given different options. */
+static bool check_same_options(const cli_training *t)
+{
+    const char *mine = t->options.kept, *line;
+    char first[sizeof t->options.kept];
+    memcpy(first, mine, sizeof first);
+    if (!cli_share_text(t->world, first, sizeof first))
+        return false;
+    bool more = (line = lacking(first, mine)) != NULL;
+    if (!more && !(line = lacking(mine, first)))
+        return true;
+    int rank = yk_group_rank(t->world);
+    return cli_complain(
+        "rank %d was given --%.*s, rank %d was not: all ranks need the same options",
+        more ? rank : 0, (int)strcspn(line, "\n"), line, more ? 0 : rank);
+}
+
+bool cli_training_find(cli_training *t)
+{
+    return agree_on_paths(t) && rank0_could(t, t->leads && adopt(t)) && (t->leads || adopt(t)) &&
+           check_same_options(t);
+}

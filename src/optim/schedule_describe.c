@@ -1,0 +1,68 @@
+/* Describing a learning-rate schedule in words. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <yoke/schedule.h>
+
+/* Where the text goes: what does not fit is cut off. */
+typedef struct writer {
+    char *text;
+    size_t size, used;
+} writer;
+
+__attribute__((format(printf, 2, 3))) static void add(writer *w, const char *format, ...)
+{
+    va_list arguments;
+    if (w->used >= w->size)
+        return;
+    va_start(arguments, format);
+    int length = vsnprintf(w->text + w->used, w->size - w->used, format, arguments);
+    va_end(arguments);
+    w->used += length > 0 ? (size_t)length : 0;
+}
+
+static void add_length(writer *w, const yk_schedule *s, const char *before, int64_t length)
+{
+    add(w, "%s%lld %s%s", before, (long long)length, s->per_step ? "step" : "epoch",
+        length == 1 ? "" : "s");
+}
+
+static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
+{
+    switch (s->kind) {
+    case YK_SCHEDULE_CONSTANT:
+        break;
+    case YK_SCHEDULE_STEP:
+        add_length(w, s, ", every ", s->step_size);
+        add(w, " x %g", s->gamma);
+        break;
+    case YK_SCHEDULE_MULTISTEP:
+        for (int64_t i = 0; i < s->milestone_count && i < YK_MAX_MILESTONES; i++)
+            add_length(w, s, i ? ", " : " after ", s->milestones[i]);
+        add(w, " x %g", s->gamma);
+        break;
+    case YK_SCHEDULE_COSINE:
+        add_length(w, s, " over ", s->t_max);
+        add(w, " to %g", s->eta_min);
+        break;
+    case YK_SCHEDULE_ONE_CYCLE:
+        add_length(w, s, " over ", s->total_steps);
+        add(w, " with its peak at %g", s->max_lr > 0 ? s->max_lr : initial_lr);
+        break;
+    }
+}
+
+const char *yk_schedule_describe(const yk_schedule *s, double initial_lr, char *text, size_t size)
+{
+    writer w = {.text = text, .size = text ? size : 0};
+    const char *name = s ? yk_schedule_name(s->kind) : NULL;
+    add(&w, "%s", name ? name : "unknown");
+    if (!name)
+        return text;
+    add_decay(&w, s, initial_lr);
+    if (s->warmup) {
+        add_length(&w, s, ", after a warm-up of ", s->warmup);
+        add(&w, " from %.3g", s->warmup_factor * initial_lr);
+    }
+    return text;
+}
