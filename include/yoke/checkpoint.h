@@ -9,6 +9,7 @@
 #define YOKE_CHECKPOINT_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include <yoke/comm_hook.h>
 #include <yoke/model.h>
@@ -120,6 +121,30 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
  * YK_ERROR_FORMAT when none of them is complete. On failure path is the empty string.
  */
 yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size);
+
+/* ---- in the background ----------------------------------------------------------------------- */
+
+/** Writes checkpoints into a folder while training continues. */
+typedef struct yk_checkpoint_saver yk_checkpoint_saver;
+
+/** Makes a saver for yk_checkpoint_dir_save's dir and keep; it starts a thread of its own. On
+ * failure *saver is NULL. */
+yk_status yk_checkpoint_saver_create(yk_checkpoint_saver **saver, const char *dir, int keep);
+/** Waits for the checkpoint that is being written. Its failure is lost: call
+ * yk_checkpoint_saver_wait first. Accepts NULL. */
+void yk_checkpoint_saver_destroy(yk_checkpoint_saver *saver);
+/**
+ * Saves as yk_checkpoint_dir_save does, but returns as soon as everything has been copied in
+ * memory: the model, the optimizer and the state may then change, and the file holds what they were.
+ * A saver holds one copy: while the checkpoint before is still being written, this waits for it,
+ * and if that has failed, returns its error and saves nothing.
+ */
+yk_status yk_checkpoint_saver_save(yk_checkpoint_saver *saver, const yk_model *model,
+                                   const yk_optimizer *optimizer, const yk_training_state *state);
+/** Waits until the last checkpoint is written. Returns its error, once. */
+yk_status yk_checkpoint_saver_wait(yk_checkpoint_saver *saver);
+/** Whether a checkpoint is being written; yk_checkpoint_saver_wait would wait. */
+bool yk_checkpoint_saver_busy(yk_checkpoint_saver *saver);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -4,7 +4,6 @@
  */
 #include "io/checkpoint.h"
 
-#include "io/atomic_file.h"
 #include "io/comm_hook_state.h"
 #include "io/ema_state.h"
 #include "io/optimizer_state.h"
@@ -58,63 +57,94 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     return YK_OK;
 }
 
-yk_status yki_checkpoint_write(int fd, const char *path, const yk_model *model,
-                               const yk_optimizer *optimizer, const yk_training_state *state)
+/* Ends the preparation of a file: either it is ready to be written, or nothing of it is left. */
+static yk_status complete_file(yk_status status, yki_pth_file *file, const yk_model *model)
 {
-    yki_pth_writer *writer;
+    if (status == YK_OK)
+        status = yki_pth_info(file->writer, yk_model_get_info(model));
+    if (status != YK_OK)
+        yki_pth_file_abandon(file);
+    return status;
+}
+
+static yk_status open_file(yki_pth_file *file, const char *path)
+{
+    *file = (yki_pth_file){.writer = NULL};
+    YK_TRY(yki_atomic_open(&file->file, path));
+    yk_status status = yki_pth_writer_create(&file->writer, file->file.fd, path);
+    if (status != YK_OK)
+        yki_atomic_abandon(&file->file);
+    return status;
+}
+
+yk_status yki_checkpoint_prepare(yki_pth_file *file, const char *path, const yk_model *model,
+                                 const yk_optimizer *optimizer, const yk_training_state *state)
+{
     YK_TRY(check_optimizer(model, optimizer));
     if (state)
         YK_TRY(yki_training_state_check(state));
-    YK_TRY(yki_pth_writer_create(&writer, fd, path));
-    yk_status status = write_parts(writer, model, optimizer, state);
-    if (status == YK_OK)
-        status = yki_pth_info(writer, yk_model_get_info(model));
-    if (status == YK_OK)
-        return yki_pth_writer_finish(writer);
-    yki_pth_writer_discard(writer);
+    YK_TRY(open_file(file, path));
+    return complete_file(write_parts(file->writer, model, optimizer, state), file, model);
+}
+
+yk_status yki_weights_prepare(yki_pth_file *file, const char *path, const yk_model *model)
+{
+    YK_TRY(open_file(file, path));
+    return complete_file(yki_state_dict_write(file->writer, model), file, model);
+}
+
+yk_status yki_pth_file_write(yki_pth_file *file)
+{
+    yk_status status = yki_pth_writer_finish(file->writer);
+    file->writer = NULL;
+    if (status != YK_OK)
+        yki_pth_file_abandon(file);
     return status;
 }
 
-static yk_status write_state_dict(int fd, const char *path, const yk_model *model)
+void yki_pth_file_abandon(yki_pth_file *file)
 {
-    yki_pth_writer *writer;
-    if (yki_tensor_format_of(path) == YKI_SAFETENSORS)
-        return yki_state_dict_write_safetensors(fd, path, model);
-    YK_TRY(yki_pth_writer_create(&writer, fd, path));
-    yk_status status = yki_state_dict_write(writer, model);
-    if (status == YK_OK)
-        status = yki_pth_info(writer, yk_model_get_info(model));
-    if (status == YK_OK)
-        return yki_pth_writer_finish(writer);
-    yki_pth_writer_discard(writer);
-    return status;
+    yki_pth_writer_discard(file->writer);
+    file->writer = NULL;
+    yki_atomic_abandon(&file->file);
 }
 
-static yk_status commit_if(yk_status status, yki_atomic_file *file)
+static yk_status write_and_commit(yki_pth_file *file)
 {
+    YK_TRY(yki_pth_file_write(file));
+    return yki_atomic_commit(&file->file);
+}
+
+static yk_status save_safetensors(const yk_model *model, const char *path)
+{
+    yki_atomic_file file;
+    YK_TRY(yki_atomic_open(&file, path));
+    yk_status status = yki_state_dict_write_safetensors(file.fd, path, model);
     if (status == YK_OK)
-        return yki_atomic_commit(file);
-    yki_atomic_abandon(file);
+        return yki_atomic_commit(&file);
+    yki_atomic_abandon(&file);
     return status;
 }
 
 yk_status yk_model_save(const yk_model *model, const char *path)
 {
-    yki_atomic_file file;
+    yki_pth_file file;
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(path);
-    YK_TRY(yki_atomic_open(&file, path));
-    return commit_if(write_state_dict(file.fd, path, model), &file);
+    if (yki_tensor_format_of(path) == YKI_SAFETENSORS)
+        return save_safetensors(model, path);
+    YK_TRY(yki_weights_prepare(&file, path, model));
+    return write_and_commit(&file);
 }
 
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state)
 {
-    yki_atomic_file file;
+    yki_pth_file file;
     YKI_NOT_NULL(path);
     YKI_NOT_NULL(model);
-    YK_TRY(yki_atomic_open(&file, path));
-    return commit_if(yki_checkpoint_write(file.fd, path, model, optimizer, state), &file);
+    YK_TRY(yki_checkpoint_prepare(&file, path, model, optimizer, state));
+    return write_and_commit(&file);
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
  * restarted from the beginning.
  */
 #define _GNU_SOURCE
-#include "io/checkpoint.h"
+#include "io/checkpoint_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +28,6 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/atomic_file.h"
-#include "io/manifest.h"
 
 static yk_status join_path(char path[PATH_MAX], const char *dir, const char *file)
 {
@@ -79,72 +77,106 @@ static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
     return yki_manifest_write(manifest, dir);
 }
 
-/* Steps 2 to 4. */
-static yk_status publish_checkpoint(yki_atomic_file *file, yki_manifest *manifest,
-                                    yki_manifest_entry *entry, const char *dir, int keep)
+/* Steps 3 to 5. */
+static yk_status publish_checkpoint(yki_dir_save *save, yki_manifest *manifest)
 {
-    yk_status status = YK_OK;
-    if (yki_manifest_remove(manifest, entry->file))
-        status = yki_manifest_write(manifest, dir);
-    if (status != YK_OK) {
-        yki_atomic_abandon(file);
-        return status;
-    }
+    yki_atomic_file *file = &save->checkpoint.file;
     struct stat info;
+    if (yki_manifest_remove(manifest, save->entry.file))
+        YK_TRY(yki_manifest_write(manifest, save->dir));
     if (fstat(file->fd, &info) == 0)
-        entry->saved_at = time_in_seconds(info.st_mtim);
+        save->entry.saved_at = time_in_seconds(info.st_mtim);
     YK_TRY(yki_atomic_commit(file));
-    YK_TRY(yki_manifest_append(manifest, entry));
-    YK_TRY(yki_manifest_write(manifest, dir));
-    return prune(manifest, dir, keep);
+    YK_TRY(yki_manifest_append(manifest, &save->entry));
+    YK_TRY(yki_manifest_write(manifest, save->dir));
+    return prune(manifest, save->dir, save->keep);
 }
 
-static yk_status save_weights(const char *dir, const yk_model *model)
+yk_status yki_check_keep(const char *dir, int keep)
 {
-    char path[PATH_MAX];
-    YK_TRY(join_path(path, dir, "model.pth"));
-    return yk_model_save(model, path);
+    if (keep < 1)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "%s: cannot keep %d checkpoints: expected at least 1 (YK_KEEP_ALL deletes none)", dir,
+            keep);
+    return YK_OK;
+}
+
+/* Opens both files. */
+static yk_status prepare_files(yki_dir_save *save, const yk_model *model,
+                               const yk_optimizer *optimizer, const yk_training_state *state)
+{
+    char path[PATH_MAX], weights[PATH_MAX];
+    YK_TRY(yki_make_folders(save->dir));
+    YK_TRY(join_path(path, save->dir, save->entry.file));
+    YK_TRY(join_path(weights, save->dir, "model.pth"));
+    yki_atomic_clean(save->dir, "checkpoint-");
+    YK_TRY(yki_checkpoint_prepare(&save->checkpoint, path, model, optimizer, state));
+    yk_status status = yki_weights_prepare(&save->weights, weights, model);
+    if (status != YK_OK)
+        yki_pth_file_abandon(&save->checkpoint);
+    return status;
+}
+
+yk_status yki_dir_save_prepare(yki_dir_save *save, const char *dir, const yk_model *model,
+                               const yk_optimizer *optimizer, const yk_training_state *state,
+                               int keep)
+{
+    YK_TRY(yki_check_keep(dir, keep));
+    if (!state)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: a checkpoint in a folder needs a training state", dir);
+    *save = (yki_dir_save){.dir = yki_strdup(dir), .keep = keep};
+    if (!save->dir)
+        return yki_error_memory(strlen(dir) + 1, "a folder's name");
+    name_checkpoint(&save->entry, state);
+    yk_status status = prepare_files(save, model, optimizer, state);
+    if (status != YK_OK)
+        free(save->dir);
+    return status;
+}
+
+/* Steps 1 and 2. */
+static yk_status write_files(yki_dir_save *save)
+{
+    yki_manifest_entry *entry = &save->entry;
+    const yki_atomic_file *file = &save->checkpoint.file;
+    YK_TRY(yki_pth_file_write(&save->checkpoint));
+    YK_TRY(yki_sha256_fd(file->fd, file->path, entry->sha256, &entry->bytes));
+    YK_TRY(yki_pth_file_write(&save->weights));
+    return yki_atomic_commit(&save->weights.file);
+}
+
+yk_status yki_dir_save_write(yki_dir_save *save)
+{
+    yki_manifest manifest;
+    yk_status status = write_files(save);
+    if (status == YK_OK) {
+        read_manifest(&manifest, save->dir);
+        status = publish_checkpoint(save, &manifest);
+        yki_manifest_fini(&manifest);
+    }
+    yki_dir_save_abandon(save);
+    return status;
+}
+
+void yki_dir_save_abandon(yki_dir_save *save)
+{
+    yki_pth_file_abandon(&save->weights);
+    yki_pth_file_abandon(&save->checkpoint);
+    free(save->dir);
+    save->dir = NULL;
 }
 
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,
                                  int keep)
 {
-    char path[PATH_MAX];
-    yki_manifest_entry entry;
-    yki_atomic_file file;
+    yki_dir_save save;
     YKI_NOT_NULL(dir);
     YKI_NOT_NULL(model);
-    if (keep < 1)
-        return yki_error(
-            YK_ERROR_INVALID_ARGUMENT,
-            "%s: cannot keep %d checkpoints: expected at least 1 (YK_KEEP_ALL deletes none)", dir,
-            keep);
-    if (!state)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: a checkpoint in a folder needs a training state", dir);
-    name_checkpoint(&entry, state);
-    YK_TRY(yki_make_folders(dir));
-    YK_TRY(join_path(path, dir, entry.file));
-    yki_atomic_clean(dir, "checkpoint-");
-    YK_TRY(yki_atomic_open(&file, path));
-    yki_manifest manifest;
-    yk_status status = yki_checkpoint_write(file.fd, path, model, optimizer, state);
-    if (status != YK_OK)
-        goto abandon;
-    status = yki_sha256_fd(file.fd, path, entry.sha256, &entry.bytes);
-    if (status != YK_OK)
-        goto abandon;
-    status = save_weights(dir, model);
-    if (status != YK_OK)
-        goto abandon;
-    read_manifest(&manifest, dir);
-    status = publish_checkpoint(&file, &manifest, &entry, dir, keep);
-    yki_manifest_fini(&manifest);
-    return status;
-abandon:
-    yki_atomic_abandon(&file);
-    return status;
+    YK_TRY(yki_dir_save_prepare(&save, dir, model, optimizer, state, keep));
+    return yki_dir_save_write(&save);
 }
 
 /* ---- finding the newest --------------------------------------------------------------------- */

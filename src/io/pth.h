@@ -13,6 +13,7 @@
 #include "io/file_tensor.h"
 #include "io/pickle.h"
 #include "io/pickle_write.h"
+#include "io/snapshot.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -32,6 +33,11 @@ yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
 /* Adds the network's description as the member extra/yoke.json, which torch.load ignores. info may
  * be NULL: nothing is added. */
 yk_status yki_pth_info(yki_pth_writer *writer, const yk_model_info *info);
+/* Adds the data of all tensors so far to a snapshot that will be taken. */
+yk_status yki_pth_writer_add_to(const yki_pth_writer *writer, yki_snapshot *snapshot);
+/* The archive is written from the snapshot, to which all tensors were added: from here on they may
+ * change. */
+void yki_pth_writer_use(yki_pth_writer *writer, yki_snapshot *snapshot);
 /* Writes the archive and frees the writer, also on failure. */
 yk_status yki_pth_writer_finish(yki_pth_writer *writer);
 /* Accepts NULL. */

@@ -143,6 +143,21 @@ yk_status yki_pth_info(yki_pth_writer *writer, const yk_model_info *info)
     return info ? yki_model_info_to_json(&writer->info, info) : YK_OK;
 }
 
+yk_status yki_pth_writer_add_to(const yki_pth_writer *writer, yki_snapshot *snapshot)
+{
+    for (size_t i = 0; i < writer->count; i++)
+        YK_TRY(yki_snapshot_add(snapshot, writer->storages[i].data, writer->storages[i].bytes));
+    return YK_OK;
+}
+
+void yki_pth_writer_use(yki_pth_writer *writer, yki_snapshot *snapshot)
+{
+    for (size_t i = 0; i < writer->count; i++) {
+        storage *kept = &writer->storages[i];
+        kept->data = yki_snapshot_find(snapshot, kept->data, kept->bytes);
+    }
+}
+
 /* Members in torch.save's order; the description comes after them, as torch.jit's extra files. */
 static yk_status add_members(yki_pth_writer *writer)
 {

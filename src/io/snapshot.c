@@ -1,0 +1,73 @@
+/* See snapshot.h. */
+#include "io/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* The index of a block, or the number of blocks. */
+static size_t search_block(yki_snapshot *snapshot, const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < snapshot->count; i++) {
+        size_t at = (snapshot->next + i) % snapshot->count;
+        if (snapshot->blocks[at].from == from && snapshot->blocks[at].bytes == bytes) {
+            snapshot->next = at + 1;
+            return at;
+        }
+    }
+    return snapshot->count;
+}
+
+yk_status yki_snapshot_add(yki_snapshot *snapshot, const void *from, size_t bytes)
+{
+    if (search_block(snapshot, from, bytes) < snapshot->count)
+        return YK_OK;
+    if (snapshot->count == snapshot->capacity) {
+        size_t wanted = snapshot->capacity ? 2 * snapshot->capacity : 256;
+        yki_snapshot_block *larger = realloc(snapshot->blocks, wanted * sizeof *larger);
+        if (!larger)
+            return yki_error_memory(wanted * sizeof *larger, "a snapshot's list of tensors");
+        snapshot->blocks = larger;
+        snapshot->capacity = wanted;
+    }
+    snapshot->blocks[snapshot->count++] = (yki_snapshot_block){from, bytes, snapshot->bytes};
+    snapshot->bytes = yki_align(snapshot->bytes + bytes, YKI_ALIGNMENT);
+    return YK_OK;
+}
+
+yk_status yki_snapshot_take(yki_snapshot *snapshot)
+{
+    if (snapshot->memory_bytes < snapshot->bytes) {
+        yki_unmap(snapshot->memory, snapshot->memory_bytes);
+        snapshot->memory_bytes = 0;
+        snapshot->memory = yki_map(snapshot->bytes);
+        if (!snapshot->memory)
+            return yki_error_memory(snapshot->bytes, "a snapshot of the model");
+        snapshot->memory_bytes = snapshot->bytes;
+    }
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const yki_snapshot_block *block = &snapshot->blocks[i];
+        if (block->bytes)
+            memcpy(snapshot->memory + block->at, block->from, block->bytes);
+    }
+    return YK_OK;
+}
+
+const void *yki_snapshot_find(yki_snapshot *snapshot, const void *from, size_t bytes)
+{
+    size_t at = search_block(snapshot, from, bytes);
+    return at < snapshot->count ? snapshot->memory + snapshot->blocks[at].at : NULL;
+}
+
+void yki_snapshot_clear(yki_snapshot *snapshot)
+{
+    snapshot->count = snapshot->next = snapshot->bytes = 0;
+}
+
+void yki_snapshot_fini(yki_snapshot *snapshot)
+{
+    free(snapshot->blocks);
+    yki_unmap(snapshot->memory, snapshot->memory_bytes);
+    *snapshot = (yki_snapshot){0};
+}
