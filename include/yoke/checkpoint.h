@@ -135,9 +135,9 @@ yk_status yk_checkpoint_saver_create(yk_checkpoint_saver **saver, const char *di
 void yk_checkpoint_saver_destroy(yk_checkpoint_saver *saver);
 /**
  * Saves as yk_checkpoint_dir_save does, but returns as soon as everything has been copied in
- * memory: the model, the optimizer and the state may then change, and the file holds what they were.
- * A saver holds one copy: while the checkpoint before is still being written, this waits for it,
- * and if that has failed, returns its error and saves nothing.
+ * memory: the model, the optimizer and the state may then change, and the file holds what they
+ * were. A saver holds one copy: while the checkpoint before is still being written, this waits for
+ * it, and if that has failed, returns its error and saves nothing.
  */
 yk_status yk_checkpoint_saver_save(yk_checkpoint_saver *saver, const yk_model *model,
                                    const yk_optimizer *optimizer, const yk_training_state *state);

@@ -138,7 +138,7 @@ typedef struct yk_trainer_callbacks {
     yk_status (*on_step)(void *context, yk_trainer *trainer, const yk_step_record *record);
     /** After the evaluation that ends an epoch or the run. */
     yk_status (*on_epoch)(void *context, yk_trainer *trainer, const yk_epoch_record *record);
-    /** Once a checkpoint has been written. */
+    /** Once a checkpoint has been written; with save_async, during a later step. */
     yk_status (*on_save)(void *context, yk_trainer *trainer);
     /** Once a checkpoint has been loaded, before its learning rate is applied: the place to change
      * hyperparameters of the resumed run. */
@@ -173,6 +173,8 @@ typedef struct yk_trainer_options {
      * copied. With NULL none are written. */
     const char *output;
     int64_t save_every; /**< also save every so many steps */
+    bool save_async;    /**< copy what is to be saved, and write it while the next steps run; takes
+                             the memory of one checkpoint on rank 0 */
     int keep;           /**< the number of newest checkpoints to keep, at least 1, or YK_KEEP_ALL */
     const char *arch;   /**< the network's name for the checkpoint, shorter than 32 bytes; copied */
     const char *program;            /**< yk_training_state.program for the checkpoint; copied */
@@ -183,7 +185,7 @@ typedef struct yk_trainer_options {
 #define YK_TRAINER_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10, YK_NEVER,  \
-            1, HUGE_VAL, YK_NEVER, true, false, NULL, YK_NEVER, 3, "", "",                         \
+            1, HUGE_VAL, YK_NEVER, true, false, NULL, YK_NEVER, false, 3, "", "",                  \
         {                                                                                          \
             NULL, NULL, NULL, NULL, NULL, NULL                                                     \
         }                                                                                          \
@@ -217,8 +219,13 @@ yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
 /** Evaluates on the validation loader; *average (may be NULL) is the result of the averaged weights
  * where there is an ema. The accuracy goes into the state. */
 yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average);
-/** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it. */
+/** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it or,
+ * with save_async, copied it. The error of a write in the background is returned by the next step,
+ * save or wait. */
 yk_status yk_trainer_save(yk_trainer *trainer);
+/** Waits on all ranks until the checkpoint in the background is written. yk_trainer_fit does so at
+ * its end. */
+yk_status yk_trainer_wait(yk_trainer *trainer);
 
 /**
  * Continues from a checkpoint, which every rank reads: weights, optimizer, averages, loss scale,

@@ -12,8 +12,8 @@ enum { PATH_SIZE = 4096 };
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-/* Rank 0 writes; the others wait, so that none leaves before the file is safe. */
-static yk_status write_checkpoint(yk_trainer *t)
+/* Brings what is spread over the ranks to rank 0, which saves it. */
+static yk_status collect_state(yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;
     t->state.scaler =
@@ -22,21 +22,77 @@ static yk_status write_checkpoint(yk_trainer *t)
         YK_TRY(yk_zero_consolidate(o->zero));
     if (o->ddp)
         YK_TRY(yk_ddp_consolidate_comm_hook(o->ddp, &t->state.comm_hook));
+    return YK_OK;
+}
+
+/* Rank 0 has written it; the others wait here, so that none leaves before the file is safe. */
+static yk_status finish_save(yk_trainer *t)
+{
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    if (t->options.group)
+        YK_TRY(yk_barrier(t->options.group));
+    return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
+}
+
+static yk_status save_now(yk_trainer *t)
+{
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, o->keep));
-    return o->group ? yk_barrier(o->group) : YK_OK;
+        YK_TRY(
+            yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, t->options.keep));
+    return finish_save(t);
+}
+
+static yk_status begin_save(yk_trainer *t)
+{
+    if (t->rank == 0)
+        YK_TRY(yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &t->state));
+    t->saving = true;
+    return YK_OK;
+}
+
+yk_status yki_trainer_save(yk_trainer *t, bool final)
+{
+    YK_TRY(yk_trainer_wait(t));
+    YK_TRY(collect_state(t));
+    YK_TRY(t->options.save_async && !final ? begin_save(t) : save_now(t));
+    t->saved_step = t->state.step;
+    return YK_OK;
 }
 
 yk_status yk_trainer_save(yk_trainer *trainer)
 {
     YKI_NOT_NULL(trainer);
-    yk_trainer *t = trainer;
-    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
-    if (!t->output)
+    if (!trainer->output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_save: the trainer has no output folder");
-    YK_TRY(write_checkpoint(t));
-    t->saved_step = t->state.step;
+    return yki_trainer_save(trainer, false);
+}
+
+yk_status yk_trainer_wait(yk_trainer *trainer)
+{
+    YKI_NOT_NULL(trainer);
+    yk_trainer *t = trainer;
+    if (!t->saving)
+        return YK_OK;
+    if (t->rank == 0)
+        YK_TRY(yk_checkpoint_saver_wait(t->saver));
+    t->saving = false;
+    return finish_save(t);
+}
+
+yk_status yki_trainer_check_saved(const yk_trainer *t, double *saved)
+{
+    *saved = 0;
+    if (!t->saving || t->rank > 0 || yk_checkpoint_saver_busy(t->saver))
+        return YK_OK;
+    *saved = 1;
+    return yk_checkpoint_saver_wait(t->saver);
+}
+
+yk_status yki_trainer_saved(yk_trainer *t)
+{
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    t->saving = false;
     return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
 }
 

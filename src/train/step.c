@@ -166,6 +166,7 @@ static yk_status sum_totals(yk_trainer *t)
 {
     double begin = yki_trace_begin();
     t->totals->stopping = yki_wants_to_stop(t);
+    YK_TRY(yki_trainer_check_saved(t, &t->totals->saved));
     YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
                               &t->totals[t->virtual_ranks].loss));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "share the loss");
@@ -231,6 +232,8 @@ yk_status yki_trainer_step(yk_trainer *t)
         record.exposed_comm_s = yk_ddp_last_stats(t->options.ddp).exposed_s + exchange_s;
     YK_TRY(record_step(t, begin_s, &record));
     YK_TRY(check_divergence(t));
+    if (t->totals->saved > 0)
+        YK_TRY(yki_trainer_saved(t));
     if (t->state.epoch_batch == t->steps_per_epoch)
         end_epoch(t);
     return YK_OK;

@@ -109,6 +109,8 @@ static yk_status init_trainer(yk_trainer *t)
     snprintf(t->arch, sizeof t->arch, "%s", o->arch);
     if (o->stop_on_signals)
         YK_TRY(yk_stop_on_signals());
+    if (o->save_async && o->output && t->rank == 0)
+        YK_TRY(yk_checkpoint_saver_create(&t->saver, o->output, o->keep));
     yki_trainer_describe(t);
     yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     t->times.start_s = yki_now();
@@ -192,6 +194,7 @@ void yk_trainer_destroy(yk_trainer *t)
 {
     if (!t)
         return;
+    yk_checkpoint_saver_destroy(t->saver);
     release_parts(t);
     free(t->program);
     free(t->totals);
@@ -295,7 +298,7 @@ static yk_status evaluate_and_save(yk_trainer *t)
     if (!t->output)
         return YK_OK;
     double begin = yki_trace_begin();
-    YK_TRY(yk_trainer_save(t));
+    YK_TRY(yki_trainer_save(t, is_finished(t)));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "checkpoint");
     return YK_OK;
 }
@@ -350,6 +353,7 @@ yk_status yk_trainer_fit(yk_trainer *trainer)
         YK_TRY(train_epoch(t));
         YK_TRY(evaluate_and_save(t));
     }
+    YK_TRY(yk_trainer_wait(t));
     return t->stopped ? agree_on_signal(t) : YK_OK;
 }
 

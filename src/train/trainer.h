@@ -14,6 +14,7 @@
 /* What ranks tell each other after the backward of a step; one for each virtual rank. */
 typedef struct yki_step_totals {
     double loss, samples, stopping;
+    double saved; /* by rank 0: the checkpoint in the background is written */
 } yki_step_totals;
 
 /* How the epoch has spent its time, as far as this process has seen it. */
@@ -39,10 +40,12 @@ struct yk_trainer {
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;
-    int64_t saved_step; /* of the newest checkpoint, written or resumed; -1: none */
-    bool stop_asked;    /* by yk_trainer_stop, on this rank */
-    bool stopped;       /* agreed on by all ranks */
-    int stop_signal;    /* agreed on at the end of fit */
+    int64_t saved_step;         /* of the newest checkpoint, saved or resumed; -1: none */
+    yk_checkpoint_saver *saver; /* on rank 0, with save_async */
+    bool saving;     /* a checkpoint is being written in the background; same on all ranks */
+    bool stop_asked; /* by yk_trainer_stop, on this rank */
+    bool stopped;    /* agreed on by all ranks */
+    int stop_signal; /* agreed on at the end of fit */
 };
 
 /* Whether max_steps are done. */
@@ -56,6 +59,13 @@ static inline bool yki_wants_to_stop(const yk_trainer *t)
 {
     return t->stop_asked || (t->options.stop_on_signals && yk_stop_signal() != 0);
 }
+
+/* Saves; in the background where the options say so and final is false. */
+yk_status yki_trainer_save(yk_trainer *t, bool final);
+/* On rank 0: whether the checkpoint in the background has been written since the last call. */
+yk_status yki_trainer_check_saved(const yk_trainer *t, double *saved);
+/* After the ranks have agreed that it has. */
+yk_status yki_trainer_saved(yk_trainer *t);
 
 /* Trains one step. */
 yk_status yki_trainer_step(yk_trainer *t);

@@ -43,6 +43,12 @@ YK_TEST(promise_15_killed_virtual_ranks_go_on_to_the_bit)
     kill_and_go_on("--nproc 2 --virtual-ranks 4", 2);
 }
 
+/* Nothing of a later step may be in a file that was written while training went on. */
+YK_TEST(promise_14_ranks_killed_while_they_save_in_the_background_go_on_to_the_bit)
+{
+    kill_and_go_on("--nproc 2 --save-async --save-every 2", 2);
+}
+
 /* ---- promise 13 ------------------------------------------------------------------------------ */
 
 static int step_of(const char *words)
