@@ -88,6 +88,11 @@ const char *yk_test_on(int host)
     return words;
 }
 
+const char *yk_test_hosts_folder(void)
+{
+    return folder;
+}
+
 const char *yk_test_address(int host)
 {
     static char address[32];
