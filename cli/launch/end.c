@@ -35,6 +35,22 @@ static void signal_ranks(const cli_job *job, int number)
 /* ---- ranks that have ended --------------------------------------------------------------------
  */
 
+/* Ends the ranks, after a moment in which they can report what they have seen. */
+static void end_survivors(cli_job *job)
+{
+    double now = cli_clock_s();
+    if (job->kill_at <= now + survivors_kill_s)
+        return;
+    job->term_at = now + survivors_term_s;
+    job->kill_at = now + survivors_kill_s;
+}
+
+void cli_job_fail(cli_job *job)
+{
+    job->failed_elsewhere = true;
+    end_survivors(job);
+}
+
 /* How the rank ended, for the error lines of the survivors. */
 static void tell_survivors(const cli_job *job, int rank)
 {
@@ -55,6 +71,11 @@ static int obeyed_signal(int status)
         if (WIFEXITED(status) && WEXITSTATUS(status) == 128 + signals[i])
             return signals[i];
     return 0;
+}
+
+static bool ended_by_sigterm(int status)
+{
+    return obeyed_signal(status) == SIGTERM || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
 /* Includes programs that do not handle the SIGTERM sent here: they had nothing to save. */
@@ -80,6 +101,7 @@ static void rank_stopped(cli_job *job, int rank, int number)
     job->stop_signal = number;
     job->term_at = now + survivors_term_s;
     job->kill_at = now + job->launch->grace_s;
+    cli_agent_report_stop(job, number);
 }
 
 static void rank_failed(cli_job *job, int rank)
@@ -88,19 +110,19 @@ static void rank_failed(cli_job *job, int rank)
     tell_survivors(job, rank);
     if (failed->killed || job->first_failed >= 0)
         return;
+    if (job->failed_elsewhere && ended_by_sigterm(failed->status))
+        return;
     int obeyed = obeyed_signal(failed->status);
     if (obeyed && !job->stop_signal)
         rank_stopped(job, rank, obeyed);
     if (stopped_cleanly(job, rank))
         return;
-    double now = cli_clock_s();
     job->first_failed = rank;
-    job->failed_s = now;
+    job->failed_s = cli_clock_s();
     job->stop_failed = job->stop_signal != 0; /* then the grace period continues */
-    if (!job->stop_failed) {
-        job->term_at = now + survivors_term_s;
-        job->kill_at = now + survivors_kill_s;
-    }
+    if (!job->stop_failed)
+        end_survivors(job);
+    cli_agent_report_failure(job);
 }
 
 /* Reaps every child that has ended: ranks, and orphans of ranks. */
@@ -121,24 +143,42 @@ static void reap(cli_job *job)
 /* ---- signals and deadlines --------------------------------------------------------------------
  */
 
+void cli_job_stop(cli_job *job, int number)
+{
+    job->stop_signal = number;
+    if (job->running == 0 || job->first_failed >= 0)
+        return;
+    signal_ranks(job, SIGTERM);
+    job->kill_at = cli_clock_s() + job->launch->grace_s;
+}
+
+void cli_job_kill(cli_job *job)
+{
+    job->kill_at = cli_clock_s();
+    job->asked_twice = true;
+}
+
+void cli_job_forward(cli_job *job, int number)
+{
+    job->usr1_forwarded = job->usr1_forwarded || number == SIGUSR1;
+    signal_ranks(job, number);
+}
+
 static void ask_to_stop(cli_job *job, int number)
 {
-    double now = cli_clock_s();
-    bool again = job->stop_signal != 0;
-    if (!again)
-        job->stop_signal = number;
-    if (job->running == 0) {
+    bool again = job->stop_signal != 0 && !job->regrouping;
+    job->regrouping = false;
+    if (job->running == 0)
         job->output_abandoned = true;
-    } else if (again) {
-        job->kill_at = now;
-        job->asked_twice = true;
-    } else if (job->first_failed < 0) {
+    else if (again)
+        cli_job_kill(job);
+    else if (job->first_failed < 0)
         cli_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; signal again to kill",
                      job->launch->name, sigabbrev_np(number), job->running,
                      job->running == 1 ? "" : "s");
-        signal_ranks(job, SIGTERM);
-        job->kill_at = now + job->launch->grace_s;
-    }
+    if (!again)
+        cli_job_stop(job, number);
+    cli_agent_report_stop(job, number);
 }
 
 void cli_job_handle_signals(cli_job *job)
@@ -150,9 +190,8 @@ void cli_job_handle_signals(cli_job *job)
             reap(job);
         } else if (sigismember(&job->launch->stop_on, number) == 1) {
             ask_to_stop(job, number);
-        } else {
-            job->usr1_forwarded = job->usr1_forwarded || number == SIGUSR1;
-            signal_ranks(job, number);
+        } else if (!cli_agent_report_signal(job, number)) {
+            cli_job_forward(job, number);
         }
     }
 }
@@ -200,18 +239,31 @@ void cli_job_keep_deadlines(cli_job *job)
 /* ---- the verdict ------------------------------------------------------------------------------
  */
 
-int cli_job_cause(const cli_job *job)
+int cli_job_cause(const cli_job *job, bool *named)
 {
     char report[1024], *end;
     size_t used;
-    if (yk_store_get(job->store, "failure", report, sizeof report - 1, &used, 0) != YK_OK)
+    *named = false;
+    if (!job->store ||
+        yk_store_get(job->store, "failure", report, sizeof report - 1, &used, 0) != YK_OK)
         return job->first_failed;
     report[used] = '\0';
     long local = strtol(report, &end, 10) - job->round.first_rank;
-    bool failed = end != report && local >= 0 && local < job->started &&
-                  job->members[local].status && !job->members[local].killed &&
-                  !stopped_cleanly(job, (int)local);
-    return failed ? (int)local : job->first_failed;
+    *named = end != report && local >= 0 && local < job->started && job->members[local].status &&
+             !job->members[local].killed && !stopped_cleanly(job, (int)local);
+    return *named ? (int)local : job->first_failed;
+}
+
+void cli_job_describe_failure(const cli_job *job, char *words, size_t size)
+{
+    const cli_member *failed = &job->members[job->first_failed];
+    char status[64], host[256] = "", place[300] = "";
+    if (job->agent && gethostname(host, sizeof host - 1) == 0)
+        snprintf(place, sizeof place, "host %s, ", host);
+    snprintf(words, size, "%srank %d (%spid %d) %s after %.1f s, the first to fail",
+             job->stop_failed ? "unclean stop: " : "", failed->rank, place, (int)failed->was,
+             cli_describe_status(failed->status, status, sizeof status),
+             job->failed_s - job->start_s);
 }
 
 int cli_job_exit_code(const cli_job *job)

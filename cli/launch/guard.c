@@ -34,8 +34,16 @@ enum { IMPATIENCE = 3 }; /* after this many requests to stop, the launcher itsel
 
 cli_launch cli_launch_defaults(void)
 {
-    cli_launch launch = {
-        .master_address = "127.0.0.1", .role = "default", .run_id = "none", .grace_s = 30};
+    cli_launch launch = {.master_address = "127.0.0.1",
+                         .nodes_min = 1,
+                         .nodes_max = 1,
+                         .is_host = -1,
+                         .secret = "",
+                         .join_s = 600,
+                         .last_call_s = 30,
+                         .role = "default",
+                         .run_id = "none",
+                         .grace_s = 30};
     sigemptyset(&launch.stop_on);
     sigaddset(&launch.stop_on, SIGINT);
     sigaddset(&launch.stop_on, SIGTERM);
@@ -84,7 +92,7 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
 int cli_launch_run(const cli_launch *launch)
 {
     int lifeline[2];
-    if (yk_group_check_launcher() != YK_OK) {
+    if (launch->nodes_max == 1 && yk_group_check_launcher() != YK_OK) {
         fprintf(stderr, "%s: %s\n", launch->name, yk_last_error());
         return CLI_EXIT_FAILED;
     }

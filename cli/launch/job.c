@@ -1,6 +1,7 @@
 /*
- * The launcher itself: serves the store, starts the ranks, waits for them and reports how they
- * ended. If a rank has failed, its last lines on stderr are repeated.
+ * The launcher itself: starts the ranks, waits for them and reports how they ended. In a job of one
+ * host it also serves the store; with several hosts, agent.c does the rest. If a rank has failed,
+ * its last lines on stderr are repeated.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,18 +21,24 @@
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-static bool serve_store(cli_job *job)
+/* In a job of one host the launcher serves the store itself. */
+static bool reach_store(cli_job *job)
 {
     cli_round *round = &job->round;
-    round->master_port = job->launch->master_port;
-    if (yk_store_secret(round->secret, sizeof round->secret) ||
-        yk_store_serve(&job->server, round->master_address, &round->master_port, round->secret) ||
-        yk_store_connect(&job->store, round->master_address, round->master_port, round->secret,
-                         10)) {
-        fprintf(stderr, "%s\n", yk_last_error());
-        return false;
+    yk_status status = YK_OK;
+    if (!job->agent) {
+        round->master_port = job->launch->master_port;
+        status = yk_store_secret(round->secret, sizeof round->secret);
+        if (status == YK_OK)
+            status = yk_store_serve(&job->server, round->master_address, &round->master_port,
+                                    round->secret);
     }
-    return true;
+    if (status == YK_OK)
+        status = yk_store_connect(&job->store, round->master_address, round->master_port,
+                                  round->secret, 10);
+    if (status != YK_OK)
+        fprintf(stderr, "%s\n", yk_last_error());
+    return status == YK_OK;
 }
 
 static int terminal_columns(int fd)
@@ -112,7 +119,7 @@ static int start_rank(cli_job *job, int local_rank)
 /* Returns 0, or the exit code of a job that could not be started. */
 static int start_ranks(cli_job *job)
 {
-    if (!serve_store(job))
+    if (!reach_store(job))
         return CLI_EXIT_FAILED;
     int code = 0;
     for (int i = 0; i < job->launch->ranks && code == 0; i++)
@@ -124,20 +131,16 @@ static int start_ranks(cli_job *job)
 
 /* ---- an attempt ----------------------------------------------------------------------------- */
 
-static void begin_attempt(cli_job *job, int attempt)
+static void begin_attempt(cli_job *job)
 {
-    const cli_launch *launch = job->launch;
-    job->round = (cli_round){.attempt = attempt, .nodes = 1, .world = launch->ranks};
-    snprintf(job->round.master_address, sizeof job->round.master_address, "%s",
-             launch->master_address);
     job->start_s = cli_clock_s();
     job->term_at = job->kill_at = CLI_NEVER;
     job->first_failed = -1;
     job->started = job->running = 0;
-    job->stop_failed = job->stop_killed = false;
+    job->stop_failed = job->stop_killed = job->failed_elsewhere = false;
 }
 
-static void finish_attempt(cli_job *job)
+void cli_job_finish_attempt(cli_job *job)
 {
     yk_store_destroy(job->store);
     yk_store_server_destroy(job->server);
@@ -167,38 +170,41 @@ static void write_error_files(cli_job *job)
     }
 }
 
-static void report_failure(cli_job *job)
+void cli_job_print_cause(cli_job *job, const char *words, int rank, const char *tail)
 {
-    const cli_member *failed = &job->members[job->first_failed];
-    char words[64], tail[CLI_TAIL_SIZE];
-    cli_sink_say(&job->err, "%s: %srank %d (pid %d) %s after %.1f s, the first to fail",
-                 job->launch->name, job->stop_failed ? "unclean stop: " : "", failed->rank,
-                 (int)failed->was, cli_describe_status(failed->status, words, sizeof words),
-                 job->failed_s - job->start_s);
-    if (job->round.world > 1 && failed->err.tail_next) {
+    cli_sink_say(&job->err, "%s: %s", job->launch->name, words);
+    if (job->round.world > 1 && tail[0]) {
         cli_sink_say(&job->err, "%s: its last lines on stderr:", job->launch->name);
-        cli_stream_tail(&failed->err, tail, sizeof tail);
-        cli_sink_repeat(&job->err, failed->rank, tail);
+        cli_sink_repeat(&job->err, rank, tail);
     }
 }
 
-/* Runs all ranks once. When the guard has been killed, everything is killed without a message. */
-static int run_attempt(cli_job *job, int attempt)
+int cli_job_attempt(cli_job *job)
 {
-    begin_attempt(job, attempt);
+    begin_attempt(job);
     int code = start_ranks(job);
     if (code)
         return code;
     if (!cli_job_serve(job)) {
+        job->unguarded = true;
         cli_tree_kill(CLI_TREE_KILL_S);
         return 128 + SIGKILL;
     }
     write_error_files(job);
-    if (job->first_failed >= 0) {
-        job->first_failed = cli_job_cause(job);
-        report_failure(job);
-    }
     return cli_job_exit_code(job);
+}
+
+/* ---- a job of one host ---------------------------------------------------------------------- */
+
+static void report_failure(cli_job *job)
+{
+    char words[512], tail[CLI_TAIL_SIZE];
+    bool named;
+    job->first_failed = cli_job_cause(job, &named);
+    const cli_member *failed = &job->members[job->first_failed];
+    cli_job_describe_failure(job, words, sizeof words);
+    cli_stream_tail(&failed->err, tail, sizeof tail);
+    cli_job_print_cause(job, words, failed->rank, tail);
 }
 
 /* Whether the ranks should be started once more: one has failed, and nobody wants the job to stop.
@@ -209,20 +215,28 @@ static bool may_restart(const cli_job *job)
            job->round.attempt < job->launch->max_restarts;
 }
 
-/* ---- the job -------------------------------------------------------------------------------- */
-
-static int run_attempts(cli_job *job)
+static int run_alone(cli_job *job)
 {
+    const cli_launch *launch = job->launch;
     for (int attempt = 0;; attempt++) {
-        int code = run_attempt(job, attempt);
-        bool again = may_restart(job);
-        finish_attempt(job);
+        job->round = (cli_round){.attempt = attempt, .nodes = 1, .world = launch->ranks};
+        snprintf(job->round.master_address, sizeof job->round.master_address, "%s",
+                 launch->master_address);
+        int code = cli_job_attempt(job);
+        if (!job->unguarded && job->first_failed >= 0) {
+            report_failure(job);
+            code = cli_job_exit_code(job);
+        }
+        bool again = !job->unguarded && may_restart(job);
+        cli_job_finish_attempt(job);
         if (!again)
             return code;
-        cli_sink_say(&job->err, "%s: restarting all ranks (restart %d of %d)", job->launch->name,
-                     attempt + 1, job->launch->max_restarts);
+        cli_sink_say(&job->err, "%s: restarting all ranks (restart %d of %d)", launch->name,
+                     attempt + 1, launch->max_restarts);
     }
 }
+
+/* ---- the job -------------------------------------------------------------------------------- */
 
 static void finish_job(cli_job *job)
 {
@@ -240,7 +254,11 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
                    .members = calloc(ranks, sizeof(cli_member)),
                    .polled = calloc(cli_job_slots(launch->ranks), sizeof(struct pollfd)),
                    .signal_fd = signal_fd,
-                   .lifeline = lifeline};
+                   .lifeline = lifeline,
+                   .term_at = CLI_NEVER,
+                   .kill_at = CLI_NEVER,
+                   .give_up_at = CLI_NEVER,
+                   .first_failed = -1};
     signal(SIGPIPE, SIG_IGN);
     cli_sink_init(&job.out, STDOUT_FILENO, &job.status);
     cli_sink_init(&job.err, STDERR_FILENO, &job.status);
@@ -248,7 +266,7 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
     if (!job.members || !job.polled)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);
     else if (cli_logs_open(&job.logs, launch))
-        code = run_attempts(&job);
+        code = launch->nodes_max > 1 ? cli_agent_run(&job) : run_alone(&job);
     if (!cli_job_flush(&job))
         code = 128 + SIGKILL;
     finish_job(&job);

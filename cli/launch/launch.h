@@ -29,8 +29,15 @@ typedef struct cli_launch {
     const char *name;           /* of the command, for messages: "yoke run" */
     int ranks;                  /* on this host */
     char *const *program;       /* its argv, ended by NULL; program[0] is looked up in PATH */
-    const char *master_address; /* where the store is served */
+    const char *master_address; /* where the store is served; on several hosts: the rendezvous */
     int master_port;            /* YK_PORT_ANY: a free one */
+    int nodes_min, nodes_max;   /* how many hosts take part */
+    int node_rank;              /* the index of this host; -1: hosts are numbered as they join */
+    bool elects_host;           /* the host with master_address serves the rendezvous, not node 0 */
+    int is_host;                /* elects_host: 1 and 0 decide it for this host; -1: find out */
+    const char *local_address;  /* of this host, for the others, or NULL */
+    const char *secret;         /* of the rendezvous, or "" */
+    double join_s, last_call_s; /* how long hosts wait for enough others, and for more of them */
     const char *role, *run_id;
     int max_restarts;
     double grace_s;      /* between SIGTERM and SIGKILL when the job is asked to stop */

@@ -86,6 +86,8 @@ static void set_rendezvous(environment *env, const cli_rank_setting *setting)
     set(env, "TORCHELASTIC_USE_AGENT_STORE=True"); /* MASTER_PORT is the launcher's store */
     set(env, "YOKE_USE_LAUNCHER_STORE=1");
     set(env, "YOKE_SECRET=%s", round->secret);
+    if (setting->launch->local_address)
+        set(env, "YOKE_LOCAL_ADDR=%s", setting->launch->local_address);
 }
 
 static environment rank_environment(const cli_rank_setting *setting)

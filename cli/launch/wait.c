@@ -15,10 +15,11 @@ static bool sink_is_full(const cli_sink *sink)
 }
 
 /*
- * The slots of job->polled: lifeline, signals, two sinks, then err and out of each rank. err comes
- * first, so that a progress line cleared on err is gone before a line on out takes its place.
+ * The slots of job->polled: lifeline, signals, orders, two sinks, then err and out of each rank.
+ * err comes first, so that a progress line cleared on err is gone before a line on out takes its
+ * place.
  */
-enum { LIFELINE, SIGNALS, SINK_OUT, SINK_ERR, STREAMS };
+enum { LIFELINE, SIGNALS, ORDERS, SINK_OUT, SINK_ERR, STREAMS };
 
 size_t cli_job_slots(int ranks)
 {
@@ -37,6 +38,8 @@ static int fill_slots(cli_job *job)
     int open = 0;
     job->polled[LIFELINE] = (struct pollfd){.fd = job->lifeline, .events = POLLIN};
     job->polled[SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+    job->polled[ORDERS] =
+        (struct pollfd){.fd = job->agent ? cli_agent_fd(job->agent) : -1, .events = POLLIN};
     job->polled[SINK_OUT] =
         (struct pollfd){.fd = job->out.pending.size ? job->out.fd : -1, .events = POLLOUT};
     job->polled[SINK_ERR] =
@@ -53,6 +56,7 @@ static int fill_slots(cli_job *job)
 static int milliseconds_left(const cli_job *job)
 {
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
+    next = job->give_up_at < next ? job->give_up_at : next;
     if (next >= CLI_NEVER)
         return -1;
     double left = next - cli_clock_s(), most = 3600; /* so that milliseconds fit an int */
@@ -68,6 +72,8 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
         return false;
     if (job->polled[SIGNALS].revents)
         cli_job_handle_signals(job);
+    if (job->polled[ORDERS].revents)
+        cli_agent_handle_orders(job);
     if (job->polled[SINK_OUT].revents)
         cli_sink_flush(&job->out);
     if (job->polled[SINK_ERR].revents)
@@ -109,6 +115,16 @@ bool cli_job_serve(cli_job *job)
     if (!cli_tree_kill(CLI_TREE_KILL_S))
         cli_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
     return read_rest(job);
+}
+
+bool cli_job_await(cli_job *job, bool (*done)(const cli_job *job))
+{
+    while (!done(job) && cli_clock_s() < job->give_up_at) {
+        fill_slots(job);
+        if (!serve_events(job, STREAMS, milliseconds_left(job)))
+            return false;
+    }
+    return true;
 }
 
 bool cli_job_flush(cli_job *job)

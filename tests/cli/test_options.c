@@ -107,7 +107,7 @@ YK_TEST(run_checks_its_options)
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
     refused("run --grace -1 true", "--grace -1: expected a number from 0");
     refused("run --grace inf true", "--grace inf: expected a number from 0");
-    refused("run --node-rank 1 true", "expected 0, since there is one machine");
+    refused("run --node-rank 1 true", "expected 0, since --nnodes is 1");
     refused("run --standalone=yes true", "--standalone takes no value");
 }
 
@@ -169,7 +169,12 @@ YK_TEST(contradictions_get_one_line)
     refused("train --amp fp16 --autocast cross_entropy=low", "a loss runs in f32 alone");
     refused("train --lr 0", "more than 0");
     refused("run", "missing PROGRAM");
-    refused("run --nnodes 2 true", "one machine only");
+    refused("run --nnodes 3:2 true", "--nnodes 3:2: expected a number from 1 to 1024, or MIN:MAX");
+    refused("run --nnodes 1:2 true", "--nnodes 1:2 requires --rdzv-backend c10d");
+    refused("run --nnodes 2 --node-rank 2 true", "--node-rank 2: expected less than --nnodes 2");
+    refused("run --nnodes 2 --rdzv-backend c10d true", "requires --rdzv-endpoint HOST:PORT");
+    refused("run --nnodes 2 --rdzv-endpoint a:b true", "--rdzv-endpoint a:b: expected HOST:PORT");
+    refused("run --nnodes 2 --rdzv-conf colour=red true", "--rdzv-conf colour=red: unknown key");
     refused("run --max-restarts -1 true", "--max-restarts -1: expected a whole number from 0");
     refused("run -r 4 true", "--redirects 4: expected 0 to 3");
     refused("run -n 2 -t 0:1,2:3 true", "--tee 0:1,2:3: expected 0 to 3");

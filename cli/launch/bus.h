@@ -1,0 +1,34 @@
+/*
+ * Messages between the agents of a job (the launchers, one on each host) and their coordinator,
+ * through the rendezvous store. There are two streams: reports, from all agents to the coordinator,
+ * and orders, from the coordinator to all agents. A message is a text. See bus.c.
+ */
+#ifndef YOKE_CLI_LAUNCH_BUS_H
+#define YOKE_CLI_LAUNCH_BUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <yoke/store.h>
+
+enum { CLI_MESSAGE_SIZE = 64 * 1024 };
+
+typedef struct cli_bus_reader {
+    const char *stream;
+    int64_t next;  /* the number of the next message */
+    double hole_s; /* since when a number has been taken without its message; 0: it is not */
+} cli_bus_reader;
+
+#define CLI_BUS_REPORTS "reports"
+#define CLI_BUS_ORDERS  "orders"
+
+yk_status cli_bus_post(yk_store *store, const char *stream, const char *text);
+/* Starts to read a stream behind the messages that are in it. */
+yk_status cli_bus_open(cli_bus_reader *reader, yk_store *store, const char *stream);
+/*
+ * Waits up to wait_s seconds for the next message and copies it to text[CLI_MESSAGE_SIZE];
+ * YK_ERROR_TIMEOUT when there is none.
+ */
+yk_status cli_bus_next(cli_bus_reader *reader, yk_store *store, char *text, double wait_s);
+
+#endif

@@ -1,0 +1,482 @@
+/*
+ * Agents report to the coordinator, and it answers all of them with orders (bus.h). Reports:
+ *
+ *     join ID NODE_RANK RANKS PID MIN MAX STANDBY_PORT HASH \n HOST \n ADDRESS \n RUN_ID \n PROGRAM
+ *     failed ID ATTEMPT                a rank of this host has failed
+ *     stop ID SIGNAL, kill ID          the agent was asked to stop the job; asked a second time
+ *     forward ID SIGNAL                a signal for all ranks
+ *     ended ID ATTEMPT KIND CODE RANK NAMED \n WORDS \n TAIL     no rank runs here any more
+ *     leave ID                         the agent gives up
+ *     bye ID                           the agent has read the last order
+ *
+ * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
+ *
+ *     say TEXT, refuse ID TEXT
+ *     round ATTEMPT WORLD NODES PORT SECRET \n a line per node: ID FIRST_RANK RANKS PORT ADDRESS
+ *     fail                             stop the ranks: one has failed elsewhere
+ *     regroup                          stop the ranks cleanly: hosts are waiting to take part
+ *     stop SIGNAL, kill, forward SIGNAL
+ *     again CODE RANK \n WORDS \n TAIL   the attempt has failed; another "round" will follow
+ *     end CODE RANK \n WORDS \n TAIL     the job has ended
+ *
+ * WORDS is the cause of a failure, or empty; RANK and TAIL are the rank that caused it and the last
+ * lines of its stderr. Each attempt has a store of its own for its ranks, on a free port.
+ */
+#define _GNU_SOURCE
+#include "launch/coordinator.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "clock.h"
+#include "launch/agents.h"
+#include "launch/bus.h"
+
+static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
+/* How long agents may take to stop their ranks after a failure, until they count as lost. */
+static const double silence_s = 12;
+
+typedef enum phase { FORMING, RUNNING, FINISHED } phase;
+
+struct cli_coordinator {
+    cli_coordinator_options options;
+    pthread_t thread;
+    atomic_bool closing, finished;
+    yk_store *store;
+    yk_store_server *ranks; /* the store of the attempt's ranks */
+    cli_bus_reader reader;
+    cli_agents agents;
+    phase phase;
+    int attempt, restarts, world;
+    double phase_s;    /* when the phase began */
+    double minimum_s;  /* since when enough agents are there, or 0 */
+    double wills_s;    /* when the wills were last looked at */
+    double noticed_s;  /* when the agents were last told for whom they wait */
+    double deadline_s; /* by which all ranks must have ended */
+    int stop_signal;   /* the job was asked to stop */
+    bool failing, regrouping;
+    cli_agent_record *first_failed; /* by the order of reports, or NULL */
+    cli_agent_record *lost;         /* the first agent lost in this attempt, or NULL */
+    char text[CLI_MESSAGE_SIZE], order[CLI_MESSAGE_SIZE];
+};
+
+__attribute__((format(printf, 2, 3))) static void give_order(cli_coordinator *c, const char *format,
+                                                             ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->order, sizeof c->order, format, arguments);
+    va_end(arguments);
+    cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
+}
+
+static void enter(cli_coordinator *c, phase next)
+{
+    c->phase = next;
+    c->phase_s = c->noticed_s = cli_clock_s();
+    c->minimum_s = 0;
+    c->deadline_s = 0;
+}
+
+static void finish(cli_coordinator *c, int code, int rank, const char *words, const char *tail)
+{
+    give_order(c, "end %d %d\n%s\n%s", code, rank, words, tail);
+    enter(c, FINISHED);
+    atomic_store(&c->finished, true);
+}
+
+/* All ranks are being stopped; an agent that does not report their end in time counts as lost. */
+static void expect_end(cli_coordinator *c, double seconds)
+{
+    double deadline = cli_clock_s() + seconds + silence_s;
+    if (c->deadline_s == 0 || deadline < c->deadline_s)
+        c->deadline_s = deadline;
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+/* Why an agent cannot take part, in `why`; empty if it can. */
+static void check_agent(cli_coordinator *c, const cli_agent_record *agent, char *why, size_t size)
+{
+    const cli_launch *launch = c->options.launch;
+    const cli_agent_record *first = cli_agents_first_present(&c->agents);
+    why[0] = '\0';
+    if (strcmp(agent->run_id, launch->run_id) != 0)
+        snprintf(why, size, "this rendezvous belongs to the job \"%.100s\", not to \"%.100s\"",
+                 launch->run_id, agent->run_id);
+    else if (agent->nodes_min != launch->nodes_min || agent->nodes_max != launch->nodes_max)
+        snprintf(why, size,
+                 "--nnodes differs: %d:%d on host %.200s, %d:%d on the host of the "
+                 "rendezvous",
+                 agent->nodes_min, agent->nodes_max, agent->host, launch->nodes_min,
+                 launch->nodes_max);
+    else if (first && first != agent && first->program_hash != agent->program_hash)
+        snprintf(why, size,
+                 "the programs differ: \"%.150s\" on host %.100s, \"%.150s\" on host "
+                 "%.100s",
+                 first->program, first->host, agent->program, agent->host);
+}
+
+static void refuse(cli_coordinator *c, cli_agent_record *agent, const char *why)
+{
+    agent->state = CLI_AGENT_GONE;
+    agent->bye = true;
+    give_order(c, "refuse %d %s", agent->id, why);
+}
+
+/* More agents than the job has places: says which one is too many. */
+static bool refuse_surplus(cli_coordinator *c, cli_agent_record *agent)
+{
+    char why[512];
+    int places = c->options.launch->nodes_max, present = cli_agents_present(&c->agents);
+    if (present <= places)
+        return false;
+    snprintf(why, sizeof why,
+             "expected %d host%s, but %d came: host %.200s (pid %d) is one too many", places,
+             places == 1 ? "" : "s", present, agent->host, agent->pid);
+    refuse(c, agent, why);
+    return true;
+}
+
+static bool refuse_duplicate(cli_coordinator *c, cli_agent_record *agent)
+{
+    char why[512];
+    const cli_agent_record *other = cli_agents_with_rank(&c->agents, agent->node_rank, agent);
+    if (agent->node_rank < c->options.launch->nodes_max && !other)
+        return false;
+    if (other)
+        snprintf(why, sizeof why,
+                 "--node-rank %d was claimed twice, by host %.150s (pid %d) and by host %.150s "
+                 "(pid %d)",
+                 agent->node_rank, other->host, other->pid, agent->host, agent->pid);
+    else
+        snprintf(why, sizeof why, "--node-rank %d of host %.150s: --nnodes is %d", agent->node_rank,
+                 agent->host, c->options.launch->nodes_max);
+    refuse(c, agent, why);
+    return true;
+}
+
+static void handle_join(cli_coordinator *c, char *text)
+{
+    char why[768];
+    cli_agent_record *agent = cli_agents_add(&c->agents, text);
+    if (!agent)
+        return;
+    check_agent(c, agent, why, sizeof why);
+    if (why[0])
+        refuse(c, agent, why);
+    else if (!refuse_surplus(c, agent) && agent->node_rank >= 0)
+        refuse_duplicate(c, agent);
+}
+
+/* ---- reports -------------------------------------------------------------------------------- */
+
+static void handle_failed(cli_coordinator *c, cli_agent_record *agent)
+{
+    if (c->phase != RUNNING || c->failing)
+        return;
+    c->failing = true;
+    c->first_failed = agent;
+    if (!c->stop_signal)
+        give_order(c, "fail");
+    expect_end(c, 0);
+}
+
+static void handle_stop(cli_coordinator *c, int number)
+{
+    if (c->stop_signal || c->phase == FINISHED)
+        return;
+    c->stop_signal = number;
+    if (c->phase == RUNNING) {
+        give_order(c, "stop %d", number);
+        expect_end(c, c->options.launch->grace_s);
+    } else {
+        finish(c, 128 + number, -1, "", "");
+    }
+}
+
+static void handle_gone(cli_coordinator *c, cli_agent_record *agent)
+{
+    bool took_part = agent->state == CLI_AGENT_RUNNING;
+    agent->state = CLI_AGENT_GONE;
+    if (c->phase != RUNNING || !took_part)
+        return;
+    if (!c->lost)
+        c->lost = agent;
+    if (!c->failing && !c->stop_signal)
+        give_order(c, "fail");
+    c->failing = true;
+    expect_end(c, 0);
+}
+
+static void handle_report(cli_coordinator *c)
+{
+    char kind[16];
+    int id, number = 0, at = 0;
+    if (strncmp(c->text, "join ", 5) == 0) {
+        handle_join(c, c->text);
+        return;
+    }
+    if (sscanf(c->text, "%15s %d %d%n", kind, &id, &number, &at) < 2)
+        return;
+    cli_agent_record *agent = cli_agents_find(&c->agents, id);
+    if (!agent)
+        return;
+    if (strcmp(kind, "failed") == 0 && number == c->attempt)
+        handle_failed(c, agent);
+    else if (strcmp(kind, "ended") == 0 && number == c->attempt)
+        cli_agent_ended(agent, c->text + at);
+    else if (strcmp(kind, "stop") == 0)
+        handle_stop(c, number);
+    else if (strcmp(kind, "kill") == 0)
+        give_order(c, "kill");
+    else if (strcmp(kind, "forward") == 0)
+        give_order(c, "forward %d", number);
+    else if (strcmp(kind, "bye") == 0)
+        agent->bye = true;
+    else if (strcmp(kind, "leave") == 0) {
+        agent->bye = true;
+        handle_gone(c, agent);
+    }
+}
+
+static void look_at_wills(cli_coordinator *c)
+{
+    double now = cli_clock_s();
+    if (now - c->wills_s < 0.25)
+        return;
+    c->wills_s = now;
+    for (int i = 0; i < c->agents.count; i++) {
+        cli_agent_record *agent = c->agents.list[i];
+        char key[64];
+        bool gone;
+        snprintf(key, sizeof key, "gone/%d", agent->id);
+        if (agent->state != CLI_AGENT_GONE && yk_store_check(c->store, key, &gone) == YK_OK &&
+            gone) {
+            agent->bye = true;
+            handle_gone(c, agent);
+        }
+    }
+}
+
+/* ---- forming a round ------------------------------------------------------------------------ */
+
+/* Serves the store of the attempt's ranks. */
+static bool serve_ranks(cli_coordinator *c, int *port, char secret[256])
+{
+    *port = YK_PORT_ANY;
+    snprintf(secret, 256, "%s", c->options.secret);
+    yk_status status = YK_OK;
+    if (!secret[0])
+        status = yk_store_secret(secret, 256);
+    if (status == YK_OK)
+        status = yk_store_serve(&c->ranks, c->options.host, port, secret);
+    if (status != YK_OK)
+        finish(c, CLI_EXIT_FAILED, -1, yk_last_error(), "");
+    return status == YK_OK;
+}
+
+static void start_round(cli_coordinator *c)
+{
+    char secret[256];
+    int port;
+    if (!serve_ranks(c, &port, secret))
+        return;
+    int nodes = cli_agents_number(&c->agents, &c->world);
+    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %s\n", c->attempt, c->world,
+                      nodes, port, secret);
+    cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);
+    cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
+    c->failing = c->regrouping = false;
+    c->first_failed = c->lost = NULL;
+    enter(c, RUNNING);
+}
+
+static void notice_missing(cli_coordinator *c, int present, double now)
+{
+    if (now - c->noticed_s < notice_s)
+        return;
+    c->noticed_s = now;
+    char hosts[400];
+    const cli_launch *launch = c->options.launch;
+    cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
+    if (launch->nodes_min == launch->nodes_max)
+        give_order(c, "say waiting for hosts: %d of %d have joined (%s)", present,
+                   launch->nodes_min, hosts);
+    else
+        give_order(c, "say waiting for hosts: %d have joined (%s), expected %d to %d", present,
+                   hosts, launch->nodes_min, launch->nodes_max);
+}
+
+static void form_round(cli_coordinator *c)
+{
+    const cli_launch *launch = c->options.launch;
+    double now = cli_clock_s();
+    int present = cli_agents_present(&c->agents);
+    bool enough = present >= launch->nodes_min, takeover = c->options.expected > 0;
+    if (enough && c->minimum_s == 0)
+        c->minimum_s = now;
+    bool full = present >= launch->nodes_max || (takeover && present >= c->options.expected);
+    bool again = c->attempt > c->options.attempt; /* survivors do not wait for more hosts */
+    if (enough && (full || again || now - c->minimum_s >= launch->last_call_s)) {
+        start_round(c);
+    } else if (now - c->phase_s >= launch->join_s) {
+        char words[600], hosts[400];
+        cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
+        snprintf(words, sizeof words, "only %d of %d hosts joined within %g s: %s", present,
+                 launch->nodes_min, launch->join_s, hosts);
+        finish(c, CLI_EXIT_FAILED, -1, words, "");
+    } else {
+        notice_missing(c, present, now);
+    }
+}
+
+/* ---- the end of a round --------------------------------------------------------------------- */
+
+/* Whether the job should be continued with another attempt; counts it. */
+static bool may_restart(cli_coordinator *c, bool host_lost)
+{
+    const cli_launch *launch = c->options.launch;
+    if (c->stop_signal)
+        return false;
+    bool elastic = launch->nodes_min < launch->nodes_max;
+    if (host_lost && elastic && cli_agents_present(&c->agents) >= launch->nodes_min)
+        return true; /* a change of membership is not a restart */
+    if (c->restarts >= launch->max_restarts)
+        return false;
+    c->restarts++;
+    return true;
+}
+
+static void next_attempt(cli_coordinator *c)
+{
+    c->attempt++;
+    enter(c, FORMING);
+}
+
+/* Ends an attempt that has failed. */
+static void conclude_failure(cli_coordinator *c)
+{
+    char words[512];
+    int code = CLI_EXIT_FAILED, rank = -1;
+    const char *tail = "";
+    const cli_agent_record *cause = cli_agents_named(&c->agents);
+    bool host_lost = !cause && c->lost;
+    if (!cause && !c->lost)
+        cause = c->first_failed && c->first_failed->kind == 'f' ? c->first_failed
+                                                                : cli_agents_failed(&c->agents);
+    if (cause) {
+        code = cause->code;
+        rank = cause->rank;
+        tail = cause->tail;
+        snprintf(words, sizeof words, "%s", cause->words);
+    } else {
+        cli_agent_describe_loss(c->lost, words, sizeof words);
+    }
+    if (may_restart(c, host_lost)) {
+        give_order(c, "again %d %d\n%s\n%s", code, rank, words, tail);
+        next_attempt(c);
+    } else {
+        finish(c, c->stop_signal ? CLI_EXIT_STOP_FAILED : code, rank, words, tail);
+    }
+}
+
+static void conclude(cli_coordinator *c)
+{
+    yk_store_server_destroy(c->ranks);
+    c->ranks = NULL;
+    if (c->lost || cli_agents_failed(&c->agents)) {
+        conclude_failure(c);
+        return;
+    }
+    int code = cli_agents_code(&c->agents);
+    if (code != CLI_EXIT_OK && c->regrouping && !c->stop_signal) {
+        give_order(c, "again 0 -1\n\n");
+        next_attempt(c);
+    } else {
+        finish(c, code, -1, "", "");
+    }
+}
+
+static void watch_round(cli_coordinator *c)
+{
+    double now = cli_clock_s();
+    for (int i = 0; i < c->agents.count && c->deadline_s != 0 && now > c->deadline_s; i++)
+        if (c->agents.list[i]->state == CLI_AGENT_RUNNING)
+            handle_gone(c, c->agents.list[i]);
+    if (cli_agents_running(&c->agents) == 0) {
+        conclude(c);
+    } else if (!c->failing && !c->stop_signal && !c->regrouping &&
+               cli_agents_waiting(&c->agents) > 0) {
+        c->regrouping = true;
+        give_order(c, "regroup");
+        expect_end(c, c->options.launch->grace_s);
+    }
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void *run(void *context)
+{
+    cli_coordinator *c = context;
+    enter(c, FORMING);
+    while (!atomic_load(&c->closing)) {
+        yk_status status = cli_bus_next(&c->reader, c->store, c->text, wait_s);
+        if (status == YK_OK)
+            handle_report(c);
+        else if (status != YK_ERROR_TIMEOUT)
+            break;
+        look_at_wills(c);
+        if (c->phase == FORMING)
+            form_round(c);
+        else if (c->phase == RUNNING)
+            watch_round(c);
+        else if (cli_agents_all_left(&c->agents) || cli_clock_s() - c->phase_s > linger_s)
+            break;
+    }
+    return NULL;
+}
+
+cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
+{
+    cli_coordinator *c = calloc(1, sizeof *c);
+    if (!c) {
+        fprintf(stderr, "%s: no memory for the rendezvous\n", options->launch->name);
+        return NULL;
+    }
+    c->options = *options;
+    c->attempt = options->attempt;
+    c->restarts = options->restarts;
+    atomic_init(&c->closing, false);
+    atomic_init(&c->finished, false);
+    if (yk_store_connect(&c->store, options->host, options->port, options->secret, 10) != YK_OK) {
+        fprintf(stderr, "%s\n", yk_last_error());
+    } else {
+        c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS};
+        if (pthread_create(&c->thread, NULL, run, c) == 0)
+            return c;
+        fprintf(stderr, "%s: cannot start a thread\n", options->launch->name);
+    }
+    yk_store_destroy(c->store);
+    free(c);
+    return NULL;
+}
+
+void cli_coordinator_finish(cli_coordinator *c)
+{
+    if (!c)
+        return;
+    if (!atomic_load(&c->finished))
+        atomic_store(&c->closing, true);
+    pthread_join(c->thread, NULL);
+    cli_agents_free(&c->agents);
+    yk_store_server_destroy(c->ranks);
+    yk_store_destroy(c->store);
+    free(c);
+}

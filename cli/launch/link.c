@@ -1,0 +1,227 @@
+/* See link.h. There are two connections: the thread waits on one, reports go through the other. */
+#define _GNU_SOURCE
+#include "launch/link.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
+static const double order_wait_s = 0.5, notice_s = 5;
+
+typedef struct order {
+    struct order *next;
+    char *text;
+} order;
+
+struct cli_link {
+    cli_link_options options;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the queue and of reports */
+    int ready;            /* an eventfd */
+    order *first, **last;
+    yk_store *orders, *reports;
+    cli_bus_reader reader;
+    atomic_int id;
+    atomic_bool closing;
+    char text[CLI_MESSAGE_SIZE];
+};
+
+/* ---- the queue ------------------------------------------------------------------------------ */
+
+static void enqueue(cli_link *link, const char *text)
+{
+    order *added = calloc(1, sizeof *added);
+    if (added && !(added->text = strdup(text))) {
+        free(added);
+        added = NULL;
+    }
+    if (!added)
+        return;
+    pthread_mutex_lock(&link->lock);
+    *link->last = added;
+    link->last = &added->next;
+    pthread_mutex_unlock(&link->lock);
+    eventfd_write(link->ready, 1);
+}
+
+char *cli_link_next(cli_link *link)
+{
+    eventfd_t count;
+    pthread_mutex_lock(&link->lock);
+    order *taken = link->first;
+    if (taken) {
+        link->first = taken->next;
+        if (!link->first)
+            link->last = &link->first;
+    } else {
+        eventfd_read(link->ready, &count);
+    }
+    pthread_mutex_unlock(&link->lock);
+    char *text = taken ? taken->text : NULL;
+    free(taken);
+    return text;
+}
+
+int cli_link_fd(const cli_link *link)
+{
+    return link->ready;
+}
+
+int cli_link_id(cli_link *link)
+{
+    return atomic_load(&link->id);
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+static void enqueue_lost(cli_link *link, const char *why)
+{
+    char text[768];
+    snprintf(text, sizeof text, "lost %.700s", why);
+    enqueue(link, text);
+}
+
+static void notice_waiting(cli_link *link, double *notice_at)
+{
+    char text[400];
+    double now = cli_clock_s();
+    if (now < *notice_at)
+        return;
+    *notice_at = now + notice_s;
+    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d", link->options.host,
+             link->options.port);
+    enqueue(link, text);
+}
+
+static bool connect_to_store(cli_link *link)
+{
+    const cli_link_options *o = &link->options;
+    double start = cli_clock_s(), notice_at = start + notice_s;
+    yk_status status;
+    while ((status = yk_store_connect(&link->orders, o->host, o->port, o->secret, attempt_s)) ==
+           YK_ERROR_TIMEOUT) {
+        if (atomic_load(&link->closing))
+            return false;
+        if (cli_clock_s() - start > o->launch->join_s)
+            break;
+        notice_waiting(link, &notice_at);
+    }
+    if (status == YK_OK)
+        status = yk_store_connect(&link->reports, o->host, o->port, o->secret, 5);
+    if (status != YK_OK)
+        enqueue_lost(link, yk_last_error());
+    return status == YK_OK;
+}
+
+/* FNV-1a of the program's words, and the words as one line. */
+static uint64_t describe_program(char *const *program, char *line, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    size_t at = 0;
+    for (; *program; program++) {
+        for (const char *word = *program;; word++) {
+            hash = (hash ^ (unsigned char)*word) * UINT64_C(1099511628211);
+            if (at + 1 < size)
+                line[at++] = (unsigned char)*word < ' ' ? ' ' : *word;
+            if (!*word)
+                break;
+        }
+    }
+    while (at && line[at - 1] == ' ')
+        at--;
+    line[at] = '\0';
+    return hash;
+}
+
+/* See coordinator.c for what it reads. */
+static yk_status join(cli_link *link)
+{
+    const cli_launch *launch = link->options.launch;
+    char host[256] = "?", program[200], key[64], text[2048];
+    int64_t id;
+    yk_status status = yk_store_add(link->orders, "agents", 1, &id);
+    if (status != YK_OK)
+        return status;
+    gethostname(host, sizeof host - 1);
+    snprintf(key, sizeof key, "gone/%d", (int)id);
+    if ((status = yk_store_set_will(link->orders, key, "1", 1)) != YK_OK ||
+        (status = cli_bus_open(&link->reader, link->orders, CLI_BUS_ORDERS)) != YK_OK)
+        return status;
+    uint64_t hash = describe_program(launch->program, program, sizeof program);
+    snprintf(text, sizeof text, "join %d %d %d %d %d %d %d %llx\n%s\n%s\n%.500s\n%s\n", (int)id,
+             link->options.node_rank, launch->ranks, (int)getpid(), launch->nodes_min,
+             launch->nodes_max, link->options.standby_port, (unsigned long long)hash, host,
+             yk_store_local_address(link->orders), launch->run_id, program);
+    atomic_store(&link->id, (int)id);
+    return cli_bus_post(link->orders, CLI_BUS_REPORTS, text);
+}
+
+static void *run(void *context)
+{
+    cli_link *link = context;
+    if (!connect_to_store(link))
+        return NULL;
+    yk_status status = join(link);
+    bool ended = false; /* "end" is the last order */
+    while ((status == YK_OK || status == YK_ERROR_TIMEOUT) && !ended &&
+           !atomic_load(&link->closing)) {
+        status = cli_bus_next(&link->reader, link->orders, link->text, order_wait_s);
+        if (status == YK_OK)
+            enqueue(link, link->text);
+        ended = status == YK_OK && strncmp(link->text, "end ", 4) == 0;
+    }
+    if (status != YK_OK && status != YK_ERROR_TIMEOUT)
+        enqueue_lost(link, yk_last_error());
+    return NULL;
+}
+
+/* ---- the agent's side ----------------------------------------------------------------------- */
+
+cli_link *cli_link_open(const cli_link_options *options)
+{
+    cli_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->options = *options;
+    link->last = &link->first;
+    atomic_init(&link->id, -1);
+    atomic_init(&link->closing, false);
+    pthread_mutex_init(&link->lock, NULL);
+    link->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (link->ready < 0 || pthread_create(&link->thread, NULL, run, link)) {
+        if (link->ready >= 0)
+            close(link->ready);
+        free(link);
+        return NULL;
+    }
+    return link;
+}
+
+void cli_link_report(cli_link *link, const char *text)
+{
+    if (link && cli_link_id(link) >= 0 && link->reports)
+        cli_bus_post(link->reports, CLI_BUS_REPORTS, text);
+}
+
+void cli_link_close(cli_link *link)
+{
+    if (!link)
+        return;
+    atomic_store(&link->closing, true);
+    pthread_join(link->thread, NULL);
+    yk_store_destroy(link->orders);
+    yk_store_destroy(link->reports);
+    for (char *text; (text = cli_link_next(link));)
+        free(text);
+    close(link->ready);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
+}

@@ -1,0 +1,116 @@
+/* See net.h. */
+#define _GNU_SOURCE
+#include "launch/net.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+    if (a->sa_family != b->sa_family)
+        return false;
+    if (a->sa_family == AF_INET)
+        return memcmp(&((const struct sockaddr_in *)a)->sin_addr,
+                      &((const struct sockaddr_in *)b)->sin_addr, sizeof(struct in_addr)) == 0;
+    return a->sa_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static bool has_interface(const struct ifaddrs *interfaces, const struct sockaddr *address)
+{
+    for (; interfaces; interfaces = interfaces->ifa_next)
+        if (interfaces->ifa_addr && same_address(interfaces->ifa_addr, address))
+            return true;
+    return is_loopback(address);
+}
+
+static struct addrinfo *resolve(const char *host)
+{
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
+    return getaddrinfo(host, NULL, &hints, &found) == 0 ? found : NULL;
+}
+
+bool cli_net_is_this_host(const char *host)
+{
+    struct ifaddrs *interfaces = NULL;
+    struct addrinfo *found = resolve(host);
+    bool here = false;
+    if (getifaddrs(&interfaces))
+        interfaces = NULL;
+    for (struct addrinfo *at = found; at && !here; at = at->ai_next)
+        here = has_interface(interfaces, at->ai_addr);
+    freeifaddrs(interfaces);
+    if (found)
+        freeaddrinfo(found);
+    return here;
+}
+
+bool cli_net_is_loopback(const char *host)
+{
+    struct addrinfo *found = resolve(host);
+    bool loopback = found != NULL;
+    for (struct addrinfo *at = found; at && loopback; at = at->ai_next)
+        loopback = is_loopback(at->ai_addr);
+    if (found)
+        freeaddrinfo(found);
+    return loopback;
+}
+
+bool cli_net_own_address(char *address, size_t size)
+{
+    struct ifaddrs *interfaces;
+    bool found = false;
+    if (getifaddrs(&interfaces))
+        return false;
+    for (struct ifaddrs *at = interfaces; at && !found; at = at->ifa_next)
+        found = at->ifa_addr && at->ifa_addr->sa_family == AF_INET && !is_loopback(at->ifa_addr) &&
+                getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), address, (socklen_t)size,
+                            NULL, 0, NI_NUMERICHOST) == 0;
+    freeifaddrs(interfaces);
+    return found;
+}
+
+static bool read_port(const char *text, int *port)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < 0 || number > 65535)
+        return false;
+    *port = (int)number;
+    return true;
+}
+
+bool cli_net_split(const char *text, char *host, size_t size, int *port)
+{
+    const char *colon = strrchr(text, ':'), *end = text + strlen(text);
+    if (*text == '[') {
+        end = strchr(++text, ']');
+        if (!end || (end[1] && (end[1] != ':' || !read_port(end + 2, port))))
+            return false;
+    } else if (colon && strchr(text, ':') == colon) { /* several: an IPv6 address */
+        end = colon;
+        if (!read_port(colon + 1, port))
+            return false;
+    }
+    size_t length = (size_t)(end - text);
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(host, text, length);
+    host[length] = '\0';
+    return true;
+}

@@ -1,0 +1,20 @@
+/* Questions about the names and addresses of hosts. */
+#ifndef YOKE_CLI_LAUNCH_NET_H
+#define YOKE_CLI_LAUNCH_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether the name or address belongs to this host. */
+bool cli_net_is_this_host(const char *host);
+/* Whether the name resolves to loopback addresses only: 127.0.0.1, or 127.0.1.1 in /etc/hosts. */
+bool cli_net_is_loopback(const char *host);
+/* An address of this host by which other hosts can reach it; false if there is none. */
+bool cli_net_own_address(char *address, size_t size);
+/*
+ * Splits "HOST", "HOST:PORT", "[ADDRESS]:PORT" and an IPv6 address without a port. *port keeps its
+ * value where none is given. False when it is malformed.
+ */
+bool cli_net_split(const char *text, char *host, size_t size, int *port);
+
+#endif

@@ -1,0 +1,41 @@
+/* Several launchers on this machine that run one job, for tests; each counts as a host. */
+#ifndef YK_TEST_AGENTS_H
+#define YK_TEST_AGENTS_H
+
+#include "job.h"
+
+enum { TEST_AGENTS = 4 };
+
+static test_job agents[TEST_AGENTS];
+static int rendezvous_port;
+
+/* Starts `yoke run --nnodes NODES --rdzv-endpoint localhost:PORT ARGUMENTS`. */
+static inline void start_agent(int index, const char *nodes, const char *arguments)
+{
+    char command[4096];
+    if (!rendezvous_port)
+        rendezvous_port = yk_test_free_port();
+    snprintf(command, sizeof command, "run --nnodes %s --rdzv-endpoint localhost:%d %s", nodes,
+             rendezvous_port, arguments);
+    test_job_start(&agents[index], command);
+}
+
+/* Starts two of them with the same arguments and waits for both; they must agree on the code. */
+static inline int run_two(const char *arguments)
+{
+    start_agent(0, "2", arguments);
+    start_agent(1, "2", arguments);
+    int code = test_job_wait(&agents[0], 60);
+    assert_int_equal(test_job_wait(&agents[1], 60), code);
+    return code;
+}
+
+/* The output of both, for what may be on either. */
+static inline const char *both_outputs(void)
+{
+    static char text[2 * sizeof agents[0].output];
+    snprintf(text, sizeof text, "%s%s", test_job_output(&agents[0]), test_job_output(&agents[1]));
+    return text;
+}
+
+#endif

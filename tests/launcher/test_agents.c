@@ -1,0 +1,289 @@
+/* Launchers that run one job together: ranks, causes, signals, misuse, restarts, lost launchers. */
+#define _GNU_SOURCE
+#include "agents.h"
+
+static const char *const print_ranks =
+    "sh -c 'echo =$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE "
+    "$ROLE_RANK $ROLE_WORLD_SIZE $TORCHELASTIC_RUN_ID='";
+
+YK_TEST(ranks_are_numbered_host_by_host)
+{
+    char arguments[512];
+    int port = yk_test_free_port();
+    static const int local[] = {1, 3, 2};
+    for (int i = 2; i >= 0; i--) { /* node 0, which serves the rendezvous, comes last */
+        snprintf(arguments, sizeof arguments,
+                 "run --nnodes 3 --node-rank %d --master-addr 127.0.0.1 --master-port %d "
+                 "--rdzv-id job7 -n %d %s",
+                 i, port, local[i], print_ranks);
+        test_job_start(&agents[i], arguments);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(test_job_wait(&agents[i], 60), 0);
+    assert_contains(agents[0].output, "[rank 0] =0 6 0 1 0 3 0 6 job7=\n");
+    assert_contains(agents[1].output, "[rank 1] =1 6 0 3 1 3 1 6 job7=\n");
+    assert_contains(agents[1].output, "[rank 3] =3 6 2 3 1 3 3 6 job7=\n");
+    assert_contains(agents[2].output, "[rank 5] =5 6 1 2 2 3 5 6 job7=\n");
+}
+
+YK_TEST(the_same_command_on_each_host_finds_the_others)
+{
+    assert_int_equal(run_two(print_ranks), 0);
+    assert_contains(both_outputs(), "[rank 0] =0 2 0 1 0 2 0 2 none=\n");
+    assert_contains(both_outputs(), "[rank 1] =1 2 0 1 1 2 1 2 none=\n");
+}
+
+static void sum_ranks(void)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    int32_t sum = yk_group_rank(group) + 1;
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I32, YK_REDUCE_SUM, NULL));
+    printf("sum %d\n", sum);
+    yk_group_destroy(group);
+}
+
+YK_TEST(ranks_of_two_launchers_meet_and_reduce)
+{
+    if (getenv("RANK")) {
+        sum_ranks();
+        return;
+    }
+    char self[256], arguments[512];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    snprintf(arguments, sizeof arguments, "-n 2 %s ranks_of_two_launchers_meet_and_reduce", self);
+    assert_int_equal(run_two(arguments), 0);
+    assert_int_equal(count(both_outputs(), "] sum 10\n"), 4);
+}
+
+YK_TEST(promise_10_and_11_all_launchers_name_the_rank_that_failed_first)
+{
+    assert_int_equal(run_two("-n 2 sh -c 'if [ $RANK = 2 ]; then echo a reason >&2; exit 7; fi; "
+                             "trap \"echo victim >&2; exit 1\" TERM; sleep 30 & wait'"),
+                     7);
+    for (int i = 0; i < 2; i++) {
+        const char *verdict = strstr(agents[i].output, "yoke run: rank 2 (host ");
+        assert_non_null(verdict);
+        assert_contains(verdict, "exited with code 7");
+        assert_contains(verdict, "its last lines on stderr:\n[rank 2] a reason\n");
+        assert_null(strstr(verdict, "victim"));
+    }
+}
+
+YK_TEST(promise_10_a_killed_rank_gives_its_signal)
+{
+    assert_int_equal(run_two("-n 2 sh -c 'test $RANK = 3 && kill -9 $$; sleep 30'"), 128 + SIGKILL);
+    assert_contains(agents[0].output, "killed by signal 9 (SIGKILL)");
+    assert_contains(agents[1].output, "killed by signal 9 (SIGKILL)");
+}
+
+YK_TEST(a_program_that_is_not_there_gives_127_everywhere)
+{
+    assert_int_equal(run_two("./no-such-program"), 127);
+    assert_contains(both_outputs(), "cannot start ./no-such-program: No such file or directory");
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static const char *const obedient =
+    "-n 2 sh -c 'trap \"echo stopped $RANK; exit 143\" TERM; trap \"echo heard $RANK\" USR1; echo "
+    "ready; while :; do sleep 0.05; done'";
+
+static void start_obedient(void)
+{
+    start_agent(0, "2", obedient);
+    start_agent(1, "2", obedient);
+    for (double deadline = test_now() + 20; count(both_outputs(), "] ready") < 4; usleep(2000))
+        if (test_now() > deadline)
+            fail_msg("only some ranks are ready: \"%s\"", both_outputs());
+}
+
+static void stop_one(int index, int number, int code)
+{
+    start_obedient();
+    kill(agents[index].pid, number);
+    assert_int_equal(test_job_wait(&agents[0], 20), code);
+    assert_int_equal(test_job_wait(&agents[1], 20), code);
+    assert_int_equal(count(both_outputs(), "] stopped "), 4);
+}
+
+YK_TEST(promise_13_sigterm_to_the_first_launcher_stops_all_ranks)
+{
+    stop_one(0, SIGTERM, 128 + SIGTERM);
+}
+
+YK_TEST(promise_13_sigint_to_the_other_launcher_stops_all_ranks)
+{
+    stop_one(1, SIGINT, 128 + SIGINT);
+    assert_contains(agents[0].output, "SIGINT on another host: stopping 2 ranks");
+}
+
+YK_TEST(promise_13_sigusr1_reaches_the_ranks_of_all_hosts)
+{
+    start_obedient();
+    kill(agents[1].pid, SIGUSR1);
+    for (int rank = 0; rank < 4; rank++) {
+        char words[32];
+        snprintf(words, sizeof words, "heard %d", rank);
+        while (!strstr(both_outputs(), words))
+            usleep(2000);
+    }
+    kill(agents[0].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
+    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
+}
+
+YK_TEST(a_second_signal_kills_the_ranks_of_all_hosts)
+{
+    static const char *const stubborn = "-n 1 sh -c 'trap \"\" TERM; echo ready; while :; do sleep "
+                                        "0.05; done'";
+    start_agent(0, "2", stubborn);
+    start_agent(1, "2", stubborn);
+    test_job_await(&agents[0], "ready");
+    test_job_await(&agents[1], "ready");
+    kill(agents[1].pid, SIGTERM);
+    test_job_await(&agents[0], "SIGTERM on another host");
+    kill(agents[1].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[0], 20), 122);
+    assert_int_equal(test_job_wait(&agents[1], 20), 122);
+}
+
+YK_TEST(a_launcher_that_waits_for_others_can_be_stopped)
+{
+    start_agent(0, "2", "true");
+    usleep(200000);
+    kill(agents[0].pid, SIGINT);
+    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGINT);
+    start_agent(1, "2", "--rdzv-conf is_host=0 true"); /* nobody serves this rendezvous */
+    usleep(200000);
+    kill(agents[1].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
+}
+
+/* ---- lost launchers ------------------------------------------------------------------------- */
+
+YK_TEST(promise_01_a_lost_launcher_ends_the_job_on_the_others)
+{
+    start_obedient();
+    int loser = strstr(test_job_output(&agents[0]), "[rank 0]") ? 1 : 0;
+    kill(-agents[loser].pid, SIGKILL);
+    assert_int_equal(test_job_wait(&agents[1 - loser], 20), 1);
+    assert_contains(agents[1 - loser].output, "(ranks 2 to 3) is lost: its launcher (pid ");
+    test_job_gone(&agents[loser], 2);
+    test_job_wait(&agents[loser], 5);
+}
+
+YK_TEST(the_loss_of_the_rendezvous_ends_the_job_and_says_so)
+{
+    start_obedient();
+    int server = strstr(test_job_output(&agents[0]), "[rank 0]") ? 0 : 1;
+    kill(-agents[server].pid, SIGKILL);
+    assert_int_equal(test_job_wait(&agents[1 - server], 20), 1);
+    assert_contains(agents[1 - server].output,
+                    "the launcher on host localhost, which serves the job's store, is lost");
+    test_job_gone(&agents[1 - server], 2);
+    test_job_wait(&agents[server], 5);
+}
+
+/* ---- misuse --------------------------------------------------------------------------------- */
+
+YK_TEST(a_host_too_many_is_named)
+{
+    start_obedient();
+    start_agent(2, "2", obedient);
+    assert_int_equal(test_job_wait(&agents[2], 20), 1);
+    assert_contains(agents[2].output, "expected 2 hosts, but 3 came: host ");
+    kill(agents[0].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
+    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
+}
+
+/* Starts one launcher that waits, and one that it must refuse with these words. */
+static void refuse_second(const char *first, const char *second, const char *words)
+{
+    char options[512];
+    int port = yk_test_free_port();
+    snprintf(options, sizeof options, "run --master-port %d --rdzv-conf join_timeout=20 %s", port,
+             first);
+    test_job_start(&agents[0], options);
+    usleep(300000);
+    snprintf(options, sizeof options, "run --master-port %d --rdzv-conf join_timeout=20 %s", port,
+             second);
+    test_job_start(&agents[1], options);
+    assert_int_equal(test_job_wait(&agents[1], 20), 1);
+    if (!strstr(agents[1].output, words))
+        fail_msg("\"%s\" does not contain \"%s\"", agents[1].output, words);
+    assert_int_equal(count(agents[1].output, "\n"), 1);
+    kill(agents[0].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
+}
+
+YK_TEST(hosts_that_disagree_are_refused_and_told_why)
+{
+    refuse_second("--nnodes 2 true", "--nnodes 3 --node-rank 1 true", "--nnodes differs: 3:3 on");
+    refuse_second("--nnodes 2 true", "--nnodes 2 --node-rank 1 false", "the programs differ: ");
+    refuse_second("--nnodes 2 --rdzv-id a true", "--nnodes 2 --node-rank 1 --rdzv-id b true",
+                  "belongs to the job \"a\", not to \"b\"");
+    refuse_second("--nnodes 3 true", "--nnodes 3 --node-rank 0 true", "port");
+}
+
+YK_TEST(promise_32_a_host_without_the_secret_is_refused)
+{
+    setenv("YOKE_SECRET", "right", 1);
+    start_agent(0, "2", "true");
+    usleep(300000);
+    setenv("YOKE_SECRET", "wrong", 1);
+    start_agent(1, "2", "true");
+    assert_int_equal(test_job_wait(&agents[1], 20), 1);
+    assert_contains(agents[1].output, "cannot join the rendezvous");
+    start_agent(1, "2", "--rdzv-conf secret=right true");
+    assert_int_equal(test_job_wait(&agents[0], 20), 0);
+    assert_int_equal(test_job_wait(&agents[1], 20), 0);
+}
+
+YK_TEST(promise_08_missing_hosts_are_reported)
+{
+    start_agent(0, "2", "--rdzv-conf join_timeout=6 true");
+    assert_int_equal(test_job_wait(&agents[0], 30), 1);
+    assert_contains(agents[0].output, "waiting for hosts: 1 of 2 have joined (");
+    assert_contains(agents[0].output, "only 1 of 2 hosts joined within 6 s: ");
+}
+
+/* ---- restarts ------------------------------------------------------------------------------- */
+
+YK_TEST(all_hosts_restart_after_a_failure)
+{
+    assert_int_equal(run_two("--max-restarts 2 sh -c 'echo attempt $TORCHELASTIC_RESTART_COUNT; "
+                             "test $RANK = 0 || exit $((1 - $TORCHELASTIC_RESTART_COUNT))'"),
+                     0);
+    assert_int_equal(count(both_outputs(), "attempt 0\n"), 2);
+    assert_int_equal(count(both_outputs(), "attempt 1\n"), 2);
+    assert_int_equal(count(both_outputs(), "rank 1 (host "), 2);
+}
+
+YK_TEST(a_job_continues_with_the_remaining_hosts_and_lets_a_host_in_again)
+{
+    static const char *const options =
+        "--rdzv-conf last_call_timeout=0.1 sh -c 'trap \"exit 143\" TERM; test -e $DONE; "
+        "running=$?; echo $TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; "
+        "test $running = 0 && exit 0; while :; do sleep 0.05; done'";
+    char done[256];
+    snprintf(done, sizeof done, "%s/done", yk_test_directory());
+    setenv("DONE", done, 1);
+    start_agent(0, "1:2", options);
+    test_job_await(&agents[0], "0:0/1");
+    start_agent(1, "1:2", options); /* more hosts: all start again */
+    test_job_await(&agents[0], "1:0/2");
+    test_job_await(&agents[1], "1:1/2");
+    kill(-agents[1].pid, SIGKILL); /* fewer hosts: the others continue */
+    test_job_await(&agents[0], "2:0/1");
+    assert_contains(agents[0].output, "is lost: its launcher");
+    test_job_wait(&agents[1], 5);
+    close(open(done, O_CREAT | O_WRONLY, 0600));
+    start_agent(2, "1:2", options);
+    assert_int_equal(test_job_wait(&agents[0], 20), 0);
+    assert_int_equal(test_job_wait(&agents[2], 20), 0);
+    assert_contains(agents[2].output, "3:1/2");
+}
