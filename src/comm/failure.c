@@ -1,6 +1,7 @@
 /*
- * The failure record is a small lock-free state machine, none -> claimed -> ready, that never goes
- * back: a group that has failed stays failed.
+ * The record of a failure is two keys of the group: failure/claims, a counter that decides who
+ * writes, and failure, "CULPRIT STATUS TEXT". The first group of a job that fails also sets the
+ * job's own key, failure, in the same form, for the launcher.
  */
 #define _GNU_SOURCE
 #include "comm/failure.h"
@@ -14,54 +15,88 @@
 
 #include "base/clock.h"
 
-#define NOTE_S  0.5 /* how long a launcher may take to write how a rank ended */
-#define CLAIM_S 1.5 /* how long a claimer may take, looking for a note */
+#define NOTE_S   0.5 /* how long a launcher may take to write how a rank ended */
+#define RECORD_S 1.0 /* how long a rank that has claimed the record may take to write it */
 
 static void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-bool yki_failure_claim(yki_failure *failure)
-{
-    int none = YKI_FAILURE_NONE;
-    return atomic_compare_exchange_strong(&failure->state, &none, YKI_FAILURE_CLAIMED);
-}
+/* ---- the store ------------------------------------------------------------------------------- */
 
-void yki_failure_write(yki_failure *failure, yk_status status, const char *text)
+static yk_status get_text(const yki_job *job, const char *key, char *text, size_t size,
+                          double wait_s)
 {
-    failure->status = (int)status;
-    snprintf(failure->text, sizeof failure->text, "%s", text);
-    atomic_store(&failure->state, YKI_FAILURE_READY);
-}
-
-yk_status yki_failure_read(const yki_failure *failure, char *text, size_t size)
-{
-    double deadline = yki_now() + CLAIM_S;
-    int state;
-    while ((state = atomic_load(&failure->state)) == YKI_FAILURE_CLAIMED && yki_now() < deadline)
-        nap();
-    if (state == YKI_FAILURE_NONE)
-        return YK_OK;
-    if (state == YKI_FAILURE_CLAIMED) {
-        snprintf(text, size, "another rank failed while it reported a failure");
-        return YK_ERROR_PEER_FAILED;
-    }
-    snprintf(text, size, "%s", failure->text);
-    return (yk_status)failure->status;
-}
-
-void yki_failure_report(const yki_job *job, int rank, yk_status status, const char *text)
-{
-    char report[512];
-    int64_t reports;
-    if (!job->launcher || !job->store)
-        return;
-    int size = snprintf(report, sizeof report, "%d %d %.400s", rank, (int)status, text);
+    size_t used;
     pthread_mutex_lock(job->lock);
-    if (yk_store_add(job->store, "failure/reports", 1, &reports) == YK_OK && reports == 1)
-        yk_store_set(job->store, "failure", report, (size_t)size);
+    yk_status status = yk_store_get(job->store, key, text, size - 1, &used, wait_s);
     pthread_mutex_unlock(job->lock);
+    text[status == YK_OK ? used : 0] = '\0';
+    return status;
+}
+
+static void set_text(const yki_job *job, const char *key, const char *text)
+{
+    pthread_mutex_lock(job->lock);
+    yk_store_set(job->store, key, text, strlen(text));
+    pthread_mutex_unlock(job->lock);
+}
+
+/* True for the first caller only, among all processes. */
+static bool claim(const yki_job *job, const char *key)
+{
+    int64_t claims = 0;
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_add(job->store, key, 1, &claims);
+    pthread_mutex_unlock(job->lock);
+    return status == YK_OK && claims == 1;
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static yk_status read_record(const yki_job *job, yki_failure *failure, double wait_s)
+{
+    char key[YKI_JOB_KEY], text[512];
+    int status = YK_OK, at = 0;
+    failure->status = YK_OK;
+    yki_job_key(job, key, sizeof key, "failure", -1);
+    yk_status got = get_text(job, key, text, sizeof text, wait_s);
+    if (got != YK_OK)
+        return got == YK_ERROR_TIMEOUT ? YK_OK : got;
+    if (sscanf(text, "%d %d %n", &failure->culprit, &status, &at) < 2 || status == YK_OK)
+        return YK_OK;
+    snprintf(failure->text, sizeof failure->text, "%s", text + at);
+    failure->status = (yk_status)status;
+    return YK_OK;
+}
+
+yk_status yki_failure_read(const yki_job *job, yki_failure *failure)
+{
+    return read_record(job, failure, 0);
+}
+
+/* The launcher is told first: a rank that has read the group's record may end at once, and its end
+ * must not be reported before the cause. */
+static void write_record(const yki_job *job, const yki_failure *failure)
+{
+    char key[YKI_JOB_KEY], text[512];
+    snprintf(text, sizeof text, "%d %d %s", failure->culprit, (int)failure->status, failure->text);
+    if (job->launcher && claim(job, "failure/reports"))
+        set_text(job, "failure", text);
+    yki_job_key(job, key, sizeof key, "failure", -1);
+    set_text(job, key, text);
+}
+
+void yki_failure_record(const yki_job *job, yki_failure *failure)
+{
+    char key[YKI_JOB_KEY];
+    yki_failure other;
+    yki_job_key(job, key, sizeof key, "failure/claims", -1);
+    if (claim(job, key))
+        write_record(job, failure);
+    else if (read_record(job, &other, RECORD_S) == YK_OK && other.status != YK_OK)
+        *failure = other;
 }
 
 /* ---- how a rank ended ------------------------------------------------------------------------ */
@@ -85,31 +120,28 @@ static bool kernel_knows(const yki_peer *peer, int *status)
     return true;
 }
 
+/* The note of the launcher, or of the agent of its host where there are several. */
 static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size)
 {
     char key[32];
-    size_t used;
-    if (!job->launcher || !job->store)
+    if (!job->launcher)
         return false;
-    snprintf(key, sizeof key, "dead/%d", rank);
-    pthread_mutex_lock(job->lock);
-    yk_status status = yk_store_get(job->store, key, text, size - 1, &used, NOTE_S);
-    pthread_mutex_unlock(job->lock);
-    if (status != YK_OK)
-        return false;
-    text[used] = '\0';
-    return true;
+    snprintf(key, sizeof key, "dead/%d", job->peers[rank].job_rank);
+    return get_text(job, key, text, size, NOTE_S) == YK_OK;
 }
 
 void yki_death_words(const yki_job *job, int rank, char *text, size_t size)
 {
+    char name[YKI_RANK_NAME];
     const yki_peer *peer = &job->peers[rank];
-    int status, at = snprintf(text, size, "rank %d is dead: ", rank);
+    yki_rank_name(job, rank, name);
+    int status, at = snprintf(text, size, "%s is dead: ", name);
     if (launcher_knows(job, rank, text + at, size - (size_t)at))
         return;
     double deadline = yki_now() + NOTE_S;
-    bool known;
-    while (!(known = kernel_knows(peer, &status)) && !job->launcher && yki_now() < deadline)
+    bool known = false;
+    while (!peer->remote && !(known = kernel_knows(peer, &status)) && !job->launcher &&
+           yki_now() < deadline)
         nap(); /* until its parent has reaped it */
     if (known && WIFSIGNALED(status))
         snprintf(text + at, size - (size_t)at, "pid %d killed by signal %d (SIG%s)", peer->pid,

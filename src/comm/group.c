@@ -42,15 +42,22 @@ static yk_status choose_backend(const yk_backend_ops **ops, const yki_job *job, 
 static yk_status open_backend(yk_group *group, const yk_backend_ops *ops)
 {
     static const yki_queue_ops queue_ops = {yki_group_start, yki_group_advance};
-    YK_TRY(yki_group_make_site(group));
-    yk_status status = ops->open(&group->backend, &group->site);
-    if (status != YK_OK) {
-        group->backend = NULL;
-        yki_group_free_site(group);
+    yk_status status = yki_watch_add(&group->watched, &group->job);
+    if (status != YK_OK)
         return status;
-    }
+    if ((status = yki_group_make_site(group)) != YK_OK)
+        goto out_watched;
+    if ((status = ops->open(&group->backend, &group->site)) != YK_OK)
+        goto out_site;
     yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
     return YK_OK;
+
+out_site:
+    group->backend = NULL;
+    yki_group_free_site(group);
+out_watched:
+    yki_watch_remove(&group->watched);
+    return status;
 }
 
 yk_status yk_group_init(yk_group **out, const yk_group_options *given)
@@ -94,7 +101,7 @@ yk_status yki_group_channel(yk_group **out, yk_group *group)
     yki_reference_init(&channel->reference);
     channel->job = group->job;
     channel->borrows_job = true;
-    snprintf(channel->job.prefix, sizeof channel->job.prefix, "%.20s/channel", group->job.prefix);
+    snprintf(channel->job.prefix, sizeof channel->job.prefix, "%.64s/channel", group->job.prefix);
     yk_status status = open_backend(channel, group->backend->ops);
     if (status != YK_OK) {
         free(channel);
@@ -116,6 +123,7 @@ void yki_group_release(yk_group *group)
     yk_group_destroy(group->channel);
     yki_queue_fini(&group->queue);
     group->backend->ops->close(group->backend);
+    yki_watch_remove(&group->watched);
     if (!group->borrows_job)
         yki_job_leave(&group->job);
     yki_group_free_blocks(group);

@@ -3,15 +3,16 @@
  *
  *   group.c       creating and destroying groups, and choosing the backend
  *   run.c         running calls: submitting, posting, waiting
- *   peers.c       looking at the other ranks while a call waits; failures
+ *   look.c        looking at the other ranks while a call waits; failures
  *   site.c        what a backend sees of the group
  */
 #ifndef YKI_GROUP_STATE_H
 #define YKI_GROUP_STATE_H
 
-#include "comm/failure.h"
 #include "comm/group_internal.h"
 #include "comm/queue.h"
+#include "comm/rendezvous.h"
+#include "comm/watch.h"
 
 /* Memory of yk_group_alloc where the backend has none of its own. */
 typedef struct yki_block {
@@ -23,6 +24,7 @@ typedef struct yki_block {
 struct yk_group {
     yki_reference reference;
     yki_job job;
+    yki_watched watched;
     yk_backend_site site;
     yk_backend_member *members; /* [world] */
     yk_backend *backend;        /* NULL while the group is being created */
@@ -31,6 +33,7 @@ struct yk_group {
     uint64_t collectives;       /* the number of the last one */
     uint64_t *sent, *received;  /* [world]: messages to and from each rank */
     yki_call *running;          /* the call that waits; NULL while the group is being created */
+    pthread_t opener;           /* the thread that creates the group */
     yki_call opening;           /* stands for a call while the group is being created */
     bool *late;                 /* [world], scratch of yki_group_look */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
@@ -38,11 +41,11 @@ struct yk_group {
     bool borrows_job;           /* this is a channel: job is a copy of its group's */
 };
 
-/* ---- peers.c --------------------------------------------------------------------------------- */
+/* ---- look.c ---------------------------------------------------------------------------------- */
 
 /* Sets this thread's error line, which names the running operation. */
 yk_status yki_group_error(const yk_group *group, yk_status status, const char *text);
-/* YK_OK, or the failure that the group already has; does not look for one. */
+/* YK_OK, or the failure that the group is known to have; does not look for one. */
 yk_status yki_group_known_failure(yk_group *group);
 /*
  * Makes text the group's failure unless another rank has already reported one, which then counts.

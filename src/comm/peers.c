@@ -1,173 +1,101 @@
 /*
- * Looking at the other ranks while a call waits for them: deaths, departures, timeouts. Each
- * becomes the group's one failure, which all ranks report from then on.
+ * The other ranks of a job: whether they live, and their names in messages.
  */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "base/clock.h"
-#include "comm/describe.h"
-#include "comm/group_state.h"
+#include "comm/rendezvous.h"
+#include "comm/watch.h"
 
-#define LOOK_S         0.02 /* between two looks */
-#define LONGEST_LOOK_S 0.5
-#define GRACE_S        0.3 /* a call may still end after a rank that has done its part has gone */
-#define CAUSE_S        1.0 /* how long the cause of a broken connection is looked for */
-
-/* ---- the failure ----------------------------------------------------------------------------- */
-
-static yki_failure *failure_of(yk_group *group)
+/* How many different machines there are. Ranks of one machine usually follow each other. */
+static int count_machines(const yki_job *job)
 {
-    return group->backend && group->backend->ops == &yki_backend_shm
-               ? yki_shm_failure(group->backend)
-               : NULL;
-}
-
-yk_status yki_group_error(const yk_group *group, yk_status status, const char *text)
-{
-    char words[YKI_WORDS];
-    if (!group->running)
-        return yki_error(status, "creating the group: %s", text);
-    yki_describe(words, &group->running->base.what);
-    return yki_error(status, "%s, operation %llu: %s", words,
-                     (unsigned long long)group->running->base.sequence, text);
-}
-
-yk_status yki_group_known_failure(yk_group *group)
-{
-    yki_failure *failure = failure_of(group);
-    if (!failure || atomic_load_explicit(&failure->state, memory_order_relaxed) == YKI_FAILURE_NONE)
-        return YK_OK;
-    char text[sizeof failure->text];
-    yk_status status = yki_failure_read(failure, text, sizeof text);
-    return status == YK_OK ? YK_OK : yki_group_error(group, status, text);
-}
-
-yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const char *text)
-{
-    yki_failure *failure = failure_of(group);
-    if (!failure)
-        return yki_group_error(group, status, text);
-    if (yki_failure_claim(failure)) {
-        yki_failure_report(&group->job, culprit, status, text);
-        yki_failure_write(failure, status, text);
-    }
-    return yki_group_known_failure(group);
-}
-
-static yk_status fail_dead(yk_group *group, int rank)
-{
-    yki_failure *failure = failure_of(group);
-    char text[sizeof failure->text];
-    if (failure && !yki_failure_claim(failure))
-        return yki_group_known_failure(group);
-    yki_death_words(&group->job, rank, text, sizeof text);
-    yki_failure_report(&group->job, rank, YK_ERROR_PEER_FAILED, text);
-    if (failure)
-        yki_failure_write(failure, YK_ERROR_PEER_FAILED, text);
-    return yki_group_error(group, YK_ERROR_PEER_FAILED, text);
-}
-
-static yk_status fail_left(yk_group *group, int rank)
-{
-    char text[128];
-    snprintf(text, sizeof text, "rank %d (pid %d) has left the group", rank,
-             group->job.peers[rank].pid);
-    return yki_group_fail(group, rank, YK_ERROR_PEER_FAILED, text);
-}
-
-static yk_status fail_late(yk_group *group, const bool *late)
-{
-    char list[128], text[320];
-    yki_rank_list(list, sizeof list, late, group->job.world);
-    int one = 0;
-    while (!late[one])
-        one++;
-    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d is %s)",
-             group->job.timeout_s, list, group->job.peers[one].pid,
-             yki_job_doing(&group->job, one));
-    return yki_group_fail(group, -1, YK_ERROR_TIMEOUT, text);
-}
-
-/* ---- looking --------------------------------------------------------------------------------- */
-
-static bool has_left(yk_group *group, int rank)
-{
-    return failure_of(group) && yki_shm_left(group->backend, rank);
-}
-
-/*
- * A waiting call looks about every 20 ms. If much more time has passed, this process itself was
- * stopped, for example with the whole job; that time does not count as a peer's delay.
- */
-static void count_wait(yki_call *call, double now)
-{
-    double since = call->looked > 0 ? now - call->looked : 0;
-    call->looked = now;
-    call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
-}
-
-/* A peer may have arrived just before it ended, so missing() is called again last. */
-yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
-                         const void *wait)
-{
-    yk_group *group = context;
-    const yki_job *job = &group->job;
-    yki_call *call = group->running ? group->running : &group->opening;
-    YK_TRY(yki_group_known_failure(group));
-    bool any = false, *late = group->late;
+    int machines = 0;
     for (int r = 0; r < job->world; r++) {
-        late[r] = r != job->rank && missing(wait, r);
-        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
-            return fail_dead(group, r);
-        if (late[r] && has_left(group, r) && (late[r] = missing(wait, r)))
-            return fail_left(group, r);
-        any = any || late[r];
+        int before = r - 1;
+        while (before >= 0 && strcmp(job->peers[before].machine, job->peers[r].machine) != 0)
+            before--;
+        machines += before < 0;
     }
-    count_wait(call, yki_now());
-    return any && call->waited >= job->timeout_s ? fail_late(group, late) : YK_OK;
+    return machines;
 }
 
-/* For works, where only the backend knows which ranks are missing. A rank that is gone may have
- * done its part, so it is missing only some time later. */
-static bool may_be_missing(const void *wait, int rank)
+yk_status yki_job_watch_peers(yki_job *job)
 {
-    const yk_group *group = wait;
-    const yki_call *call = group->running;
-    const yk_descriptor *what = &call->base.what;
-    if (what->operation >= YK_OPERATION_SEND && rank != what->root)
-        return false;
-    return !yki_job_gone(&group->job, rank) ||
-           (call->lost > 0 && yki_now() - call->lost >= GRACE_S);
-}
-
-static bool any_gone(const yk_group *group)
-{
-    for (int r = 0; r < group->job.world; r++)
-        if (r != group->job.rank && yki_job_gone(&group->job, r))
-            return true;
-    return false;
-}
-
-yk_status yki_group_look_at_all(yk_group *group)
-{
-    yki_call *call = group->running;
-    double now = yki_now();
-    if (call->looked > 0 && now - call->looked < LOOK_S)
-        return YK_OK;
-    if (!(call->lost > 0) && any_gone(group))
-        call->lost = now;
-    return yki_group_look(group, may_be_missing, group);
-}
-
-yk_status yki_group_find_cause(yk_group *group, yk_status status)
-{
-    char line[YKI_ERROR_LINE];
-    snprintf(line, sizeof line, "%s", yki_error_text());
-    group->running->lost = yki_now() - GRACE_S; /* whoever is gone is the cause */
-    for (double deadline = yki_now() + CAUSE_S; yki_now() < deadline;) {
-        YK_TRY(yki_group_look(group, may_be_missing, group));
-        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * LOOK_S)}, NULL);
+    for (int r = 0; r < job->world; r++) {
+        yki_peer *peer = &job->peers[r];
+        peer->remote = strcmp(peer->machine, job->peers[job->rank].machine) != 0;
+        if (!peer->remote)
+            peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
     }
-    return yki_group_fail(group, -1, status, line);
+    job->hosts = count_machines(job);
+    return yki_watch_create(&job->watch, job);
+}
+
+bool yki_job_gone(const yki_job *job, int rank)
+{
+    const yki_peer *peer = &job->peers[rank];
+    if (peer->remote)
+        return yki_watch_gone(job->watch, peer->job_rank);
+    if (peer->pidfd < 0) /* pidfd_open is missing, or the process had already ended */
+        return kill(peer->pid, 0) != 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+const char *yki_job_doing(const yki_job *job, int rank)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", job->peers[rank].pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(file);
+    }
+    return state == 'T' || state == 't' ? "stopped" : "running";
+}
+
+void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME])
+{
+    const yki_peer *peer = &job->peers[rank];
+    snprintf(name, YKI_RANK_NAME, "rank %d%s%s", peer->job_rank, job->hosts > 1 ? " on host " : "",
+             job->hosts > 1 ? peer->host : "");
+}
+
+/* Whether the rank after this one is to be listed with it. */
+static bool continues(const yki_job *job, const bool *flags, int rank)
+{
+    return rank + 1 < job->world && flags[rank + 1] &&
+           job->peers[rank + 1].job_rank == job->peers[rank].job_rank + 1;
+}
+
+void yki_rank_list(const yki_job *job, char *text, size_t size, const bool *flags)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int r = 0; r < job->world; r++) {
+        if (!flags[r])
+            continue;
+        int last = r, number = job->peers[r].job_rank;
+        while (continues(job, flags, last))
+            last++;
+        char item[40];
+        int length = last > r + 1 ? snprintf(item, sizeof item, "%d-%d", number, number + last - r)
+                                  : snprintf(item, sizeof item, "%d", number);
+        if (last == r + 1)
+            last = r;
+        if (at + (size_t)length + 8 > size) {
+            snprintf(text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", item);
+        r = last;
+    }
 }

@@ -6,13 +6,9 @@
 #define _GNU_SOURCE
 #include "comm/rendezvous.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/init_method.h"
+#include "comm/watch.h"
 
 #define NOTICE_S    3.0 /* when missing ranks are logged; docs/promises.md promises 5 s */
 #define PATIENCE_MS 50  /* how long one request waits for a key */
@@ -83,13 +80,23 @@ static void describe_machine(char machine[80])
         fclose(file);
     }
     stat("/proc/self/ns/pid", &info);
-    snprintf(machine, 80, "%.50s:%lu", boot, (unsigned long)info.st_ino);
+    snprintf(machine, 80, "%.40s:%lu", boot, (unsigned long)info.st_ino);
 }
 
+/*
+ * For tests of several hosts on one machine, YOKE_TEST_HOST=NAME makes a process believe that it is
+ * on another machine, of this name. It then shares no memory with processes of another name.
+ */
 static void describe_host(yki_peer *me)
 {
+    const char *pretended = getenv("YOKE_TEST_HOST");
     if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
         snprintf(me->host, sizeof me->host, "unknown");
+    if (!pretended || !*pretended)
+        return;
+    size_t used = strlen(me->machine);
+    snprintf(me->machine + used, sizeof me->machine - used, ":%.16s", pretended);
+    snprintf(me->host, sizeof me->host, "%s", pretended);
 }
 
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
@@ -205,7 +212,7 @@ static void notice_missing(const yki_job *job, yki_init_method *m, const bool *m
     int speaker = 0; /* the lowest rank that has joined logs for all */
     while (missing[speaker])
         speaker++;
-    yki_rank_list(list, sizeof list, missing, job->world);
+    yki_rank_list(job, list, sizeof list, missing);
     if (speaker == job->rank)
         YKI_WARN("still waiting for rank %s of %d", list, job->world);
 }
@@ -229,7 +236,7 @@ static yk_status meet_all(yki_job *job, yki_init_method *m, bool *missing)
         notice_missing(job, m, missing);
         if (yki_now() >= m->deadline) {
             char list[128];
-            yki_rank_list(list, sizeof list, missing, job->world);
+            yki_rank_list(job, list, sizeof list, missing);
             return yki_error(YK_ERROR_TIMEOUT, "rank %s of %d did not join within %g s", list,
                              job->world, job->timeout_s);
         }
@@ -273,12 +280,6 @@ static yk_status join_with_retry(yki_job *job, yki_init_method *m)
     return status;
 }
 
-static void watch_peers(yki_job *job)
-{
-    for (int r = 0; r < job->world; r++)
-        job->peers[r].pidfd = (int)syscall(SYS_pidfd_open, job->peers[r].pid, 0);
-}
-
 static yk_status meet_in_store(yki_job *job, const yk_group_options *options)
 {
     yki_init_method m = {.start = yki_now()};
@@ -306,14 +307,15 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     if (job->world == 1)
         YK_TRY(yki_init_method_check(options));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
+    for (int r = 0; job->peers && r < job->world; r++)
+        job->peers[r] = (yki_peer){.pidfd = -1, .job_rank = r};
     job->lock = yki_calloc(1, sizeof *job->lock);
     if (!job->peers || !job->lock) {
         yki_job_leave(job);
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");
     }
     pthread_mutex_init(job->lock, NULL);
-    for (int r = 0; r < job->world; r++)
-        job->peers[r].pidfd = -1;
+    job->hosts = 1;
     if (job->world == 1)
         return YK_OK;
     yki_set_rank(job->rank);
@@ -322,69 +324,27 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
         yki_job_leave(job);
         return status;
     }
-    watch_peers(job);
-    return YK_OK;
+    status = yki_job_watch_peers(job);
+    if (status != YK_OK)
+        yki_job_leave(job);
+    return status;
 }
 
 void yki_job_leave(yki_job *job)
 {
+    yki_watch_destroy(job->watch);
+    job->watch = NULL;
     for (int r = 0; job->peers && r < job->world; r++)
         if (job->peers[r].pidfd >= 0)
             close(job->peers[r].pidfd);
     free(job->peers);
     job->peers = NULL;
+    if (job->lock)
+        pthread_mutex_destroy(job->lock);
     free(job->lock);
     job->lock = NULL;
     yk_store_destroy(job->store);
     job->store = NULL;
     yk_store_server_destroy(job->server);
     job->server = NULL;
-}
-
-/* ---- watching peers -------------------------------------------------------------------------- */
-
-bool yki_job_gone(const yki_job *job, int rank)
-{
-    const yki_peer *peer = &job->peers[rank];
-    if (peer->pidfd < 0) /* pidfd_open is missing, or the process had already ended */
-        return kill(peer->pid, 0) != 0 && errno == ESRCH;
-    struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
-    return poll(&ended, 1, 0) > 0;
-}
-
-const char *yki_job_doing(const yki_job *job, int rank)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", job->peers[rank].pid);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-            state = 0;
-        fclose(file);
-    }
-    return state == 'T' || state == 't' ? "stopped" : "running";
-}
-
-void yki_rank_list(char *text, size_t size, const bool *flags, int world)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (int r = 0; r < world; r++) {
-        if (!flags[r])
-            continue;
-        int last = r;
-        while (last + 1 < world && flags[last + 1])
-            last++;
-        char item[40];
-        int length = last > r + 1 ? snprintf(item, sizeof item, "%d-%d", r, last)
-                                  : snprintf(item, sizeof item, "%d", r);
-        if (last == r + 1)
-            last = r;
-        if (at + (size_t)length + 8 > size) {
-            snprintf(text + at, size - at, ", ...");
-            return;
-        }
-        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", item);
-        r = last;
-    }
 }

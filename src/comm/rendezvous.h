@@ -13,9 +13,17 @@
 
 #include "base/error.h"
 
+enum {
+    YKI_JOB_PREFIX = 96,
+    YKI_JOB_KEY = YKI_JOB_PREFIX + 64,
+    YKI_RANK_NAME = 96 /* for yki_rank_name */
+};
+
 typedef struct yki_peer {
     pid_t pid;
-    int pidfd;        /* -1 if the system does not support pidfds */
+    int pidfd;        /* -1 if the system does not support pidfds, or on another machine */
+    int job_rank;     /* its rank in the whole job */
+    bool remote;      /* on another machine than this process */
     char machine[80]; /* equal where processes share kernel and pid namespace */
     char host[64];    /* the name of its host */
     char address[64]; /* an IP address at which the other ranks reach its host */
@@ -24,28 +32,43 @@ typedef struct yki_peer {
 typedef struct yki_job {
     int rank, world, local_rank, local_world;
     double timeout_s;
-    bool launcher;           /* the launcher serves the store and knows how ranks ended */
-    yk_store *store;         /* NULL in a job of one */
-    pthread_mutex_t *lock;   /* of the store, which the job's groups share */
-    yk_store_server *server; /* on rank 0 without a launcher */
-    char prefix[32];         /* of this group's keys in the store */
-    yki_peer *peers;         /* [world] */
+    bool launcher;               /* the launcher serves the store and knows how ranks ended */
+    yk_store *store;             /* NULL in a job of one */
+    pthread_mutex_t *lock;       /* of the store, which the job's groups share */
+    yk_store_server *server;     /* on rank 0 without a launcher */
+    char prefix[YKI_JOB_PREFIX]; /* of this group's keys in the store */
+    yki_peer *peers;             /* [world] */
+    int hosts;                   /* on how many machines they are */
+    struct yki_watch *watch;     /* asks the store while groups wait; NULL in a job of one */
 } yki_job;
 
 /* Blocks until all ranks have joined. */
 yk_status yki_job_join(yki_job *job, const yk_group_options *options);
 void yki_job_leave(yki_job *job);
 
-/* Whether the process of that rank has ended (a zombie counts as ended). */
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/* Once all ranks have joined: begins to watch their processes. */
+yk_status yki_job_watch_peers(yki_job *job);
+
+/*
+ * Whether the process of that rank has ended (a zombie counts as ended), or its host is lost. For
+ * ranks of this machine the kernel is asked, for others the watch.
+ */
 bool yki_job_gone(const yki_job *job, int rank);
 
-/* The state of a live process: "running" or "stopped" (by a signal or a debugger). */
+/* The state of a live process of this machine: "running" or "stopped" (by a signal or a debugger).
+ */
 const char *yki_job_doing(const yki_job *job, int rank);
+
+/* "rank 3" with its number in the job, or "rank 3 on host n2" where the job has several hosts. */
+void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME]);
 
 /* This group's key NAME, or NAME/RANK when rank is not negative. */
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank);
 
-/* Lists the flags that are set, as in "1, 3-5"; truncated with "..." if it does not fit. */
-void yki_rank_list(char *text, size_t size, const bool *flags, int world);
+/* Lists the ranks whose flags are set by their numbers in the job, as in "1, 3-5"; truncated with
+ * "..." if it does not fit. */
+void yki_rank_list(const yki_job *job, char *text, size_t size, const bool *flags);
 
 #endif

@@ -1,4 +1,5 @@
 /* What a backend sees of its group: the members, the job's store, and whether to keep waiting. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,17 +9,28 @@
 
 #define SLICE_S 0.05 /* how long one request waits for a key */
 
-enum { KEY = 192 };
-
 static yk_status site_set(void *context, const char *name, const void *value, size_t size)
 {
     yk_group *group = context;
-    char key[KEY];
-    snprintf(key, sizeof key, "%s/%s", group->job.prefix, name);
+    char key[YKI_JOB_KEY];
+    yki_job_key(&group->job, key, sizeof key, name, -1);
     pthread_mutex_lock(group->job.lock);
     yk_status status = yk_store_set(group->job.store, key, value, size);
     pthread_mutex_unlock(group->job.lock);
     return status;
+}
+
+static bool any_rank(const void *wait, int rank)
+{
+    (void)wait, (void)rank;
+    return true;
+}
+
+/* All ranks are needed to open a backend. Only the thread that opens it may look. */
+static yk_status look_while_opening(yk_group *group)
+{
+    bool opening = !group->backend && pthread_equal(group->opener, pthread_self());
+    return opening ? yki_group_look(group, any_rank, NULL) : yki_group_known_failure(group);
 }
 
 /* Waits in slices, between which other threads may use the store. */
@@ -26,8 +38,8 @@ static yk_status site_get(void *context, const char *name, void *value, size_t s
                           double timeout_s)
 {
     yk_group *group = context;
-    char key[KEY];
-    snprintf(key, sizeof key, "%s/%s", group->job.prefix, name);
+    char key[YKI_JOB_KEY];
+    yki_job_key(&group->job, key, sizeof key, name, -1);
     for (double deadline = yki_now() + timeout_s;;) {
         double left = deadline - yki_now();
         double wait_s = left < SLICE_S ? (left > 0 ? left : 0) : SLICE_S;
@@ -36,7 +48,7 @@ static yk_status site_get(void *context, const char *name, void *value, size_t s
         pthread_mutex_unlock(group->job.lock);
         if (status != YK_ERROR_TIMEOUT || left <= SLICE_S)
             return status;
-        YK_TRY(yki_group_known_failure(group));
+        YK_TRY(look_while_opening(group));
     }
 }
 
@@ -52,9 +64,10 @@ yk_status yki_group_make_site(yk_group *group)
         return yki_error_memory(world * sizeof *group->members, "the members of a group");
     }
     group->received = group->sent + world;
+    group->opener = pthread_self();
     for (int r = 0; r < job->world; r++) {
         const yki_peer *peer = &job->peers[r];
-        group->members[r] = (yk_backend_member){.job_rank = r,
+        group->members[r] = (yk_backend_member){.job_rank = peer->job_rank,
                                                 .pid = peer->pid,
                                                 .host = peer->host,
                                                 .address = peer->address,

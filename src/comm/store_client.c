@@ -328,6 +328,11 @@ void yk_store_destroy(yk_store *store)
     free(store);
 }
 
+void yki_store_interrupt(const yk_store *store)
+{
+    shutdown(store->fd, SHUT_RDWR);
+}
+
 const char *yk_store_local_address(const yk_store *store)
 {
     return store ? store->address : "";

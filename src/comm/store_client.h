@@ -21,6 +21,8 @@ typedef struct yki_store_request {
 
 /* Sends the request and waits for its reply. */
 yk_status yki_store_run(yk_store *store, yki_store_request *request);
+/* Ends a request that another thread is waiting in; the connection is then lost. */
+void yki_store_interrupt(const yk_store *store);
 /* The bytes of the prefix of all keys of this connection. */
 size_t yki_store_prefix_size(const yk_store *store);
 

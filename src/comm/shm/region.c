@@ -120,6 +120,7 @@ yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memor
     size_t bytes = call->what.count ? call->what.count : 1;
     shm_region region = {.bytes = yki_align(bytes, PAGE)};
     shm->background = call->background;
+    YK_TRY(yki_shm_check_given_up(shm));
     if (bytes > LARGEST)
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
                          "shared memory: %zu bytes needed, one region has at most %llu", bytes,

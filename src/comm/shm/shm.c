@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, ATTACH_POLL_NS = 200000 };
 
-static const uint64_t LAYOUT = 0x32306d6873656b79u; /* "ykeshm02" */
+static const uint64_t LAYOUT = 0x33306d6873656b79u; /* "ykeshm03" */
 
 static size_t rank_bytes(int world)
 {
@@ -174,8 +174,6 @@ static bool cores_for_all(const shm_backend *shm)
 static void shm_close(yk_backend *backend)
 {
     shm_backend *shm = (shm_backend *)backend;
-    if (shm->me)
-        atomic_store(&shm->me->left, true);
     yki_shm_free_regions(shm);
     yki_shm_detach(&shm->control);
     yki_shm_mailbox_close(&shm->mailbox);
@@ -245,19 +243,9 @@ static yk_status shm_post(yk_backend *backend, yk_backend_call *call, yk_backend
     shm_backend *shm = (shm_backend *)backend;
     *work = NULL;
     shm->background = call->background;
+    YK_TRY(yki_shm_check_given_up(shm));
     return call->what.operation >= YK_OPERATION_SEND ? yki_shm_transfer(shm, call)
                                                      : yki_shm_collective(shm, call);
-}
-
-yki_failure *yki_shm_failure(yk_backend *backend)
-{
-    shm_header *header = ((shm_backend *)backend)->header;
-    return header ? &header->failure : NULL;
-}
-
-bool yki_shm_left(yk_backend *backend, int rank)
-{
-    return atomic_load(&((shm_backend *)backend)->ranks[rank]->left);
 }
 
 const yk_backend_ops yki_backend_shm = {

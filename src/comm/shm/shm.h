@@ -28,11 +28,11 @@
 #include <yoke/backend.h>
 
 #include "comm/call.h"
-#include "comm/failure.h"
 
 enum {
     SHM_MAILBOX_NAME = 40,
     SHM_LINE = 64,
+    SHM_REASON = 384,
     SHM_INLINE = 32,
     SHM_SMALL = 8 << 10,
     SHM_STAGE = 256 << 10,
@@ -66,7 +66,6 @@ typedef struct shm_rank {
     shm_line line[2];
     _Alignas(SHM_LINE) shm_counter step;
     _Alignas(SHM_LINE) shm_counter sleepers; /* processes asleep on a counter of this rank */
-    _Alignas(SHM_LINE) atomic_bool left;
     cpu_set_t affinity;
     char mailbox[SHM_MAILBOX_NAME]; /* its name; written by rank 0 before others attach */
     _Alignas(SHM_LINE) unsigned char small[2][SHM_SMALL];
@@ -75,11 +74,15 @@ typedef struct shm_rank {
     shm_channel to[]; /* [world] */
 } shm_rank;
 
+typedef enum shm_end { SHM_GOES_ON, SHM_GIVING_UP, SHM_GIVEN_UP } shm_end;
+
 typedef struct shm_header {
     uint64_t magic; /* layout and version */
     uint32_t world;
     shm_counter attached;
-    _Alignas(SHM_LINE) yki_failure failure;
+    _Alignas(SHM_LINE) atomic_int given_up; /* a shm_end: whether a rank has given up a call */
+    int status;                             /* and why */
+    char reason[SHM_REASON];
     _Alignas(SHM_LINE) unsigned char ranks[]; /* world times rank_bytes */
 } shm_header;
 
@@ -166,6 +169,8 @@ typedef struct shm_wait {
 } shm_wait;
 
 yk_status yki_shm_wait_for(const shm_wait *wait);
+/* YK_OK, unless a rank has given up; then its reason. */
+yk_status yki_shm_check_given_up(const shm_backend *shm);
 /* This rank has done its part of a step; returns when all have. */
 yk_status yki_shm_step(shm_backend *shm);
 

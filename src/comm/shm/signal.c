@@ -90,6 +90,18 @@ static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
     return false;
 }
 
+/* Tells the ranks that arrive later. Only the first reason counts. */
+static yk_status give_up(shm_header *header, yk_status status)
+{
+    int before = SHM_GOES_ON;
+    if (!atomic_compare_exchange_strong(&header->given_up, &before, SHM_GIVING_UP))
+        return status;
+    header->status = (int)status;
+    snprintf(header->reason, sizeof header->reason, "%s", yki_error_text());
+    atomic_store(&header->given_up, SHM_GIVEN_UP);
+    return status;
+}
+
 static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
 {
     shm_backend *shm = wait->shm;
@@ -105,8 +117,26 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
         if (now < next_look)
             continue; /* the wake-up was for another waiter */
         next_look = now + 1e-9 * SLICE_NS;
-        YK_TRY(shm->site->look(shm->site->context, missing, wait));
+        yk_status status = shm->site->look(shm->site->context, missing, wait);
+        if (status != YK_OK)
+            return give_up(shm->header, status);
     }
+}
+
+/*
+ * A rank that arrives after others have given up must not take their published lines for their
+ * presence. It gets the reason of the first of them, who may have ended since.
+ */
+yk_status yki_shm_check_given_up(const shm_backend *shm)
+{
+    const shm_header *header = shm->header;
+    if (atomic_load_explicit(&header->given_up, memory_order_relaxed) == SHM_GOES_ON)
+        return YK_OK;
+    for (int naps = 0; naps < 100 && atomic_load(&header->given_up) != SHM_GIVEN_UP; naps++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (atomic_load(&header->given_up) != SHM_GIVEN_UP)
+        return yki_error(YK_ERROR_NETWORK, "another rank has given up the group");
+    return yki_error((yk_status)header->status, "%s", header->reason);
 }
 
 yk_status yki_shm_wait_for(const shm_wait *wait)

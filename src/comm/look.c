@@ -1,0 +1,222 @@
+/*
+ * Looking at the other ranks while a call waits for them: deaths, departures, timeouts, and the
+ * loss of the store. Each becomes the group's one failure, which all ranks report from then on.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "comm/describe.h"
+#include "comm/group_state.h"
+
+#define LOOK_S         0.02 /* between two looks */
+#define LONGEST_LOOK_S 0.5
+#define GRACE_S        0.3 /* a call may still end after a rank that has done its part has gone */
+#define CAUSE_S        1.0 /* how long the cause of a broken connection is looked for */
+#define STORE_GRACE_S                                                                              \
+    1.0 /* how long ranks that have left in order may be waited for without it                     \
+         */
+
+/* ---- the failure ----------------------------------------------------------------------------- */
+
+yk_status yki_group_error(const yk_group *group, yk_status status, const char *text)
+{
+    char words[YKI_WORDS];
+    if (!group->running)
+        return yki_error(status, "creating the group: %s", text);
+    yki_describe(words, &group->running->base.what);
+    return yki_error(status, "%s, operation %llu: %s", words,
+                     (unsigned long long)group->running->base.sequence, text);
+}
+
+static yk_status report_failure(const yk_group *group)
+{
+    const yki_failure *failure = &group->watched.failure;
+    return yki_group_error(group, failure->status, failure->text);
+}
+
+yk_status yki_group_known_failure(yk_group *group)
+{
+    return atomic_load_explicit(&group->watched.failed, memory_order_acquire)
+               ? report_failure(group)
+               : YK_OK;
+}
+
+/* culprit is a rank of the group; dead tells that its end is the failure. */
+static yk_status fail(yk_group *group, int culprit, bool dead, yk_status status, const char *text)
+{
+    yki_failure failure = {.status = status, .culprit = -1};
+    if (culprit >= 0)
+        failure.culprit = group->job.peers[culprit].job_rank;
+    snprintf(failure.text, sizeof failure.text, "%s", text);
+    yki_watch_fail(&group->watched, dead ? culprit : -1, &failure);
+    return report_failure(group);
+}
+
+yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const char *text)
+{
+    return fail(group, culprit, false, status, text);
+}
+
+/* The watch finds out how it has ended. */
+static yk_status fail_dead(yk_group *group, int rank)
+{
+    char name[YKI_RANK_NAME], text[YKI_RANK_NAME + 64];
+    yki_rank_name(&group->job, rank, name);
+    snprintf(text, sizeof text, "%s is dead: pid %d is gone", name, group->job.peers[rank].pid);
+    return fail(group, rank, true, YK_ERROR_PEER_FAILED, text);
+}
+
+static yk_status fail_left(yk_group *group, int rank)
+{
+    char name[YKI_RANK_NAME], text[YKI_RANK_NAME + 64];
+    yki_rank_name(&group->job, rank, name);
+    snprintf(text, sizeof text, "%s (pid %d) has left the group", name, group->job.peers[rank].pid);
+    return fail(group, rank, false, YK_ERROR_PEER_FAILED, text);
+}
+
+static yk_status fail_late(yk_group *group, const bool *late)
+{
+    const yki_job *job = &group->job;
+    char list[128], text[320];
+    yki_rank_list(job, list, sizeof list, late);
+    int one = 0;
+    while (!late[one])
+        one++;
+    const yki_peer *peer = &job->peers[one];
+    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s %s)",
+             job->timeout_s, list, peer->pid, peer->remote ? "on host" : "is",
+             peer->remote ? peer->host : yki_job_doing(job, one));
+    return fail(group, -1, false, YK_ERROR_TIMEOUT, text);
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+/* The rank of this group that serves the store, or -1. */
+static int serving_rank(const yki_job *job)
+{
+    for (int r = 0; r < job->world && !job->launcher; r++)
+        if (job->peers[r].job_rank == 0)
+            return r;
+    return -1;
+}
+
+static yk_status fail_without_store(yk_group *group, int server)
+{
+    char name[YKI_RANK_NAME] = "the launcher", text[YKI_RANK_NAME + 128];
+    if (server >= 0)
+        yki_rank_name(&group->job, server, name);
+    snprintf(text, sizeof text,
+             "the store of the job, which %s serves, is gone: its process or host has ended, or "
+             "the network is down",
+             server >= 0 || group->job.launcher ? name : "rank 0");
+    return fail(group, server, false, YK_ERROR_PEER_FAILED, text);
+}
+
+/*
+ * Without the store nothing is known about ranks on other machines. The kernel still tells of those
+ * on this one, except that the rank that served the store may have left in order.
+ */
+static yk_status check_store(yk_group *group, const bool *late)
+{
+    const yki_job *job = &group->job;
+    double lost = job->watch ? yki_watch_lost(job->watch) : 0;
+    if (!(lost > 0) || yki_now() - lost < STORE_GRACE_S)
+        return YK_OK;
+    int server = serving_rank(job);
+    if (server >= 0 && late[server] && !job->peers[server].remote)
+        return fail_left(group, server);
+    for (int r = 0; r < job->world; r++)
+        if (late[r] && job->peers[r].remote)
+            return fail_without_store(group, server);
+    return YK_OK;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/*
+ * A waiting call looks about every 20 ms. If much more time has passed, this process itself was
+ * stopped, for example with the whole job; that time does not count as a peer's delay.
+ */
+static void count_wait(yki_call *call, double now)
+{
+    double since = call->looked > 0 ? now - call->looked : 0;
+    call->looked = now;
+    call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
+}
+
+/* A peer may have arrived just before it ended, so missing() is called again last. */
+yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
+                         const void *wait)
+{
+    yk_group *group = context;
+    const yki_job *job = &group->job;
+    yki_call *call = group->running ? group->running : &group->opening;
+    yki_watch_ask(&group->watched);
+    YK_TRY(yki_group_known_failure(group));
+    bool any = false, *late = group->late;
+    for (int r = 0; r < job->world; r++) {
+        late[r] = r != job->rank && missing(wait, r);
+        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
+            return fail_dead(group, r);
+        if (late[r] && atomic_load(&group->watched.left[r]) && (late[r] = missing(wait, r)))
+            return fail_left(group, r);
+        any = any || late[r];
+    }
+    YK_TRY(check_store(group, late));
+    count_wait(call, yki_now());
+    return any && call->waited >= job->timeout_s ? fail_late(group, late) : YK_OK;
+}
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+static bool has_gone(const yk_group *group, int rank)
+{
+    return yki_job_gone(&group->job, rank) || atomic_load(&group->watched.left[rank]);
+}
+
+/*
+ * Only the backend knows which ranks a work waits for. One that is gone may have done its part
+ * before, so it counts as missing only some time later.
+ */
+static bool may_be_missing(const void *wait, int rank)
+{
+    const yk_group *group = wait;
+    const yki_call *call = group->running;
+    const yk_descriptor *what = &call->base.what;
+    if (what->operation >= YK_OPERATION_SEND && rank != what->root)
+        return false;
+    return !has_gone(group, rank) || (call->lost > 0 && yki_now() - call->lost >= GRACE_S);
+}
+
+static bool any_gone(const yk_group *group)
+{
+    for (int r = 0; r < group->job.world; r++)
+        if (r != group->job.rank && has_gone(group, r))
+            return true;
+    return false;
+}
+
+yk_status yki_group_look_at_all(yk_group *group)
+{
+    yki_call *call = group->running;
+    double now = yki_now();
+    if (call->looked > 0 && now - call->looked < LOOK_S)
+        return YK_OK;
+    if (!(call->lost > 0) && any_gone(group))
+        call->lost = now;
+    return yki_group_look(group, may_be_missing, group);
+}
+
+yk_status yki_group_find_cause(yk_group *group, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    snprintf(line, sizeof line, "%s", yki_error_text());
+    group->running->lost = yki_now() - GRACE_S; /* whoever is gone is the cause */
+    for (double deadline = yki_now() + CAUSE_S; yki_now() < deadline;) {
+        YK_TRY(yki_group_look(group, may_be_missing, group));
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * LOOK_S)}, NULL);
+    }
+    return yki_group_fail(group, -1, status, line);
+}

@@ -1,0 +1,351 @@
+/*
+ * While a group waits, the watch reads three things every 100 ms: the group's failure, which ranks
+ * have left it (keys left/RANK), and, in a job of several hosts, which ranks are gone (the last
+ * wills gone/RANK). Once the store is lost, it asks nothing more; groups on one machine do not need
+ * it, because the kernel tells of deaths.
+ *
+ * Records of failures are written here too. If the store does not answer, the group reports what it
+ * has found by itself.
+ */
+#define _GNU_SOURCE
+#include "comm/watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "comm/store_client.h"
+
+#define PERIOD_S 0.1
+#define AWAKE_S  0.3  /* a group that has not asked for so long does not wait any more */
+#define ANSWER_S 2.5  /* how long a group waits for its record to be written */
+#define LINGER_S 0.25 /* the process that serves the store gives the others time to read it */
+#define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
+
+enum { KEY_ROOM = 32 }; /* of a key as yk_store_list writes it, without the group's prefix */
+
+struct yki_watch {
+    const yki_job *job; /* of all ranks */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool started, stopping;
+    yki_watched *first;
+    const yki_watched *busy; /* the one that the thread works on, without the lock */
+    atomic_bool *gone;       /* [world of the job] */
+    atomic_bool is_lost;
+    double lost; /* valid once is_lost is set */
+    char *keys;  /* scratch for lists */
+    size_t keys_size;
+};
+
+/* ---- reading the store ----------------------------------------------------------------------- */
+
+static void note_loss(yki_watch *watch, yk_status status)
+{
+    if (status != YK_ERROR_NETWORK || atomic_load(&watch->is_lost))
+        return;
+    watch->lost = yki_now();
+    atomic_store(&watch->is_lost, true);
+}
+
+/* Sets the flags of the ranks that have a key PREFIX/RANK. */
+static void read_flags(yki_watch *watch, const char *prefix, atomic_bool *flags, int world)
+{
+    size_t used;
+    pthread_mutex_lock(watch->job->lock);
+    yk_status status =
+        yk_store_list(watch->job->store, prefix, watch->keys, watch->keys_size, &used);
+    pthread_mutex_unlock(watch->job->lock);
+    note_loss(watch, status);
+    if (status != YK_OK)
+        return;
+    for (const char *key = watch->keys; key < watch->keys + used; key += strlen(key) + 1) {
+        int rank = atoi(key + strlen(prefix));
+        if (rank >= 0 && rank < world)
+            atomic_store(&flags[rank], true);
+    }
+}
+
+/* Makes the failure final. Called without the lock. */
+static void conclude(yki_watch *watch, yki_watched *watched, const yki_failure *failure)
+{
+    if (watch->job->server && !atomic_load(&watch->is_lost))
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * LINGER_S)}, NULL);
+    pthread_mutex_lock(&watch->lock);
+    if (!atomic_load(&watched->failed)) {
+        watched->failure = *failure;
+        atomic_store(&watched->failed, true);
+    }
+    watched->proposed = false;
+    pthread_cond_broadcast(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+static void read_group(yki_watch *watch, yki_watched *watched)
+{
+    char prefix[YKI_JOB_KEY];
+    yki_failure failure;
+    const yki_job *job = watched->job;
+    note_loss(watch, yki_failure_read(job, &failure));
+    if (failure.status != YK_OK) {
+        conclude(watch, watched, &failure);
+        return;
+    }
+    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
+    read_flags(watch, prefix, watched->left, job->world);
+    if (watch->job->hosts > 1)
+        read_flags(watch, "gone/", watch->gone, watch->job->world);
+}
+
+static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure failure)
+{
+    if (watched->dead >= 0)
+        yki_death_words(watched->job, watched->dead, failure.text, sizeof failure.text);
+    if (!atomic_load(&watch->is_lost))
+        yki_failure_record(watched->job, &failure);
+    conclude(watch, watched, &failure);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* When there is something to do for this group; a moment in the past means now. */
+static double due(const yki_watch *watch, const yki_watched *watched, double now)
+{
+    if (watched->proposed)
+        return 0;
+    bool waits = watched->asked > 0 && now - watched->asked < AWAKE_S;
+    if (!waits || atomic_load(&watched->failed) || atomic_load(&watch->is_lost))
+        return now + 3600;
+    return watched->read + PERIOD_S;
+}
+
+static yki_watched *most_urgent(const yki_watch *watch, double now, double *when)
+{
+    yki_watched *urgent = NULL;
+    for (yki_watched *at = watch->first; at; at = at->next) {
+        double moment = due(watch, at, now);
+        if (!urgent || moment < *when) {
+            urgent = at;
+            *when = moment;
+        }
+    }
+    return urgent;
+}
+
+static void sleep_until(yki_watch *watch, double moment)
+{
+    struct timespec at = {.tv_sec = (time_t)moment};
+    at.tv_nsec = (long)(1e9 * (moment - (double)at.tv_sec));
+    pthread_cond_timedwait(&watch->changed, &watch->lock, &at);
+}
+
+static void serve(yki_watch *watch, yki_watched *watched, double now)
+{
+    watch->busy = watched;
+    watched->read = now;
+    bool proposed = watched->proposed;
+    yki_failure failure = watched->failure;
+    pthread_mutex_unlock(&watch->lock);
+    if (proposed)
+        record_failure(watch, watched, failure);
+    else
+        read_group(watch, watched);
+    pthread_mutex_lock(&watch->lock);
+    watch->busy = NULL;
+    pthread_cond_broadcast(&watch->changed);
+}
+
+static void *run(void *argument)
+{
+    yki_watch *watch = argument;
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stopping) {
+        double now = yki_now(), when = now + 3600;
+        yki_watched *urgent = most_urgent(watch, now, &when);
+        if (urgent && when <= now)
+            serve(watch, urgent, now);
+        else
+            sleep_until(watch, when);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+/* With the lock. Without a thread the group relies on what it sees by itself. */
+static void start(yki_watch *watch)
+{
+    if (!watch->started)
+        watch->started = yki_thread_create(&watch->thread, "yoke-watch", NULL, run, watch) == 0;
+}
+
+/* Interrupts a request that blocks because the store does not answer. With the lock, in which it
+ * waits until the thread has finished with the group, or with any (NULL). */
+static void await_idle(yki_watch *watch, const yki_watched *watched)
+{
+    double patience = yki_now() + STUCK_S;
+    while (watch->busy && (!watched || watch->busy == watched)) {
+        if (yki_now() >= patience) {
+            yki_store_interrupt(watch->job->store);
+            patience = yki_now() + STUCK_S;
+        }
+        sleep_until(watch, patience);
+    }
+}
+
+/* ---- for the job ----------------------------------------------------------------------------- */
+
+static void free_watch(yki_watch *watch)
+{
+    pthread_cond_destroy(&watch->changed);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch->gone);
+    free(watch->keys);
+    free(watch);
+}
+
+yk_status yki_watch_create(yki_watch **watch, const yki_job *job)
+{
+    *watch = NULL;
+    yki_watch *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the watch of a job");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    made->job = job;
+    made->keys_size = (size_t)job->world * (KEY_ROOM + YKI_JOB_PREFIX);
+    made->keys = yki_calloc(made->keys_size, 1);
+    made->gone = yki_calloc((size_t)job->world, sizeof *made->gone);
+    if (!made->keys || !made->gone) {
+        free_watch(made);
+        return yki_error_memory((size_t)job->world, "the watch of a job");
+    }
+    *watch = made;
+    return YK_OK;
+}
+
+void yki_watch_destroy(yki_watch *watch)
+{
+    if (!watch)
+        return;
+    if (watch->started) {
+        pthread_mutex_lock(&watch->lock);
+        watch->stopping = true;
+        pthread_cond_broadcast(&watch->changed);
+        await_idle(watch, NULL);
+        pthread_mutex_unlock(&watch->lock);
+        pthread_join(watch->thread, NULL);
+    }
+    free_watch(watch);
+}
+
+bool yki_watch_gone(const yki_watch *watch, int job_rank)
+{
+    return atomic_load(&watch->gone[job_rank]);
+}
+
+double yki_watch_lost(const yki_watch *watch)
+{
+    return atomic_load(&watch->is_lost) ? watch->lost : 0;
+}
+
+/* ---- for a group ----------------------------------------------------------------------------- */
+
+yk_status yki_watch_add(yki_watched *watched, const yki_job *job)
+{
+    yki_watch *watch = job->watch;
+    *watched = (yki_watched){.job = job};
+    watched->left = yki_calloc((size_t)job->world, sizeof *watched->left);
+    if (!watched->left)
+        return yki_error_memory((size_t)job->world, "a group");
+    if (!watch)
+        return YK_OK;
+    pthread_mutex_lock(&watch->lock);
+    watched->next = watch->first;
+    watch->first = watched;
+    pthread_mutex_unlock(&watch->lock);
+    return YK_OK;
+}
+
+static void say_goodbye(const yki_job *job)
+{
+    char key[YKI_JOB_KEY];
+    yki_job_key(job, key, sizeof key, "left", job->rank);
+    pthread_mutex_lock(job->lock);
+    yk_store_set(job->store, key, "", 0);
+    pthread_mutex_unlock(job->lock);
+}
+
+void yki_watch_remove(yki_watched *watched)
+{
+    const yki_job *job = watched->job;
+    yki_watch *watch = job ? job->watch : NULL;
+    if (watch) {
+        pthread_mutex_lock(&watch->lock);
+        yki_watched **at = &watch->first;
+        while (*at != watched)
+            at = &(*at)->next;
+        *at = watched->next;
+        await_idle(watch, watched);
+        pthread_mutex_unlock(&watch->lock);
+        if (!atomic_load(&watch->is_lost) && !atomic_load(&watched->failed))
+            say_goodbye(job);
+    }
+    free(watched->left);
+    *watched = (yki_watched){0};
+}
+
+void yki_watch_ask(yki_watched *watched)
+{
+    yki_watch *watch = watched->job->watch;
+    if (!watch || atomic_load(&watch->is_lost))
+        return;
+    pthread_mutex_lock(&watch->lock);
+    double now = yki_now();
+    bool asleep = now - watched->asked >= AWAKE_S;
+    watched->asked = now;
+    start(watch);
+    if (asleep)
+        pthread_cond_broadcast(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+/* Without the store's answer, the failure is what this rank has found. */
+static void decide_alone(yki_watched *watched, const yki_failure *failure)
+{
+    if (atomic_load(&watched->failed))
+        return;
+    watched->failure = *failure;
+    atomic_store(&watched->failed, true);
+}
+
+void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure)
+{
+    yki_watch *watch = watched->job->watch;
+    if (!watch) {
+        decide_alone(watched, failure);
+        return;
+    }
+    pthread_mutex_lock(&watch->lock);
+    if (!atomic_load(&watched->failed) && !watched->proposed) {
+        watched->failure = *failure;
+        watched->dead = dead;
+        watched->proposed = true;
+        start(watch);
+        pthread_cond_broadcast(&watch->changed);
+    }
+    double deadline = yki_now() + ANSWER_S;
+    while (!atomic_load(&watched->failed) && watch->started && yki_now() < deadline)
+        sleep_until(watch, deadline);
+    decide_alone(watched, failure);
+    pthread_mutex_unlock(&watch->lock);
+}

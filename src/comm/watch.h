@@ -1,0 +1,53 @@
+/*
+ * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
+ * while the process that serves the store is stopped, which must not keep a group from noticing
+ * that its time is up. The thread starts when a group waits for the first time, and sleeps while
+ * none does.
+ */
+#ifndef YKI_WATCH_H
+#define YKI_WATCH_H
+
+#include <stdatomic.h>
+
+#include "comm/failure.h"
+
+/* What the watch knows about a group; its own thread writes, the group reads. */
+typedef struct yki_watched {
+    struct yki_watched *next;
+    const yki_job *job; /* the group's */
+    double asked;       /* when the group last waited, and */
+    double read;        /* when the store was last read for it */
+    yki_failure failure;
+    bool proposed;      /* failure is to be recorded; */
+    int dead;           /* its text is how this rank ended, if it is not negative */
+    atomic_bool failed; /* failure is final */
+    atomic_bool *left;  /* [world]: which ranks have left the group in order */
+} yki_watched;
+
+typedef struct yki_watch yki_watch;
+
+/* The watch of a joined job, which stays valid until it is stopped. On failure *watch is NULL. */
+yk_status yki_watch_create(yki_watch **watch, const yki_job *job);
+/* Accepts NULL. */
+void yki_watch_destroy(yki_watch *watch);
+
+/* Begins to watch a group of the job. */
+yk_status yki_watch_add(yki_watched *watched, const yki_job *job);
+/* Ends it, and tells the other ranks that this one has left. */
+void yki_watch_remove(yki_watched *watched);
+
+/* The group waits: its failure and departures are read now and in the next moments, every 100 ms.
+ */
+void yki_watch_ask(yki_watched *watched);
+/*
+ * Proposes a failure and returns when watched->failure is final: this one, or what another rank has
+ * recorded before. dead is a rank whose end is the failure, which the watch then describes, or -1.
+ */
+void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure);
+
+/* Whether that rank of the job, on another machine, is gone according to the store. */
+bool yki_watch_gone(const yki_watch *watch, int job_rank);
+/* Since when the store cannot be reached; 0: it can. */
+double yki_watch_lost(const yki_watch *watch);
+
+#endif
