@@ -41,7 +41,7 @@ typedef struct yk_training_state {
     double val_accuracy;   /**< of the last evaluation, 0 to 1; negative before the first one */
     double epoch_loss;     /**< sum of the losses of the current epoch's samples so far */
     double epoch_samples;  /**< samples of the current epoch so far */
-    yk_grad_scaler_state scaler; /**< a scale of 0 says that there is no scaler */
+    yk_grad_scaler_state scaler; /**< not enabled if there is no scaler */
     char dataset[32];            /**< name of the training set, see yk_dataset_name */
     int64_t dataset_size;        /**< its number of samples */
     bool has_schedule;    /**< whether schedule holds one; files of earlier versions have none */

@@ -91,7 +91,8 @@ typedef struct yk_powersgd_stats {
     int64_t elements_before; /**< elements of the gradients it was given */
     int64_t elements_after;  /**< elements that it sent instead */
 } yk_powersgd_stats;
-/** Zeros where PowerSGD is not registered or has not started. Not while a backward runs. */
+/** Zeros if PowerSGD is not registered or has not started, and for NULL. Do not call it while a
+ *  backward runs. */
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp);
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

@@ -109,7 +109,8 @@ yk_status yk_cifar10_find(char *path, size_t path_size);
  * sample).
  */
 typedef struct yk_transform {
-    int crop_padding; /**< zeros around the image before a random crop of 32x32; 0 disables it [0]
+    int crop_padding; /**< rows and columns of zeros on each side before a random crop of 32x32;
+                           0 adds none, so that the crop is the whole image [0]
                        */
     bool flip;        /**< mirror every second image, at random [false] */
     float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1] [0] */
@@ -171,7 +172,7 @@ typedef struct yk_loader_options {
     const yk_group *group;  /**< the ranks that share the data set, or NULL for one rank [NULL] */
     int virtual_ranks;      /**< V, a multiple of the N ranks: the loader serves V / N of V virtual
                                  ranks in turn, a batch each, as yk_ddp_options.virtual_ranks needs;
-                                 each samples like a rank of V. 0 disables virtual ranks [0] */
+                                 each samples like a rank of V. 0 if there are none [0] */
     int64_t batch_size;     /**< of this rank, or of each of its virtual ranks [1] */
     bool shuffle;           /**< in another order each epoch [false] */
     bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly

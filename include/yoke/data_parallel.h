@@ -62,7 +62,7 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
 /** Takes the model out of DataParallel and ends the devices' threads. Accepts NULL. */
 void yk_data_parallel_destroy(yk_data_parallel *dp);
 
-/** The devices in words, such as "cpu:0 = core 0, cpu:1 = core 1; 1 thread each". */
+/** The devices in words, such as "cpu:0 = core 0, cpu:1 = core 1; 1 thread each"; "" for NULL. */
 const char *yk_data_parallel_description(const yk_data_parallel *dp);
 
 /** Where the seconds of the last forward and backward went. */
@@ -75,7 +75,7 @@ typedef struct yk_data_parallel_stats {
     double reduce_s;    /**< backward: adding the gradients */
     int replicas; /**< replicas that had samples: fewer than devices when the batch is small */
 } yk_data_parallel_stats;
-/** The times of the last forward and backward. */
+/** The times of the last forward and backward; zeros for NULL. */
 yk_data_parallel_stats yk_data_parallel_last_stats(const yk_data_parallel *dp);
 
 #pragma GCC visibility pop

@@ -87,7 +87,7 @@ void yk_ddp_destroy(yk_ddp *ddp);
 
 /**
  * While no_sync is true, backward only accumulates gradients locally, divided by the number of
- * ranks; the next synced backward reduces the sum.
+ * ranks; the next synced backward reduces the sum. NULL is ignored.
  */
 void yk_ddp_set_no_sync(yk_ddp *ddp, bool no_sync);
 
@@ -142,9 +142,9 @@ yk_status yk_ddp_join_end(yk_ddp *ddp);
  */
 yk_status yk_ddp_check_divergence(yk_ddp *ddp);
 
-/** The number of buckets. */
+/** The number of buckets; 0 for NULL. */
 size_t yk_ddp_bucket_count(const yk_ddp *ddp);
-/** The bytes of the gradients in a bucket; 0 for one that does not exist. */
+/** The bytes of the gradients in a bucket; 0 for one that does not exist, and for NULL. */
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 
 /** Times of the last backward, in seconds; zeros where it did not communicate. */
@@ -152,7 +152,7 @@ typedef struct yk_ddp_stats {
     double communication_s; /**< from the first bucket's launch until the last one has landed */
     double exposed_s;       /**< the part of it after backward's last kernel: what is waited for */
 } yk_ddp_stats;
-/** The times of the last backward. */
+/** The times of the last backward; zeros for NULL. */
 yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp);
 
 #pragma GCC visibility pop

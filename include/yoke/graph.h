@@ -187,7 +187,7 @@ yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction
 /**
  * How mixed precision treats the index-th operator, from 0: "low" runs it in 16 bit, "full" in
  * float32, and "follow" in 16 bit if all its activations are, otherwise in float32. False past the
- * last operator.
+ * last operator, and if op or policy is NULL.
  */
 bool yk_autocast_policy(size_t index, const char **op, const char **policy);
 /**

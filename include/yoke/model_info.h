@@ -13,15 +13,15 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/** A description of a network. Members that are not known keep their defaults. */
+/** A description of a network. What is unknown keeps its default. */
 typedef struct yk_model_info {
     size_t size;                    /**< of this struct */
-    const char *arch;               /**< name of the architecture, "resnet18"; NULL: not known */
-    int64_t classes;                /**< number of classes; 0: not known */
-    const char *const *class_names; /**< (classes) their names, UTF-8; NULL: not known */
+    const char *arch;               /**< name of the architecture, "resnet18"; NULL if unknown */
+    int64_t classes;                /**< number of classes, 0 if unknown */
+    const char *const *class_names; /**< (classes) their names, UTF-8; NULL if unknown */
     int channels;                   /**< of the images: entries of mean and std */
-    const float *mean; /**< (channels) subtracted from pixels in [0, 1]; NULL: not known */
-    const float *std;  /**< (channels) then divided by; NULL: not known */
+    const float *mean; /**< (channels) subtracted from pixels in [0, 1]; NULL if unknown */
+    const float *std;  /**< (channels) then divided by; NULL if unknown */
 } yk_model_info;
 
 #define YK_MODEL_INFO_INIT                                                                         \

@@ -108,9 +108,11 @@ yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *n
 
 /** Decides whether a parameter joins a group; context is the caller's. */
 typedef bool (*yk_parameter_filter)(const yk_parameter_view *parameter, const void *context);
-/** Selects parameters of at most one dimension: weights and biases of norms, and other biases. */
+/** Selects parameters of at most one dimension: weights and biases of norms, and other biases. Like
+ *  yk_filter_name it selects nothing if the parameter is NULL. */
 bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context);
-/** Selects by name: context is a shell pattern (fnmatch) such as "layer4.*" or "*.bias". */
+/** Selects by name: context is a shell pattern (fnmatch) such as "layer4.*" or "*.bias". A
+ *  NULL pattern selects nothing. */
 bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
 
 /**
@@ -123,7 +125,7 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
                                        const void *context, size_t *group);
 /** Parameter groups, at least 1. */
 size_t yk_optimizer_group_count(const yk_optimizer *optimizer);
-/** The group of a parameter; SIZE_MAX where there is no such parameter. */
+/** The group of a parameter; SIZE_MAX if there is no such parameter, and for NULL. */
 size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter);
 /** Like yk_optimizer_hyperparameter, for one group. */
 bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
@@ -194,7 +196,8 @@ int64_t yk_ema_updates(const yk_ema *ema);
 void yk_ema_set_updates(yk_ema *ema, int64_t updates);
 /**
  * The average of a parameter; indices from yk_model_parameter_count on are the buffers. A view of
- * the live memory, which for a buffer that is not averaged is the model's own.
+ * the live memory, which for a buffer that is not averaged is the model's own. All zeros past the
+ * last buffer, and for NULL.
  */
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index);
 /** The average of the optimizer's model, or NULL. */

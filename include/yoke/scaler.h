@@ -72,9 +72,10 @@ double yk_grad_scaler_scale(const yk_grad_scaler *scaler);
 /** Whether the last unscaling found a gradient that is not finite, on any rank. */
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler);
 
-/** What GradScaler.state_dict() holds. A scale of 0, which no scaler has, says that there is no
- *  state: PyTorch's state of a scaler that is not enabled is empty. */
+/** What GradScaler.state_dict() holds. */
 typedef struct yk_grad_scaler_state {
+    bool enabled;            /**< false: there is no state, as PyTorch's is empty for a scaler that
+                                  is not enabled; the other members are 0 */
     double scale;            /**< of the next backward */
     double growth_factor;    /**< see yk_grad_scaler_options */
     double backoff_factor;   /**< see yk_grad_scaler_options */
@@ -82,11 +83,11 @@ typedef struct yk_grad_scaler_state {
     int64_t growth_tracker;  /**< steps since the scale last changed */
 } yk_grad_scaler_state;
 
-/** The state, for a checkpoint. */
+/** The state, for a checkpoint; not enabled for NULL. */
 yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler);
 /**
  * Restores a state. YK_ERROR_INVALID_ARGUMENT for values that creating a scaler would refuse. Does
- * nothing when the scaler is not enabled or the state's scale is 0.
+ * nothing if the scaler or the state is not enabled.
  */
 yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state);
 

@@ -74,13 +74,15 @@ typedef struct yk_schedule {
 
 /**
  * YK_ERROR_INVALID_ARGUMENT, saying what is wrong, for values that PyTorch refuses or that make no
- * sense. yk_schedule_lr and yk_schedule_momentum expect a schedule that passes.
+ * sense.
  */
 yk_status yk_schedule_check(const yk_schedule *schedule);
 
-/** The rate at t for a group that started with initial_lr. */
+/** The rate at t for a group that started with initial_lr; NaN for a schedule that is NULL or that
+ *  yk_schedule_check refuses. */
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr);
-/** The momentum at t of a one-cycle schedule; false where the momentum does not change. */
+/** The momentum at t of a one-cycle schedule. False if the momentum does not change, and for NULL
+ * or a schedule that yk_schedule_check refuses; *momentum is then left as it is. */
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
 /**

@@ -41,7 +41,8 @@ void yk_zero_destroy(yk_zero *zero);
  */
 yk_status yk_zero_consolidate(yk_zero *zero);
 
-/** The rank that keeps this parameter's state; -1 for a parameter that does not exist. */
+/** The rank that keeps this parameter's state; -1 for a parameter that does not exist, and for
+ *  NULL. */
 int yk_zero_owner(const yk_zero *zero, size_t parameter);
 
 #pragma GCC visibility pop

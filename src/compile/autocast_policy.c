@@ -114,7 +114,7 @@ yki_autocast yki_autocast_of(const yki_op *op, const char *overrides)
 bool yk_autocast_policy(size_t index, const char **op, const char **policy)
 {
     const yki_op *found = forward_operator(index);
-    if (!found)
+    if (!found || !op || !policy)
         return false;
     *op = found->name;
     *policy = words[found->autocast];

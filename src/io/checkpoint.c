@@ -41,7 +41,7 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     }
     if (optimizer && yk_optimizer_ema(optimizer))
         YK_TRY(yki_ema_state_write(writer, model, yk_optimizer_ema(optimizer)));
-    if (state && state->scaler.scale > 0) {
+    if (state && state->scaler.enabled) {
         yki_pickle_text(pickle, "scaler");
         yki_scaler_state_write(pickle, &state->scaler);
     }

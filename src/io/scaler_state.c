@@ -46,6 +46,7 @@ yk_status yki_scaler_state_read(const yki_pth *pth, const yki_pickle_value *valu
     *state = (yk_grad_scaler_state){0};
     if (!value || (yki_pickle_is(value, YKI_PICKLE_DICT) && value->count == 0))
         return YK_OK;
+    state->enabled = true;
     YK_TRY(read_real(pth, value, "scale", &state->scale));
     YK_TRY(read_real(pth, value, "growth_factor", &state->growth_factor));
     YK_TRY(read_real(pth, value, "backoff_factor", &state->backoff_factor));

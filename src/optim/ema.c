@@ -228,10 +228,12 @@ void yk_ema_set_updates(yk_ema *ema, int64_t updates)
 
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index)
 {
-    const yk_model *model = ema->optimizer->model;
+    const yk_model *model = ema ? ema->optimizer->model : NULL;
     size_t parameters = yk_model_parameter_count(model);
     if (index >= parameters) {
         size_t buffer = index - parameters;
+        if (buffer >= yk_model_buffer_count(model))
+            return (yk_tensor){.data = NULL};
         index = ema->buffer_at[buffer];
         if (index == SIZE_MAX)
             return yk_model_buffer(model, buffer).value;

@@ -18,12 +18,12 @@
 bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context)
 {
     (void)context;
-    return parameter->value.ndim <= 1;
+    return parameter && parameter->value.ndim <= 1;
 }
 
 bool yk_filter_name(const yk_parameter_view *parameter, const void *context)
 {
-    return fnmatch(context, parameter->name, 0) == 0;
+    return parameter && parameter->name && context && fnmatch(context, parameter->name, 0) == 0;
 }
 
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
@@ -64,7 +64,8 @@ size_t yk_optimizer_group_count(const yk_optimizer *optimizer)
 
 size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 {
-    return parameter < optimizer->parameters ? optimizer->group_of[parameter] : SIZE_MAX;
+    bool exists = optimizer && parameter < optimizer->parameters;
+    return exists ? optimizer->group_of[parameter] : SIZE_MAX;
 }
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */

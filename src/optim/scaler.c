@@ -245,7 +245,8 @@ yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 {
     if (!scaler || !scaler->enabled)
         return (yk_grad_scaler_state){0};
-    return (yk_grad_scaler_state){.scale = (double)scaler->scale,
+    return (yk_grad_scaler_state){.enabled = true,
+                                  .scale = (double)scaler->scale,
                                   .growth_factor = scaler->growth_factor,
                                   .backoff_factor = scaler->backoff_factor,
                                   .growth_interval = scaler->growth_interval,
@@ -254,7 +255,9 @@ yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 
 yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *state)
 {
-    if (!scaler->enabled || state->scale == 0)
+    YKI_NOT_NULL(scaler);
+    YKI_NOT_NULL(state);
+    if (!scaler->enabled || !state->enabled)
         return YK_OK;
     YK_TRY(check_scaler_state(state));
     adopt_state(scaler, state);

@@ -144,7 +144,7 @@ static double one_cycle_lr(const yk_schedule *s, int64_t t, double initial_lr)
     return anneal(s, rates[now.from], rates[now.to], share);
 }
 
-bool yk_schedule_momentum(const yk_schedule *s, int64_t t, double *momentum)
+static bool momentum_at(const yk_schedule *s, int64_t t, double *momentum)
 {
     if (s->kind != YK_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
         return false;
@@ -174,7 +174,7 @@ static double decay(const yk_schedule *s, int64_t t, double lr)
     return lr;
 }
 
-double yk_schedule_lr(const yk_schedule *s, int64_t t, double initial_lr)
+static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
 {
     if (t < s->warmup) {
         double factor = s->warmup_factor;
@@ -196,6 +196,16 @@ double yk_schedule_lr(const yk_schedule *s, int64_t t, double initial_lr)
     return initial_lr;
 }
 
+double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr)
+{
+    return yk_schedule_check(schedule) == YK_OK ? lr_at(schedule, t, initial_lr) : (double)NAN;
+}
+
+bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum)
+{
+    return momentum && yk_schedule_check(schedule) == YK_OK && momentum_at(schedule, t, momentum);
+}
+
 /* ---- the optimizer's groups ------------------------------------------------------------------ */
 
 /* The hyperparameter that cycles: momentum, or Adam's beta1. */
@@ -213,7 +223,7 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
     YK_TRY(yk_schedule_check(schedule));
     YKI_NOT_NULL(optimizer);
     double momentum;
-    bool cycles = yk_schedule_momentum(schedule, t, &momentum);
+    bool cycles = momentum_at(schedule, t, &momentum);
     int index = momentum_index(optimizer->rule);
     if (cycles && (index == optimizer->rule->hyperparameters || optimizer->slots == 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -221,7 +231,7 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
                          yk_schedule_name(schedule->kind), optimizer->rule->name);
     for (size_t g = 0; g < optimizer->group_count; g++) {
         yki_param_group *group = &optimizer->groups[g];
-        group->hyperparameters[YKI_LR] = yk_schedule_lr(schedule, t, group->initial_lr);
+        group->hyperparameters[YKI_LR] = lr_at(schedule, t, group->initial_lr);
         if (cycles)
             group->hyperparameters[index] = momentum;
     }

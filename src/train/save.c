@@ -16,8 +16,7 @@ enum { PATH_SIZE = 4096 };
 static yk_status collect_state(yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;
-    t->state.scaler =
-        o->scaler ? yk_grad_scaler_get_state(o->scaler) : (yk_grad_scaler_state){.scale = 0};
+    t->state.scaler = yk_grad_scaler_get_state(o->scaler);
     if (o->zero)
         YK_TRY(yk_zero_consolidate(o->zero));
     if (o->ddp)

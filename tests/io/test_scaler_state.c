@@ -11,7 +11,7 @@
 #include "io/scaler_state.h"
 #include "io/training_state.h"
 
-static const yk_grad_scaler_state odd = {1234.5, 3, 0.25, 7, 5};
+static const yk_grad_scaler_state odd = {true, 1234.5, 3, 0.25, 7, 5};
 
 static const char *path_of_file(void)
 {
@@ -66,7 +66,7 @@ YK_TEST(a_checkpoint_without_one_leaves_a_scaler_as_it_is)
     assert_ok(yk_checkpoint_save(path_of_file(), model, NULL, &training));
     memset(&found, 0x55, sizeof found);
     assert_ok(yk_checkpoint_read_state(path_of_file(), &found));
-    assert_true(found.scaler.scale == 0);
+    assert_false(found.scaler.enabled);
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
     assert_ok(yk_grad_scaler_set_state(scaler, &found.scaler));
     assert_true(yk_grad_scaler_scale(scaler) == 65536);
@@ -77,9 +77,11 @@ YK_TEST(a_checkpoint_without_one_leaves_a_scaler_as_it_is)
 YK_TEST(impossible_states_are_refused)
 {
     static const yk_grad_scaler_state wrong[] = {
-        {-1, 2, 0.5, 2000, 0},      {INFINITY, 2, 0.5, 2000, 0}, {NAN, 2, 0.5, 2000, 0},
-        {65536, 1, 0.5, 2000, 0},   {65536, 2, 1, 2000, 0},      {65536, 2, 0.5, 0, 0},
-        {65536, NAN, 0.5, 2000, 0}, {65536, 2, 0.5, 2000, -1}};
+        {true, 0, 2, 0.5, 2000, 0},     {true, -1, 2, 0.5, 2000, 0},
+        {true, NAN, 2, 0.5, 2000, 0},   {true, INFINITY, 2, 0.5, 2000, 0},
+        {true, 65536, 1, 0.5, 2000, 0}, {true, 65536, 2, 1, 2000, 0},
+        {true, 65536, 2, 0.5, 0, 0},    {true, 65536, NAN, 0.5, 2000, 0},
+        {true, 65536, 2, 0.5, 2000, -1}};
     yk_model *model = make_model();
     yk_grad_scaler *scaler;
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
@@ -121,7 +123,7 @@ YK_TEST(what_is_no_scaler_is_refused_by_name)
     yk_training_state training;
     write_with(model, NULL); /* PyTorch's, disabled */
     assert_ok(yk_checkpoint_read_state(path_of_file(), &training));
-    assert_true(training.scaler.scale == 0);
+    assert_false(training.scaler.enabled);
     write_with(model, "scale");
     assert_int_not_equal(yk_checkpoint_read_state(path_of_file(), &training), YK_OK);
     assert_contains(yk_last_error(), "the number \"scale\" in \"scaler\"");
