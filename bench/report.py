@@ -100,6 +100,32 @@ def all_reduce_table(found):
     return markdown(["", *programs], rows)
 
 
+def network_table(found):
+    programs, peers = found["rows"], found["settings"]["peers"]
+    rows = []
+    for size in next(iter(programs.values()))[0]:
+        times = {name: median(repeat[size] for repeat in repeats) for name, repeats in programs.items()}
+        rows.append([size_text(int(size))] +
+                    [time_text(us) + (f" ({us / times[peers[name]]:.2f})" if name in peers else "")
+                     for name, us in times.items()])
+    return markdown([""] + [f"{name} (/ {peers[name]})" if name in peers else name for name in programs], rows)
+
+
+def network_train_table(found):
+    hosts, batch = found["settings"]["hosts"], found["settings"]["batch"]
+    rows = []
+    for row in found["rows"]:
+        step = {side: median(s for repeat in row[side] for s in repeat["step_s"])
+                for side in ("yoke", "yoke_apart", "pytorch", "pytorch_apart")}
+        images = hosts * row["ranks"] * batch
+        exposed = [1e3 * (step[side] - step[side + "_apart"]) for side in ("yoke", "pytorch")]
+        rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
+                     f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
+                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed[0]:.0f}", f"{exposed[1]:.0f}"])
+    return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch"],
+                    rows)
+
+
 def features_table(found):
     rows = []
     for row in found["rows"]:
@@ -129,7 +155,8 @@ def accuracy_table(found):
     return markdown([""] + [f"seed {i}" for i in range(len(found["rows"][0]["seeds"]))] + ["mean"], rows)
 
 
-TABLES = {"step": step_table, "all_reduce": all_reduce_table, "features": features_table, "startup": startup_table,
+TABLES = {"step": step_table, "all_reduce": all_reduce_table, "network": network_table,
+          "network_train": network_train_table, "features": features_table, "startup": startup_table,
           "scaling": scaling_table, "accuracy": accuracy_table}
 
 

@@ -1,6 +1,6 @@
 /*
  * yoke's all-reduce on buffers that all ranks can read, as DDP uses it. Start it with
- * `yoke run --nproc-per-node N -- ours`; rank 0 prints microseconds by size as JSON.
+ * `yoke run --nproc-per-node N -- ours [BACKEND]`; rank 0 prints microseconds by size as JSON.
  */
 #define _GNU_SOURCE
 #include <yoke/yoke.h>
@@ -14,9 +14,11 @@ static void all_reduce(float *data, size_t count)
     YK_CHECK(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    YK_CHECK(yk_group_init(&group, NULL));
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    options.backend = argc > 1 ? argv[1] : NULL;
+    YK_CHECK(yk_group_init(&group, &options));
     void *memory;
     YK_CHECK(yk_group_alloc(group, MEASURED_MAX_BYTES, &memory));
     measure_all_sizes(all_reduce, memory, yk_group_rank(group), yk_group_size(group));

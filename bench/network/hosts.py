@@ -1,0 +1,87 @@
+"""Hosts for benchmarks: network namespaces (tests/hosts/hosts says what they are)."""
+import os, subprocess, sys, tempfile, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.join(ROOT, "tests/hosts/hosts")
+DEADLINE_S = 300
+
+
+class Hosts:
+    """with Hosts(2) as hosts: ... Each host has an equal share of the cores, unless share_cores."""
+
+    def __init__(self, count, share_cores=False):
+        self.count = count
+        cores = sorted(os.sched_getaffinity(0))
+        share = max(1, len(cores) // count)
+        self.cores = [cores if share_cores else cores[i * share % len(cores):][:share] for i in range(count)]
+
+    def __enter__(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = os.path.join(self.temporary.name, "hosts")
+        self.maker = subprocess.Popen([SCRIPT, "make", self.folder, str(self.count)])
+        while not os.path.exists(os.path.join(self.folder, "ready")):
+            if self.maker.poll() is not None:
+                sys.exit("the hosts cannot be made; see " + SCRIPT)
+            time.sleep(0.01)
+        self.call("ssh", self.folder)
+        self.ssh = os.path.join(self.folder, "ssh")
+        return self
+
+    def __exit__(self, *_):
+        self.maker.kill()
+        self.maker.wait()
+        self.temporary.cleanup()
+
+    def call(self, *arguments):
+        subprocess.run([SCRIPT, *arguments], check=True)
+
+    def limit(self, rate):
+        """Limits what each host sends: "1gbit"; None lifts the limit."""
+        for host in range(self.count):
+            if rate or self.limited:
+                self.call("rate", self.folder, f"n{host + 1}", rate or "off")
+        self.limited = rate is not None
+
+    limited = False
+
+    def on(self, host, command):
+        """The command, run on a host (from 0) and its cores."""
+        cores = ",".join(map(str, self.cores[host]))
+        return [SCRIPT, "on", self.folder, f"n{host + 1}", "taskset", "-c", cores, *command]
+
+    def run(self, local, command, env=None):
+        """Runs command(rank) as `local` ranks on each host to their end; rank 0's output. Each rank has the
+        environment that torchrun would give it."""
+        world = self.count * local
+        # Ports are not reused: the connections of the last run linger.
+        Hosts.port += 1
+        running = []
+        for rank in range(world):
+            place = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % local, "LOCAL_WORLD_SIZE": local,
+                     "GROUP_RANK": rank // local, "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": Hosts.port}
+            environment = dict(os.environ, **{name: str(value) for name, value in place.items()}, **(env or {}))
+            running.append(subprocess.Popen(self.on(rank // local, command(rank)), env=environment, text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        return self.collect(running)
+
+    port = 29600
+
+    def run_one(self, command, env=None):
+        """Runs one command on the first host: a launcher that reaches the others itself."""
+        environment = dict(os.environ, **(env or {}))
+        return self.collect([subprocess.Popen([SCRIPT, "on", self.folder, "n1", *command], env=environment, text=True,
+                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)])
+
+    def collect(self, running):
+        end, outputs = time.monotonic() + DEADLINE_S, []
+        try:
+            for process in running:
+                outputs.append(process.communicate(timeout=max(1, end - time.monotonic()))[0])
+        except subprocess.TimeoutExpired:
+            sys.exit(f"{' '.join(running[0].args)}: not done after {DEADLINE_S} s")
+        finally:
+            for process in running:
+                process.kill()
+        if any(process.returncode for process in running):
+            sys.exit(f"{' '.join(running[0].args)} failed:\n" + "\n".join(outputs))
+        return outputs[0]
