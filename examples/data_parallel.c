@@ -10,11 +10,8 @@
  * DataParallel copies all parameters to every device at each step.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <getopt.h>
-#include <string.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
+#include "common.h"
 
 static const char PATH[] = "./cifar_net.pth";
 
@@ -26,24 +23,7 @@ typedef struct settings {
     int device_count;    /* (DP) */
 } settings;
 
-static double now(void)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
-}
-
 /* ---- data ----------------------------------------------------------------------------------- */
-
-static yk_dataset *open_data(const char *data, yk_split split)
-{
-    yk_dataset *dataset;
-    if (strcmp(data, "synthetic") == 0)
-        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
-    else
-        YK_CHECK(yk_cifar10_open(&dataset, data, split));
-    return dataset;
-}
 
 /* The original's crop of 32 without padding does nothing and is left out. */
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
@@ -132,65 +112,18 @@ static void test(yk_model *net, const char *path, yk_loader *testloader)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_number(const char *option, const char *text)
-{
-    char *end;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || *end || number < 1 || number > INT32_MAX) {
-        fprintf(stderr, "--%s %s: expected a whole number from 1 to %d\n", option, text, INT32_MAX);
-        exit(2);
-    }
-    return number;
-}
-
-static settings parse_args(int argc, char **argv)
-{
-    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
-                                            {"arch", required_argument, NULL, 'a'},
-                                            {"max-steps", required_argument, NULL, 's'},
-                                            {"devices", required_argument, NULL, 'v'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    settings set = {.data = "synthetic", .max_steps = INT64_MAX, .devices = "cpu:0,cpu:1"};
-    const char *arch = "resnet50";
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'd') {
-            set.data = optarg;
-        } else if (option == 'a') {
-            arch = optarg;
-        } else if (option == 's') {
-            set.max_steps = parse_number("max-steps", optarg);
-        } else if (option == 'v') {
-            set.devices = optarg;
-        } else if (option == 'h') {
-            printf(
-                "usage: data_parallel [OPTION]...\n"
-                "  --data FOLDER    CIFAR-10 in FOLDER, or \"synthetic\": drawn images "
-                "[synthetic]\n"
-                "  --arch NAME      network; mlp takes seconds [resnet50]\n"
-                "  --max-steps N    end the epoch after N steps [the whole epoch]\n"
-                "  --devices LIST   devices to train on, such as cpu:0-3,cpu:4-7 [cpu:0,cpu:1]\n");
-            exit(0);
-        } else {
-            exit(2);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
-        exit(2);
-    }
-    set.arch = yk_arch_find(arch);
-    if (!set.arch) {
-        fprintf(stderr, "there is no network %s\n", arch);
-        exit(2);
-    }
-    return set;
-}
-
 int main(int argc, char **argv)
 {
+    settings set = {
+        .data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER, .devices = "cpu:0,cpu:1"};
+    const flag flags[] = {FLAG_DATA(&set.data),
+                          FLAG_ARCH(&set.arch),
+                          FLAG_MAX_STEPS(&set.max_steps),
+                          {"devices", "LIST",
+                           "devices to train on, such as cpu:0-3,cpu:4-7 [cpu:0,cpu:1]",
+                           .text = &set.devices}};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
-    settings set = parse_args(argc, argv);
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     YK_CHECK(yk_data_parallel_check(set.devices, &set.device_count)); /* (DP) */
     double start = now();
     yk_loader *trainloader, *testloader;

@@ -12,39 +12,18 @@
  * --max-steps are additions. RANK and WORLD_SIZE come from the launcher, not from Slurm.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
+#include "common.h"
 
 typedef struct arguments {
-    int64_t batch_size, epochs, max_steps; /* max_steps: of an epoch; 0 for all */
+    int64_t batch_size, epochs, max_steps; /* max_steps: of an epoch */
     const char *checkpoint, *data;
     yk_arch_fn arch;
 } arguments;
 
-static double now(void)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
-}
-
 /* ---- data ----------------------------------------------------------------------------------- */
-
-static yk_dataset *open_data(const char *data, yk_split split)
-{
-    yk_dataset *dataset;
-    if (strcmp(data, "synthetic") == 0)
-        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
-    else
-        YK_CHECK(yk_cifar10_open(&dataset, data, split));
-    return dataset;
-}
 
 /* (DDP) The loader is also the DistributedSampler: each rank gets its own share of every epoch. */
 static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_t batch_size,
@@ -94,7 +73,8 @@ static double accuracy(yk_model *model, yk_loader *loader, yk_group *world)
 static void train_epoch(yk_model *model, yk_optimizer *optimizer, yk_loader *loader,
                         const arguments *args, int64_t epoch, bool leads)
 {
-    int64_t total_step = args->max_steps ? args->max_steps : yk_loader_batches(loader);
+    int64_t batches = yk_loader_batches(loader);
+    int64_t total_step = args->max_steps < batches ? args->max_steps : batches;
     double start_dataload = now();
     for (int64_t i = 0; i < total_step; i++) {
         const yk_batch *batch = yk_loader_next(loader);
@@ -183,85 +163,24 @@ static void train(const arguments *args, yk_group *world)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_number(const char *option, const char *text, int least)
-{
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (errno || end == text || *end || number < least) {
-        fprintf(stderr, "--%s %s: expected a whole number from %d\n", option, text, least);
-        exit(2);
-    }
-    return number;
-}
-
-static void print_help(void)
-{
-    printf("usage: ddp [OPTION]...\n"
-           "  --data FOLDER       CIFAR-10 in FOLDER, or \"synthetic\": drawn images [synthetic]\n"
-           "  --arch NAME         network; mlp takes seconds [resnet50]\n"
-           "  --epochs N          passes over the data [2]\n"
-           "  --batch-size N      images per step over all processes [128]\n"
-           "  --max-steps N       end each epoch after N steps; 0: never [0]\n"
-           "  --checkpoint FILE   load the weights in FILE first\n");
-}
-
-static arguments parse_args(int argc, char **argv)
-{
-    static const struct option options[] = {{"batch-size", required_argument, NULL, 'b'},
-                                            {"epochs", required_argument, NULL, 'e'},
-                                            {"checkpoint", required_argument, NULL, 'c'},
-                                            {"data", required_argument, NULL, 'd'},
-                                            {"arch", required_argument, NULL, 'a'},
-                                            {"max-steps", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    arguments args = {.batch_size = 128, .epochs = 2, .data = "synthetic"};
-    const char *arch = "resnet50";
-    for (int option; (option = getopt_long(argc, argv, "b:e:c:", options, NULL)) != -1;) {
-        const char *value = optarg ? optarg : "";
-        switch (option) {
-        case 'b':
-            args.batch_size = parse_number("batch-size", value, 1);
-            break;
-        case 'e':
-            args.epochs = parse_number("epochs", value, 1);
-            break;
-        case 'c':
-            args.checkpoint = value;
-            break;
-        case 'd':
-            args.data = value;
-            break;
-        case 'a':
-            arch = value;
-            break;
-        case 's':
-            args.max_steps = parse_number("max-steps", value, 0);
-            break;
-        case 'h':
-            print_help();
-            exit(0);
-        default:
-            exit(2);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
-        exit(2);
-    }
-    args.arch = yk_arch_find(arch);
-    if (!args.arch) {
-        fprintf(stderr, "there is no network %s\n", arch);
-        exit(2);
-    }
-    return args;
-}
-
 int main(int argc, char **argv)
 {
+    arguments args = {.batch_size = 128,
+                      .epochs = 2,
+                      .max_steps = YK_NEVER,
+                      .data = "synthetic",
+                      .arch = yk_resnet50};
+    const flag flags[] = {
+        FLAG_DATA(&args.data),
+        FLAG_ARCH(&args.arch),
+        {"epochs", "N", "passes over the data [2]", .number = &args.epochs, .letter = 'e'},
+        {"batch-size", "N", "images per step over all processes [128]", .number = &args.batch_size,
+         .letter = 'b'},
+        FLAG_MAX_STEPS(&args.max_steps),
+        {"checkpoint", "FILE", "load the weights in FILE first", .text = &args.checkpoint,
+         .letter = 'c'}};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
-    arguments args = parse_args(argc, argv);
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     yk_group *world; /* (DDP) init_process_group; alone, a group of one */
     YK_CHECK(yk_group_init(&world, NULL));
     train(&args, world);

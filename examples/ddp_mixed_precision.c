@@ -11,12 +11,9 @@
  * results are correct, but no faster.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <getopt.h>
 #include <stdbool.h>
-#include <string.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
+#include "common.h"
 
 static const char PATH[] = "./cifar_net.pth";
 
@@ -32,24 +29,7 @@ static bool is_main_process(const yk_group *world)
     return yk_group_rank(world) == 0;
 }
 
-static double now(void)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
-}
-
 /* ---- data ----------------------------------------------------------------------------------- */
-
-static yk_dataset *open_data(const char *data, yk_split split)
-{
-    yk_dataset *dataset;
-    if (strcmp(data, "synthetic") == 0)
-        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
-    else
-        YK_CHECK(yk_cifar10_open(&dataset, data, split));
-    return dataset;
-}
 
 /* (DDP) A loader with a group is also the DistributedSampler, and sets the epoch by itself. The
  * original's crop of 32 without padding does nothing and is left out. */
@@ -145,60 +125,13 @@ static void test(yk_model *net, const char *path, yk_loader *testloader, yk_grou
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_number(const char *option, const char *text)
-{
-    char *end;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || *end || number < 1 || number > INT32_MAX) {
-        fprintf(stderr, "--%s %s: expected a whole number from 1 to %d\n", option, text, INT32_MAX);
-        exit(2);
-    }
-    return number;
-}
-
-static settings parse_args(int argc, char **argv)
-{
-    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
-                                            {"arch", required_argument, NULL, 'a'},
-                                            {"max-steps", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    settings set = {.data = "synthetic", .max_steps = INT64_MAX};
-    const char *arch = "resnet50";
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'd') {
-            set.data = optarg;
-        } else if (option == 'a') {
-            arch = optarg;
-        } else if (option == 's') {
-            set.max_steps = parse_number("max-steps", optarg);
-        } else if (option == 'h') {
-            printf("usage: ddp_mixed_precision [OPTION]...\n"
-                   "  --data FOLDER    CIFAR-10 in FOLDER, or \"synthetic\": drawn images "
-                   "[synthetic]\n"
-                   "  --arch NAME      network; mlp takes seconds [resnet50]\n"
-                   "  --max-steps N    end the epoch after N steps [the whole epoch]\n");
-            exit(0);
-        } else {
-            exit(2);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
-        exit(2);
-    }
-    set.arch = yk_arch_find(arch);
-    if (!set.arch) {
-        fprintf(stderr, "there is no network %s\n", arch);
-        exit(2);
-    }
-    return set;
-}
-
 int main(int argc, char **argv)
 {
+    settings set = {.data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER};
+    const flag flags[] = {FLAG_DATA(&set.data), FLAG_ARCH(&set.arch),
+                          FLAG_MAX_STEPS(&set.max_steps)};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
-    settings set = parse_args(argc, argv);
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     double start = now();
     yk_group *world; /* (DDP) init_distributed: the launcher gives RANK and WORLD_SIZE */
     YK_CHECK(yk_group_init(&world, NULL));

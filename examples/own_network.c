@@ -7,10 +7,8 @@
  *     ./own_network --output run                       one process, drawn images
  *     yoke run -n 2 -- ./own_network --data FOLDER     two processes, CIFAR-10 in FOLDER
  */
-#include <getopt.h>
-#include <string.h>
-
-#include <yoke/yoke.h>
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
 
 typedef struct run {
     yk_group *world;
@@ -76,12 +74,8 @@ static yk_model *create_model(void)
 /* Each rank gets its own part of every epoch; batches of 100 are divided among the ranks. */
 static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
 {
-    yk_dataset *dataset;
-    if (strcmp(data, "synthetic") == 0)
-        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
-    else
-        YK_CHECK(yk_cifar10_open(&dataset, data, split));
     yk_loader *loader;
+    yk_dataset *dataset = open_data(data, split);
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
     options.group = world;
     options.batch_size = 100 / yk_group_size(world);
@@ -180,58 +174,19 @@ static void train(run *r)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static int64_t parse_number(const char *option, const char *text)
-{
-    char *end;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || *end || number < 1 || number > INT32_MAX) {
-        fprintf(stderr, "--%s %s: expected a whole number from 1 to %d\n", option, text, INT32_MAX);
-        exit(2);
-    }
-    return number;
-}
-
-static void parse_args(run *r, const char **data, int argc, char **argv)
-{
-    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
-                                            {"epochs", required_argument, NULL, 'e'},
-                                            {"max-steps", required_argument, NULL, 's'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'd') {
-            *data = optarg;
-        } else if (option == 'e') {
-            r->epochs = parse_number("epochs", optarg);
-        } else if (option == 's') {
-            r->max_steps = parse_number("max-steps", optarg);
-        } else if (option == 'o') {
-            r->output = optarg;
-        } else if (option == 'h') {
-            printf("usage: own_network [OPTION]...\n"
-                   "  --data FOLDER    CIFAR-10 in FOLDER, or \"synthetic\": drawn images "
-                   "[synthetic]\n"
-                   "  --epochs N       passes over the data [3]\n"
-                   "  --max-steps N    stop after N optimizer steps in all [no limit]\n"
-                   "  --output FOLDER  where checkpoints are written and resumed from [run]\n");
-            exit(0);
-        } else {
-            exit(2);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "unexpected argument %s\n", argv[optind]);
-        exit(2);
-    }
-}
-
 int main(int argc, char **argv)
 {
     const char *data = "synthetic";
     run r = {.epochs = 3, .max_steps = YK_NEVER, .output = "run"};
+    const flag flags[] = {FLAG_DATA(&data),
+                          {"epochs", "N", "passes over the data [3]", .number = &r.epochs},
+                          {"max-steps", "N", "stop after N optimizer steps in all [no limit]",
+                           .number = &r.max_steps},
+                          {"output", "FOLDER",
+                           "where checkpoints are written and resumed from [run]",
+                           .text = &r.output}};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
-    parse_args(&r, &data, argc, argv);
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     YK_CHECK(yk_stop_prepare());
     YK_CHECK(yk_group_init(&r.world, NULL)); /* alone, a group of one */
     YK_CHECK(yk_stop_on_signals());

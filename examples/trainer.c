@@ -2,38 +2,46 @@
  * The shortest complete training program: a yk_trainer evaluates, saves, stops on signals and
  * resumes from the newest checkpoint, on one process or on as many as a launcher has started.
  *
- *     ./trainer                      one process; again: resumes
+ *     ./trainer                      one process, drawn images; again: resumes
  *     yoke run -n 2 -- ./trainer     two processes
- *
- * It takes no options; checkpoints go to the folder "run".
  */
-#include <yoke/yoke.h>
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
 
-static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, bool training)
+static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
 {
     yk_loader *loader;
+    yk_dataset *dataset = open_data(data, split);
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
     options.group = world;
     options.batch_size = 100 / yk_group_size(world);
-    options.shuffle = training;
-    options.exact = !training; /* each sample once, so that the accuracy is exact */
+    options.shuffle = split == YK_SPLIT_TRAIN;
+    options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
     options.transform = yk_cifar10_normalize;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
+    yk_dataset_destroy(dataset); /* the loader keeps it alive */
     return loader;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *data = "synthetic";
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 3;
+    options.output = "run";
+    const flag flags[] = {
+        FLAG_DATA(&data),
+        {"epochs", "N", "passes over the data [3]", .number = &options.epochs},
+        {"output", "FOLDER", "where checkpoints are written [run]", .text = &options.output}};
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
+
     yk_group *world;
-    yk_dataset *train_set, *test_set;
     yk_model *model;
     yk_ddp *ddp;
     yk_optimizer *optimizer;
     yk_trainer *trainer;
     YK_CHECK(yk_stop_prepare());
     YK_CHECK(yk_group_init(&world, NULL));
-    YK_CHECK(yk_synthetic_create(&train_set, YK_SPLIT_TRAIN, NULL));
-    YK_CHECK(yk_synthetic_create(&test_set, YK_SPLIT_TEST, NULL));
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
@@ -43,21 +51,18 @@ int main(void)
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
     YK_CHECK(yk_adam_create(&optimizer, model, NULL));
 
-    yk_loader *loader = open_loader(train_set, world, true);
-    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    yk_loader *loader = open_loader(data, YK_SPLIT_TRAIN, world);
     options.group = world;
     options.ddp = ddp;
-    options.validation = open_loader(test_set, world, false);
-    options.epochs = 3;
+    options.validation = open_loader(data, YK_SPLIT_TEST, world);
     options.stop_on_signals = true;
-    options.output = "run";
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
     YK_CHECK(yk_trainer_fit(trainer));
-    const yk_training_state *state = yk_trainer_state(trainer);
     if (yk_group_rank(world) == 0)
-        printf("After step %lld: validation accuracy %.2f %%\n", (long long)state->step,
-               100 * state->val_accuracy);
+        printf("After step %lld: validation accuracy %.2f %%\n",
+               (long long)yk_trainer_state(trainer)->step,
+               100 * yk_trainer_state(trainer)->val_accuracy);
 
     yk_trainer_destroy(trainer);
     yk_optimizer_destroy(optimizer);
@@ -65,8 +70,6 @@ int main(void)
     yk_model_destroy(model);
     yk_loader_destroy(options.validation);
     yk_loader_destroy(loader);
-    yk_dataset_destroy(test_set);
-    yk_dataset_destroy(train_set);
     yk_group_destroy(world);
     return 0;
 }

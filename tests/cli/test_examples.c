@@ -161,7 +161,7 @@ YK_TEST(examples_check_their_arguments)
     char command[128];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         snprintf(command, sizeof command, "$E/%s --arch no_such_network", alike[i]);
-        refused(command, "there is no network no_such_network");
+        refused(command, "--arch no_such_network: expected the name of a network");
         snprintf(command, sizeof command, "$E/%s --max-steps ten", alike[i]);
         refused(command, "--max-steps ten: expected a whole number from 1");
         snprintf(command, sizeof command, "$E/%s --max-steps -3", alike[i]);
@@ -169,7 +169,7 @@ YK_TEST(examples_check_their_arguments)
         snprintf(command, sizeof command, "$E/%s synthetic", alike[i]);
         refused(command, "unexpected argument synthetic");
         snprintf(command, sizeof command, "$E/%s --bogus", alike[i]);
-        refused(command, "unrecognized option '--bogus'");
+        refused(command, "unexpected argument --bogus");
     }
 }
 
@@ -178,12 +178,13 @@ YK_TEST(own_network_checks_its_flags)
     refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");
     refused("$E/own_network --epochs ten", "--epochs ten: expected a whole number from 1");
     refused("$E/own_network run", "unexpected argument run");
+    refused("$E/trainer --epochs 0", "--epochs 0: expected a whole number from 1");
 }
 
 YK_TEST(examples_show_their_options)
 {
     static const char *const alike[] = {"single_device", "data_parallel", "ddp_mixed_precision",
-                                        "ddp", "own_network"};
+                                        "ddp",           "own_network",   "trainer"};
     char command[128], usage[128];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         snprintf(command, sizeof command, "$E/%s --help", alike[i]);
@@ -196,13 +197,14 @@ YK_TEST(examples_show_their_options)
 
 YK_TEST(ddp_checks_its_flags)
 {
-    refused("$E/ddp --bogus", "unrecognized option '--bogus'");
-    refused("$E/ddp --epochs", "requires an argument");
+    refused("$E/ddp --bogus", "unexpected argument --bogus");
+    refused("$E/ddp --epochs", "--epochs needs a value");
     refused("$E/ddp --epochs ten", "--epochs ten: expected a whole number from 1");
     refused("$E/ddp --epochs 0", "--epochs 0: expected");
     refused("$E/ddp --batch-size 99999999999999999999", "--batch-size 99999999999999999999: exp");
-    refused("$E/ddp --max-steps 1.5", "--max-steps 1.5: expected a whole number from 0");
-    refused("$E/ddp --arch vgg", "there is no network vgg");
+    refused("$E/ddp --max-steps 1.5", "--max-steps 1.5: expected a whole number from 1");
+    refused("$E/ddp --max-steps 0", "--max-steps 0: expected a whole number from 1");
+    refused("$E/ddp --arch=vgg", "--arch vgg: expected the name of a network");
     refused("$E/ddp leftover", "unexpected argument leftover");
     run(2, "$Y run -n 2 -- $E/ddp --batch-size 1");
     assert_contains(output, "[rank 0] --batch-size 1 is less than one image for each of 2");

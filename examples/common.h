@@ -1,0 +1,127 @@
+/* What the examples share beside the library: flags of the command line, data by name, a clock. */
+#ifndef YOKE_EXAMPLES_COMMON_H
+#define YOKE_EXAMPLES_COMMON_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+/* ---- flags ---------------------------------------------------------------------------------- */
+
+/* --NAME VALUE or --NAME=VALUE. One of text, number and arch points to where it is stored, and to
+ * its default. */
+typedef struct flag {
+    const char *name, *value, *help;
+    const char **text;
+    int64_t *number;  /* a whole number from 1 */
+    yk_arch_fn *arch; /* a network of the library */
+    char letter;      /* short form, or 0 */
+} flag;
+
+/* Rows that several examples have. */
+#define FLAG_DATA(variable)                                                                        \
+    {                                                                                              \
+        "data", "FOLDER", "CIFAR-10 in FOLDER, or \"synthetic\": drawn images [synthetic]",        \
+            .text = (variable)                                                                     \
+    }
+#define FLAG_ARCH(variable)                                                                        \
+    {                                                                                              \
+        "arch", "NAME", "network; mlp takes seconds [resnet50]", .arch = (variable)                \
+    }
+#define FLAG_MAX_STEPS(variable)                                                                   \
+    {                                                                                              \
+        "max-steps", "N", "end each epoch after N steps [the whole epoch]", .number = (variable)   \
+    }
+
+static inline void refuse_flag(const flag *f, const char *text, const char *expected)
+{
+    fprintf(stderr, "--%s %s: expected %s\n", f->name, text, expected);
+    exit(2);
+}
+
+static inline void set_flag(const flag *f, const char *text)
+{
+    if (f->text) {
+        *f->text = text;
+    } else if (f->arch) {
+        *f->arch = yk_arch_find(text);
+        if (!*f->arch)
+            refuse_flag(f, text, "the name of a network");
+    } else {
+        char *end;
+        errno = 0;
+        *f->number = strtoll(text, &end, 10);
+        if (errno || end == text || *end || *f->number < 1)
+            refuse_flag(f, text, "a whole number from 1");
+    }
+}
+
+static inline void print_flags(const char *program, const flag *flags, size_t count)
+{
+    const char *slash = strrchr(program, '/');
+    printf("usage: %s [OPTION]...\n", slash ? slash + 1 : program);
+    for (size_t i = 0; i < count; i++) {
+        int length = printf("  --%s %s", flags[i].name, flags[i].value);
+        printf("%*s%s\n", 21 - length, "", flags[i].help);
+    }
+}
+
+/* The flag of an argument such as "--epochs=3", or NULL. */
+static inline const flag *find_flag(const char *argument, const flag *flags, size_t count)
+{
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    size_t length = strcspn(argument, "=");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = flags[i].name;
+        if (is_long && strlen(name) == length - 2 && strncmp(name, argument + 2, length - 2) == 0)
+            return &flags[i];
+        if (!is_long && flags[i].letter && length == 2 && argument[1] == flags[i].letter)
+            return &flags[i];
+    }
+    return NULL;
+}
+
+/* Ends the program after --help, and with code 2 where something is wrong. */
+static inline void parse_flags(int argc, char **argv, const flag *flags, size_t count)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        const flag *found = argv[i][0] == '-' ? find_flag(argv[i], flags, count) : NULL;
+        if (strcmp(argv[i], "--help") == 0) {
+            print_flags(argv[0], flags, count);
+            exit(0);
+        }
+        if (!found || (!equals && i + 1 == argc)) {
+            fprintf(stderr, found ? "%s needs a value\n" : "unexpected argument %s\n", argv[i]);
+            exit(2);
+        }
+        set_flag(found, equals ? equals + 1 : argv[++i]);
+    }
+}
+
+/* ---- data and time -------------------------------------------------------------------------- */
+
+/* "synthetic", or a folder of CIFAR-10. */
+static inline yk_dataset *open_data(const char *data, yk_split split)
+{
+    yk_dataset *dataset;
+    if (strcmp(data, "synthetic") == 0)
+        YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
+    else
+        YK_CHECK(yk_cifar10_open(&dataset, data, split));
+    return dataset;
+}
+
+/* Seconds since some moment in the past. */
+static inline double now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (double)clock.tv_sec + 1e-9 * (double)clock.tv_nsec;
+}
+
+#endif
