@@ -21,7 +21,10 @@ bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
  */
 int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
 
-/* Ranks that the command will run on: WORLD_SIZE when a launcher has set it, else nproc. */
+/* Whether this process is a rank that a launcher, mpirun or srun has started. */
+bool cli_is_rank(void);
+
+/* Ranks that the command will run on: as many as were started, or else nproc. */
 int64_t cli_ranks_expected(int64_t nproc);
 
 /* Kernel threads of a rank: wanted, else OMP_NUM_THREADS, else this rank's share of the cores.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "launch/launch.h"
 #include "options.h"
 
@@ -34,19 +35,29 @@ static int64_t environment_number(const char *name)
     return text ? atoll(text) : 0;
 }
 
+bool cli_is_rank(void)
+{
+    yk_place place;
+    return yk_group_place(&place) != YK_OK || place.source;
+}
+
 int64_t cli_ranks_expected(int64_t nproc)
 {
-    int64_t world = environment_number("WORLD_SIZE");
-    return world > 0 ? world : nproc > 0 ? nproc : 1;
+    yk_place place;
+    if (yk_group_place(&place) == YK_OK && place.source)
+        return place.world_size;
+    return nproc > 0 ? nproc : 1;
 }
 
 int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)
 {
-    int64_t world = environment_number("WORLD_SIZE");
-    if (world > 0 && nproc > 0 && nproc != world)
-        return cli_usage_error(name, "--nproc %d, but the launcher has set WORLD_SIZE=%d",
-                               (int)nproc, (int)world);
-    if (world > 0 || nproc <= 1)
+    yk_place place;
+    if (!cli_ok(yk_group_place(&place)))
+        return CLI_EXIT_FAILED;
+    if (place.source && nproc > 0 && nproc != place.world_size)
+        return cli_usage_error(name, "--nproc %d, but %s says that there are %d ranks", (int)nproc,
+                               place.source, place.world_size);
+    if (place.source || nproc <= 1)
         return -1;
 
     char self[4096];

@@ -232,7 +232,7 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     code = step ? check_step_options(name, &o) : check_all_reduce_options(name, &o);
     if (code >= 0)
         return code;
-    if (!step && o.nproc == 0 && !getenv("WORLD_SIZE"))
+    if (!step && o.nproc == 0 && !cli_is_rank())
         o.nproc = 2;
     code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)

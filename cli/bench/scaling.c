@@ -146,7 +146,7 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
     if (o->given.batch_size && o->given.per_rank_batch)
         return cli_usage_error(name, "--batch-size is over all ranks, --per-rank-batch of each: "
                                      "give one of them");
-    if (getenv("WORLD_SIZE"))
+    if (cli_is_rank())
         return cli_usage_error(name, "it starts its own ranks: not under a launcher");
     if (o->given.lr && !(o->lr > 0))
         return cli_usage_error(name, "--lr must be more than 0");

@@ -89,13 +89,25 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
     return cli_exit_code(status);
 }
 
+/* srun and mpirun may have started several launchers, each of which would start a whole job. */
+static bool started_once(const cli_launch *launch)
+{
+    yk_place place;
+    if (getenv("WORLD_SIZE") || yk_group_place(&place) != YK_OK || !place.source)
+        return true;
+    fprintf(stderr,
+            "%s: %s has started %d processes, each of which would start a job of its own: start "
+            "the program itself that often, or start one process, or set YOKE_SEPARATE=1 if the "
+            "jobs are to run apart\n",
+            launch->name, place.source, place.world_size);
+    return false;
+}
+
 int cli_launch_run(const cli_launch *launch)
 {
     int lifeline[2];
-    if (launch->nodes_max == 1 && yk_group_check_launcher() != YK_OK) {
-        fprintf(stderr, "%s: %s\n", launch->name, yk_last_error());
+    if (launch->nodes_max == 1 && !started_once(launch))
         return CLI_EXIT_FAILED;
-    }
     if (pipe2(lifeline, O_CLOEXEC)) {
         fprintf(stderr, "%s: cannot create a pipe: %s\n", launch->name, strerror(errno));
         return CLI_EXIT_FAILED;

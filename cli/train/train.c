@@ -62,7 +62,7 @@ static void adopt_ranks(cli_train_options *o)
 {
     char path[CLI_PATH];
     yk_training_state saved;
-    if (!o->resume || o->given.nproc || getenv("WORLD_SIZE"))
+    if (!o->resume || o->given.nproc || cli_is_rank())
         return;
     bool newest = strcmp(o->resume, "auto") == 0;
     snprintf(path, sizeof path, "%s", newest ? "" : o->resume);

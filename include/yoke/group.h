@@ -57,13 +57,23 @@ typedef struct yk_group_options {
             YK_FROM_ENVIRONMENT                                                                    \
     }
 
+/** A process's place in its job. */
+typedef struct yk_place {
+    const char *source;   /**< who has told rank and size, for messages; NULL: nobody has */
+    int rank;             /**< 0 if nobody has told */
+    int world_size;       /**< 1 if nobody has told */
+    int local_rank;       /**< among the ranks of this host, as far as the environment tells */
+    int local_world_size; /**< the number of ranks on this host, as far as it tells */
+} yk_place;
+
 /**
- * Whether this process can tell its place in a job. YK_ERROR_INVALID_ARGUMENT when srun or mpirun
- * has started it together with others, but nothing has set WORLD_SIZE: each of them would train
- * alone. YOKE_SEPARATE=1 in the environment says that this is wanted. yk_group_init asks this
- * itself; a program asks before it starts ranks of its own.
+ * Reads this process's place from the environment as yk_group_init does, but joins nothing. The
+ * first of these that has both rank and size is taken: RANK and WORLD_SIZE, which launchers set;
+ * mpirun (Open MPI, MVAPICH2, MPICH); a step of srun; an indexed Job of Kubernetes.
+ * YK_ERROR_INVALID_ARGUMENT when two of them contradict each other. YOKE_SEPARATE=1 in the
+ * environment says that only RANK and WORLD_SIZE count.
  */
-yk_status yk_group_check_launcher(void);
+yk_status yk_group_place(yk_place *place);
 
 /**
  * Joins the job and blocks until all ranks have joined. Where neither the options nor the

@@ -42,9 +42,10 @@ typedef struct yk_store_server yk_store_server;
 
 /**
  * Serves a new, empty store on its own thread until it is destroyed. host is the address to listen
- * on; where no interface here has that address (containers, NAT) all interfaces are listened on.
- * *port may be YK_PORT_ANY and holds the port in use afterwards. secret is copied; NULL or "" means
- * that clients need none. YK_ERROR_NETWORK when the address is in use. On failure *server is NULL.
+ * on, or "*" for all interfaces. These are also listened on where no interface here has that
+ * address (containers, NAT) or the host's name means a loopback address. *port may be YK_PORT_ANY
+ * and holds the port in use afterwards. secret is copied; NULL or "" means that clients need none.
+ * YK_ERROR_NETWORK when the port is in use, naming the process. On failure *server is NULL.
  */
 yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
 /** Stops the thread and closes all connections. Accepts NULL. */
@@ -65,7 +66,8 @@ yk_status yk_store_secret(char *secret, size_t size);
 typedef struct yk_store yk_store;
 
 /**
- * Connects, and keeps trying for timeout_s seconds while nobody listens (YK_ERROR_TIMEOUT then).
+ * Connects, and keeps trying for timeout_s seconds while the host's name is not known or nobody
+ * listens there (YK_ERROR_TIMEOUT then).
  * YK_ERROR_DENIED when the secret is wrong, YK_ERROR_FORMAT when what listens there is not a yoke
  * store. On failure *store is NULL.
  */

@@ -1,11 +1,12 @@
 /*
- * A host name of this machine may resolve to an address that none of its interfaces has
- * (containers, NAT). The server then listens on all interfaces, which is one reason why a job has a
- * secret.
+ * A host name of this machine may resolve to an address that other hosts cannot use: one that none
+ * of its interfaces has (containers, NAT), or a loopback address (Debian's /etc/hosts). The server
+ * then listens on all interfaces, which is one reason why a job has a secret.
  */
 #define _GNU_SOURCE
 #include "comm/address.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,13 +18,18 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "comm/port_owner.h"
 
 #define DEFAULT_HEARTBEAT_S 5.0
 
 enum { BACKLOG = 1024, CONNECT_S = 2 };
 
-/* host may be an IPv6 address in brackets, as in a URL. */
-static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags)
+/*
+ * host may be an IPv6 address in brackets, as in a URL. *again (may be NULL) tells that the name
+ * may become known later: those of pods do.
+ */
+static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags,
+                         bool *again)
 {
     char service[16], bare[NI_MAXHOST];
     size_t length = strlen(host);
@@ -37,8 +43,10 @@ static yk_status resolve(struct addrinfo **found, const char *host, int port, in
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
     int error = getaddrinfo(host, service, &hints, found);
+    if (again)
+        *again = error == EAI_NONAME || error == EAI_AGAIN || error == EAI_NODATA;
     if (error)
-        return yki_error(YK_ERROR_NETWORK, "cannot resolve the host name \"%s\": %s", host,
+        return yki_error(YK_ERROR_NOT_FOUND, "cannot resolve the host name \"%s\": %s", host,
                          gai_strerror(error));
     return YK_OK;
 }
@@ -72,20 +80,51 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
     return fd;
 }
 
+/* Listens on all interfaces, of both families if the system has IPv6. */
+static int listen_everywhere(int port)
+{
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int got = listen_at((struct sockaddr *)&any6, sizeof any6);
+    if (got == -EAFNOSUPPORT || got == -EADDRNOTAVAIL)
+        got = listen_at((struct sockaddr *)&any4, sizeof any4);
+    return got;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+/* Whether text is an address or localhost, which mean the same on every host that uses them. */
+static bool is_literal(const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    return strcmp(host, "localhost") == 0 || host[0] == '[' || strchr(host, '%') ||
+           inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+}
+
 yk_status yki_listen(int *fd, const char *host, int *port)
 {
-    struct addrinfo *found;
-    YK_TRY(resolve(&found, host, *port, AI_PASSIVE));
-    int got = listen_at(found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    if (got == -EADDRNOTAVAIL) {
-        struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
-        got = listen_at((struct sockaddr *)&any, sizeof any);
+    int got = -EADDRNOTAVAIL;
+    if (strcmp(host, "*") != 0) {
+        struct addrinfo *found;
+        YK_TRY(resolve(&found, host, *port, AI_PASSIVE, NULL));
+        if (is_literal(host) || !is_loopback(found->ai_addr))
+            got = listen_at(found->ai_addr, found->ai_addrlen);
+        freeaddrinfo(found);
     }
-    if (got == -EADDRINUSE)
-        return yki_error(YK_ERROR_NETWORK,
-                         "port %d of %s is in use by another process: set another MASTER_PORT",
-                         *port, host);
+    if (got == -EADDRNOTAVAIL)
+        got = listen_everywhere(*port);
+    if (got == -EADDRINUSE) {
+        char owner[YKI_PORT_OWNER];
+        yki_port_owner(owner, *port);
+        return yki_error(YK_ERROR_NETWORK, "port %d of %s is in use by %s: set another MASTER_PORT",
+                         *port, host, owner);
+    }
     if (got < 0)
         return yki_error(YK_ERROR_NETWORK, "cannot listen on %s:%d: %s", host, *port,
                          strerror(-got));
@@ -117,13 +156,14 @@ yk_status yki_connect(int *fd, const char *host, int port, bool *again)
 {
     *again = false;
     struct addrinfo *found;
-    YK_TRY(resolve(&found, host, port, 0));
+    YK_TRY(resolve(&found, host, port, 0, again));
     int got = -EADDRNOTAVAIL;
     for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next)
         got = connect_to(at);
     freeaddrinfo(found);
     if (got < 0) {
-        *again = got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR;
+        *again = got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR ||
+                 got == -EHOSTUNREACH || got == -ENETUNREACH;
         return yki_error(YK_ERROR_NETWORK, "cannot connect to %s:%d: %s", host, port,
                          strerror(-got));
     }
@@ -162,6 +202,8 @@ static void describe_end(char text[YKI_ADDRESS_TEXT], int fd, end_of_connection 
         getnameinfo((struct sockaddr *)&address, size, text, YKI_ADDRESS_TEXT, NULL, 0,
                     NI_NUMERICHOST))
         snprintf(text, YKI_ADDRESS_TEXT, "?");
+    if (strncmp(text, "::ffff:", 7) == 0) /* an IPv4 client of a socket for both families */
+        memmove(text, text + 7, strlen(text + 7) + 1);
 }
 
 void yki_local_address(char text[YKI_ADDRESS_TEXT], int fd)

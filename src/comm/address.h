@@ -6,12 +6,16 @@
 
 #include "base/error.h"
 
-/* Listens on host:*port; *port 0 picks a free one, which is written back. */
+/*
+ * Listens on host:*port; *port 0 picks a free one, which is written back. host "*" means all
+ * interfaces, and so does a name whose address other hosts cannot use. An error about a port in use
+ * names the process that holds it.
+ */
 yk_status yki_listen(int *fd, const char *host, int *port);
 /*
  * One attempt, of 2 s at most for each of the host's addresses: where nobody answers at all the
- * system itself would go on for minutes. YK_ERROR_NETWORK with errno's words; *again tells that
- * nobody listens or answers there (yet).
+ * system itself would go on for minutes. YK_ERROR_NOT_FOUND when the host's name is not known, else
+ * YK_ERROR_NETWORK with errno's words; *again tells that this may change.
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);
 

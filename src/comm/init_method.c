@@ -1,16 +1,16 @@
 /*
  * Finds the rendezvous of a job from the environment and the options:
  *
- *   env://            RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: rank 0 serves the store there,
- *                     unless YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does
- *   tcp://HOST:PORT   the same with the address given; rank and world size from the options or
- *                     from RANK and WORLD_SIZE
+ *   env://            MASTER_ADDR and MASTER_PORT: rank 0 serves the store there, unless
+ *                     YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does. What is not
+ *                     set is derived, if possible (meeting_point.c)
+ *   tcp://HOST:PORT   the same with the address given
  *   file:///PATH      rank 0 serves on a free port and writes the port and a new secret to PATH,
  *                     which only its user can read; removed when all ranks have joined
  *
  * With TORCHELASTIC_USE_AGENT_STORE=True, torchrun's agent listens on MASTER_PORT with its own
  * protocol. The ranks of one machine then use a file named after the agent's pid, the port and the
- * restart count.
+ * restart count; those of several machines use other ports.
  */
 #define _GNU_SOURCE
 #include "comm/init_method.h"
@@ -24,8 +24,12 @@
 
 #include "base/environment.h"
 #include "base/log.h"
+#include "comm/store_client.h"
+#include "comm/store_server.h"
 
-enum { DEFAULT_TIMEOUT_S = 300, MAX_WORLD = 1 << 16 };
+enum { DEFAULT_TIMEOUT_S = 300, TORCHRUN_PORT = 29500, REST = 20 /* attempts */ };
+
+#define LOOPBACK "127.0.0.1"
 
 /* ---- environment and options ------------------------------------------------------- */
 
@@ -43,47 +47,27 @@ static yk_status read_timeout(yki_job *job, const yk_group_options *options)
     return YK_OK;
 }
 
-static yk_status read_ranks(yki_job *job, const yk_group_options *options)
+static yk_status check_option(const char *name, long value, long minimum, long maximum)
 {
-    long rank = options->rank, world = options->world_size;
-    bool has_rank = true, has_world = true;
-    if (world == YK_FROM_ENVIRONMENT)
-        YK_TRY(yki_env_int("WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
-    if (rank == YK_FROM_ENVIRONMENT)
-        YK_TRY(yki_env_int("RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
-    if (has_rank != has_world)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is set but %s is not",
-                         has_rank ? "RANK" : "WORLD_SIZE", has_rank ? "WORLD_SIZE" : "RANK");
-    if (!has_world) {
-        YK_TRY(yk_group_check_launcher());
-        rank = 0;
-        world = 1;
-    }
-    if (world < 1 || world > MAX_WORLD || rank < 0 || rank >= world)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "rank %ld of a world of %ld: RANK counts from 0, WORLD_SIZE from 1", rank,
-                         world);
-    job->rank = (int)rank;
-    job->world = (int)world;
-    return YK_OK;
+    if (value == YK_FROM_ENVIRONMENT || (value >= minimum && value <= maximum))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "%s is %ld, expected %ld to %ld, or YK_FROM_ENVIRONMENT", name, value, minimum,
+                     maximum);
 }
 
-/* Reads LOCAL_RANK and LOCAL_WORLD_SIZE; without them, all ranks are assumed to be on this machine.
- */
-static yk_status read_local_ranks(yki_job *job)
+static yk_status read_ranks(yki_job *job, yki_place *place, const yk_group_options *options)
 {
-    long rank = job->rank, world = job->world;
-    bool has_rank, has_world;
-    YK_TRY(yki_env_int("LOCAL_RANK", 0, MAX_WORLD - 1, &rank, &has_rank));
-    YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, MAX_WORLD, &world, &has_world));
-    if (!has_rank && job->world > 1)
-        YKI_INFO("LOCAL_RANK is not set: using rank %d of %d as the local rank too", job->rank,
-                 job->world);
-    if (rank >= world)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld", rank,
-                         world);
-    job->local_rank = (int)rank;
-    job->local_world = (int)world;
+    YK_TRY(check_option("rank", options->rank, 0, YKI_MAX_WORLD - 1));
+    YK_TRY(check_option("world_size", options->world_size, 1, YKI_MAX_WORLD));
+    YK_TRY(yki_place_read(place, options->rank, options->world_size));
+    job->rank = place->rank;
+    job->world = place->world;
+    job->local_rank = place->world == 1 ? 0 : place->local_rank;
+    job->local_world = place->world == 1 ? 1 : place->local_world;
+    if (place->source && place->rank == 0)
+        YKI_INFO("rank and world size come from %s (%s, %s)", place->source, place->rank_name,
+                 place->size_name);
     return YK_OK;
 }
 
@@ -97,12 +81,12 @@ static yk_status read_address(yki_init_method *m, const char *host, size_t host_
                               const char *port, const char *where)
 {
     long number;
-    if (host_size == 0 || host_size >= sizeof m->host || !yki_parse_int(port, 1, 65535, &number))
+    if (host_size == 0 || host_size >= sizeof m->at.host[0] ||
+        !yki_parse_int(port, 1, 65535, &number))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: expected a host and a port from 1 to 65535", where);
-    memcpy(m->host, host, host_size);
-    m->host[host_size] = '\0';
-    m->port = (int)number;
+    m->at = (yki_meeting_point){.hosts = 1, .port = (int)number, .ports = 1};
+    memcpy(m->at.host[0], host, host_size);
     return YK_OK;
 }
 
@@ -154,33 +138,75 @@ static void agent_path(yki_init_method *m)
     YKI_INFO("torchrun's agent listens on MASTER_PORT: using the file %s instead", m->path);
 }
 
-static yk_status read_env(yki_job *job, yki_init_method *m)
+static yk_status read_torchrun(yki_init_method *m)
 {
-    if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0) {
+    if (strcmp(text_env("GROUP_WORLD_SIZE", "1"), "1") == 0) {
         agent_path(m);
         return check_path(m);
     }
-    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    if (!host || !*host || !port || !*port)
+    YK_TRY(yki_meeting_point_of_torchrun(&m->at));
+    YKI_INFO("torchrun's agent listens on MASTER_PORT: using the ports from %d instead",
+             m->at.port);
+    return YK_OK;
+}
+
+/* Of MASTER_ADDR and MASTER_PORT, one or both are not set. */
+static yk_status derive_address(yki_init_method *m, const yki_place *place, const char *host,
+                                const char *port)
+{
+    yk_status status = yki_meeting_point_derive(&m->at, place);
+    if (status == YK_ERROR_NOT_FOUND)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "WORLD_SIZE is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, or "
-                         "start with yoke run",
-                         job->world, host && *host ? "MASTER_PORT" : "MASTER_ADDR");
+                         "the world size is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, "
+                         "or start with yoke run",
+                         place->world, host ? "MASTER_PORT" : "MASTER_ADDR");
+    if (status == YK_OK && port)
+        return read_address(m, host ? host : m->at.host[0], strlen(host ? host : m->at.host[0]),
+                            port, "MASTER_PORT");
+    if (status == YK_OK && host) {
+        snprintf(m->at.host[0], sizeof m->at.host[0], "%s", host);
+        m->at.hosts = 1;
+    }
+    return status;
+}
+
+static yk_status read_env(yki_job *job, const yki_place *place, yki_init_method *m)
+{
+    if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0)
+        return read_torchrun(m);
+    const char *host = text_env("MASTER_ADDR", NULL), *port = text_env("MASTER_PORT", NULL);
+    char default_port[16];
+    snprintf(default_port, sizeof default_port, "%d", TORCHRUN_PORT);
+    if (place->kubernetes && !host && (host = text_env("PET_MASTER_ADDR", NULL)))
+        port = text_env("PET_MASTER_PORT", default_port);
+    if (!host || !port)
+        return derive_address(m, place, host, port);
     return read_address(m, host, strlen(host), port, "MASTER_ADDR and MASTER_PORT");
 }
 
-yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yk_group_options *options)
+/* The secret of a derived meeting point begins with what tells its jobs apart. */
+static yk_status read_secret(yki_init_method *m)
+{
+    const char *secret = text_env("YOKE_SECRET", "");
+    size_t most = sizeof m->secret - sizeof m->at.identity;
+    if (strlen(secret) >= most)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "YOKE_SECRET is longer than %zu bytes",
+                         most - 1);
+    snprintf(m->secret, sizeof m->secret, "%s%s", m->at.identity, secret);
+    return YK_OK;
+}
+
+yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,
+                               const yk_group_options *options)
 {
     const char *method = options->init_method ? options->init_method : "env://";
-    const char *secret = text_env("YOKE_SECRET", "");
-    if (strlen(secret) >= sizeof m->secret)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "YOKE_SECRET is longer than %zu bytes",
-                         sizeof m->secret - 1);
-    snprintf(m->secret, sizeof m->secret, "%s", secret);
     job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
-    if (strncmp(method, "env://", 6) == 0)
-        return read_env(job, m);
+    if (strncmp(method, "env://", 6) == 0) {
+        YK_TRY(read_env(job, place, m));
+        return read_secret(m);
+    }
     YK_TRY(read_url(m, method));
+    YK_TRY(read_secret(m));
     if (m->path[0])
         job->launcher = false;
     return check_path(m);
@@ -193,11 +219,11 @@ yk_status yki_init_method_check(const yk_group_options *options)
     return strncmp(method, "env://", 6) == 0 ? YK_OK : read_url(&unused, method);
 }
 
-yk_status yki_init_method_read_ranks(yki_job *job, const yk_group_options *options)
+yk_status yki_init_method_read_ranks(yki_job *job, yki_place *place,
+                                     const yk_group_options *options)
 {
     YK_TRY(read_timeout(job, options));
-    YK_TRY(read_ranks(job, options));
-    return read_local_ranks(job);
+    return read_ranks(job, place, options);
 }
 
 /* ---- rendezvous through a file --------------------------------------------------------------- */
@@ -206,7 +232,7 @@ static yk_status write_file(const yki_init_method *m)
 {
     char temporary[sizeof m->path + 32], text[64 + sizeof m->secret];
     snprintf(temporary, sizeof temporary, "%s.%d", m->path, getpid());
-    int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->port, m->secret);
+    int size = snprintf(text, sizeof text, "yoke-store 1 %d %s\n", m->at.port, m->secret);
     unlink(temporary);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -220,7 +246,8 @@ static yk_status write_file(const yki_init_method *m)
     return status;
 }
 
-bool yki_init_method_read_file(yki_init_method *m)
+/* Returns false until there is a valid file, written by this user. */
+static bool read_file(yki_init_method *m)
 {
     char text[64 + sizeof m->secret] = "";
     struct stat info;
@@ -229,17 +256,108 @@ bool yki_init_method_read_file(yki_init_method *m)
         return false;
     bool sound = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
                  read(fd, text, sizeof text - 1) > 0 &&
-                 sscanf(text, "yoke-store 1 %d %255s", &m->port, m->secret) == 2;
+                 sscanf(text, "yoke-store 1 %d %255s", &m->at.port, m->secret) == 2;
     close(fd);
-    snprintf(m->host, sizeof m->host, "127.0.0.1");
     return sound;
+}
+
+static yk_status serve_file(yki_init_method *m, yki_job *job)
+{
+    YK_TRY(yk_store_secret(m->secret, sizeof m->secret));
+    m->at.port = YK_PORT_ANY;
+    YK_TRY(yk_store_serve(&job->server, LOOPBACK, &m->at.port, m->secret));
+    return write_file(m);
+}
+
+/* ---- serving and connecting ------------------------------------------------------------------ */
+
+/* Serves at the first free port of a derived meeting point. */
+static yk_status serve_first_free(yki_init_method *m, yki_job *job)
+{
+    const char *host = strcmp(m->at.host[0], LOOPBACK) == 0 ? LOOPBACK : "*";
+    yk_status status = YK_ERROR_NETWORK;
+    for (int i = 0; i < m->at.ports && status == YK_ERROR_NETWORK; i++) {
+        int port = m->at.port + i;
+        status = yk_store_serve(&job->server, host, &port, m->secret);
+        if (status == YK_OK) {
+            m->at.port = port;
+            m->at.ports = 1;
+        }
+    }
+    return status;
+}
+
+static void warn_without_secret(const yki_init_method *m, const yki_job *job)
+{
+    if (!*text_env("YOKE_SECRET", "") && yki_store_server_is_public(job->server))
+        YKI_WARN("YOKE_SECRET is not set: any program that reaches port %d of this host can join "
+                 "the job; set it to the same text for all ranks",
+                 m->at.port);
 }
 
 yk_status yki_init_method_serve(yki_init_method *m, yki_job *job)
 {
-    YK_TRY(yk_store_secret(m->secret, sizeof m->secret));
-    snprintf(m->host, sizeof m->host, "127.0.0.1");
-    m->port = 0;
-    YK_TRY(yk_store_serve(&job->server, m->host, &m->port, m->secret));
-    return write_file(m);
+    if (m->path[0])
+        return serve_file(m, job);
+    if (m->at.ports > 1)
+        YK_TRY(serve_first_free(m, job));
+    else
+        YK_TRY(yk_store_serve(&job->server, m->at.host[0], &m->at.port, m->secret));
+    warn_without_secret(m, job);
+    return YK_OK;
+}
+
+/* Looks at all ports of one host, of which there are several if they were derived. */
+static yk_status search_host(yki_init_method *m, yki_job *job, const char *host)
+{
+    bool again = false;
+    yk_status status = YK_ERROR_TIMEOUT;
+    for (int i = 0; i < m->at.ports && status != YK_OK && status != YK_ERROR_NOT_FOUND; i++)
+        status = yki_store_attempt(&job->store, host, m->at.port + i, m->secret, &again);
+    /* At a derived port there may be anything, such as the store of another job. */
+    bool retry = m->at.ports > 1 || again;
+    return status == YK_OK || status == YK_ERROR_NOT_FOUND || !retry ? status : YK_ERROR_TIMEOUT;
+}
+
+/* Where there are two hosts, a name that is not known costs time: it is rarely looked up again. */
+static yk_status search(yki_init_method *m, yki_job *job)
+{
+    yk_status status = YK_ERROR_NOT_FOUND, result = YK_ERROR_NOT_FOUND;
+    for (int host = 0; host < m->at.hosts && status != YK_OK; host++) {
+        bool skipped = m->at.hosts > 1 && m->rest[host] > 0;
+        m->rest[host] -= skipped;
+        if (skipped)
+            continue;
+        status = search_host(m, job, m->at.host[host]);
+        m->rest[host] = status == YK_ERROR_NOT_FOUND ? REST : 0;
+        if (status != YK_ERROR_NOT_FOUND)
+            result = status;
+    }
+    return result;
+}
+
+static yk_status connect_through_file(yki_init_method *m, yki_job *job)
+{
+    bool again;
+    if (!read_file(m))
+        return yki_error(YK_ERROR_TIMEOUT, "there is no such file yet");
+    if (yki_store_attempt(&job->store, LOOPBACK, m->at.port, m->secret, &again) == YK_OK)
+        return YK_OK;
+    return YK_ERROR_TIMEOUT; /* a stale file */
+}
+
+yk_status yki_init_method_connect(yki_init_method *m, yki_job *job)
+{
+    return m->path[0] ? connect_through_file(m, job) : search(m, job);
+}
+
+void yki_init_method_describe(const yki_init_method *m, char *text, size_t size)
+{
+    if (m->path[0])
+        snprintf(text, size, "through the file %.200s", m->path);
+    else if (m->at.ports == 1)
+        snprintf(text, size, "at %.200s:%d", m->at.host[0], m->at.port);
+    else
+        snprintf(text, size, "at %.200s, ports %d to %d", m->at.host[0], m->at.port,
+                 m->at.port + m->at.ports - 1);
 }

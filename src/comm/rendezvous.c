@@ -19,49 +19,39 @@
 #include "comm/watch.h"
 
 #define NOTICE_S    3.0 /* when missing ranks are logged; docs/promises.md promises 5 s */
+#define REPEAT_S    5.0 /* until they are logged again */
 #define PATIENCE_MS 50  /* how long one request waits for a key */
 
-enum { LINGER_NS = 300000000 };
+enum { LINGER_NS = 300000000, LOOKUP_NS = 500000000 };
 
 /* ---- connecting to the store ----------------------------------------------------------------- */
 
-/* One bounded attempt; YK_ERROR_TIMEOUT means that the store is not there yet. */
-static yk_status connect_briefly(yki_job *job, yki_init_method *m, double patience_s)
+static void notice_waiting(yki_init_method *m, const char *what, const char *where)
 {
-    if (!m->path[0])
-        return yk_store_connect(&job->store, m->host, m->port, m->secret, patience_s);
-    if (yki_init_method_read_file(m) &&
-        yk_store_connect(&job->store, m->host, m->port, m->secret, 0) == YK_OK)
-        return YK_OK;
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* a stale file, or none yet */
-    return YK_ERROR_TIMEOUT;
-}
-
-static void describe_rendezvous(const yki_init_method *m, char *text, size_t size)
-{
-    if (m->path[0])
-        snprintf(text, size, "through the file %.200s", m->path);
-    else
-        snprintf(text, size, "at %.200s:%d", m->host, m->port);
+    if (yki_now() < m->next_notice)
+        return;
+    m->next_notice = yki_now() + REPEAT_S;
+    YKI_WARN("still waiting for %s %s: %s", what, where, yki_error_text());
 }
 
 static yk_status reach_store(yki_job *job, yki_init_method *m)
 {
     char where[256];
-    describe_rendezvous(m, where, sizeof where);
+    yki_init_method_describe(m, where, sizeof where);
     const char *what = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
-    for (;;) {
-        yk_status status = connect_briefly(job, m, 0.25);
-        double now = yki_now();
-        if (status != YK_ERROR_TIMEOUT)
+    for (long pause_ns = 2000000;; pause_ns = pause_ns < 50000000 ? 2 * pause_ns : pause_ns) {
+        yk_status status = yki_init_method_connect(m, job);
+        if (status != YK_ERROR_TIMEOUT && status != YK_ERROR_NOT_FOUND)
             return status;
-        if (now >= m->deadline)
-            return yki_error(YK_ERROR_TIMEOUT, "%s was not found %s within %g s", what, where,
-                             job->timeout_s);
-        if (!m->noticed && now - m->start >= NOTICE_S) {
-            m->noticed = true;
-            YKI_WARN("still waiting for %s %s", what, where);
+        if (yki_now() >= m->deadline) {
+            char why[256];
+            snprintf(why, sizeof why, "%s", yki_error_text());
+            return yki_error(YK_ERROR_TIMEOUT, "%s was not found %s within %g s: %s", what, where,
+                             job->timeout_s, why);
         }
+        notice_waiting(m, what, where);
+        long pause = status == YK_ERROR_NOT_FOUND ? LOOKUP_NS : pause_ns;
+        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
     }
 }
 
@@ -206,9 +196,9 @@ static yk_status meet_rank(yki_job *job, int rank, double patience_s)
 static void notice_missing(const yki_job *job, yki_init_method *m, const bool *missing)
 {
     char list[128];
-    if (m->noticed || yki_now() - m->start < NOTICE_S)
+    if (yki_now() < m->next_notice)
         return;
-    m->noticed = true;
+    m->next_notice = yki_now() + REPEAT_S;
     int speaker = 0; /* the lowest rank that has joined logs for all */
     while (missing[speaker])
         speaker++;
@@ -280,18 +270,32 @@ static yk_status join_with_retry(yki_job *job, yki_init_method *m)
     return status;
 }
 
-static yk_status meet_in_store(yki_job *job, const yk_group_options *options)
+/* Without LOCAL_RANK: this rank's place among those of its machine. */
+static void count_local_ranks(yki_job *job)
 {
-    yki_init_method m = {.start = yki_now()};
-    m.deadline = m.start + job->timeout_s;
-    YK_TRY(yki_init_method_read(&m, job, options));
+    int before = 0, all = 0;
+    for (int r = 0; r < job->world; r++) {
+        bool here = strcmp(job->peers[r].machine, job->peers[job->rank].machine) == 0;
+        all += here;
+        before += here && r < job->rank;
+    }
+    if (job->local_rank < 0)
+        job->local_rank = before;
+    if (job->local_world < 0)
+        job->local_world = all;
+}
+
+static yk_status meet_in_store(yki_job *job, const yki_place *place,
+                               const yk_group_options *options)
+{
+    yki_init_method m = {.next_notice = yki_now() + NOTICE_S,
+                         .deadline = yki_now() + job->timeout_s};
+    YK_TRY(yki_init_method_read(&m, job, place, options));
     job->peers[job->rank].pid = getpid();
     describe_machine(job->peers[job->rank].machine);
     describe_host(&job->peers[job->rank]);
-    if (job->rank == 0 && m.path[0])
+    if (job->rank == 0 && !job->launcher)
         YK_TRY(yki_init_method_serve(&m, job));
-    else if (job->rank == 0 && !job->launcher)
-        YK_TRY(yk_store_serve(&job->server, m.host, &m.port, m.secret));
     yk_status status = join_with_retry(job, &m);
     if (job->rank == 0 && m.path[0])
         unlink(m.path);
@@ -303,7 +307,8 @@ static yk_status meet_in_store(yki_job *job, const yk_group_options *options)
 yk_status yki_job_join(yki_job *job, const yk_group_options *options)
 {
     *job = (yki_job){0};
-    YK_TRY(yki_init_method_read_ranks(job, options));
+    yki_place place;
+    YK_TRY(yki_init_method_read_ranks(job, &place, options));
     if (job->world == 1)
         YK_TRY(yki_init_method_check(options));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
@@ -319,11 +324,12 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     if (job->world == 1)
         return YK_OK;
     yki_set_rank(job->rank);
-    yk_status status = meet_in_store(job, options);
+    yk_status status = meet_in_store(job, &place, options);
     if (status != YK_OK) {
         yki_job_leave(job);
         return status;
     }
+    count_local_ranks(job);
     status = yki_job_watch_peers(job);
     if (status != YK_OK)
         yki_job_leave(job);

@@ -263,18 +263,34 @@ static yk_status shake_hands(yk_store *store, const char *secret)
     return receive_proof(store, expected, &patience_s);
 }
 
-/* Sets again if another attempt may succeed: no server listens yet, or it is just shutting down. */
-static yk_status attempt(yk_store *store, const char *host, int port, const char *secret,
-                         bool *again)
+static yk_status connect_and_shake_hands(yk_store *store, const char *host, int port,
+                                         const char *secret, bool *again)
 {
     double heartbeat_s;
-    *again = false;
     YK_TRY(yki_heartbeat_timeout(&heartbeat_s));
     YK_TRY(yki_connect(&store->fd, host, port, again));
     yki_watch_connection(store->fd, heartbeat_s);
     yki_local_address(store->address, store->fd);
     yk_status status = shake_hands(store, secret);
-    *again = status == YK_ERROR_NETWORK;
+    *again = status == YK_ERROR_NETWORK; /* the server is just shutting down */
+    return status;
+}
+
+yk_status yki_store_attempt(yk_store **out, const char *host, int port, const char *secret,
+                            bool *again)
+{
+    *out = NULL;
+    *again = false;
+    yk_store *store = yki_calloc(1, sizeof *store);
+    if (!store)
+        return yki_error_memory(sizeof *store, "a store connection");
+    store->fd = -1;
+    snprintf(store->where, sizeof store->where, "%.60s:%d", host, port);
+    yk_status status = connect_and_shake_hands(store, host, port, secret, again);
+    if (status == YK_OK)
+        *out = store;
+    else
+        yk_store_destroy(store);
     return status;
 }
 
@@ -284,28 +300,19 @@ yk_status yk_store_connect(yk_store **out, const char *host, int port, const cha
     YKI_NOT_NULL(out);
     *out = NULL;
     YKI_NOT_NULL(host);
-    yk_store *store = yki_calloc(1, sizeof *store);
-    if (!store)
-        return yki_error_memory(sizeof *store, "a store connection");
-    store->fd = -1;
-    snprintf(store->where, sizeof store->where, "%.60s:%d", host, port);
     double deadline = yki_now() + timeout_s;
     long pause_ns = 2000000;
     bool again;
-    yk_status status;
-    while ((status = attempt(store, host, port, secret ? secret : "", &again)) != YK_OK) {
-        if (!again || yki_now() >= deadline) {
-            if (again)
-                status = yki_error_context(YK_ERROR_TIMEOUT, "no store within %g s", timeout_s);
-            yk_store_destroy(store);
+    for (;;) {
+        yk_status status = yki_store_attempt(out, host, port, secret ? secret : "", &again);
+        if (status == YK_OK || !again)
             return status;
-        }
+        if (yki_now() >= deadline)
+            return yki_error_context(YK_ERROR_TIMEOUT, "no store within %g s", timeout_s);
         nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
         if (pause_ns < 50000000)
             pause_ns *= 2;
     }
-    *out = store;
-    return YK_OK;
 }
 
 /* Tells the server that this client leaves: its will then does not count. */

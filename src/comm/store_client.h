@@ -19,6 +19,9 @@ typedef struct yki_store_request {
     yki_store_header reply; /* filled by yki_store_run() */
 } yki_store_request;
 
+/* yk_store_connect() without its patience: *again tells whether another attempt may succeed. */
+yk_status yki_store_attempt(yk_store **out, const char *host, int port, const char *secret,
+                            bool *again);
 /* Sends the request and waits for its reply. */
 yk_status yki_store_run(yk_store *store, yki_store_request *request);
 /* Ends a request that another thread is waiting in; the connection is then lost. */

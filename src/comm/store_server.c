@@ -150,6 +150,13 @@ void yk_store_server_destroy(yk_store_server *server)
     close_all(server);
 }
 
+bool yki_store_server_is_public(const yki_store_server *server)
+{
+    char address[YKI_ADDRESS_TEXT];
+    yki_local_address(address, server->listener);
+    return strncmp(address, "127.", 4) != 0 && strcmp(address, "::1") != 0;
+}
+
 yk_status yk_store_secret(char *secret, size_t size)
 {
     unsigned char random[(YK_STORE_SECRET_SIZE - 1) / 2];

@@ -45,6 +45,9 @@ struct yk_store_server {
 };
 typedef struct yk_store_server yki_store_server;
 
+/* Whether other hosts can reach it: whether it listens at more than a loopback address. */
+bool yki_store_server_is_public(const yki_store_server *server);
+
 /* ---- connections ----------------------------------------------------------------------------- */
 
 /* Accepts one connection and greets it. */

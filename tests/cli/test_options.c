@@ -182,8 +182,9 @@ YK_TEST(contradictions_get_one_line)
     refused("run --signals-to-handle SIGTERM,SIGKILL true", "expected names from SIGTERM");
     refused("run --nproc-per-node 0 true", "expected a number from 1");
     refused("run --standalone --master-port 29500 true", "--standalone uses a free port");
+    setenv("RANK", "0", 1);
     setenv("WORLD_SIZE", "2", 1);
-    refused("train --nproc 4", "WORLD_SIZE=2");
+    refused("train --nproc 4", "--nproc 4, but the environment says that there are 2 ranks");
 }
 
 YK_TEST(recipes_that_contradict_get_one_line)

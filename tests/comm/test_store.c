@@ -604,14 +604,15 @@ YK_TEST(promise_32_strangers_do_not_use_up_the_store)
     assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
-YK_TEST(port_in_use_is_named)
+YK_TEST(a_port_in_use_is_named_with_its_owner)
 {
     fixture f = begin("s");
     yk_store_server *second = NULL;
     assert_status(YK_ERROR_NETWORK, yk_store_serve(&second, "127.0.0.1", &f.port, "s"));
-    char port[16];
-    snprintf(port, sizeof port, "port %d", f.port);
-    assert_contains(yk_last_error(), port);
+    char owner[80];
+    snprintf(owner, sizeof owner, "port %d of 127.0.0.1 is in use by pid %d (test_store)", f.port,
+             getpid());
+    assert_contains(yk_last_error(), owner);
     end(&f);
 }
 
@@ -627,6 +628,34 @@ YK_TEST(a_port_beyond_all_ports_is_refused)
         assert_status(YK_ERROR_INVALID_ARGUMENT,
                       yk_store_connect(&store, "127.0.0.1", port, "s", 0.1));
     }
+}
+
+/* A label of more than 63 letters is not looked up anywhere. */
+YK_TEST(an_unknown_host_is_told_from_a_refused_connection)
+{
+    char host[80] = "";
+    yk_store *store;
+    memset(host, 'x', sizeof host - 1);
+    assert_status(YK_ERROR_TIMEOUT, yk_store_connect(&store, host, 29500, "s", 0.1));
+    assert_contains(yk_last_error(), "cannot resolve the host name");
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_store_connect(&store, "127.0.0.1", yk_test_free_port(), "s", 0.1));
+    assert_contains(yk_last_error(), "Connection refused");
+}
+
+/* Debian maps a host's own name to 127.0.1.1, where other hosts do not reach it. */
+YK_TEST(a_star_serves_all_interfaces)
+{
+    yk_store_server *server;
+    yk_store *store;
+    int port = YK_PORT_ANY;
+    assert_ok(yk_store_serve(&server, "*", &port, "s"));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "s", 5));
+    assert_string_equal(yk_store_local_address(store), "127.0.0.1");
+    yk_store_destroy(store);
+    assert_ok(yk_store_connect(&store, "127.0.1.1", port, "s", 5));
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
 }
 
 YK_TEST(nobody_listens)
