@@ -130,9 +130,12 @@ static void take_round(cli_job *job, const char *text)
 {
     cli_round round = {0};
     int id = -1, first_rank = 0, own = cli_link_id(job->agent->link);
-    if (sscanf(text, "round %d %d %d %d %255s", &round.attempt, &round.world, &round.nodes,
-               &round.master_port, round.secret) != 5)
+    char drawn[64];
+    if (sscanf(text, "round %d %d %d %d %63s", &round.attempt, &round.world, &round.nodes,
+               &round.master_port, drawn) != 5)
         return;
+    snprintf(round.secret, sizeof round.secret, "%s",
+             strcmp(drawn, "-") == 0 ? job->launch->secret : drawn);
     for (const char *line = text; (line = strchr(line, '\n')) && line[1]; round.node++) {
         line++;
         if (sscanf(line, "%d %d", &id, &first_rank) == 2 && id == own)

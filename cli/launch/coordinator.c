@@ -12,15 +12,16 @@
  * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
  *
  *     say TEXT, refuse ID TEXT
- *     round ATTEMPT WORLD NODES PORT SECRET \n a line per node: ID FIRST_RANK RANKS PORT ADDRESS
+ *     round ATTEMPT WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...
  *     fail                             stop the ranks: one has failed elsewhere
  *     regroup                          stop the ranks cleanly: hosts are waiting to take part
  *     stop SIGNAL, kill, forward SIGNAL
  *     again CODE RANK \n WORDS \n TAIL   the attempt has failed; another "round" will follow
  *     end CODE RANK \n WORDS \n TAIL     the job has ended
  *
- * WORDS is the cause of a failure, or empty; RANK and TAIL are the rank that caused it and the last
- * lines of its stderr. Each attempt has a store of its own for its ranks, on a free port.
+ * SECRET is "-" for that of the rendezvous. WORDS is the cause of a failure, or empty; RANK and
+ * TAIL are the rank that caused it and the last lines of its stderr. Each attempt has a store of
+ * its own for its ranks, on a free port.
  */
 #define _GNU_SOURCE
 #include "launch/coordinator.h"
@@ -267,14 +268,20 @@ static void look_at_wills(cli_coordinator *c)
 
 /* ---- forming a round ------------------------------------------------------------------------ */
 
-/* Serves the store of the attempt's ranks. */
-static bool serve_ranks(cli_coordinator *c, int *port, char secret[256])
+/*
+ * Serves the store of the attempt's ranks. Its secret is that of the rendezvous, which is never
+ * sent; without one it is drawn, so that at least no stranger joins by mistake.
+ */
+static bool serve_ranks(cli_coordinator *c, int *port, char drawn[YK_STORE_SECRET_SIZE])
 {
-    *port = YK_PORT_ANY;
-    snprintf(secret, 256, "%s", c->options.secret);
+    const char *secret = c->options.secret;
     yk_status status = YK_OK;
-    if (!secret[0])
-        status = yk_store_secret(secret, 256);
+    *port = YK_PORT_ANY;
+    snprintf(drawn, YK_STORE_SECRET_SIZE, "-");
+    if (!secret[0]) {
+        status = yk_store_secret(drawn, YK_STORE_SECRET_SIZE);
+        secret = drawn;
+    }
     if (status == YK_OK)
         status = yk_store_serve(&c->ranks, c->options.host, port, secret);
     if (status != YK_OK)
@@ -284,7 +291,7 @@ static bool serve_ranks(cli_coordinator *c, int *port, char secret[256])
 
 static void start_round(cli_coordinator *c)
 {
-    char secret[256];
+    char secret[YK_STORE_SECRET_SIZE];
     int port;
     if (!serve_ranks(c, &port, secret))
         return;

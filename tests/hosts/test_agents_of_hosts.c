@@ -1,0 +1,60 @@
+/* Launchers on hosts of their own: addresses, lost hosts, cut links. */
+#define _GNU_SOURCE
+#include "../launcher/job.h"
+#include "hosts.h"
+
+enum { HOSTS = 3 };
+static test_job agents[HOSTS + 1];
+
+/* Starts `yoke run` on a host; the rendezvous is on n1. */
+static void start_agent(int host, const char *nodes, const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "%s %s run --nnodes %s --rdzv-endpoint n1:29400 %s",
+             yk_test_on(host), test_program(), nodes, arguments);
+    setenv("YOKE_SECRET", "of this test", 1);
+    test_job_start_command(&agents[host], command);
+}
+
+static const char *const endless = "sh -c 'trap \"exit 143\" TERM; echo "
+                                   "$TORCHELASTIC_RESTART_COUNT:$RANK/$WORLD_SIZE; while :; do "
+                                   "sleep 0.05; done'";
+
+YK_TEST(promise_12_ranks_of_hosts_have_addresses_that_the_others_reach)
+{
+    yk_test_hosts(2);
+    start_agent(1, "2", "-n 2 sh -c 'echo =$RANK $GROUP_RANK $MASTER_ADDR='");
+    start_agent(2, "2", "sh -c 'echo =$RANK $GROUP_RANK $MASTER_ADDR='");
+    for (int host = 1; host <= 2; host++)
+        if (test_job_wait(&agents[host], 30) != 0)
+            fail_msg("on n%d: %s", host, agents[host].output);
+    /* n1 means 127.0.1.1 on n1 itself, which would be of no use to the others */
+    assert_contains(agents[1].output, "[rank 1] =1 0 10.77.0.1=\n");
+    assert_contains(agents[2].output, "[rank 2] =2 1 n1=\n");
+}
+
+YK_TEST(promise_01_a_cut_link_ends_the_job_on_both_sides)
+{
+    yk_test_hosts(2);
+    start_agent(1, "2", endless);
+    start_agent(2, "2", endless);
+    test_job_await(&agents[1], "0:0/2");
+    test_job_await(&agents[2], "0:1/2");
+    yk_test_cut(2);
+    assert_int_equal(test_job_wait(&agents[1], 30), 1);
+    assert_int_equal(test_job_wait(&agents[2], 30), 1);
+    assert_contains(agents[1].output, "host n2 (rank 1) is lost");
+    assert_contains(agents[2].output, "the launcher on host n1, which serves the job's store, is "
+                                      "lost");
+}
+
+YK_TEST(the_other_hosts_continue_after_a_power_cut)
+{
+    yk_test_hosts(3);
+    for (int host = 1; host <= 3; host++)
+        start_agent(host, "2:3", endless);
+    test_job_await(&agents[1], "0:0/3");
+    yk_test_kill_host(strstr(test_job_output(&agents[2]), ":1/3") ? 2 : 3);
+    test_job_await(&agents[1], "1:0/2");
+    assert_contains(agents[1].output, " (rank 1) is lost");
+}
