@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -51,22 +52,44 @@ static bool find_newest(cli_training *t)
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
+/* Whether a launcher has started the job again after a failure. */
+static bool is_restart(void)
+{
+    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+    return restarts && atoi(restarts) > 0;
+}
+
+/* A restarted run continues from its own newest checkpoint, whatever it was started from. */
+static bool choose_checkpoint(cli_training *t)
+{
+    const char *resume = t->options.resume;
+    bool from_file = resume && strcmp(resume, "auto") != 0;
+    t->resumed[0] = '\0';
+    if ((!from_file || is_restart()) && !find_newest(t))
+        return false;
+    if (from_file && !t->resumed[0])
+        snprintf(t->resumed, sizeof t->resumed, "%s", resume);
+    return true;
+}
+
 /* Rank 0 names the output folder and finds the checkpoint; "" in a new run. */
 static bool choose_paths(cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    bool from_file = o->resume && strcmp(o->resume, "auto") != 0;
-    snprintf(t->resumed, sizeof t->resumed, "%s", from_file ? o->resume : "");
-    if (!o->output)
+    if (!o->output) {
+        if (is_restart())
+            puts("Starting again from the beginning, because only runs with --output can resume");
+        snprintf(t->resumed, sizeof t->resumed, "%s", o->resume ? o->resume : "");
         return make_own_folder(t);
+    }
     snprintf(t->output, sizeof t->output, "%s", o->output);
-    if (!from_file && !find_newest(t))
+    if (!choose_checkpoint(t))
         return false;
     if (o->resume && !t->resumed[0]) {
         printf("No checkpoint in %s: starting a new run\n", t->output);
         fflush(stdout);
     }
-    if (!o->resume && t->resumed[0])
+    if (!o->resume && t->resumed[0] && !is_restart())
         return cli_complain(
             "%s already contains the checkpoint %s; continue that run with --resume auto, or "
             "choose another --output",
