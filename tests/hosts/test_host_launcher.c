@@ -1,0 +1,190 @@
+/* `yoke run` on real hosts: what all launchers say and how they end when something fails. */
+#define _GNU_SOURCE
+#include "host_job.h"
+
+static const char *const obedient =
+    RANKS_RUN("trap \"echo stopped $RANK; exit 143\" TERM; echo ready; "
+              "while :; do sleep 0.05; done");
+
+static void start_obedient(int hosts)
+{
+    yk_test_hosts(hosts);
+    start_job(hosts, obedient);
+    for (int host = 1; host <= hosts; host++)
+        test_job_await(&host_jobs[host], "ready");
+}
+
+YK_TEST(ranks_are_numbered_host_by_host)
+{
+    yk_test_hosts(4);
+    start_job(4, RANKS_RUN("echo $RANK of $WORLD_SIZE, $GROUP_RANK of $GROUP_WORLD_SIZE"));
+    assert_int_equal(end_of_job(4, 30), 0);
+    bool seen[4] = {false};
+    for (int host = 1; host <= 4; host++) {
+        char line[64];
+        for (int node = 0; node < 4; node++) {
+            snprintf(line, sizeof line, "[rank %d] %d of 8, %d of 4\n", 2 * node, 2 * node, node);
+            if (!strstr(host_jobs[host].output, line))
+                continue;
+            seen[node] = true;
+            snprintf(line, sizeof line, "[rank %d] %d of 8, %d of 4\n", 2 * node + 1, 2 * node + 1,
+                     node);
+            assert_contains(host_jobs[host].output, line);
+        }
+    }
+    assert_contains(host_jobs[1].output, "[rank 0] 0 of 8");
+    assert_true(seen[0] && seen[1] && seen[2] && seen[3]);
+}
+
+/* On n1, n1 is 127.0.1.1. */
+YK_TEST(the_rendezvous_may_have_a_name_or_an_ipv6_address)
+{
+    static const char *const endpoints[] = {"n1:29400", "[fd77::1]:29400"};
+    yk_test_hosts(2);
+    for (size_t i = 0; i < 2; i++) {
+        start_on(2, "", endpoints[i], "--nnodes 2 " RANKS_RUN("echo at $MASTER_ADDR"));
+        start_on(1, "", endpoints[i], "--nnodes 2 " RANKS_RUN("echo at $MASTER_ADDR"));
+        assert_int_equal(end_of_job(2, 30), 0);
+        assert_null(strstr(host_jobs[2].output, "at 127."));
+        assert_contains(host_jobs[2].output, "at ");
+    }
+}
+
+YK_TEST(promise_10_and_11_all_hosts_name_the_rank_that_failed_first)
+{
+    yk_test_hosts(2);
+    start_job(2, RANKS_RUN("if [ $RANK = 3 ]; then echo a reason >&2; exit 42; fi; sleep 30"));
+    assert_int_equal(end_of_job(2, 20), 42);
+    for (int host = 1; host <= 2; host++) {
+        assert_contains(host_jobs[host].output, "rank 3 (host n2");
+        assert_contains(host_jobs[host].output, "exited with code 42");
+        assert_contains(host_jobs[host].output, "[rank 3] a reason\n");
+    }
+}
+
+YK_TEST(promise_01_a_killed_rank_is_named_on_all_hosts)
+{
+    char pid[32];
+    start_obedient(2);
+    pid_t rank = find_rank(2, 2);
+    assert_true(rank > 0);
+    snprintf(pid, sizeof pid, "pid %d", (int)yk_test_pid_on_host(rank));
+    kill(rank, SIGKILL);
+    assert_int_equal(end_of_job(2, 20), 128 + SIGKILL);
+    for (int host = 1; host <= 2; host++) {
+        assert_contains(host_jobs[host].output, "rank 2 (host n2");
+        assert_contains(host_jobs[host].output, pid);
+        assert_contains(host_jobs[host].output, "killed by signal 9 (SIGKILL)");
+        test_job_gone(&host_jobs[host], 5);
+    }
+}
+
+YK_TEST(promise_12_lines_carry_their_rank_on_all_hosts)
+{
+    yk_test_hosts(2);
+    start_job(2, RANKS_RUN("for i in $(seq 200); do echo $RANK has the line $i; done"));
+    assert_int_equal(end_of_job(2, 30), 0);
+    for (int host = 1; host <= 2; host++)
+        for (int rank = 2 * host - 2; rank < 2 * host; rank++) {
+            char words[64];
+            snprintf(words, sizeof words, "[rank %d] %d has the line ", rank, rank);
+            assert_int_equal(count(host_jobs[host].output, words), 200);
+        }
+}
+
+YK_TEST(promise_13_sigterm_to_any_launcher_stops_all_hosts)
+{
+    start_obedient(2);
+    kill(find_rank(2, -1), SIGTERM);
+    assert_int_equal(end_of_job(2, 20), 128 + SIGTERM);
+    assert_int_equal(count(host_jobs[1].output, "stopped"), 2);
+    assert_int_equal(count(host_jobs[2].output, "stopped"), 2);
+}
+
+YK_TEST(promise_01_a_killed_launcher_is_named)
+{
+    start_obedient(2);
+    kill(find_rank(2, -1), SIGKILL);
+    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+    assert_contains(host_jobs[1].output, "n2");
+    assert_contains(host_jobs[1].output, "is lost");
+    test_job_gone(&host_jobs[2], 5);
+}
+
+YK_TEST(promise_01_a_host_without_power_is_named)
+{
+    start_obedient(3);
+    yk_test_kill_host(3);
+    assert_int_equal(end_of_job(2, 20), 1);
+    for (int host = 1; host <= 2; host++) {
+        assert_contains(host_jobs[host].output, "n3");
+        assert_contains(host_jobs[host].output, "is lost");
+        test_job_gone(&host_jobs[host], 5);
+    }
+}
+
+YK_TEST(a_partition_ends_the_job_on_both_sides)
+{
+    start_obedient(2);
+    yk_test_cut(2);
+    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+    assert_contains(host_jobs[1].output, "n2");
+    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
+    test_job_gone(&host_jobs[1], 5);
+    test_job_gone(&host_jobs[2], 5);
+}
+
+YK_TEST(a_short_cut_does_no_harm)
+{
+    yk_test_hosts(2);
+    for (int host = 1; host <= 2; host++) {
+        char arguments[512];
+        snprintf(arguments, sizeof arguments, "--nnodes 2 %s", obedient);
+        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=5", "10.77.0.1:29400", arguments);
+    }
+    test_job_await(&host_jobs[1], "ready");
+    test_job_await(&host_jobs[2], "ready");
+    yk_test_cut(2);
+    sleep(1);
+    yk_test_restore(2);
+    sleep(7);
+    assert_int_equal(waitpid(host_jobs[1].pid, NULL, WNOHANG), 0);
+    kill(find_rank(1, -1), SIGTERM);
+    assert_int_equal(end_of_job(2, 20), 128 + SIGTERM);
+}
+
+YK_TEST(the_loss_of_the_host_that_serves_the_rendezvous_is_named)
+{
+    start_obedient(2);
+    yk_test_kill_host(1);
+    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
+    test_job_gone(&host_jobs[2], 5);
+}
+
+YK_TEST(promise_32_a_launcher_without_the_secret_is_refused)
+{
+    yk_test_hosts(2);
+    start_on(1, "", "10.77.0.1:29400", "--nnodes 2 --rdzv-conf join_timeout=3 " RANKS_RUN("true"));
+    start_on(2, "YOKE_SECRET=wrong", "10.77.0.1:29400", "--nnodes 2 " RANKS_RUN("true"));
+    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_contains(host_jobs[2].output, "YOKE_SECRET differs");
+    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+}
+
+YK_TEST(a_job_continues_with_the_hosts_that_are_left)
+{
+    yk_test_hosts(3);
+    for (int host = 1; host <= 3; host++)
+        start_on(host, "", "10.77.0.1:29400",
+                 "--nnodes 2:3 " RANKS_RUN("echo ready; trap \"exit 143\" TERM; test "
+                                           "$TORCHELASTIC_RESTART_COUNT = 1 && echo world "
+                                           "$WORLD_SIZE && exit 0; while :; do sleep 0.05; done"));
+    for (int host = 1; host <= 3; host++)
+        test_job_await(&host_jobs[host], "ready");
+    yk_test_kill_host(3);
+    assert_int_equal(end_of_job(2, 30), 0);
+    for (int host = 1; host <= 2; host++)
+        assert_int_equal(count(host_jobs[host].output, "world 4"), 2);
+}
