@@ -42,7 +42,9 @@ typedef enum yk_reduce_op {
 typedef struct yk_group_options {
     size_t size;             /**< of this struct; set by YK_GROUP_OPTIONS_INIT */
     const char *init_method; /**< "env://" [default], "tcp://HOST:PORT" or "file:///PATH" */
-    const char *backend;     /**< "self" or "shm"; NULL [default] chooses by the ranks' places */
+    const char *backend;     /**< "self", "shm", "gloo", "mpi", or a module of YOKE_MODULES; NULL
+                                  [default] reads YOKE_BACKEND, and where that is not set chooses
+                                  by the ranks' places */
     int rank;                /**< this process; YK_FROM_ENVIRONMENT [default] reads RANK */
     int world_size;          /**< all processes; YK_FROM_ENVIRONMENT [default] reads WORLD_SIZE */
     double timeout_s;        /**< seconds to wait for the other ranks, in rendezvous and in each
@@ -87,11 +89,32 @@ yk_status yk_group_init(yk_group **group, const yk_group_options *options);
 
 /**
  * Releases the caller's hold on the group. Whatever was made with the group keeps it alive: works
- * that nobody has waited for, yk_ddp, yk_zero and models converted to SyncBatchNorm. When the last
+ * that nobody has waited for, groups split from it, yk_ddp, yk_zero and models converted to
+ * SyncBatchNorm. When the last
  * of them is gone this rank leaves the job, which the other ranks see as an orderly departure.
  * Accepts NULL.
  */
 void yk_group_destroy(yk_group *group);
+
+/** As a color of yk_group_split: this rank is in none of the new groups. */
+#define YK_COLOR_NONE (-1)
+
+/**
+ * Divides a group, like MPI_Comm_split: the ranks that give the same color (0 or more) form a new
+ * group, in the order of their keys and, where these are equal, of their ranks. A rank that gives
+ * YK_COLOR_NONE gets NULL. Collective: all ranks of the group call it.
+ *
+ * A new group has its own calls, works and failures, and may be used by another thread than the
+ * group it was made of, which it keeps alive. Messages name ranks by their numbers in the whole
+ * job. On failure *part is NULL.
+ */
+yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key);
+
+/**
+ * Makes a second group of the same ranks in the same order, like MPI_Comm_dup: calls on it are
+ * independent of those on the first. Otherwise as yk_group_split.
+ */
+yk_status yk_group_duplicate(yk_group **copy, yk_group *group);
 
 /** This process's rank, from 0; -1 where group is NULL. */
 int yk_group_rank(const yk_group *group);
@@ -101,7 +124,7 @@ int yk_group_size(const yk_group *group);
 int yk_group_local_rank(const yk_group *group);
 /** The number of ranks on this machine. */
 int yk_group_local_size(const yk_group *group);
-/** The backend's name: "self" or "shm". */
+/** The backend's name, e.g. "shm"; "" where group is NULL. */
 const char *yk_group_backend(const yk_group *group);
 
 /**

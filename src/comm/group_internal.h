@@ -18,15 +18,18 @@ void yki_group_release(yk_group *group);
 yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work);
 
 /*
- * A group's channel: a second group of the same ranks, for small exchanges on the thread that
- * computes. On the group itself they would wait for the buckets that its own thread is reducing
- * (a blocking call runs after everything submitted before it), which would undo the overlap of
- * communication and computation. MPI_Comm_dup exists for the same reason.
+ * A group's channel: a duplicate for small exchanges on the thread that computes. On the group
+ * itself they would wait for the buckets that its own thread is reducing (a blocking call runs
+ * after everything submitted before it), which would undo the overlap of communication and
+ * computation.
  *
  * Collective: creates the channel at the first call and returns the same one afterwards. It lives
- * as long as the group, watches the same processes, and has failures of its own. The channel and
- * its group may be used by one thread each.
+ * as long as the group, and has failures of its own. The channel and its group may be used by one
+ * thread each.
  */
 yk_status yki_group_channel(yk_group **channel, yk_group *group);
+
+/* Whether sums are added in the order of ranks, so that they have the same bits everywhere. */
+bool yki_group_adds_in_rank_order(const yk_group *group);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * A group from the inside, shared by the files that implement it:
  *
- *   group.c       creating and destroying groups, and choosing the backend
+ *   group.c       creating and destroying groups
+ *   split.c       groups of some or all ranks of another group
  *   run.c         running calls: submitting, posting, waiting
  *   look.c        looking at the other ranks while a call waits; failures
  *   site.c        what a backend sees of the group
@@ -37,9 +38,28 @@ struct yk_group {
     yki_call opening;           /* stands for a call while the group is being created */
     bool *late;                 /* [world], scratch of yki_group_look */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
+    const yk_backend_ops *ops;  /* of the backend, also while it is being opened */
+    bool named;                 /* the backend was asked for by name */
     yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
-    bool borrows_job;           /* this is a channel: job is a copy of its group's */
+    bool is_part;               /* made of another group, whose store and processes job refers to */
+    yk_group *parent;           /* that group; NULL in its channel, which it owns */
+    int parts;                  /* how many groups have been made of this one */
 };
+
+/* ---- group.c --------------------------------------------------------------------------------- */
+
+/* Opens the backend of a group whose job is set; then the group can run calls. */
+yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops);
+
+/* ---- split.c --------------------------------------------------------------------------------- */
+
+/*
+ * Collective for the listed ranks of the parent, which become 0, 1, ... in this order. ops is the
+ * backend, or NULL to choose as for the parent. The part keeps the parent alive if `retain` is set.
+ * number tells apart the parts that are made of one parent; equal on the ranks of a part.
+ */
+yk_status yki_group_make_part(yk_group **part, yk_group *parent, const int *ranks, int count,
+                              const yk_backend_ops *ops, int number, bool retain);
 
 /* ---- look.c ---------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include "comm/watch.h"
 
 /* How many different machines there are. Ranks of one machine usually follow each other. */
-static int count_machines(const yki_job *job)
+int yki_job_count_hosts(const yki_job *job)
 {
     int machines = 0;
     for (int r = 0; r < job->world; r++) {
@@ -34,7 +34,7 @@ yk_status yki_job_watch_peers(yki_job *job)
         if (!peer->remote)
             peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
     }
-    job->hosts = count_machines(job);
+    job->hosts = yki_job_count_hosts(job);
     return yki_watch_create(&job->watch, job);
 }
 

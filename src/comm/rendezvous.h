@@ -48,6 +48,9 @@ void yki_job_leave(yki_job *job);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 
+/* On how many machines the ranks are. */
+int yki_job_count_hosts(const yki_job *job);
+
 /* Once all ranks have joined: begins to watch their processes. */
 yk_status yki_job_watch_peers(yki_job *job);
 

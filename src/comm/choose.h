@@ -1,0 +1,23 @@
+/* Which backend a group uses. */
+#ifndef YKI_CHOOSE_H
+#define YKI_CHOOSE_H
+
+#include <yoke/backend.h>
+
+#include "comm/rendezvous.h"
+
+/*
+ * Opens the module of a backend that was asked for by name, before other ranks wait for this one.
+ * *ops is NULL where none is needed, or name is NULL.
+ */
+yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name);
+
+/*
+ * Chooses for a job whose ranks have met: the backend of that name, for which *ops is what
+ * yki_backend_open_module() has found, or without a name (NULL) by the places of the ranks. why
+ * gets the reason in words.
+ */
+yk_status yki_backend_choose(const yk_backend_ops **ops, const yki_job *job, const char *name,
+                             char *why, size_t why_size);
+
+#endif
