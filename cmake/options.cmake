@@ -22,8 +22,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
 
-add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-                    -Wundef -Wvla -Wwrite-strings -fno-math-errno)
+add_compile_options(-Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -Wwrite-strings
+                    -fno-math-errno
+                    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>")
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   # snprintf cuts lines and names on purpose; where a cut would be wrong, its result is checked.
   add_compile_options(-Wno-format-truncation)

@@ -200,6 +200,12 @@ yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *cal
 /** yk_backend_ops.test for such an engine. */
 yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *work, double wait_s,
                                  bool *done);
+/**
+ * For yk_backend_ops.cancel: drops a work, whose call may have to be interrupted before. Calls that
+ * have not begun never do. Waits at most wait_s seconds for one that runs, and returns whether it
+ * has ended; otherwise the thread has to be abandoned.
+ */
+bool yk_backend_thread_cancel(yk_backend_thread *thread, yk_backend_work *work, double wait_s);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

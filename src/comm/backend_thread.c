@@ -34,6 +34,7 @@ struct yk_backend_thread {
     yk_backend_work *head, *tail; /* waiting, and running */
     yk_backend_work *spare;
     bool stopping;
+    bool cancelled; /* no more calls are begun */
     bool abandoned; /* the thread frees its memory itself, should its call ever return */
 };
 
@@ -71,9 +72,11 @@ static void *run_all(void *argument)
         yk_backend_work *work = thread->head;
         if (!work || thread->abandoned)
             break;
-        pthread_mutex_unlock(&thread->lock);
-        run_work(thread, work);
-        pthread_mutex_lock(&thread->lock);
+        if (!thread->cancelled) {
+            pthread_mutex_unlock(&thread->lock);
+            run_work(thread, work);
+            pthread_mutex_lock(&thread->lock);
+        }
         thread->head = work->next;
         work->done = true;
         pthread_cond_broadcast(&thread->changed);
@@ -191,4 +194,21 @@ yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *wor
     }
     pthread_mutex_unlock(&thread->lock);
     return status;
+}
+
+bool yk_backend_thread_cancel(yk_backend_thread *thread, yk_backend_work *work, double wait_s)
+{
+    struct timespec until = moment_after(wait_s);
+    pthread_mutex_lock(&thread->lock);
+    thread->cancelled = true;
+    while (!work->done &&
+           pthread_cond_timedwait(&thread->changed, &thread->lock, &until) != ETIMEDOUT)
+        ;
+    bool done = work->done;
+    if (done) {
+        work->next = thread->spare;
+        thread->spare = work;
+    }
+    pthread_mutex_unlock(&thread->lock);
+    return done;
 }

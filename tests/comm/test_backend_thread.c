@@ -85,3 +85,25 @@ YK_TEST(an_abandoned_thread_ends_by_itself)
     while (atomic_load(&ended) == 0)
         usleep(1000);
 }
+
+/* The call that runs is waited for; the one behind it never begins. */
+YK_TEST(a_cancelled_thread_begins_no_call)
+{
+    uint64_t out[2] = {0};
+    yk_backend_thread *thread;
+    yk_backend_work *work[2];
+    yk_backend_call call[2] = {{.what.root = 1, .out = &out[0], .sequence = 5},
+                               {.out = &out[1], .sequence = 6}};
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_ok(yk_backend_thread_post(thread, &call[i], &work[i]));
+    while (atomic_load(&begun) == 0)
+        usleep(1000);
+    assert_false(yk_backend_thread_cancel(thread, work[0], 0.01));
+    atomic_store(&gate, true);
+    assert_true(yk_backend_thread_cancel(thread, work[0], 60));
+    assert_true(yk_backend_thread_cancel(thread, work[1], 60));
+    assert_int_equal(out[0], 5);
+    assert_int_equal(out[1], 0);
+    yk_backend_thread_destroy(thread, false);
+}

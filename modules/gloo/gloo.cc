@@ -1,0 +1,698 @@
+/*
+ * The gloo backend: collectives over TCP. This is the only C++ of yoke; no exception leaves it.
+ *
+ * Every rank is connected with every other. The calls of a group run on one thread, because gloo's
+ * block. First the ranks exchange descriptors, then gloo moves the data. What gloo lacks is built
+ * from its messages: the exchange, reduce_scatter, send and recv.
+ *
+ * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
+ * ended by shutting down the sockets, which makes gloo throw; then nothing touches the buffers any
+ * more.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
+#include <gloo/context.h>
+#include <gloo/gather.h>
+#include <gloo/scatter.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/types.h>
+
+#include <yoke/backend.h>
+
+#include "../common/reduce.h"
+
+namespace
+{
+
+using gloo::transport::UnboundBuffer;
+using TcpAddress = gloo::transport::tcp::Address;
+using BufferPointer = std::unique_ptr<UnboundBuffer>;
+
+constexpr auto forever = std::chrono::hours(24 * 365);
+constexpr double cancelled_call_s = 2;       // within which a cancelled call ends
+constexpr size_t scatter_piece = 256 * 1024; // bytes for each rank, in reduce_scatter
+
+// Slots of our own messages; gloo's collectives have the prefixes 1 to 8.
+constexpr uint8_t descriptor_slot = 0x20, scatter_slot = 0x21, message_slot = 0x22,
+                  sent_slot = 0x23, wanted_slot = 0x24;
+
+// An error of this call with its line already set.
+struct Refused {
+    yk_status status;
+};
+
+void check(yk_status status)
+{
+    if (status != YK_OK)
+        throw Refused{status};
+}
+
+// gloo begins its messages with "[FILE:LINE] ".
+yk_status engine_failed(const char *what)
+{
+    const char *end = what[0] == '[' ? std::strstr(what, "] ") : nullptr;
+    return yk_set_error(YK_ERROR_NETWORK, "gloo: %s", end ? end + 2 : what);
+}
+
+// Runs body and turns what it throws into a status.
+template <typename Body> yk_status guarded(Body body) noexcept
+{
+    try {
+        body();
+        return YK_OK;
+    } catch (const Refused &refused) {
+        return refused.status;
+    } catch (const std::exception &error) {
+        return engine_failed(error.what());
+    } catch (...) {
+        return engine_failed("unknown failure");
+    }
+}
+
+size_t bytes_of(const yk_descriptor &what)
+{
+    return what.count * yk_dtype_size(static_cast<yk_dtype>(what.dtype));
+}
+
+// ---- the mesh of connections
+// ----------------------------------------------------------------------
+
+// Where a rank awaits its connections: one address, and a port for each other rank. (Newer versions
+// of gloo have one port, and tell connections apart by a number.)
+struct Door {
+    uint16_t port;
+    int32_t number;
+};
+
+uint16_t &port_of(sockaddr_storage &address)
+{
+    return address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 &>(address).sin6_port
+                                         : reinterpret_cast<sockaddr_in &>(address).sin_port;
+}
+
+bool same_address(const sockaddr_storage &a, const sockaddr_storage &b)
+{
+    if (a.ss_family != b.ss_family)
+        return false;
+    if (a.ss_family == AF_INET6) {
+        auto &left = reinterpret_cast<const sockaddr_in6 &>(a);
+        auto &right = reinterpret_cast<const sockaddr_in6 &>(b);
+        return left.sin6_port == right.sin6_port &&
+               std::memcmp(&left.sin6_addr, &right.sin6_addr, sizeof left.sin6_addr) == 0;
+    }
+    auto &left = reinterpret_cast<const sockaddr_in &>(a);
+    auto &right = reinterpret_cast<const sockaddr_in &>(b);
+    return left.sin_port == right.sin_port && left.sin_addr.s_addr == right.sin_addr.s_addr;
+}
+
+class Mesh : public gloo::Context
+{
+  public:
+    Mesh(int rank, int size, const char *address);
+    ~Mesh() override;
+
+    // The addresses of this rank, for the others.
+    std::vector<char> card() const;
+    // Reads another rank's card.
+    void read_card(int other, const std::vector<char> &card);
+    // Connects with all ranks; sets reached[] on the way.
+    void connect();
+    // Ends whatever waits for a connection, here and at the other end.
+    void interrupt();
+
+    std::vector<std::atomic<bool>> reached;
+
+  private:
+    sockaddr_storage own(int other) const;
+    void find_sockets();
+    bool is_ours(int descriptor) const;
+
+    std::vector<sockaddr_storage> peers_; // where each rank awaits this one
+    std::vector<int32_t> numbers_;
+    std::vector<int> sockets_; // duplicates, so that no other file gets their numbers
+};
+
+Mesh::Mesh(int rank_, int size_, const char *address)
+    : gloo::Context(rank_, size_), reached(size_), peers_(size_), numbers_(size_)
+{
+    gloo::transport::tcp::attr where;
+    where.hostname = address;
+    setTimeout(forever);
+    device_ = gloo::transport::tcp::CreateDevice(where);
+    transportContext_ = device_->createContext(rank, size);
+    transportContext_->setTimeout(forever);
+    for (int other = 0; other < size; other++)
+        if (other != rank)
+            transportContext_->createPair(other);
+}
+
+Mesh::~Mesh()
+{
+    for (int socket : sockets_)
+        close(socket);
+}
+
+sockaddr_storage Mesh::own(int other) const
+{
+    return TcpAddress(transportContext_->getPair(other)->address().bytes()).getSockaddr();
+}
+
+std::vector<char> Mesh::card() const
+{
+    int any = rank == 0 ? 1 : 0;
+    sockaddr_storage address = own(any);
+    std::vector<char> card(sizeof address + size * sizeof(Door));
+    std::memcpy(card.data(), &address, sizeof address);
+    for (int other = 0; other < size; other++) {
+        if (other == rank)
+            continue;
+        TcpAddress mine(transportContext_->getPair(other)->address().bytes());
+        sockaddr_storage storage = mine.getSockaddr();
+        Door door = {port_of(storage), static_cast<int32_t>(mine.getSeq())};
+        std::memcpy(card.data() + sizeof address + other * sizeof door, &door, sizeof door);
+    }
+    return card;
+}
+
+void Mesh::read_card(int other, const std::vector<char> &card)
+{
+    Door door;
+    std::memcpy(&peers_[other], card.data(), sizeof peers_[other]);
+    std::memcpy(&door, card.data() + sizeof peers_[other] + rank * sizeof door, sizeof door);
+    port_of(peers_[other]) = door.port;
+    numbers_[other] = door.number;
+}
+
+void Mesh::connect()
+{
+    for (int other = 0; other < size; other++) {
+        if (other != rank)
+            transportContext_->getPair(other)->connect(
+                TcpAddress(peers_[other], numbers_[other]).bytes());
+        reached[other] = true;
+    }
+    find_sockets();
+}
+
+bool Mesh::is_ours(int descriptor) const
+{
+    sockaddr_storage local = {}, remote = {};
+    socklen_t length = sizeof local;
+    if (getsockname(descriptor, reinterpret_cast<sockaddr *>(&local), &length))
+        return false;
+    length = sizeof remote;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr *>(&remote), &length))
+        return false;
+    for (int other = 0; other < size; other++)
+        if (other != rank &&
+            (same_address(local, own(other)) || same_address(remote, peers_[other])))
+            return true;
+    return false;
+}
+
+// gloo does not show its sockets: they are those with an address of this mesh.
+void Mesh::find_sockets()
+{
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        throw std::runtime_error("cannot read /proc/self/fd");
+    while (dirent *entry = readdir(folder)) {
+        int descriptor = std::atoi(entry->d_name);
+        if (descriptor <= 2 || !is_ours(descriptor))
+            continue;
+        int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+        if (duplicate >= 0)
+            sockets_.push_back(duplicate);
+    }
+    closedir(folder);
+}
+
+void Mesh::interrupt()
+{
+    for (int socket : sockets_)
+        shutdown(socket, SHUT_RDWR);
+}
+
+// ---- the exchange of descriptors
+// ------------------------------------------------------------------
+
+// Each rank tells every other what it calls. Receives are posted two exchanges ahead: a message
+// then needs no answer first, so that an exchange takes one way and not three.
+class Exchange
+{
+  public:
+    explicit Exchange(const std::shared_ptr<Mesh> &mesh);
+    // The descriptors of all ranks, valid until the next exchange.
+    const yk_descriptor *run(const yk_descriptor &what);
+
+  private:
+    struct Turn {
+        yk_descriptor mine;
+        std::vector<yk_descriptor> all;
+        BufferPointer send;
+        std::vector<BufferPointer> receive;
+    };
+    void expect(uint64_t number, int other);
+
+    std::shared_ptr<Mesh> mesh_;
+    Turn turns_[2];
+    uint64_t next_ = 0;
+};
+
+gloo::Slot slot(uint8_t prefix, uint64_t number)
+{
+    return gloo::Slot::build(prefix, static_cast<uint32_t>(number));
+}
+
+Exchange::Exchange(const std::shared_ptr<Mesh> &mesh) : mesh_(mesh)
+{
+    for (uint64_t i = 0; i < 2; i++) {
+        Turn &turn = turns_[i];
+        turn.all.resize(mesh->size);
+        turn.send = mesh->createUnboundBuffer(&turn.mine, sizeof turn.mine);
+        for (int other = 0; other < mesh->size; other++) {
+            turn.receive.push_back(
+                mesh->createUnboundBuffer(&turn.all[other], sizeof turn.all[other]));
+            expect(i, other);
+        }
+    }
+}
+
+// A rank that has left the group cannot be told that its next descriptor is expected; whether that
+// matters is known only when it is waited for.
+void Exchange::expect(uint64_t number, int other)
+{
+    if (other == mesh_->rank)
+        return;
+    try {
+        turns_[number & 1].receive[other]->recv(other, slot(descriptor_slot, number));
+    } catch (const std::exception &) {
+    }
+}
+
+const yk_descriptor *Exchange::run(const yk_descriptor &what)
+{
+    uint64_t number = next_++;
+    Turn &turn = turns_[number & 1];
+    turn.mine = turn.all[mesh_->rank] = what;
+    for (int other = 0; other < mesh_->size; other++)
+        if (other != mesh_->rank)
+            turn.send->send(other, slot(descriptor_slot, number));
+    for (int other = 0; other < mesh_->size; other++)
+        if (other != mesh_->rank) {
+            turn.receive[other]->waitRecv(forever);
+            expect(number + 2, other); // which is sent after the exchange in between
+        }
+    for (int i = 1; i < mesh_->size; i++)
+        turn.send->waitSend(forever);
+    return turn.all.data();
+}
+
+// ---- the engine
+// -----------------------------------------------------------------------------------
+
+struct Engine {
+    yk_backend base; // first
+    const yk_backend_site *site;
+    std::shared_ptr<Mesh> mesh;
+    std::unique_ptr<Exchange> exchange;
+    yk_backend_thread *thread = nullptr;
+    bool abandoned = false; // a cancelled call may still run
+};
+
+Engine *engine_of(yk_backend *backend)
+{
+    return reinterpret_cast<Engine *>(backend);
+}
+
+// An element of the size of a dtype; gloo's options are templates over it.
+template <size_t Size> struct Element {
+    char bytes[Size];
+};
+
+// Calls body with an Element of the dtype's size.
+template <typename Body> void with_element(uint8_t dtype, Body body)
+{
+    switch (yk_dtype_size(static_cast<yk_dtype>(dtype))) {
+    case 1:
+        return body(Element<1>());
+    case 2:
+        return body(Element<2>());
+    case 4:
+        return body(Element<4>());
+    default:
+        return body(Element<8>());
+    }
+}
+
+template <typename Options> void set_common(Options &options, const yk_backend_call *call)
+{
+    options.setTag(static_cast<uint32_t>(call->sequence));
+    options.setTimeout(forever);
+}
+
+// Measured over loopback and veth: with two ranks the ring is fastest at every size, with more of
+// them bcube, whose steps grow with the logarithm of their number.
+void all_reduce(Engine *engine, yk_backend_call *call)
+{
+    auto dtype = static_cast<yk_dtype>(call->what.dtype);
+    auto op = static_cast<yk_reduce_op>(call->what.reduce);
+    int ranks = engine->mesh->size;
+    if (engine_divides_before(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, ranks);
+    with_element(call->what.dtype, [&](auto element) {
+        gloo::AllreduceOptions options(engine->mesh);
+        set_common(options, call);
+        options.setAlgorithm(ranks == 2 ? gloo::AllreduceOptions::Algorithm::RING
+                                        : gloo::AllreduceOptions::Algorithm::BCUBE);
+        options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
+        options.setReduceFunction(engine_reduce(dtype, op));
+        gloo::allreduce(options);
+    });
+    if (engine_divides_after(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, ranks);
+}
+
+void broadcast(Engine *engine, yk_backend_call *call)
+{
+    gloo::BroadcastOptions options(engine->mesh);
+    set_common(options, call);
+    options.setRoot(call->what.root);
+    options.setOutput(static_cast<char *>(call->out), bytes_of(call->what));
+    gloo::broadcast(options);
+}
+
+char *input_of(const yk_backend_call *call)
+{
+    return static_cast<char *>(const_cast<void *>(call->in));
+}
+
+void all_gather(Engine *engine, yk_backend_call *call)
+{
+    size_t bytes = bytes_of(call->what);
+    gloo::AllgatherOptions options(engine->mesh);
+    set_common(options, call);
+    options.setInput(input_of(call), bytes);
+    options.setOutput(static_cast<char *>(call->out), bytes * engine->mesh->size);
+    gloo::allgather(options);
+}
+
+void gather(Engine *engine, yk_backend_call *call)
+{
+    size_t bytes = bytes_of(call->what);
+    gloo::GatherOptions options(engine->mesh);
+    set_common(options, call);
+    options.setRoot(call->what.root);
+    options.setInput(input_of(call), bytes);
+    if (engine->mesh->rank == call->what.root)
+        options.setOutput(static_cast<char *>(call->out), bytes * engine->mesh->size);
+    gloo::gather(options);
+}
+
+void scatter(Engine *engine, yk_backend_call *call)
+{
+    size_t bytes = bytes_of(call->what);
+    gloo::ScatterOptions options(engine->mesh);
+    set_common(options, call);
+    options.setRoot(call->what.root);
+    if (engine->mesh->rank == call->what.root) {
+        std::vector<char *> inputs;
+        for (int r = 0; r < engine->mesh->size; r++)
+            inputs.push_back(input_of(call) + r * bytes);
+        options.setInputs(inputs, bytes);
+    }
+    options.setOutput(static_cast<char *>(call->out), bytes);
+    gloo::scatter(options);
+}
+
+// Sends each rank its piece, and receives this rank's piece of all others.
+void trade_pieces(Engine *engine, yk_backend_call *call, UnboundBuffer &in, UnboundBuffer &scratch,
+                  size_t start, size_t bytes)
+{
+    auto &mesh = *engine->mesh;
+    auto place = slot(scatter_slot, call->sequence);
+    for (int other = 0; other < mesh.size; other++)
+        if (other != mesh.rank)
+            scratch.recv(other, place, other * scatter_piece, bytes);
+    for (int other = 0; other < mesh.size; other++)
+        if (other != mesh.rank)
+            in.send(other, place, other * bytes_of(call->what) + start, bytes);
+    for (int i = 1; i < mesh.size; i++)
+        scratch.waitRecv(forever);
+    for (int i = 1; i < mesh.size; i++)
+        in.waitSend(forever);
+}
+
+// Every rank sends each other its part, and adds those that it receives in the order of ranks.
+void reduce_scatter(Engine *engine, yk_backend_call *call)
+{
+    auto dtype = static_cast<yk_dtype>(call->what.dtype);
+    auto op = static_cast<yk_reduce_op>(call->what.reduce);
+    auto reduce = engine_reduce(dtype, op);
+    auto &mesh = *engine->mesh;
+    size_t width = yk_dtype_size(dtype), total = bytes_of(call->what);
+    std::vector<char> scratch(mesh.size * scatter_piece);
+    auto in = mesh.createUnboundBuffer(input_of(call), total * mesh.size);
+    auto received = mesh.createUnboundBuffer(scratch.data(), scratch.size());
+    bool before = engine_divides_before(dtype, op), after = engine_divides_after(dtype, op);
+    for (size_t start = 0, bytes; start < total; start += bytes) {
+        bytes = std::min(scatter_piece, total - start);
+        std::memcpy(&scratch[mesh.rank * scatter_piece], input_of(call) + mesh.rank * total + start,
+                    bytes);
+        trade_pieces(engine, call, *in, *received, start, bytes);
+        char *out = static_cast<char *>(call->out) + start;
+        for (int r = 0; r < mesh.size; r++) {
+            char *piece = &scratch[r * scatter_piece];
+            if (before)
+                engine_divide(piece, bytes / width, dtype, mesh.size);
+            if (r > 0)
+                reduce(scratch.data(), scratch.data(), piece, bytes / width);
+        }
+        if (after)
+            engine_divide(scratch.data(), bytes / width, dtype, mesh.size);
+        std::memcpy(out, scratch.data(), bytes);
+    }
+}
+
+void run_collective(Engine *engine, yk_backend_call *call)
+{
+    check(yk_backend_compare(call, engine->exchange->run(call->what), engine->mesh->size));
+    if (call->what.count == 0)
+        return;
+    switch (call->what.operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        return all_reduce(engine, call);
+    case YK_OPERATION_BROADCAST:
+        return broadcast(engine, call);
+    case YK_OPERATION_ALL_GATHER:
+        return all_gather(engine, call);
+    case YK_OPERATION_REDUCE_SCATTER:
+        return reduce_scatter(engine, call);
+    case YK_OPERATION_GATHER:
+        return gather(engine, call);
+    case YK_OPERATION_SCATTER:
+        return scatter(engine, call);
+    default: // a barrier has ended with the exchange
+        return;
+    }
+}
+
+// ---- messages
+// -------------------------------------------------------------------------------------
+
+// Both ranks tell each other what they call, then the data follows.
+void run_message(Engine *engine, yk_backend_call *call)
+{
+    auto &mesh = *engine->mesh;
+    bool sends = call->what.operation == YK_OPERATION_SEND;
+    int other = call->what.root;
+    yk_descriptor mine = call->what, theirs;
+    auto tell = mesh.createUnboundBuffer(&mine, sizeof mine);
+    auto hear = mesh.createUnboundBuffer(&theirs, sizeof theirs);
+    hear->recv(other, slot(sends ? wanted_slot : sent_slot, call->sequence));
+    tell->send(other, slot(sends ? sent_slot : wanted_slot, call->sequence));
+    hear->waitRecv(forever);
+    tell->waitSend(forever);
+    check(sends ? yk_backend_compare_messages(call, mesh.rank, &mine, other, &theirs)
+                : yk_backend_compare_messages(call, other, &theirs, mesh.rank, &mine));
+    if (call->what.count == 0)
+        return;
+    auto data = mesh.createUnboundBuffer(sends ? input_of(call) : static_cast<char *>(call->out),
+                                         bytes_of(call->what));
+    if (sends) {
+        data->send(other, slot(message_slot, call->sequence));
+        data->waitSend(forever);
+    } else {
+        data->recv(other, slot(message_slot, call->sequence));
+        data->waitRecv(forever);
+    }
+}
+
+yk_status run_call(void *context, yk_backend_call *call)
+{
+    auto *engine = static_cast<Engine *>(context);
+    return guarded([&] {
+        if (call->what.operation >= YK_OPERATION_SEND)
+            run_message(engine, call);
+        else
+            run_collective(engine, call);
+    });
+}
+
+// ---- opening
+// --------------------------------------------------------------------------------------
+
+bool not_reached(const void *wait, int rank)
+{
+    return !static_cast<const Mesh *>(wait)->reached[rank];
+}
+
+void look(const Engine *engine)
+{
+    check(engine->site->look(engine->site->context, not_reached, engine->mesh.get()));
+}
+
+// Waits for another rank's card.
+std::vector<char> get_card(const Engine *engine, int other, size_t size)
+{
+    const yk_backend_site *site = engine->site;
+    std::vector<char> card(size);
+    std::string key = "gloo/" + std::to_string(other);
+    for (;;) {
+        size_t used;
+        yk_status status =
+            site->get(site->context, key.c_str(), card.data(), card.size(), &used, 0.02);
+        if (status == YK_OK && used != size)
+            throw std::runtime_error("rank " + std::to_string(other) +
+                                     " has an incompatible version of gloo");
+        if (status == YK_OK)
+            return card;
+        if (status != YK_ERROR_TIMEOUT)
+            throw Refused{status};
+        look(engine);
+    }
+}
+
+// Connects on a thread of its own, which is left behind where another rank dies or is late: gloo
+// cannot be interrupted before it is connected.
+void connect_while_looking(Engine *engine)
+{
+    std::promise<void> promise;
+    std::future<void> connected = promise.get_future();
+    std::thread thread(
+        [](std::shared_ptr<Mesh> mesh, std::promise<void> result) {
+            try {
+                mesh->connect();
+                result.set_value();
+            } catch (...) {
+                result.set_exception(std::current_exception());
+            }
+        },
+        engine->mesh, std::move(promise));
+    thread.detach();
+    while (connected.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
+        look(engine);
+    connected.get();
+}
+
+void open_engine(Engine *engine)
+{
+    const yk_backend_site *site = engine->site;
+    engine->mesh =
+        std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
+    std::vector<char> card = engine->mesh->card();
+    std::string key = "gloo/" + std::to_string(site->rank);
+    check(site->set(site->context, key.c_str(), card.data(), card.size()));
+    for (int other = 0; other < site->ranks; other++)
+        if (other != site->rank)
+            engine->mesh->read_card(other, get_card(engine, other, card.size()));
+    connect_while_looking(engine);
+    engine->exchange = std::make_unique<Exchange>(engine->mesh);
+    check(yk_backend_thread_create(&engine->thread, "yoke-gloo", run_call, engine));
+}
+
+// ---- the table
+// ------------------------------------------------------------------------------------
+
+extern const yk_backend_ops ops;
+
+yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
+{
+    *backend = nullptr;
+    std::unique_ptr<Engine> engine;
+    yk_status status = guarded([&] {
+        engine = std::make_unique<Engine>();
+        engine->base.ops = &ops;
+        engine->site = site;
+        open_engine(engine.get());
+    });
+    if (status == YK_OK)
+        *backend = &engine.release()->base;
+    return status;
+}
+
+void close_backend(yk_backend *backend)
+{
+    Engine *engine = engine_of(backend);
+    yk_backend_thread_destroy(engine->thread, engine->abandoned);
+    if (!engine->abandoned)
+        guarded([&] { delete engine; });
+}
+
+yk_status post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
+{
+    return yk_backend_thread_post(engine_of(backend)->thread, call, work);
+}
+
+yk_status test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
+{
+    return yk_backend_thread_test(engine_of(backend)->thread, work, wait_s, done);
+}
+
+void cancel(yk_backend *backend, yk_backend_work *work)
+{
+    Engine *engine = engine_of(backend);
+    engine->mesh->interrupt();
+    double wait_s = engine->abandoned ? 0 : cancelled_call_s;
+    if (!yk_backend_thread_cancel(engine->thread, work, wait_s))
+        engine->abandoned = true;
+}
+
+const yk_backend_ops ops = {
+    YK_BACKEND_VERSION,
+    sizeof(yk_backend_ops),
+    "gloo",
+    0, // capabilities: gloo adds in the order of its steps
+    4, // works
+    open_backend,
+    close_backend,
+    post,
+    test,
+    cancel,
+    nullptr,
+    nullptr,
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module;
+const yk_backend_ops yk_backend_module = ops;

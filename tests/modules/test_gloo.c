@@ -1,0 +1,84 @@
+/* The gloo backend between processes of this machine. */
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static yk_group *open_gloo(double timeout_s)
+{
+    yk_group *group;
+    require_module("libyoke-gloo.so");
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.backend = "gloo", o.timeout_s = timeout_s)));
+    assert_string_equal(yk_group_backend(group), "gloo");
+    return group;
+}
+
+YK_TEST_RANKS(two_ranks_run_every_collective, 2)
+{
+    yk_group *group = open_gloo(60);
+    check_collectives(group);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(three_ranks_run_every_collective, 3)
+{
+    yk_group *group = open_gloo(60);
+    check_collectives(group);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(five_ranks_reduce, 5)
+{
+    yk_group *group = open_gloo(60);
+    static float data[100003];
+    for (size_t i = 0; i < 100003; i++)
+        data[i] = (float)(rank + (int)(i % 10));
+    assert_ok(yk_all_reduce(group, data, 100003, YK_F32, YK_REDUCE_SUM, NULL));
+    for (size_t i = 0; i < 100003; i++)
+        assert_true(data[i] == (float)(10 + 5 * (int)(i % 10)));
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(messages_arrive, 3)
+{
+    yk_group *group = open_gloo(60);
+    check_messages(group);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(promise_03_a_mismatch_is_an_error_everywhere, 3)
+{
+    yk_group *group = open_gloo(60);
+    check_mismatches(group);
+    yk_group_destroy(group);
+}
+
+/* Rank 1 stops in the middle of a collective: the call of rank 0 is cancelled, which returns. */
+YK_TEST_RANKS(a_late_rank_ends_the_call, 2)
+{
+    yk_group *group = open_gloo(2);
+    static float data[1000];
+    assert_ok(yk_barrier(group));
+    if (rank == 1) {
+        sleep(4);
+        _exit(0);
+    }
+    assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, 1000, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_contains(yk_last_error(), "rank 1");
+    assert_int_not_equal(yk_barrier(group), YK_OK);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(a_rank_that_leaves_early_is_named, 3)
+{
+    yk_group *group = open_gloo(60);
+    if (rank < 2) {
+        assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+        assert_contains(yk_last_error(), "rank 2");
+    }
+    yk_group_destroy(group);
+}
