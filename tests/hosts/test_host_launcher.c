@@ -6,12 +6,22 @@ static const char *const obedient =
     RANKS_RUN("trap \"echo stopped $RANK; exit 143\" TERM; echo ready; "
               "while :; do sleep 0.05; done");
 
+/* Waits until both ranks of each host have said that they are ready. */
+static void await_ready(int hosts)
+{
+    double deadline = test_now() + 20;
+    for (int host = 1; host <= hosts; host++)
+        while (count(test_job_output(&host_jobs[host]), "ready") < 2) {
+            assert_true(test_now() < deadline);
+            usleep(5000);
+        }
+}
+
 static void start_obedient(int hosts)
 {
     yk_test_hosts(hosts);
     start_job(hosts, obedient);
-    for (int host = 1; host <= hosts; host++)
-        test_job_await(&host_jobs[host], "ready");
+    await_ready(hosts);
 }
 
 YK_TEST(ranks_are_numbered_host_by_host)
@@ -143,8 +153,7 @@ YK_TEST(a_short_cut_does_no_harm)
         snprintf(arguments, sizeof arguments, "--nnodes 2 %s", obedient);
         start_on(host, "YOKE_HEARTBEAT_TIMEOUT=5", "10.77.0.1:29400", arguments);
     }
-    test_job_await(&host_jobs[1], "ready");
-    test_job_await(&host_jobs[2], "ready");
+    await_ready(2);
     yk_test_cut(2);
     sleep(1);
     yk_test_restore(2);
@@ -178,11 +187,10 @@ YK_TEST(a_job_continues_with_the_hosts_that_are_left)
     yk_test_hosts(3);
     for (int host = 1; host <= 3; host++)
         start_on(host, "", "10.77.0.1:29400",
-                 "--nnodes 2:3 " RANKS_RUN("echo ready; trap \"exit 143\" TERM; test "
+                 "--nnodes 2:3 " RANKS_RUN("trap \"exit 143\" TERM; echo ready; test "
                                            "$TORCHELASTIC_RESTART_COUNT = 1 && echo world "
                                            "$WORLD_SIZE && exit 0; while :; do sleep 0.05; done"));
-    for (int host = 1; host <= 3; host++)
-        test_job_await(&host_jobs[host], "ready");
+    await_ready(3);
     yk_test_kill_host(3);
     assert_int_equal(end_of_job(2, 30), 0);
     for (int host = 1; host <= 2; host++)

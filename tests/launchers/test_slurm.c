@@ -1,0 +1,75 @@
+/* Real Slurm: slurmctld, a slurmd on each of two hosts, srun and sbatch. */
+#define _GNU_SOURCE
+#include "meet.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char output[64 * 1024];
+
+/* Runs a command on n1 with a deadline; returns its exit code. */
+static int on_n1(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static int on_n1(const char *format, ...)
+{
+    char command[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    return yk_test_command(output, sizeof output, "%s timeout 60 %s", yk_test_on(1), command);
+}
+
+/* Submits a script and waits for the end of its job, whose output it reads; its exit code. */
+static int submit(const char *options, const char *script)
+{
+    char path[256], command[512];
+    snprintf(path, sizeof path, "%s/script", yk_test_directory());
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/bash\n%s\n", script);
+    fclose(file);
+    snprintf(command, sizeof command, "sbatch --wait --output %s/job-%%A-%%a.out %s %s",
+             yk_test_directory(), options, path);
+    int code = on_n1("%s", command);
+    char waited[1024];
+    snprintf(waited, sizeof waited, "%.1000s", output);
+    yk_test_command(output, sizeof output, "cat %s/job-*.out", yk_test_directory());
+    if (code)
+        print_message("%s%s\n", waited, output);
+    return code;
+}
+
+YK_TEST(a_step_of_a_larger_allocation_counts_its_own_tasks)
+{
+    char script[1024];
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    snprintf(script, sizeof script, "srun -N1 -n2 --exact %s & srun -N1 -n2 --exact %s & wait",
+             meeting_rank(), meeting_rank());
+    assert_int_equal(submit("-N2 -n8", script), 0);
+    assert_contains(output, "rank 0 of 2 on n");
+    assert_contains(output, "rank 1 of 2 on n");
+    assert_null(strstr(output, " of 8"));
+}
+
+YK_TEST(array_tasks_on_one_node_do_not_meet_each_other)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(1);
+    char script[1024];
+    snprintf(script, sizeof script, "srun -n2 --overlap %s", meeting_rank());
+    assert_int_equal(submit("--array=1-3 -N1 -n2 --oversubscribe", script), 0);
+    int met = 0;
+    for (const char *at = output; (at = strstr(at, "of 2 on n1, local")); at++)
+        met++;
+    assert_int_equal(met, 6);
+}
+
+YK_TEST(a_batch_script_without_srun_is_one_process)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(1);
+    assert_int_equal(submit("-N1 -n4", meeting_rank()), 0);
+    assert_contains(output, "rank 0 of 1 on n1");
+}
