@@ -58,6 +58,8 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     yk_status status = yki_job_join(&group->job, &options);
     if (status != YK_OK)
         goto out_group;
+    if (!options.backend && group->job.world == 1) /* the environment's is for several ranks */
+        name = NULL;
     status = yki_backend_choose(&ops, &group->job, name, why, sizeof why);
     if (status == YK_OK)
         status = yki_group_open(group, ops);
