@@ -53,9 +53,10 @@ typedef struct yk_ddp_options {
      * ranks, to the bit. V must be a multiple of the group's size N, which may be 1. Each step is
      * V/N forwards and backwards on every rank, of equal batches, before the optimizer's step (see
      * yk_loader_options.virtual_ranks), and gives what ordinary DDP gives on V ranks. Gradients are
-     * added in the order of virtual ranks; where N is less than V this is done after the last
-     * backward, and with N > 1 each rank keeps V/N gradients. The kernels must use the same number
-     * of threads for every N. Cannot be combined with no_sync or SyncBatchNorm.
+     * added in the order of virtual ranks; where N is less than V, or the backend adds in another
+     * order, this is done after the last backward, and with N > 1 each rank keeps V/N gradients.
+     * The kernels must use the same number of threads for every N. Cannot be combined with no_sync
+     * or SyncBatchNorm.
      */
     int virtual_ranks;
 } yk_ddp_options;

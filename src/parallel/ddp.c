@@ -31,8 +31,7 @@ static const yki_model_hooks virtual_rank_hooks = {.forward_begin = yki_virtual_
 
 static yk_status attach_hooks(yk_ddp *ddp)
 {
-    bool virtual = ddp->options.virtual_ranks > yk_group_size(ddp->group);
-    yki_model_hooks hooks = virtual ? virtual_rank_hooks : bucket_hooks;
+    yki_model_hooks hooks = yki_virtual_ranks_needed(ddp) ? virtual_rank_hooks : bucket_hooks;
     hooks.context = ddp;
     hooks.stream = yk_group_rank(ddp->group);
     return yki_model_attach(ddp->model, &hooks, "ddp");
@@ -54,7 +53,7 @@ static yk_status build_ddp(yk_ddp *ddp)
     YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
     YK_TRY(yki_ddp_verify_model(ddp->model, ddp->group));
     YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group, 0));
-    if (ddp->options.virtual_ranks > ranks)
+    if (yki_virtual_ranks_needed(ddp))
         YK_TRY(yki_virtual_ranks_create(ddp));
     else
         YK_TRY(yki_reducer_create(ddp));

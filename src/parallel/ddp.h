@@ -133,7 +133,9 @@ void yki_comm_hook_state_destroy(yk_comm_hook_state *state);
 enum { YKI_VIRTUAL_RANKS_MAX = 65535 };
 
 yk_status yki_virtual_ranks_check(int count, int ranks);
-/* In place of the reducer, for options.virtual_ranks of more than the ranks. Collective. */
+/* Whether the reducer would not do: more virtual ranks than ranks, or sums in no certain order. */
+bool yki_virtual_ranks_needed(const yk_ddp *ddp);
+/* In place of the reducer. Collective. */
 yk_status yki_virtual_ranks_create(yk_ddp *ddp);
 void yki_virtual_ranks_destroy(yk_ddp *ddp);
 

@@ -11,14 +11,15 @@
  *   buffers     start each step as rank 0's and end it as virtual rank 0 has left them, as in DDP
  *   dropout     draws from the stream of the virtual rank
  *
- * Ordinary DDP does the same on V ranks, where group.h promises sums in the order of ranks: with N
- * = V the reducer runs, and none of this.
+ * Ordinary DDP does the same on V ranks if the group adds in the order of ranks: then, with N = V,
+ * the reducer runs, and none of this.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 
@@ -113,6 +114,12 @@ yk_status yki_virtual_ranks_check(int count, int ranks)
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "%d virtual ranks cannot be divided equally among %d ranks (at most %d)",
                      count, ranks, YKI_VIRTUAL_RANKS_MAX);
+}
+
+bool yki_virtual_ranks_needed(const yk_ddp *ddp)
+{
+    int ranks = yk_group_size(ddp->group), count = ddp->options.virtual_ranks;
+    return count > ranks || (count == ranks && !yki_group_adds_in_rank_order(ddp->group));
 }
 
 yk_status yki_virtual_ranks_create(yk_ddp *ddp)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/group_internal.h"
 
 int yki_ranks_of(const yk_group *group)
 {
@@ -32,9 +33,10 @@ static yk_status gather_rows(yk_group *group, double *all, const double *rows, s
 yk_status yki_sum_over_ranks(yk_group *group, double *sums, int virtual_ranks, int count,
                              double *all)
 {
-    if (virtual_ranks == 1) /* an all-reduce adds in rank order too */
-        return group ? yk_all_reduce(group, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL)
-                     : YK_OK;
+    if (virtual_ranks == 1 && !group)
+        return YK_OK;
+    if (virtual_ranks == 1 && yki_group_adds_in_rank_order(group))
+        return yk_all_reduce(group, sums, (size_t)count, YK_F64, YK_REDUCE_SUM, NULL);
     YK_TRY(gather_rows(group, all, sums, (size_t)(virtual_ranks * count)));
     int rows = virtual_ranks * yki_ranks_of(group);
     for (int i = 0; i < count; i++) {
