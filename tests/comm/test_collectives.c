@@ -9,9 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "comm/group_internal.h"
 #include "tensor/f16.h"
 
 enum { LARGEST = 300001 };
@@ -181,6 +180,10 @@ YK_TEST_RANKS(all_reduce_is_bitwise_in_rank_order, 3)
 {
     enum { COUNT = 50000 };
     yk_group *group = join();
+    if (!yki_group_adds_in_rank_order(group)) { /* the backend promises no order */
+        yk_group_destroy(group);
+        return;
+    }
     float *data = malloc(COUNT * sizeof *data), *expected = malloc(COUNT * sizeof *expected);
     for (int shared = 0; shared < 2; shared++) {
         void *buffer = data;
@@ -333,24 +336,6 @@ YK_TEST_RANKS(groups_after_one_another, 3)
     }
 }
 
-/* As many ranks and regions as memory has room for: once all have mapped one, it takes no files. */
-YK_TEST_RANKS(regions_take_no_files, 3)
-{
-    yk_group *group = join();
-    struct rlimit limit = {40, 40};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    for (int i = 0; i < 40; i++) {
-        void *memory;
-        int32_t *value;
-        assert_ok(yk_group_alloc(group, 4096, &memory));
-        value = memory;
-        *value = i + rank;
-        assert_ok(yk_all_reduce(group, value, 1000, YK_I32, YK_REDUCE_SUM, NULL));
-        assert_int_equal(*value, world * i + world * (world - 1) / 2);
-    }
-    yk_group_destroy(group);
-}
-
 /* The descriptors cross: a rank that is ahead must not post to one that is taking its letters. */
 YK_TEST_RANKS(many_ranks_allocate_again_and_again, 5)
 {
@@ -360,24 +345,6 @@ YK_TEST_RANKS(many_ranks_allocate_again_and_again, 5)
         assert_ok(yk_group_alloc(group, 4096, &memory));
         assert_ok(yk_group_free(group, memory));
     }
-    yk_group_destroy(group);
-}
-
-/* Rank 0 can make its part of a region, and has no file left to open the other's. */
-YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
-{
-    yk_group *group = join();
-    void *memory;
-    if (rank == 0) {
-        int next = dup(0);
-        struct rlimit limit = {(rlim_t)next + 1, (rlim_t)next + 1};
-        close(next);
-        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    }
-    assert_status(YK_ERROR_IO, yk_group_alloc(group, 4096, &memory));
-    assert_contains(yk_last_error(),
-                    rank ? "rank 0 cannot create or share its memory" : "Too many open files");
-    assert_ok(yk_barrier(group));
     yk_group_destroy(group);
 }
 
