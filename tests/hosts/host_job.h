@@ -47,6 +47,17 @@ static inline pid_t find_rank(int host, int rank)
                                 rank < 0 ? "YK_TEST_LAUNCHER=1" : entry);
 }
 
+/* Sends a signal to one of them, which must be there; returns its pid on its host. */
+static inline int signal_rank(int host, int rank, int number)
+{
+    pid_t pid = find_rank(host, rank);
+    if (pid <= 0)
+        fail_msg("no rank %d on n%d: \"%s\"", rank, host, test_job_output(&host_jobs[host]));
+    int inner = yk_test_pid_on_host(pid);
+    kill(pid, number);
+    return inner;
+}
+
 /* A shell command as the program, which does not look like a launcher. */
 #define RANKS_RUN(script) "--nproc-per-node 2 -- env -u YK_TEST_LAUNCHER sh -c '" script "'"
 

@@ -76,10 +76,7 @@ YK_TEST(promise_01_a_killed_rank_is_named_on_all_hosts)
 {
     char pid[32];
     start_obedient(2);
-    pid_t rank = find_rank(2, 2);
-    assert_true(rank > 0);
-    snprintf(pid, sizeof pid, "pid %d", (int)yk_test_pid_on_host(rank));
-    kill(rank, SIGKILL);
+    snprintf(pid, sizeof pid, "pid %d", signal_rank(2, 2, SIGKILL));
     assert_int_equal(end_of_job(2, 20), 128 + SIGKILL);
     for (int host = 1; host <= 2; host++) {
         assert_contains(host_jobs[host].output, "rank 2 (host n2");
@@ -105,7 +102,7 @@ YK_TEST(promise_12_lines_carry_their_rank_on_all_hosts)
 YK_TEST(promise_13_sigterm_to_any_launcher_stops_all_hosts)
 {
     start_obedient(2);
-    kill(find_rank(2, -1), SIGTERM);
+    signal_rank(2, -1, SIGTERM);
     assert_int_equal(end_of_job(2, 20), 128 + SIGTERM);
     assert_int_equal(count(host_jobs[1].output, "stopped"), 2);
     assert_int_equal(count(host_jobs[2].output, "stopped"), 2);
@@ -114,7 +111,7 @@ YK_TEST(promise_13_sigterm_to_any_launcher_stops_all_hosts)
 YK_TEST(promise_01_a_killed_launcher_is_named)
 {
     start_obedient(2);
-    kill(find_rank(2, -1), SIGKILL);
+    signal_rank(2, -1, SIGKILL);
     assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
     assert_contains(host_jobs[1].output, "n2");
     assert_contains(host_jobs[1].output, "is lost");
@@ -159,7 +156,7 @@ YK_TEST(a_short_cut_does_no_harm)
     yk_test_restore(2);
     sleep(7);
     assert_int_equal(waitpid(host_jobs[1].pid, NULL, WNOHANG), 0);
-    kill(find_rank(1, -1), SIGTERM);
+    signal_rank(1, -1, SIGTERM);
     assert_int_equal(end_of_job(2, 20), 128 + SIGTERM);
 }
 
