@@ -25,6 +25,7 @@
 #define AWAKE_S  0.3  /* a group that has not asked for so long does not wait any more */
 #define ANSWER_S 2.5  /* how long a group waits for its record to be written */
 #define LINGER_S 0.25 /* the process that serves the store gives the others time to read it */
+#define LEAVE_S  1.0  /* how long the store is served for ranks that have not left yet */
 #define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
 
 enum { KEY_ROOM = 32 }; /* of a key as yk_store_list writes it, without the group's prefix */
@@ -285,6 +286,32 @@ static void say_goodbye(const yki_job *job)
     pthread_mutex_unlock(job->lock);
 }
 
+static bool all_have_left(const yki_watched *watched)
+{
+    const yki_job *job = watched->job;
+    for (int r = 0; r < job->world; r++)
+        if (r != job->rank && !atomic_load(&watched->left[r]) && !yki_job_gone(job, r))
+            return false;
+    return true;
+}
+
+/*
+ * The store that this process serves ends with the job's first group. The other ranks get some time
+ * to finish what they do with it, such as a split.
+ */
+static void await_departures(yki_watch *watch, yki_watched *watched)
+{
+    char prefix[YKI_JOB_KEY];
+    const yki_job *job = watched->job;
+    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
+    for (double deadline = yki_now() + LEAVE_S; yki_now() < deadline;) {
+        read_flags(watch, prefix, watched->left, job->world);
+        if (atomic_load(&watch->is_lost) || all_have_left(watched))
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
 void yki_watch_remove(yki_watched *watched)
 {
     const yki_job *job = watched->job;
@@ -299,6 +326,8 @@ void yki_watch_remove(yki_watched *watched)
         pthread_mutex_unlock(&watch->lock);
         if (!atomic_load(&watch->is_lost) && !atomic_load(&watched->failed))
             say_goodbye(job);
+        if (job == watch->job && job->server && !atomic_load(&watched->failed))
+            await_departures(watch, watched);
     }
     free(watched->left);
     *watched = (yki_watched){0};
