@@ -4,6 +4,7 @@
  */
 #include <yoke/group.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,21 @@
 #include "base/options.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
+
+/*
+ * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
+ * an error for them, and must not end the process.
+ */
+static yk_status open_backend(yk_group *group)
+{
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    yk_status status = group->ops->open(&group->backend, &group->site);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
 
 yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
 {
@@ -23,7 +39,7 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
         return status;
     if ((status = yki_group_make_site(group)) != YK_OK)
         goto out_watched;
-    if ((status = ops->open(&group->backend, &group->site)) != YK_OK)
+    if ((status = open_backend(group)) != YK_OK)
         goto out_site;
     yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
     return YK_OK;

@@ -13,6 +13,7 @@
 #define LOOK_S         0.02 /* between two looks */
 #define LONGEST_LOOK_S 0.5
 #define GRACE_S        0.3 /* a call may still end after a rank that has done its part has gone */
+#define TELL_S         1.0 /* how long a call waits before it is published */
 #define CAUSE_S        1.0 /* how long the cause of a broken connection is looked for */
 #define STORE_GRACE_S                                                                              \
     1.0 /* how long ranks that have left in order may be waited for without it                     \
@@ -76,9 +77,21 @@ static yk_status fail_left(yk_group *group, int rank)
     return fail(group, rank, false, YK_ERROR_PEER_FAILED, text);
 }
 
-static yk_status fail_late(yk_group *group, const bool *late)
+/* Where the backend does not know which ranks are missing, those that wait too are not. */
+static void leave_out_waiting(const yk_group *group, bool *late)
+{
+    int others = 0;
+    for (int r = 0; r < group->job.world; r++)
+        others += late[r] && !atomic_load(&group->watched.waits[r]);
+    for (int r = 0; r < group->job.world && others > 0; r++)
+        late[r] = late[r] && !atomic_load(&group->watched.waits[r]);
+}
+
+static yk_status fail_late(yk_group *group, bool *late)
 {
     const yki_job *job = &group->job;
+    if (group->running && group->running->work)
+        leave_out_waiting(group, late);
     char list[128], text[320];
     yki_rank_list(job, list, sizeof list, late);
     int one = 0;
@@ -153,7 +166,11 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     yk_group *group = context;
     const yki_job *job = &group->job;
     yki_call *call = group->running ? group->running : &group->opening;
-    yki_watch_ask(&group->watched);
+    double tell_s = job->timeout_s < 2 * TELL_S ? job->timeout_s / 2 : TELL_S;
+    yki_watch_ask(&group->watched, &(yki_waiting){.active = call->waited >= tell_s,
+                                                  .sequence = call->base.sequence,
+                                                  .what = call->base.what,
+                                                  .since = yki_now() - call->waited});
     YK_TRY(yki_group_known_failure(group));
     bool any = false, *late = group->late;
     for (int r = 0; r < job->world; r++) {

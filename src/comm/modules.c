@@ -35,12 +35,16 @@ enum { PATH = 4096, KNOWN = sizeof known_modules / sizeof *known_modules };
 
 /* ---- where modules lie ----------------------------------------------------------------------- */
 
-/* The folder of the object that contains this function. */
+/* The folder of the object that contains this function. Of a program, dladdr() knows no more than
+ * argv[0]. */
 static void own_folder(char folder[PATH])
 {
     Dl_info info;
-    char *real =
-        dladdr((void *)(uintptr_t)own_folder, &info) ? realpath(info.dli_fname, NULL) : NULL;
+    char *real = NULL;
+    if (dladdr((void *)(uintptr_t)own_folder, &info))
+        real = realpath(info.dli_fname, NULL);
+    if (!real)
+        real = realpath("/proc/self/exe", NULL);
     const char *slash = real ? strrchr(real, '/') : NULL;
     snprintf(folder, PATH, "%.*s", slash ? (int)(slash - real) : 1, slash ? real : ".");
     free(real);

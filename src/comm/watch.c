@@ -88,7 +88,17 @@ static void conclude(yki_watch *watch, yki_watched *watched, const yki_failure *
     pthread_mutex_unlock(&watch->lock);
 }
 
-static void read_group(yki_watch *watch, yki_watched *watched)
+static void read_waits(yki_watch *watch, yki_watched *watched)
+{
+    char prefix[YKI_JOB_KEY];
+    const yki_job *job = watched->job;
+    for (int r = 0; r < job->world; r++)
+        atomic_store(&watched->waits[r], false);
+    yki_job_key(job, prefix, sizeof prefix, "waiting/", -1);
+    read_flags(watch, prefix, watched->waits, job->world);
+}
+
+static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting *waiting)
 {
     char prefix[YKI_JOB_KEY];
     yki_failure failure;
@@ -102,6 +112,13 @@ static void read_group(yki_watch *watch, yki_watched *watched)
     read_flags(watch, prefix, watched->left, job->world);
     if (watch->job->hosts > 1)
         read_flags(watch, "gone/", watch->gone, watch->job->world);
+    yki_waiting_publish(job, &watched->told, waiting);
+    if (waiting->active)
+        read_waits(watch, watched);
+    if (yki_waiting_is_hopeless(job, &watched->told, &failure)) {
+        yki_failure_record(job, &failure);
+        conclude(watch, watched, &failure);
+    }
 }
 
 static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure failure)
@@ -115,13 +132,18 @@ static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure f
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+static bool is_waiting(const yki_watched *watched, double now)
+{
+    return watched->asked > 0 && now - watched->asked < AWAKE_S;
+}
+
 /* When there is something to do for this group; a moment in the past means now. */
 static double due(const yki_watch *watch, const yki_watched *watched, double now)
 {
     if (watched->proposed)
         return 0;
-    bool waits = watched->asked > 0 && now - watched->asked < AWAKE_S;
-    if (!waits || atomic_load(&watched->failed) || atomic_load(&watch->is_lost))
+    bool tells = is_waiting(watched, now) || watched->told.published.active;
+    if (!tells || atomic_load(&watched->failed) || atomic_load(&watch->is_lost))
         return now + 3600;
     return watched->read + PERIOD_S;
 }
@@ -152,11 +174,13 @@ static void serve(yki_watch *watch, yki_watched *watched, double now)
     watched->read = now;
     bool proposed = watched->proposed;
     yki_failure failure = watched->failure;
+    yki_waiting waiting = watched->waiting;
+    waiting.active = waiting.active && is_waiting(watched, now);
     pthread_mutex_unlock(&watch->lock);
     if (proposed)
         record_failure(watch, watched, failure);
     else
-        read_group(watch, watched);
+        read_group(watch, watched, &waiting);
     pthread_mutex_lock(&watch->lock);
     watch->busy = NULL;
     pthread_cond_broadcast(&watch->changed);
@@ -265,9 +289,10 @@ yk_status yki_watch_add(yki_watched *watched, const yki_job *job)
 {
     yki_watch *watch = job->watch;
     *watched = (yki_watched){.job = job};
-    watched->left = yki_calloc((size_t)job->world, sizeof *watched->left);
+    watched->left = yki_calloc(2 * (size_t)job->world, sizeof *watched->left);
     if (!watched->left)
         return yki_error_memory((size_t)job->world, "a group");
+    watched->waits = watched->left + job->world;
     if (!watch)
         return YK_OK;
     pthread_mutex_lock(&watch->lock);
@@ -333,7 +358,7 @@ void yki_watch_remove(yki_watched *watched)
     *watched = (yki_watched){0};
 }
 
-void yki_watch_ask(yki_watched *watched)
+void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting)
 {
     yki_watch *watch = watched->job->watch;
     if (!watch || atomic_load(&watch->is_lost))
@@ -342,6 +367,7 @@ void yki_watch_ask(yki_watched *watched)
     double now = yki_now();
     bool asleep = now - watched->asked >= AWAKE_S;
     watched->asked = now;
+    watched->waiting = *waiting;
     start(watch);
     if (asleep)
         pthread_cond_broadcast(&watch->changed);

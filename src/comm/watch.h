@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "comm/failure.h"
+#include "comm/waiting.h"
 
 /* What the watch knows about a group; its own thread writes, the group reads. */
 typedef struct yki_watched {
@@ -18,10 +19,13 @@ typedef struct yki_watched {
     double asked;       /* when the group last waited, and */
     double read;        /* when the store was last read for it */
     yki_failure failure;
+    yki_waiting waiting; /* for what, once this takes long */
+    yki_waiting_state told;
     bool proposed;      /* failure is to be recorded; */
     int dead;           /* its text is how this rank ended, if it is not negative */
     atomic_bool failed; /* failure is final */
-    atomic_bool *left;  /* [world]: which ranks have left the group in order */
+    atomic_bool *left;  /* [world]: which ranks have left the group in order, */
+    atomic_bool *waits; /* and which wait too, as far as they have said so */
 } yki_watched;
 
 typedef struct yki_watch yki_watch;
@@ -36,9 +40,11 @@ yk_status yki_watch_add(yki_watched *watched, const yki_job *job);
 /* Ends it, and tells the other ranks that this one has left. */
 void yki_watch_remove(yki_watched *watched);
 
-/* The group waits: its failure and departures are read now and in the next moments, every 100 ms.
+/*
+ * The group waits: its failure and departures are read now and in the next moments, every 100 ms.
+ * waiting is for what, and active once that takes long enough to be published.
  */
-void yki_watch_ask(yki_watched *watched);
+void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting);
 /*
  * Proposes a failure and returns when watched->failure is final: this one, or what another rank has
  * recorded before. dead is a rank whose end is the failure, which the watch then describes, or -1.

@@ -1,0 +1,44 @@
+/* What ranks tell the store about calls that take long. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static yk_store *connect_to_store(void)
+{
+    yk_store *store;
+    const char *secret = getenv("YOKE_SECRET");
+    assert_ok(yk_store_connect(&store, getenv("MASTER_ADDR"), atoi(getenv("MASTER_PORT")),
+                               secret ? secret : "", 10));
+    return store;
+}
+
+YK_TEST_RANKS(a_long_wait_is_published_and_withdrawn, 2)
+{
+    (void)world;
+    char text[256];
+    size_t used;
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    assert_ok(yk_barrier(group));
+    if (rank == 1) {
+        yk_store *store = connect_to_store();
+        assert_ok(yk_store_get(store, "group/0/waiting/0", text, sizeof text - 1, &used, 20));
+        text[used] = '\0';
+        assert_int_equal(atoi(text), 2); /* the second call */
+        assert_contains(text, "barrier()");
+        assert_ok(yk_barrier(group));
+        for (bool found = true; found;) {
+            usleep(10000);
+            assert_ok(yk_store_check(store, "group/0/waiting/0", &found));
+        }
+        yk_store_destroy(store);
+    } else {
+        assert_ok(yk_barrier(group));
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
