@@ -144,6 +144,25 @@ static yk_status gather_choices(yk_group *group, choice mine, choice *all)
     return yki_group_submit(group, &call, checked, NULL);
 }
 
+/*
+ * Waits until every rank has its part. A part is opened with the help of the job's store, and the
+ * rank that serves it might otherwise be done with everything before.
+ */
+static yk_status await_all_parts(yk_group *group, yk_group **part, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    if (status != YK_OK)
+        yki_error_copy(line, sizeof line);
+    yk_status met = yk_barrier(group);
+    if (status != YK_OK)
+        return yki_error_set_line(status, line);
+    if (met != YK_OK) {
+        yk_group_destroy(*part);
+        *part = NULL;
+    }
+    return met;
+}
+
 /* The ranks of that color, by key; returns their number. */
 static int sort_members(const choice *all, int world, int color, int *ranks)
 {
@@ -180,6 +199,7 @@ yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
         int count = sort_members(all, world, color, ranks);
         status = yki_group_make_part(part, group, ranks, count, NULL, number, true);
     }
+    status = await_all_parts(group, part, status);
 
 out:
     free(all);

@@ -63,7 +63,7 @@ YK_TEST_RANKS(a_part_of_one_and_a_part_of_a_part, 5)
     yk_group *all = join(60), *part, *inner;
     assert_ok(yk_group_split(&part, all, rank == 0 ? 0 : 1, 0));
     assert_int_equal(yk_group_size(part), rank == 0 ? 1 : 4);
-    assert_string_equal(yk_group_backend(part), rank == 0 ? "self" : "shm");
+    assert_string_equal(yk_group_backend(part), rank == 0 ? "self" : yk_group_backend(all));
     assert_ok(yk_group_split(&inner, part, rank > 2, 0));
     assert_int_equal(sum_of(inner, rank), rank == 0 ? 0 : rank > 2 ? 3 + 4 : 1 + 2);
     assert_ok(yk_barrier(all)); /* rank 0 serves the store, which splits need */
