@@ -72,9 +72,15 @@ yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double
     double sums[2] = {value * weight, weight};
     YKI_NOT_NULL(mean);
     *mean = 0;
-    YK_TRY(yki_sum_over_ranks(group, sums, 1, 2, NULL));
-    *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
-    return YK_OK;
+    size_t count = 2 * (size_t)yki_ranks_of(group);
+    double *all = yki_calloc(count, sizeof *all);
+    if (!all)
+        return yki_error_memory(count * sizeof *all, "a mean over ranks");
+    yk_status status = yki_sum_over_ranks(group, sums, 1, 2, all);
+    free(all);
+    if (status == YK_OK)
+        *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    return status;
 }
 
 yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
