@@ -1,0 +1,661 @@
+/*
+ * The mpi backend, compiled once for each MPI: Open MPI's and MPICH's libraries do not mix.
+ *
+ * The calls of a group run on one thread, because MPI's best collectives block. First the ranks
+ * exchange descriptors, without blocking: there a call waits for late ranks, sleeps where the
+ * process computes meanwhile, and can be cancelled. A cancelled call that is already moving data
+ * cannot be interrupted, so its thread is left behind.
+ *
+ * MPI is initialised for the first group and finalised when the process exits, unless a group is
+ * still open or was cancelled then: MPI_Finalize would wait for ranks that may be dead, and without
+ * it mpirun ends the others.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mpi.h>
+
+#include <yoke/backend.h>
+
+#include "../common/reduce.h"
+
+#ifdef OPEN_MPI
+#define LIBRARY  "Open MPI"
+#define LAUNCHER "mpirun.openmpi"
+static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
+#else
+#define LIBRARY  "MPICH"
+#define LAUNCHER "mpirun.mpich"
+static const char *const signs[] = {"PMI_SIZE", "PMI_RANK"};
+#endif
+
+#define CANCELLED_CALL_S 1.0
+
+enum {
+    TAG_SENT = 1, /* of messages: the descriptor of a send, that of a receive, and the data */
+    TAG_WANTED,
+    TAG_DATA,
+    LOOSE_TESTS = 2000, /* how often a call tests before it yields its core each time */
+    LONGEST_NAP_NS = 200000,
+    LARGEST_COUNT = 1 << 30 /* elements in one call of MPI, whose counts are ints */
+};
+
+typedef struct mpi_engine {
+    yk_backend base;                           /* first */
+    int rank, ranks;                           /* of the site */
+    enum { INITIALISES, CREATES, RUNS } stage; /* what the thread does next */
+    yk_backend_thread *thread;
+    MPI_Comm comm;
+    int leader_tag;     /* of the creation of comm, chosen by rank 0 */
+    int *world_ranks;   /* [ranks] in MPI_COMM_WORLD */
+    yk_descriptor mine; /* sent by the exchange */
+    yk_descriptor *all; /* [ranks] received by it */
+    size_t largest;     /* LARGEST_COUNT, but tests make it small */
+    atomic_bool cancelled;
+    bool abandoned; /* a cancelled call may still run */
+} mpi_engine;
+
+/* Of the process. */
+static pthread_mutex_t mpi_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool initialised, several_threads, broken;
+static int open_engines, created;
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static yk_status mpi_failed(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return yk_set_error(YK_ERROR_NETWORK, "%s (%s): %.200s", what, LIBRARY, text);
+}
+
+#define TRY_MPI(call)                                                                              \
+    do {                                                                                           \
+        int code_ = (call);                                                                        \
+        if (code_ != MPI_SUCCESS)                                                                  \
+            return mpi_failed(#call, code_);                                                       \
+    } while (0)
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        yk_status status_ = (call);                                                                \
+        if (status_ != YK_OK)                                                                      \
+            return status_;                                                                        \
+    } while (0)
+
+/* ---- types and operations -------------------------------------------------------------------- */
+
+static MPI_Op half_ops[2][4]; /* bf16 and f16: sum, min, max, product */
+
+#define HALF_OPERATION(NAME, DTYPE, OP)                                                            \
+    static void NAME(void *in, void *inout, int *n, MPI_Datatype *type)                            \
+    {                                                                                              \
+        (void)type;                                                                                \
+        engine_reduce(DTYPE, OP)(inout, in, inout, (size_t)*n);                                    \
+    }
+
+HALF_OPERATION(sum_bf16, YK_BF16, YK_REDUCE_SUM)
+HALF_OPERATION(min_bf16, YK_BF16, YK_REDUCE_MIN)
+HALF_OPERATION(max_bf16, YK_BF16, YK_REDUCE_MAX)
+HALF_OPERATION(product_bf16, YK_BF16, YK_REDUCE_PRODUCT)
+HALF_OPERATION(sum_f16, YK_F16, YK_REDUCE_SUM)
+HALF_OPERATION(min_f16, YK_F16, YK_REDUCE_MIN)
+HALF_OPERATION(max_f16, YK_F16, YK_REDUCE_MAX)
+HALF_OPERATION(product_f16, YK_F16, YK_REDUCE_PRODUCT)
+
+static int create_operations(void)
+{
+    MPI_User_function *const functions[2][4] = {{sum_bf16, min_bf16, max_bf16, product_bf16},
+                                                {sum_f16, min_f16, max_f16, product_f16}};
+    for (int d = 0; d < 2; d++)
+        for (int o = 0; o < 4; o++) {
+            int code = MPI_Op_create(functions[d][o], 1, &half_ops[d][o]);
+            if (code != MPI_SUCCESS)
+                return code;
+        }
+    return MPI_SUCCESS;
+}
+
+static MPI_Datatype type_of(yk_dtype dtype)
+{
+    switch (dtype) {
+    case YK_F32:
+        return MPI_FLOAT;
+    case YK_F64:
+        return MPI_DOUBLE;
+    case YK_I32:
+        return MPI_INT32_T;
+    case YK_I64:
+        return MPI_INT64_T;
+    case YK_BF16:
+    case YK_F16:
+        return MPI_UINT16_T;
+    default:
+        return MPI_UINT8_T;
+    }
+}
+
+static MPI_Op operation_of(yk_dtype dtype, yk_reduce_op op)
+{
+    int index = op == YK_REDUCE_MIN ? 1 : op == YK_REDUCE_MAX ? 2 : op == YK_REDUCE_PRODUCT ? 3 : 0;
+    if (dtype == YK_BF16 || dtype == YK_F16)
+        return half_ops[dtype == YK_F16][index];
+    return index == 1 ? MPI_MIN : index == 2 ? MPI_MAX : index == 3 ? MPI_PROD : MPI_SUM;
+}
+
+/* ---- the exchange of descriptors ------------------------------------------------------------- */
+
+/* Waits for a request: spins and then yields or, in the background, takes naps. */
+static yk_status await(mpi_engine *engine, MPI_Request *request, bool background)
+{
+    long nap = 2000;
+    for (int tests = 0;; tests++) {
+        int done;
+        TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done)
+            return YK_OK;
+        if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
+            return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
+        if (background && tests > LOOSE_TESTS / 10) {
+            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+            nap = nap < LONGEST_NAP_NS ? 2 * nap : nap;
+        } else if (tests > LOOSE_TESTS)
+            sched_yield();
+    }
+}
+
+static yk_status exchange(mpi_engine *engine, yk_backend_call *call)
+{
+    MPI_Request request;
+    engine->mine = call->what;
+    TRY_MPI(MPI_Iallgather(&engine->mine, sizeof engine->mine, MPI_BYTE, engine->all,
+                           sizeof engine->mine, MPI_BYTE, engine->comm, &request));
+    TRY(await(engine, &request, call->background));
+    return yk_backend_compare(call, engine->all, engine->ranks);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* A call in pieces that MPI's counts can express. */
+typedef struct span {
+    size_t start; /* in bytes */
+    int count;    /* in elements */
+} span;
+
+static bool next_span(span *at, size_t *left, const mpi_engine *engine, size_t width)
+{
+    at->start += (size_t)at->count * width;
+    at->count = (int)(*left < engine->largest ? *left : engine->largest);
+    *left -= (size_t)at->count;
+    return at->count > 0;
+}
+
+static yk_status all_reduce(mpi_engine *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    size_t left = call->what.count;
+    if (engine_divides_before(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));)
+        TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
+                              operation_of(dtype, op), engine->comm));
+    if (engine_divides_after(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    return YK_OK;
+}
+
+static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call *call, int root)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t left = call->what.count;
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));)
+        TRY_MPI(MPI_Bcast((char *)data + at.start, at.count, type_of(dtype), root, engine->comm));
+    return YK_OK;
+}
+
+/* Parts that are too large for one call are broadcast one after the other. */
+static yk_status all_gather(mpi_engine *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t bytes = call->what.count * yk_dtype_size(dtype);
+    if (call->what.count <= engine->largest) {
+        TRY_MPI(MPI_Allgather(call->in, (int)call->what.count, type_of(dtype), call->out,
+                              (int)call->what.count, type_of(dtype), engine->comm));
+        return YK_OK;
+    }
+    char *out = call->out;
+    memcpy(out + (size_t)engine->rank * bytes, call->in, bytes);
+    for (int r = 0; r < engine->ranks; r++)
+        TRY(broadcast_from(engine, out + (size_t)r * bytes, call, r));
+    return YK_OK;
+}
+
+/* The parts of all ranks to or from root, one after the other. */
+static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_root)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
+    int root = call->what.root, rank = engine->rank;
+    for (int r = 0; r < engine->ranks; r++) {
+        size_t left = call->what.count;
+        char *all = (char *)(to_root ? call->out : (void *)(uintptr_t)call->in);
+        char *mine = (char *)(to_root ? (void *)(uintptr_t)call->in : call->out);
+        char *part = rank == root ? all + (size_t)r * bytes : NULL;
+        if (r == root && rank == root)
+            memcpy(to_root ? part : mine, to_root ? mine : part, bytes);
+        for (span at = {0}; r != root && next_span(&at, &left, engine, width);) {
+            if (rank == (to_root ? r : root))
+                TRY_MPI(MPI_Send((to_root ? mine : part) + at.start, at.count, type_of(dtype),
+                                 to_root ? root : r, TAG_DATA, engine->comm));
+            if (rank == (to_root ? root : r))
+                TRY_MPI(MPI_Recv((to_root ? part : mine) + at.start, at.count, type_of(dtype),
+                                 to_root ? r : root, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
+        }
+    }
+    return YK_OK;
+}
+
+static yk_status gather(mpi_engine *engine, yk_backend_call *call)
+{
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    int count = (int)call->what.count;
+    if (call->what.count > engine->largest)
+        return move_parts(engine, call, true);
+    TRY_MPI(
+        MPI_Gather(call->in, count, type, call->out, count, type, call->what.root, engine->comm));
+    return YK_OK;
+}
+
+static yk_status scatter(mpi_engine *engine, yk_backend_call *call)
+{
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    int count = (int)call->what.count;
+    if (call->what.count > engine->largest)
+        return move_parts(engine, call, false);
+    TRY_MPI(
+        MPI_Scatter(call->in, count, type, call->out, count, type, call->what.root, engine->comm));
+    return YK_OK;
+}
+
+/* f16 is divided before it is added (engine_divides_before), in a copy: in belongs to the caller.
+ */
+static yk_status reduce_scatter(mpi_engine *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    int ranks = engine->ranks;
+    size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
+    const char *in = call->in;
+    char *copy = NULL;
+    if (engine_divides_before(dtype, op)) {
+        if (!(copy = malloc(bytes * (size_t)ranks)))
+            return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes * (size_t)ranks);
+        memcpy(copy, in, bytes * (size_t)ranks);
+        engine_divide(copy, call->what.count * (size_t)ranks, dtype, ranks);
+        in = copy;
+    }
+    int code = MPI_SUCCESS;
+    if (call->what.count <= engine->largest)
+        code = MPI_Reduce_scatter_block(in, call->out, (int)call->what.count, type_of(dtype),
+                                        operation_of(dtype, op), engine->comm);
+    for (int r = 0; r < ranks && call->what.count > engine->largest; r++) {
+        size_t left = call->what.count;
+        for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, engine, width);)
+            code = MPI_Reduce(in + (size_t)r * bytes + at.start,
+                              r == engine->rank ? (char *)call->out + at.start : NULL, at.count,
+                              type_of(dtype), operation_of(dtype, op), r, engine->comm);
+    }
+    free(copy);
+    if (code != MPI_SUCCESS)
+        return mpi_failed("reduce_scatter", code);
+    if (engine_divides_after(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, ranks);
+    return YK_OK;
+}
+
+static yk_status run_collective(mpi_engine *engine, yk_backend_call *call)
+{
+    TRY(exchange(engine, call));
+    if (call->what.count == 0)
+        return YK_OK;
+    switch (call->what.operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        return all_reduce(engine, call);
+    case YK_OPERATION_BROADCAST:
+        return broadcast_from(engine, call->out, call, call->what.root);
+    case YK_OPERATION_ALL_GATHER:
+        return all_gather(engine, call);
+    case YK_OPERATION_REDUCE_SCATTER:
+        return reduce_scatter(engine, call);
+    case YK_OPERATION_GATHER:
+        return gather(engine, call);
+    case YK_OPERATION_SCATTER:
+        return scatter(engine, call);
+    default: /* a barrier has ended with the exchange */
+        return YK_OK;
+    }
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Both ranks tell each other what they call, then the data follows. */
+static yk_status run_message(mpi_engine *engine, yk_backend_call *call)
+{
+    bool sends = call->what.operation == YK_OPERATION_SEND;
+    int other = call->what.root, me = engine->rank;
+    MPI_Request told, heard, moved;
+    engine->mine = call->what;
+    yk_descriptor *theirs = &engine->all[other];
+    TRY_MPI(MPI_Irecv(theirs, sizeof *theirs, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
+                      engine->comm, &heard));
+    TRY_MPI(MPI_Isend(&engine->mine, sizeof engine->mine, MPI_BYTE, other,
+                      sends ? TAG_SENT : TAG_WANTED, engine->comm, &told));
+    TRY(await(engine, &heard, call->background));
+    TRY(await(engine, &told, call->background));
+    TRY(sends ? yk_backend_compare_messages(call, me, &call->what, other, theirs)
+              : yk_backend_compare_messages(call, other, theirs, me, &call->what));
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t left = call->what.count;
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));) {
+        if (sends)
+            TRY_MPI(MPI_Isend((const char *)call->in + at.start, at.count, type_of(dtype), other,
+                              TAG_DATA, engine->comm, &moved));
+        else
+            TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of(dtype), other,
+                              TAG_DATA, engine->comm, &moved));
+        TRY(await(engine, &moved, call->background));
+    }
+    return YK_OK;
+}
+
+/* ---- MPI itself ------------------------------------------------------------------------------ */
+
+static void finalise(void)
+{
+    pthread_mutex_lock(&mpi_lock);
+    bool orderly = open_engines == 0 && !broken;
+    pthread_mutex_unlock(&mpi_lock);
+    int over = 0;
+    MPI_Finalized(&over);
+    if (orderly && !over)
+        MPI_Finalize();
+}
+
+/* Whether the launcher of this MPI has started the process, so that MPI knows of its ranks. */
+static bool is_launched(void)
+{
+    return getenv(signs[0]) || getenv(signs[1]);
+}
+
+/* Open MPI's waiting ranks give way to others where there are more ranks than cores. */
+static void yield_if_crowded(const yk_backend_site *site)
+{
+    cpu_set_t cores;
+    int here = 0;
+    for (int r = 0; r < site->ranks; r++)
+        here += strcmp(site->members[r].machine, site->members[site->rank].machine) == 0;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0 && here > CPU_COUNT(&cores))
+        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+/* With mpi_lock held. */
+static yk_status initialise(void)
+{
+    int given = 0, provided = 0;
+    TRY_MPI(MPI_Initialized(&given));
+    if (given)
+        TRY_MPI(MPI_Query_thread(&provided));
+    else
+        TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided));
+    several_threads = provided == MPI_THREAD_MULTIPLE;
+    TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    TRY_MPI(create_operations());
+    if (!given)
+        atexit(finalise);
+    initialised = true;
+    return YK_OK;
+}
+
+static yk_status check_threads(void)
+{
+    if (several_threads)
+        return YK_OK;
+    return yk_set_error(YK_ERROR_UNSUPPORTED,
+                        "%s does not let several threads call it (MPI_THREAD_MULTIPLE), which "
+                        "the mpi backend needs",
+                        LIBRARY);
+}
+
+static yk_status check_world(int ranks)
+{
+    int size;
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    if (size >= ranks)
+        return YK_OK;
+    return yk_set_error(YK_ERROR_UNSUPPORTED,
+                        "%s knows of %d rank%s, but the job has %d: start them all with one %s",
+                        LIBRARY, size, size == 1 ? "" : "s", ranks, LAUNCHER);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool always_missing(const void *wait, int rank)
+{
+    (void)wait, (void)rank;
+    return true;
+}
+
+static bool is_missing(const void *wait, int rank)
+{
+    return rank == *(const int *)wait;
+}
+
+static yk_status get_card(const yk_backend_site *site, int rank, int card[2])
+{
+    char key[32];
+    snprintf(key, sizeof key, "mpi/%d", rank);
+    for (;;) {
+        size_t used;
+        yk_status status = site->get(site->context, key, card, 2 * sizeof *card, &used, 0.02);
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        TRY(site->look(site->context, is_missing, &rank));
+    }
+}
+
+/* The ranks tell each other who they are in MPI_COMM_WORLD, and rank 0 a tag for this group. */
+static yk_status meet(mpi_engine *engine, const yk_backend_site *site)
+{
+    char key[32];
+    int card[2];
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &card[0]));
+    pthread_mutex_lock(&mpi_lock);
+    card[1] = (card[0] * 97 + created++) & 0x7fff;
+    pthread_mutex_unlock(&mpi_lock);
+    snprintf(key, sizeof key, "mpi/%d", site->rank);
+    TRY(site->set(site->context, key, card, sizeof card));
+    for (int r = site->ranks - 1; r >= 0; r--) {
+        TRY(get_card(site, r, card));
+        engine->world_ranks[r] = card[0];
+    }
+    engine->leader_tag = card[1];
+    return YK_OK;
+}
+
+static yk_status create_communicator(mpi_engine *engine)
+{
+    MPI_Group all, ours;
+    TRY_MPI(MPI_Comm_group(MPI_COMM_WORLD, &all));
+    TRY_MPI(MPI_Group_incl(all, engine->ranks, engine->world_ranks, &ours));
+    TRY_MPI(MPI_Comm_create_group(MPI_COMM_WORLD, ours, engine->leader_tag, &engine->comm));
+    MPI_Group_free(&ours);
+    MPI_Group_free(&all);
+    TRY_MPI(MPI_Comm_set_errhandler(engine->comm, MPI_ERRORS_RETURN));
+    return YK_OK;
+}
+
+static yk_status ensure_initialised(int ranks)
+{
+    pthread_mutex_lock(&mpi_lock);
+    yk_status status = initialised ? YK_OK : initialise();
+    pthread_mutex_unlock(&mpi_lock);
+    TRY(status);
+    TRY(check_threads());
+    return check_world(ranks);
+}
+
+static yk_status run_call(void *context, yk_backend_call *call)
+{
+    mpi_engine *engine = context;
+    if (engine->stage == INITIALISES)
+        return ensure_initialised(engine->ranks);
+    if (engine->stage == CREATES)
+        return create_communicator(engine);
+    return call->what.operation >= YK_OPERATION_SEND ? run_message(engine, call)
+                                                     : run_collective(engine, call);
+}
+
+/* Runs a stage of opening on the engine's thread and looks at the other ranks until it is done. */
+static yk_status run_stage(mpi_engine *engine, const yk_backend_site *site, int stage)
+{
+    yk_backend_call call = {.what.operation = YK_OPERATION_BARRIER};
+    yk_backend_work *work;
+    engine->stage = stage;
+    TRY(yk_backend_thread_post(engine->thread, &call, &work));
+    for (;;) {
+        bool done;
+        yk_status status = yk_backend_thread_test(engine->thread, work, 0.02, &done);
+        if (done)
+            return status;
+        status = site->look(site->context, always_missing, NULL);
+        if (status != YK_OK) {
+            engine->abandoned = !yk_backend_thread_cancel(engine->thread, work, 0);
+            return status;
+        }
+    }
+}
+
+static yk_status set_up(mpi_engine *engine, const yk_backend_site *site)
+{
+    TRY(yk_backend_thread_create(&engine->thread, "yoke-mpi", run_call, engine));
+    TRY(run_stage(engine, site, INITIALISES));
+    TRY(meet(engine, site));
+    TRY(run_stage(engine, site, CREATES));
+    engine->stage = RUNS;
+    return YK_OK;
+}
+
+static void free_engine(mpi_engine *engine)
+{
+    yk_backend_thread_destroy(engine->thread, engine->abandoned);
+    if (engine->abandoned)
+        return;
+    free(engine->world_ranks);
+    free(engine->all);
+    free(engine);
+}
+
+static mpi_engine *allocate_engine(const yk_backend_site *site)
+{
+    mpi_engine *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    const char *largest = getenv("YOKE_TEST_MPI_COUNT");
+    made->rank = site->rank;
+    made->ranks = site->ranks;
+    made->comm = MPI_COMM_NULL;
+    made->largest = largest ? strtoul(largest, NULL, 10) : LARGEST_COUNT;
+    made->world_ranks = calloc((size_t)site->ranks, sizeof *made->world_ranks);
+    made->all = calloc((size_t)site->ranks, sizeof *made->all);
+    if (made->world_ranks && made->all)
+        return made;
+    free_engine(made);
+    return NULL;
+}
+
+extern const yk_backend_ops yk_backend_module;
+
+static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
+{
+    *backend = NULL;
+    if (!is_launched())
+        return yk_set_error(YK_ERROR_UNSUPPORTED,
+                            "the mpi backend was built for %s, whose launcher has not started this "
+                            "process: use %s or srun --mpi",
+                            LIBRARY, LAUNCHER);
+    mpi_engine *engine = allocate_engine(site);
+    if (!engine)
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the mpi backend");
+    yield_if_crowded(site);
+    yk_status status = set_up(engine, site);
+    pthread_mutex_lock(&mpi_lock);
+    broken = broken || status != YK_OK;
+    open_engines += status == YK_OK;
+    pthread_mutex_unlock(&mpi_lock);
+    if (status != YK_OK) {
+        free_engine(engine);
+        return status;
+    }
+    engine->base.ops = &yk_backend_module;
+    *backend = &engine->base;
+    return YK_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What a cancelled exchange has posted may still be written to: then the engine stays. */
+static void close_backend(yk_backend *backend)
+{
+    mpi_engine *engine = (mpi_engine *)backend;
+    bool cancelled = atomic_load(&engine->cancelled);
+    pthread_mutex_lock(&mpi_lock);
+    open_engines--;
+    broken = broken || cancelled;
+    pthread_mutex_unlock(&mpi_lock);
+    if (cancelled) {
+        yk_backend_thread_destroy(engine->thread, engine->abandoned);
+        return;
+    }
+    yk_backend_thread_destroy(engine->thread, false);
+    engine->thread = NULL;
+    MPI_Comm_free(&engine->comm);
+    free_engine(engine);
+}
+
+static yk_status post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
+{
+    return yk_backend_thread_post(((mpi_engine *)backend)->thread, call, work);
+}
+
+static yk_status test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
+{
+    return yk_backend_thread_test(((mpi_engine *)backend)->thread, work, wait_s, done);
+}
+
+static void cancel(yk_backend *backend, yk_backend_work *work)
+{
+    mpi_engine *engine = (mpi_engine *)backend;
+    atomic_store(&engine->cancelled, true);
+    double wait_s = engine->abandoned ? 0 : CANCELLED_CALL_S;
+    if (!yk_backend_thread_cancel(engine->thread, work, wait_s))
+        engine->abandoned = true;
+}
+
+__attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = {
+    .version = YK_BACKEND_VERSION,
+    .size = sizeof(yk_backend_ops),
+    .name = "mpi",
+    .max_works = 4,
+    .open = open_backend,
+    .close = close_backend,
+    .post = post,
+    .test = test,
+    .cancel = cancel,
+};
