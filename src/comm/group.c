@@ -90,6 +90,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     return YK_OK;
 
 out_job:
+    yki_job_linger(&group->job);
     yki_job_leave(&group->job);
 out_group:
     free(group);

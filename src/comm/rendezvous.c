@@ -285,6 +285,12 @@ static void count_local_ranks(yki_job *job)
         job->local_world = all;
 }
 
+void yki_job_linger(const yki_job *job)
+{
+    if (job->server)
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+}
+
 static yk_status meet_in_store(yki_job *job, const yki_place *place,
                                const yk_group_options *options)
 {
@@ -299,8 +305,8 @@ static yk_status meet_in_store(yki_job *job, const yki_place *place,
     yk_status status = join_with_retry(job, &m);
     if (job->rank == 0 && m.path[0])
         unlink(m.path);
-    if (status != YK_OK && job->server) /* let the others read the reason from the store */
-        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+    if (status != YK_OK)
+        yki_job_linger(job);
     return status;
 }
 
