@@ -10,6 +10,7 @@ enum {
     CLI_EXIT_OK = 0,
     CLI_EXIT_FAILED = 1,
     CLI_EXIT_USAGE = 2,
+    CLI_EXIT_REQUEUED = 120,    /* stopped, saved, and back in Slurm's queue */
     CLI_EXIT_STOP_FAILED = 121, /* a rank failed while the job was stopping */
     CLI_EXIT_STOP_KILLED = 122  /* a rank that did not stop had to be killed */
 };

@@ -44,6 +44,7 @@ static const struct {
     {"YOKE_BACKEND", "backend of groups with several ranks whose options name none"},
     {"YOKE_TIMEOUT", "how many seconds ranks wait for each other (300)"},
     {"YOKE_HEARTBEAT_TIMEOUT", "after how many silent seconds a host counts as lost (5)"},
+    {"YOKE_SOCKET_IFNAME, YOKE_LOCAL_ADDR", "interface or address that other hosts use"},
     {"YOKE_LOG", "log level on stderr: error, warn (default), info or debug"},
     {"YOKE_SHM_DIR", "folder for shared-memory files, instead of anonymous memory"},
     {"YOKE_CIFAR10_URL, YOKE_CIFAR10_MD5", "alternative source of CIFAR-10, and its checksum"},

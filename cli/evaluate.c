@@ -170,7 +170,9 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_loader *loader = NULL;
     yk_evaluation result;
     const char *source;
-    bool fine = find_subject(&s, checkpoint, world) && cli_open_data(&train, &test, world, o->data);
+    int stop_signal; /* nothing is saved that a stop could lose: signals end the process */
+    bool fine = find_subject(&s, checkpoint, world) &&
+                cli_open_data(&train, &test, world, o->data, &stop_signal);
     if (fine) {
         cli_model_setup setup = {
             .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};

@@ -36,8 +36,11 @@ bool cli_share_text(yk_group *world, char *text, size_t size);
 
 /* ---- data (setup_data.c) --------------------------------------------------------------------- */
 
-/* Opens "cifar10" (rank 0 downloads it if it is missing), "synthetic" or a folder. Collective. */
-bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data);
+/* Opens "cifar10" (rank 0 downloads it if it is missing), "synthetic" or a folder. Collective. A
+ * stop signal ends the download on all ranks; they agree on *stop_signal, 0 where there was none.
+ */
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data,
+                   int *stop_signal);
 
 /* ---- files (setup_files.c) ------------------------------------------------------------------- */
 

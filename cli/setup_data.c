@@ -29,25 +29,37 @@ static void *look_for_cifar10(void *argument)
     return NULL;
 }
 
+/* What the ranks agree on about once a second: the largest of each. */
+typedef struct progress {
+    int32_t done, stop_signal;
+} progress;
+
 /* Waits up to a second for rank 0's thread, then tells all ranks whether it has ended. */
-static bool agree_on_data(search *found, yk_group *world, int32_t *done)
+static bool agree_on_data(search *found, yk_group *world, progress *now)
 {
     for (int i = 0; yk_group_rank(world) == 0 && i < 200 && !atomic_load(&found->done); i++)
         nanosleep(&(struct timespec){.tv_nsec = i < 20 ? 200000 : 5000000}, NULL);
-    *done = atomic_load(&found->done);
-    return cli_ok(yk_broadcast(world, done, 1, YK_I32, 0, NULL));
+    *now = (progress){.done = atomic_load(&found->done), .stop_signal = yk_stop_signal()};
+    return cli_ok(yk_all_reduce(world, now, 2, YK_I32, YK_REDUCE_MAX, NULL));
 }
 
 /* Writes the folder of CIFAR-10 to path, on all ranks. */
-static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
+static bool find_cifar10(char path[PATH_SIZE], yk_group *world, int *stop_signal)
 {
-    search found = {.done = 0};
+    static search found; /* outlives a search that is given up */
+    progress now = {.done = 0};
     pthread_t thread;
+    found = (search){.done = 0};
     bool here = yk_group_rank(world) == 0, fine = true;
     if (here && pthread_create(&thread, NULL, look_for_cifar10, &found))
         return cli_complain("cannot start a thread");
-    for (int32_t done = 0; fine && !done;)
-        fine = agree_on_data(&found, world, &done);
+    while (fine && !now.done && !now.stop_signal)
+        fine = agree_on_data(&found, world, &now);
+    if (!now.done && now.stop_signal) {
+        *stop_signal = now.stop_signal;
+        return here ? cli_complain("stopped before the data was there; no step was trained")
+                    : false;
+    }
     if (here) {
         pthread_join(thread, NULL);
         if (fine && found.status) {
@@ -62,15 +74,17 @@ static bool find_cifar10(char path[PATH_SIZE], yk_group *world)
     return fine && path[0];
 }
 
-bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data)
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data,
+                   int *stop_signal)
 {
     *train = *test = NULL;
+    *stop_signal = 0;
     if (strcmp(data, "synthetic") == 0)
         return cli_ok(yk_synthetic_create(train, YK_SPLIT_TRAIN, NULL)) &&
                cli_ok(yk_synthetic_create(test, YK_SPLIT_TEST, NULL));
     char path[PATH_SIZE];
     if (strcmp(data, "cifar10") == 0) {
-        if (!find_cifar10(path, world))
+        if (!find_cifar10(path, world, stop_signal))
             return false;
         data = path;
     }

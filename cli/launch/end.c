@@ -63,10 +63,17 @@ static void tell_survivors(const cli_job *job, int rank)
         yk_store_set(job->store, key, note, strlen(note));
 }
 
+static bool was_requeued(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == CLI_EXIT_REQUEUED;
+}
+
 /* Returns the signal by which a rank has stopped cleanly (exit code 128 + n), or 0. */
 static int obeyed_signal(int status)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
+    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+    if (was_requeued(status))
+        return SIGTERM; /* Slurm is about to send it */
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (WIFEXITED(status) && WEXITSTATUS(status) == 128 + signals[i])
             return signals[i];
@@ -92,7 +99,8 @@ static void rank_stopped(cli_job *job, int rank, int number)
 {
     double now = cli_clock_s();
     const cli_member *stopped = &job->members[rank];
-    if (number != SIGUSR1 || !job->usr1_forwarded)
+    bool forwarded = job->usr_forwarded && (number == SIGUSR1 || number == SIGUSR2);
+    if (!forwarded && !was_requeued(stopped->status))
         cli_sink_say(&job->err,
                      "%s: rank %d (pid %d) exited with code %d, as if SIG%s had stopped it, but "
                      "the launcher received no such signal; stopping the job",
@@ -160,7 +168,7 @@ void cli_job_kill(cli_job *job)
 
 void cli_job_forward(cli_job *job, int number)
 {
-    job->usr1_forwarded = job->usr1_forwarded || number == SIGUSR1;
+    job->usr_forwarded = job->usr_forwarded || number == SIGUSR1 || number == SIGUSR2;
     signal_ranks(job, number);
 }
 
@@ -274,5 +282,8 @@ int cli_job_exit_code(const cli_job *job)
         return cli_exit_code(job->members[job->first_failed].status);
     if (job->stop_killed)
         return CLI_EXIT_STOP_KILLED;
+    for (int rank = 0; rank < job->started; rank++)
+        if (was_requeued(job->members[rank].status))
+            return CLI_EXIT_REQUEUED;
     return job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_OK;
 }

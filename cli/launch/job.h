@@ -41,7 +41,7 @@ typedef struct cli_job {
     bool failed_elsewhere; /* the ranks are ended because of another host */
     bool unguarded;        /* the guard has been killed, and so have the ranks */
     bool regrouping;       /* stop_signal is only to let more hosts take part */
-    bool usr1_forwarded;   /* a rank may stop for it */
+    bool usr_forwarded;    /* SIGUSR1 or SIGUSR2: a rank may stop for it */
     bool asked_twice;      /* to stop */
     bool stop_failed;      /* first_failed did so while the job was stopping */
     bool stop_killed;      /* a rank that did not stop had to be killed */

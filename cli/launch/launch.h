@@ -18,11 +18,12 @@
 #define CLI_LAUNCH_EXIT_CODES                                                                      \
     "  0          every rank succeeded\n"                                                          \
     "  1, 2       the launcher failed; invalid options\n"                                          \
+    "  120        stopped cleanly and put back into Slurm's queue\n"                               \
     "  121        unclean stop: a rank failed while the job was stopping\n"                        \
     "  122        unclean stop: a rank had to be killed, after --grace or a second signal\n"       \
     "  126, 127   PROGRAM cannot be executed; PROGRAM was not found\n"                             \
-    "  129, 130, 138, 143\n"                                                                       \
-    "             stopped cleanly by SIGHUP, SIGINT, SIGUSR1 or SIGTERM\n"                         \
+    "  129, 130, 138, 140, 143\n"                                                                  \
+    "             stopped cleanly by SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM\n"                \
     "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
 typedef struct cli_launch {

@@ -221,11 +221,13 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
     *t = (cli_training){.options = *options};
     if (!cli_ok(yk_group_init(&t->world, &options->group)))
         return false;
+    if (!cli_ok(yk_stop_on_signals()))
+        return false;
     t->leads = yk_group_rank(t->world) == 0;
     if (!cli_training_find(t))
         return false;
     t->ranks = cli_shares_of_batch(&t->options, yk_group_size(t->world));
-    return cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data) &&
+    return cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data, &t->stop_signal) &&
            create_model(t) && distribute(t) && cli_training_create_optimizer(t) &&
            create_companions(t) && create_loaders(t) && create_trainer(t) && create_reports(t);
 }

@@ -264,7 +264,7 @@ static bool is_auto(const char *resume)
 
 static const char *beginning_trouble(const cli_train_options *o)
 {
-    if (o->resume && o->checkpoint)
+    if (o->resume && o->checkpoint && !o->restarted)
         return "--resume continues a run and --checkpoint starts a new one: give one of them";
     if (is_auto(o->resume) && !o->output)
         return "--resume auto looks in the output folder: name it with --output";

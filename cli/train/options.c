@@ -42,7 +42,8 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .trace_window = YK_TRACE_OPTIONS_INIT,
                                            .schedule_unit = CLI_UNIT_AUTO,
                                            .batch_size = 128,
-                                           .decay_norms = true};
+                                           .decay_norms = true,
+                                           .requeue = true};
 
 /* What the table fills. */
 static cli_train_options parsed;
@@ -194,9 +195,18 @@ static const cli_option table[] = {
              &parsed.resume, NULL),
     CLI_INT_OR_NEVER("max-steps", "S", "stop after S steps in total; 0: no limit [0]",
                      &parsed.trainer.max_steps, 1e12),
-    CLI_REAL(0, "grace", "SECONDS",
-             "how long writing a last checkpoint may take after\n^C, SIGTERM or SIGUSR1 [30]",
-             &parsed.grace_s, NULL, 0, 86400),
+    CLI_REAL(
+        0, "grace", "SECONDS",
+        "how long writing a last checkpoint may take after\n^C, SIGTERM, SIGUSR1 or SIGUSR2 [30]",
+        &parsed.grace_s, NULL, 0, 86400),
+    CLI_SWITCH_ON(
+        "requeue",
+        "in a Slurm batch job: do not put the job back into the\nqueue when it is stopped",
+        &parsed.requeue, NULL),
+    CLI_REAL(
+        0, "stop-margin", "SECONDS",
+        "stop this long before Slurm ends the job, plus the\ntime that a checkpoint takes [60]",
+        &parsed.trainer.stop_margin_s, NULL, 0, 1e9),
     CLI_TEXT(0, "trace", "FILE", "write a timeline of all ranks for\nhttps://ui.perfetto.dev",
              &parsed.trace, NULL),
     CLI_TEXT(0, "trace-steps", "A:B", "steps in the timeline [the first 50]", &parsed.trace_steps,
@@ -241,6 +251,21 @@ static bool make_data_absolute(void)
     return false;
 }
 
+static bool is_positive(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && atoll(text) > 0;
+}
+
+/* A run that is started again by itself resumes by itself. */
+static void resume_when_restarted(void)
+{
+    parsed.restarted =
+        is_positive("SLURM_RESTART_COUNT") || is_positive("TORCHELASTIC_RESTART_COUNT");
+    if (parsed.restarted && parsed.output && !parsed.resume)
+        parsed.resume = "auto";
+}
+
 /* What depends on other options. */
 static void derive(void)
 {
@@ -263,6 +288,7 @@ static bool complete(cli_train_options *options, bool checkpoint_known)
     if (!make_data_absolute())
         return false;
     derive();
+    resume_when_restarted();
     *options = parsed;
     return cli_train_options_check(options, checkpoint_known);
 }

@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -42,21 +41,17 @@ static bool make_own_folder(cli_training *t)
     return open_metrics(t);
 }
 
-/* The newest checkpoint of the output folder, "" where there is none. A run whose checkpoints are
- * all damaged is not overwritten by a new one. */
+/* The newest checkpoint of the output folder, where there is one. A run whose checkpoints are all
+ * damaged is not overwritten by a new one. */
 static bool find_newest(cli_training *t)
 {
+    char path[CLI_PATH];
     if (access(t->output, F_OK))
         return true;
-    yk_status status = yk_checkpoint_dir_latest(t->output, t->resumed, sizeof t->resumed);
+    yk_status status = yk_checkpoint_dir_latest(t->output, path, sizeof path);
+    if (status == YK_OK)
+        snprintf(t->resumed, sizeof t->resumed, "%s", path);
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
-}
-
-/* Whether a launcher has started the job again after a failure. */
-static bool is_restart(void)
-{
-    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
-    return restarts && atoi(restarts) > 0;
 }
 
 /* A restarted run continues from its own newest checkpoint, whatever it was started from. */
@@ -65,11 +60,26 @@ static bool choose_checkpoint(cli_training *t)
     const char *resume = t->options.resume;
     bool from_file = resume && strcmp(resume, "auto") != 0;
     t->resumed[0] = '\0';
-    if ((!from_file || is_restart()) && !find_newest(t))
+    if ((!from_file || t->options.restarted) && !find_newest(t))
         return false;
     if (from_file && !t->resumed[0])
         snprintf(t->resumed, sizeof t->resumed, "%s", resume);
     return true;
+}
+
+/* Where a run that is to resume has nothing to resume from. */
+static void say_nothing_found(const cli_training *t)
+{
+    const char *folder = t->options.output;
+    if (!t->options.restarted)
+        printf("No checkpoint in %s: starting a new run\n", t->output);
+    else if (folder)
+        printf("Restarted, but there is no checkpoint in %s: starting from the beginning\n",
+               folder);
+    else
+        printf("Restarted, but without --output there is no folder to resume from: starting from "
+               "the beginning\n");
+    fflush(stdout);
 }
 
 /* Rank 0 names the output folder and finds the checkpoint; "" in a new run. */
@@ -77,19 +87,17 @@ static bool choose_paths(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     if (!o->output) {
-        if (is_restart())
-            puts("Starting again from the beginning, because only runs with --output can resume");
+        if (o->restarted)
+            say_nothing_found(t);
         snprintf(t->resumed, sizeof t->resumed, "%s", o->resume ? o->resume : "");
         return make_own_folder(t);
     }
     snprintf(t->output, sizeof t->output, "%s", o->output);
     if (!choose_checkpoint(t))
         return false;
-    if (o->resume && !t->resumed[0]) {
-        printf("No checkpoint in %s: starting a new run\n", t->output);
-        fflush(stdout);
-    }
-    if (!o->resume && t->resumed[0] && !is_restart())
+    if (o->resume && !t->resumed[0])
+        say_nothing_found(t);
+    if (!o->resume && t->resumed[0])
         return cli_complain(
             "%s already contains the checkpoint %s; continue that run with --resume auto, or "
             "choose another --output",

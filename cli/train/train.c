@@ -15,7 +15,8 @@ static void say_goodbye(const cli_training *t)
     const yk_training_state *state = yk_trainer_state(t->trainer);
     long long step = state->step;
     if (yk_trainer_stopped(t->trainer))
-        printf("Stopped after step %lld, as asked; continue with --resume auto --output %s\n", step,
+        printf("Stopped after step %lld, %s; continue with --resume auto --output %s\n", step,
+               yk_trainer_out_of_time(t->trainer) ? "before Slurm ends the job" : "as asked",
                t->output);
     else if (state->val_accuracy >= 0)
         printf("Done after step %lld: validation accuracy %.2f %%, checkpoints in %s\n", step,
@@ -34,6 +35,24 @@ static void close_timeline(cli_training *t)
         printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
 }
 
+/*
+ * Puts a Slurm job that was stopped back into the queue. Not for ^C; nor where the next run would
+ * not find this one's folder, or would be as short as this one, which has not trained a step.
+ */
+static bool requeue(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    bool requeued, wanted = o->requeue && yk_trainer_stop_signal(t->trainer) != SIGINT;
+    bool trained = yk_trainer_state(t->trainer)->step > t->saved.step || !o->restarted;
+    if (!wanted || !o->output || !trained)
+        return false;
+    if (!cli_ok(yk_job_requeue(&requeued, t->world)) || !requeued)
+        return false;
+    if (t->leads)
+        printf("The Slurm job is back in the queue and will resume by itself\n");
+    return true;
+}
+
 static int run(cli_training *t)
 {
     if (!cli_ok(yk_barrier(t->world))) /* readers of the introduction may signal any rank */
@@ -50,6 +69,8 @@ static int run(cli_training *t)
     close_timeline(t);
     if (!yk_trainer_stopped(t->trainer))
         return CLI_EXIT_OK;
+    if (requeue(t))
+        return CLI_EXIT_REQUEUED;
     int number = yk_trainer_stop_signal(t->trainer);
     return 128 + (number ? number : SIGTERM);
 }
@@ -88,7 +109,10 @@ int cli_cmd_train(const char *name, int argc, char **argv)
         return CLI_EXIT_FAILED;
     signal(SIGPIPE, SIG_IGN); /* a reader of the output may leave: the run is in its files */
     cli_training training;
-    code = cli_training_create(&training, &options) ? run(&training) : CLI_EXIT_FAILED;
+    if (cli_training_create(&training, &options))
+        code = run(&training);
+    else
+        code = training.stop_signal ? 128 + training.stop_signal : CLI_EXIT_FAILED;
     cli_training_destroy(&training);
     return code;
 }

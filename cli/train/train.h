@@ -64,7 +64,8 @@ typedef struct cli_train_options {
     cli_parallel parallel;
     cli_comm_hook comm_hook;
     int64_t batch_size, nproc, warmup_epochs, warmup_steps;
-    bool decay_norms, memory_plan, sync_bn, zero;
+    bool decay_norms, memory_plan, sync_bn, zero, requeue;
+    bool restarted; /* by Slurm or by an elastic launcher: --resume auto by itself */
     /* On the command line; a resumed run takes the others from its checkpoint. */
     struct {
         bool data, arch, batch_size, seed, devices, powersgd, scaler, nproc;
@@ -119,7 +120,8 @@ typedef struct cli_training {
     int64_t ranks;       /* or virtual ranks: what does not depend on where the run takes place */
     int64_t micro_batch; /* images of a batch of the loader */
     int64_t steps_per_epoch;
-    double lr; /* that training starts with, scaled by the number of ranks where asked for */
+    double lr;       /* that training starts with, scaled by the number of ranks where asked for */
+    int stop_signal; /* that has ended the search for data on all ranks, or 0 */
     int threads;
     const char *threads_source;
     char output[CLI_PATH], resumed[CLI_PATH]; /* resumed: the checkpoint, "" in a new run */

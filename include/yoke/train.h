@@ -89,19 +89,28 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
 
 /**
  * Prepares for yk_stop_on_signals. Call it first in main(): threads that exist already would still
- * take the signals. It starts a thread that takes SIGINT, SIGTERM and SIGUSR1 and blocks them in
- * the calling thread, from which later threads inherit the mask. Handlers must not run on threads
- * that compute: oneDNN keeps the stack pointer in its own buffers there at times.
+ * take the signals. It starts a thread that takes SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 and blocks
+ * them in the calling thread, from which later threads inherit the mask. Handlers must not run on
+ * threads that compute: oneDNN keeps the stack pointer in its own buffers there at times.
  */
 yk_status yk_stop_prepare(void);
 /**
- * From here on the first SIGINT, SIGTERM or SIGUSR1 is only remembered, for the program to stop
- * after its current step; a second one of the same kind ends the process. YK_ERROR_INVALID_ARGUMENT
- * without yk_stop_prepare.
+ * From here on the first SIGINT, SIGTERM, SIGUSR1 or SIGUSR2 is only remembered, for the program to
+ * stop after its current step; a second one of the same kind ends the process.
+ * YK_ERROR_INVALID_ARGUMENT without yk_stop_prepare.
  */
 yk_status yk_stop_on_signals(void);
 /** The signal that asked this process to stop, or 0. Any thread. */
 int yk_stop_signal(void);
+
+/**
+ * Collective; for a run that has been stopped and saved. Under Slurm, puts the job back into the
+ * queue, so that it is run again from its beginning: rank 0 runs `scontrol requeue`, which soon
+ * ends what is left of this run. *requeued is false outside Slurm, and where rank 0 says in the log
+ * that the job is not to be requeued: it was not submitted with sbatch, or with --no-requeue, or
+ * Slurm is ending it already since it was cancelled or preempted. group may be NULL.
+ */
+yk_status yk_job_requeue(bool *requeued, yk_group *group);
 
 /* ---- the trainer ---------------------------------------------------------------------------- */
 
@@ -167,8 +176,11 @@ typedef struct yk_trainer_options {
     int64_t check_divergence; /**< compare all ranks' parameters every so many steps (with ddp) */
     bool check_loss;          /**< end with an error before a loss of NaN or infinity is applied;
                                  a grad scaler skips such steps instead */
-    bool stop_on_signals;     /**< stop after the current step on SIGINT, SIGTERM and SIGUSR1; needs
-                                 yk_stop_prepare */
+    bool stop_on_signals; /**< stop after the current step on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2,
+                             and before Slurm ends the job (SLURM_JOB_END_TIME); needs
+                             yk_stop_prepare */
+    double stop_margin_s; /**< how long before that end, in seconds; the duration of the last
+                             save is added */
     /** Folder for checkpoints, written after each epoch and at the end (yk_checkpoint_dir_save);
      * copied. With NULL none are written. */
     const char *output;
@@ -185,7 +197,7 @@ typedef struct yk_trainer_options {
 #define YK_TRAINER_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10, YK_NEVER,  \
-            1, HUGE_VAL, YK_NEVER, true, false, NULL, YK_NEVER, false, 3, "", "",                  \
+            1, HUGE_VAL, YK_NEVER, true, false, 60, NULL, YK_NEVER, false, 3, "", "",              \
         {                                                                                          \
             NULL, NULL, NULL, NULL, NULL, NULL                                                     \
         }                                                                                          \
@@ -261,6 +273,9 @@ bool yk_trainer_stopped(const yk_trainer *trainer);
  * yk_trainer_fit has returned. 0 when there was none.
  */
 int yk_trainer_stop_signal(const yk_trainer *trainer);
+/** Whether it was stopped since Slurm would soon have ended the job; known when
+ * yk_trainer_stop_signal is. */
+bool yk_trainer_out_of_time(const yk_trainer *trainer);
 /** Whether a final evaluation is still missing, since a stop came before it. */
 bool yk_trainer_owes_evaluation(const yk_trainer *trainer);
 

@@ -62,6 +62,14 @@ const char *yki_job_doing(const yki_job *job, int rank)
     return state == 'T' || state == 't' ? "stopped" : "running";
 }
 
+void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)
+{
+    if (rank < 0)
+        snprintf(key, size, "%s/%s", job->prefix, name);
+    else
+        snprintf(key, size, "%s/%s/%d", job->prefix, name, rank);
+}
+
 void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME])
 {
     const yki_peer *peer = &job->peers[rank];

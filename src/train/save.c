@@ -35,9 +35,11 @@ static yk_status finish_save(yk_trainer *t)
 
 static yk_status save_now(yk_trainer *t)
 {
+    double begin = yki_now();
     if (t->rank == 0)
         YK_TRY(
             yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, t->options.keep));
+    t->save_s = yki_now() - begin;
     return finish_save(t);
 }
 
@@ -46,6 +48,7 @@ static yk_status begin_save(yk_trainer *t)
     if (t->rank == 0)
         YK_TRY(yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &t->state));
     t->saving = true;
+    t->saving_s = yki_now();
     return YK_OK;
 }
 
@@ -92,6 +95,7 @@ yk_status yki_trainer_saved(yk_trainer *t)
 {
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     t->saving = false;
+    t->save_s = yki_now() - t->saving_s;
     return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Stopping in order: the first SIGINT, SIGTERM or SIGUSR1 is only remembered, and the training loop
- * ends after its current step. A second one has its ordinary effect.
+ * Stopping in order: the first SIGINT, SIGTERM, SIGUSR1 or SIGUSR2 is only remembered, and the
+ * training loop ends after its current step. A second one has its ordinary effect.
  *
  * A separate thread takes the signals. The kernel writes a handler's frame below the stack pointer
  * of the thread that it interrupts, and oneDNN's matrix products for AVX2 keep that pointer in a
@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 static atomic_int received_signal;

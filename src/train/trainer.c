@@ -18,6 +18,7 @@
 #include "model/model_hooks.h"
 #include "optim/references.h"
 #include "parallel/references.h"
+#include "train/slurm.h"
 #include "train/sums.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -35,6 +36,9 @@ static yk_status check_counts(const yk_trainer_options *o)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "trainer: %s is %lld, expected %lld or more", counts[i].name,
                              (long long)counts[i].value, (long long)counts[i].least);
+    if (!(o->stop_margin_s >= 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: stop_margin_s is %g, expected 0 or more", o->stop_margin_s);
     if (!(o->clip_grad_norm > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: clip_grad_norm is %g, expected more "
@@ -107,8 +111,11 @@ static yk_status init_trainer(yk_trainer *t)
     if (!t->totals || !t->program || (o->output && !t->output))
         return yki_error_memory(rows * sizeof *t->totals, "a trainer");
     snprintf(t->arch, sizeof t->arch, "%s", o->arch);
-    if (o->stop_on_signals)
+    t->end_s = HUGE_VAL;
+    if (o->stop_on_signals) {
         YK_TRY(yk_stop_on_signals());
+        YK_TRY(yki_slurm_end_time(&t->end_s));
+    }
     if (o->save_async && o->output && t->rank == 0)
         YK_TRY(yk_checkpoint_saver_create(&t->saver, o->output, o->keep));
     yki_trainer_describe(t);
@@ -333,13 +340,26 @@ yk_status yk_trainer_step(yk_trainer *trainer, bool *finished)
     return status;
 }
 
-/* All ranks' exit codes agree on the signal, whichever of them it came to. */
-static yk_status agree_on_signal(yk_trainer *t)
+/* All ranks' exit codes agree on the reason, whichever of them has it. A signal goes first. */
+static yk_status agree_on_reason(yk_trainer *t)
 {
-    int32_t number = t->options.stop_on_signals ? yk_stop_signal() : 0;
-    YK_TRY(yki_max_over_ranks_i32(t->options.group, &number));
-    t->stop_signal = number;
+    bool listens = t->options.stop_on_signals;
+    int32_t reasons[2] = {listens ? yk_stop_signal() : 0, listens && yki_is_out_of_time(t)};
+    for (int i = 0; i < 2; i++)
+        YK_TRY(yki_max_over_ranks_i32(t->options.group, &reasons[i]));
+    t->stop_signal = reasons[0];
+    t->out_of_time = reasons[1] && !reasons[0];
     return YK_OK;
+}
+
+/* Before the first step: a run that is to stop already only leaves its checkpoint. */
+static yk_status stop_at_start(yk_trainer *t)
+{
+    int32_t stopping = yki_wants_to_stop(t);
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &stopping));
+    t->stopped = stopping != 0;
+    return t->stopped && t->output && t->saved_step != t->state.step ? yki_trainer_save(t, true)
+                                                                     : YK_OK;
 }
 
 yk_status yk_trainer_fit(yk_trainer *trainer)
@@ -347,14 +367,15 @@ yk_status yk_trainer_fit(yk_trainer *trainer)
     YKI_NOT_NULL(trainer);
     yk_trainer *t = trainer;
     t->times = (yki_epoch_times){.start_s = yki_now()};
-    if (yk_trainer_owes_evaluation(t))
+    YK_TRY(stop_at_start(t));
+    if (!t->stopped && yk_trainer_owes_evaluation(t))
         YK_TRY(evaluate_and_save(t));
     while (!is_finished(t)) {
         YK_TRY(train_epoch(t));
         YK_TRY(evaluate_and_save(t));
     }
     YK_TRY(yk_trainer_wait(t));
-    return t->stopped ? agree_on_signal(t) : YK_OK;
+    return t->stopped ? agree_on_reason(t) : YK_OK;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -383,4 +404,9 @@ bool yk_trainer_stopped(const yk_trainer *t)
 int yk_trainer_stop_signal(const yk_trainer *t)
 {
     return t ? t->stop_signal : 0;
+}
+
+bool yk_trainer_out_of_time(const yk_trainer *t)
+{
+    return t && t->out_of_time;
 }

@@ -9,6 +9,7 @@
 
 #include <yoke/train.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 /* What ranks tell each other after the backward of a step; one for each virtual rank. */
@@ -42,10 +43,14 @@ struct yk_trainer {
     yki_epoch_times times;
     int64_t saved_step;         /* of the newest checkpoint, saved or resumed; -1: none */
     yk_checkpoint_saver *saver; /* on rank 0, with save_async */
-    bool saving;     /* a checkpoint is being written in the background; same on all ranks */
-    bool stop_asked; /* by yk_trainer_stop, on this rank */
-    bool stopped;    /* agreed on by all ranks */
-    int stop_signal; /* agreed on at the end of fit */
+    bool saving;      /* a checkpoint is being written in the background; same on all ranks */
+    bool stop_asked;  /* by yk_trainer_stop, on this rank */
+    bool stopped;     /* agreed on by all ranks */
+    int stop_signal;  /* agreed on at the end of fit */
+    bool out_of_time; /* likewise */
+    double end_s;     /* when Slurm ends the job, as a time of yki_now(); HUGE_VAL: not known */
+    double save_s;    /* how long the last save has taken on rank 0, where it is known */
+    double saving_s;  /* when the save in the background began */
 };
 
 /* Whether max_steps are done. */
@@ -54,10 +59,17 @@ static inline bool yki_steps_are_over(const yk_trainer *t)
     return t->state.step >= t->options.max_steps;
 }
 
+/* Whether there is only time left to save. */
+static inline bool yki_is_out_of_time(const yk_trainer *t)
+{
+    return yki_now() >= t->end_s - t->options.stop_margin_s - t->save_s;
+}
+
 /* Whether this rank wants to stop. */
 static inline bool yki_wants_to_stop(const yk_trainer *t)
 {
-    return t->stop_asked || (t->options.stop_on_signals && yk_stop_signal() != 0);
+    bool listens = t->options.stop_on_signals;
+    return t->stop_asked || (listens && (yk_stop_signal() != 0 || yki_is_out_of_time(t)));
 }
 
 /* Saves; in the background where the options say so and final is false. */

@@ -40,6 +40,29 @@ static int submit(const char *options, const char *script)
     return code;
 }
 
+YK_TEST(srun_starts_ranks_on_two_nodes)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    if (on_n1("srun -N2 -n4 --ntasks-per-node=2 %s", meeting_rank()))
+        fail_with(output);
+    assert_met(output, 4, 2);
+}
+
+YK_TEST(nodes_may_have_different_numbers_of_tasks)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    if (on_n1("srun -N2 -n4 --distribution=arbitrary --nodelist=n1,n1,n1,n2 %s", meeting_rank()))
+        fail_with(output);
+    for (int rank = 0; rank < 4; rank++) {
+        char line[128];
+        snprintf(line, sizeof line, "rank %d of 4 on n%d, local %d of %d: sum 10\n", rank,
+                 rank < 3 ? 1 : 2, rank % 3, rank < 3 ? 3 : 1);
+        assert_contains(output, line);
+    }
+}
+
 YK_TEST(a_step_of_a_larger_allocation_counts_its_own_tasks)
 {
     char script[1024];

@@ -1,0 +1,19 @@
+/* What a process tells the other ranks about the host on which it runs. */
+#ifndef YKI_HOST_H
+#define YKI_HOST_H
+
+#include "comm/rendezvous.h"
+
+/* Sets machine and host. */
+void yki_host_describe(yki_peer *me);
+/*
+ * Sets the address: YOKE_LOCAL_ADDR, else that of the interface YOKE_SOCKET_IFNAME (or
+ * GLOO_SOCKET_IFNAME), else the source address of the connection to the store.
+ */
+yk_status yki_host_address(yki_peer *me, const yk_store *store);
+/* Whether other hosts cannot reach this address. */
+bool yki_host_is_loopback(const char *address);
+/* Sets the address to the one from which this host would reach `other`; false if there is none. */
+bool yki_host_address_towards(yki_peer *me, const char *other);
+
+#endif

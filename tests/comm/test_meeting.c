@@ -1,0 +1,145 @@
+/* What ranks learn of each other: addresses that work on other hosts, and who is missing. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/host.h"
+#include "comm/rendezvous.h"
+
+/* An IPv4 address of this host by which others reach it; false if it has none. */
+static bool find_outer_address(char text[64])
+{
+    struct ifaddrs *all = NULL;
+    bool found = false;
+    getifaddrs(&all);
+    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+        if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && one->ifa_flags & IFF_UP &&
+            !(one->ifa_flags & IFF_LOOPBACK))
+            found = inet_ntop(AF_INET, &((struct sockaddr_in *)one->ifa_addr)->sin_addr, text, 64);
+    freeifaddrs(all);
+    return found;
+}
+
+static void join(yki_job *job, const char *method)
+{
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    options.init_method = method;
+    options.timeout_s = 20;
+    assert_ok(yki_job_join(job, &options));
+}
+
+/* Rank 0 serves the store, so it leaves last. */
+static void leave(yki_job *job)
+{
+    int64_t left;
+    assert_ok(yk_store_add(job->store, "test/left", 1, &left));
+    while (job->rank == 0 && left < job->world) {
+        usleep(1000);
+        assert_ok(yk_store_add(job->store, "test/left", 0, &left));
+    }
+    yki_job_leave(job);
+}
+
+YK_TEST_RANKS(ranks_publish_the_address_of_their_connection, 2)
+{
+    yki_job job;
+    join(&job, "env://");
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    for (int r = 0; r < world; r++) {
+        assert_string_equal(job.peers[r].address, "127.0.0.1");
+        assert_string_equal(job.peers[r].host, host);
+    }
+    assert_int_equal(job.peers[rank].pid, getpid());
+    leave(&job);
+}
+
+/* Rank 0 reaches its own store through the loopback interface. */
+static void corrected_body(int rank, int world)
+{
+    char outer[64], method[128];
+    assert_true(find_outer_address(outer));
+    snprintf(method, sizeof method, "tcp://%s:%s", rank == 0 ? "0.0.0.0" : outer,
+             getenv("MASTER_PORT"));
+    yki_job job;
+    join(&job, method);
+    for (int r = 0; r < world; r++)
+        assert_string_equal(job.peers[r].address, outer);
+    leave(&job);
+}
+
+YK_TEST(no_loopback_address_is_given_to_other_hosts)
+{
+    char outer[64];
+    if (!find_outer_address(outer))
+        skip_because("this host has only loopback addresses");
+    yk_test_ranks(3, corrected_body);
+}
+
+YK_TEST_RANKS(the_environment_overrides_the_address, 2)
+{
+    setenv("YOKE_LOCAL_ADDR", rank ? "127.0.0.3" : "127.0.0.2", 1);
+    yki_job job;
+    join(&job, "env://");
+    assert_string_equal(job.peers[0].address, "127.0.0.2");
+    assert_string_equal(job.peers[1].address, "127.0.0.3");
+    leave(&job);
+    (void)world;
+}
+
+YK_TEST(an_interface_overrides_the_address)
+{
+    yki_peer me = {.address = ""};
+    setenv("GLOO_SOCKET_IFNAME", "no-such-one,lo", 1);
+    assert_ok(yki_host_address(&me, NULL));
+    assert_string_equal(me.address, "127.0.0.1");
+    setenv("YOKE_SOCKET_IFNAME", "no-such-one", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_host_address(&me, NULL));
+    assert_contains(yk_last_error(), "YOKE_SOCKET_IFNAME=no-such-one: this host has no such");
+    assert_contains(yk_last_error(), "lo");
+    setenv("YOKE_LOCAL_ADDR", "x..y", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_host_address(&me, NULL));
+    assert_contains(yk_last_error(), "YOKE_LOCAL_ADDR=x..y: ");
+    setenv("YOKE_LOCAL_ADDR", "::1", 1);
+    assert_ok(yki_host_address(&me, NULL));
+    assert_string_equal(me.address, "::1");
+}
+
+YK_TEST(loopback_addresses_are_known)
+{
+    assert_true(yki_host_is_loopback("127.0.1.1"));
+    assert_true(yki_host_is_loopback("::1"));
+    assert_false(yki_host_is_loopback("10.77.0.1"));
+    assert_false(yki_host_is_loopback("fe80::1%eth0"));
+}
+
+YK_TEST_RANKS(world_sizes_that_differ_are_named, 3)
+{
+    yk_group *group;
+    char method[64];
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    assert_status(
+        YK_ERROR_MISMATCH,
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                      o.init_method = method, o.rank = rank,
+                                      o.world_size = rank == 2 ? 4 : world, o.timeout_s = 20)));
+    assert_contains(yk_last_error(), "has world size");
+}
+
+/* Many ranks of one machine: what each asks of the store does not grow with their number. */
+YK_TEST_RANKS(sixty_four_ranks_meet, 64)
+{
+    yki_job job;
+    join(&job, "env://");
+    for (int r = 0; r < world; r++)
+        assert_true(job.peers[r].pid > 0);
+    assert_int_equal(job.peers[rank].pid, getpid());
+    leave(&job);
+}

@@ -1,0 +1,196 @@
+/* Stopping before the first step and before Slurm ends the job; asking Slurm to run it again. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_scontrol.h"
+#include "parts.h"
+
+/* ---- before the first step ------------------------------------------------------------------- */
+
+static yk_trainer_options options_with_signals(void)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.output = output_folder();
+    options.stop_on_signals = true;
+    return options;
+}
+
+YK_TEST(promise_13_a_signal_before_the_first_step_leaves_a_checkpoint)
+{
+    assert_ok(yk_stop_prepare());
+    yk_trainer_options options = options_with_signals();
+    parts p = create_parts(&options, 200);
+    kill(getpid(), SIGUSR2);
+    while (!yk_stop_signal())
+        usleep(1000);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_stop_signal(p.trainer), SIGUSR2);
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 0);
+    destroy_parts(p);
+
+    options.stop_on_signals = false;
+    parts resumed = create_parts(&options, 200);
+    bool found;
+    assert_ok(yk_trainer_resume_latest(resumed.trainer, &found));
+    assert_true(found);
+    assert_ok(yk_trainer_fit(resumed.trainer));
+    options.output = NULL;
+    parts whole = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(whole.trainer));
+    assert_same_weights(&whole, &resumed);
+    destroy_parts(whole);
+    destroy_parts(resumed);
+}
+
+YK_TEST(a_resumed_run_that_is_stopped_at_once_keeps_its_checkpoint)
+{
+    char before[512], after[512];
+    assert_ok(yk_stop_prepare());
+    yk_trainer_options options = options_with_signals();
+    options.max_steps = 3;
+    parts first = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(first.trainer));
+    destroy_parts(first);
+    assert_ok(yk_checkpoint_dir_latest(options.output, before, sizeof before));
+    options.max_steps = YK_NEVER;
+    parts second = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(second.trainer, NULL));
+    kill(getpid(), SIGTERM);
+    while (!yk_stop_signal())
+        usleep(1000);
+    assert_ok(yk_trainer_fit(second.trainer));
+    assert_true(yk_trainer_stopped(second.trainer));
+    assert_int_equal(yk_trainer_state(second.trainer)->step, 3);
+    assert_ok(yk_checkpoint_dir_latest(options.output, after, sizeof after));
+    assert_string_equal(before, after);
+    destroy_parts(second);
+}
+
+/* ---- the end of the job's time --------------------------------------------------------------- */
+
+static void set_end_in(double seconds)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)(time(NULL) + (time_t)seconds));
+    setenv("SLURM_JOB_END_TIME", text, 1);
+}
+
+YK_TEST(a_run_stops_before_slurm_ends_the_job)
+{
+    assert_ok(yk_stop_prepare());
+    set_end_in(3600);
+    yk_trainer_options options = options_with_signals();
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(p.trainer)); /* there is time enough */
+    assert_false(yk_trainer_stopped(p.trainer));
+    assert_false(yk_trainer_out_of_time(p.trainer));
+    destroy_parts(p);
+    options.stop_margin_s = 3600;
+    options.epochs = 4;
+    p = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(p.trainer, NULL));
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_true(yk_trainer_out_of_time(p.trainer));
+    assert_int_equal(yk_trainer_stop_signal(p.trainer), 0);
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 20);
+    destroy_parts(p);
+}
+
+YK_TEST(the_end_of_another_job_is_none)
+{
+    assert_ok(yk_stop_prepare());
+    set_end_in(-5);
+    yk_trainer_options options = options_with_signals();
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_false(yk_trainer_stopped(p.trainer));
+    assert_false(yk_trainer_out_of_time(NULL));
+    yk_trainer *none;
+    setenv("SLURM_JOB_END_TIME", "tomorrow", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_trainer_create(&none, p.model, p.optimizer, p.loader, &options));
+    assert_contains(yk_last_error(), "SLURM_JOB_END_TIME=tomorrow");
+    options.stop_margin_s = -1;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_trainer_create(&none, p.model, p.optimizer, p.loader, &options));
+    assert_contains(yk_last_error(), "stop_margin_s is -1");
+    destroy_parts(p);
+}
+
+/* ---- running the job again ------------------------------------------------------------------- */
+
+static void assert_requeued(bool expected, const char *log)
+{
+    bool requeued = !expected;
+    assert_ok(yk_job_requeue(&requeued, NULL));
+    assert_int_equal(requeued, expected);
+    assert_string_equal(fake_scontrol_log(), log);
+    unlink(fake_scontrol_file("log"));
+}
+
+#define SHOW    "show job --oneliner 77\n"
+#define REQUEUE "requeue 77\n"
+
+YK_TEST(a_batch_job_is_requeued)
+{
+    fake_scontrol_start(FAKE_JOB);
+    assert_requeued(true, SHOW REQUEUE);
+    fake_scontrol_says("JobState=COMPLETING Reason=TimeLimit Requeue=1 BatchFlag=1\n");
+    assert_requeued(true, SHOW REQUEUE);
+    setenv("SLURM_ARRAY_JOB_ID", "70", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "3", 1);
+    fake_scontrol_says(FAKE_JOB);
+    assert_requeued(true, "show job --oneliner 70_3\nrequeue 70_3\n");
+}
+
+YK_TEST(other_jobs_are_not_requeued)
+{
+    fake_scontrol_start("JobState=RUNNING Reason=None Requeue=1 BatchFlag=0");
+    assert_requeued(false, SHOW);
+    fake_scontrol_says("JobState=RUNNING Reason=None Requeue=0 BatchFlag=1");
+    assert_requeued(false, SHOW);
+    fake_scontrol_says("JobState=COMPLETING Reason=None Requeue=1 BatchFlag=1"); /* cancelled */
+    assert_requeued(false, SHOW);
+    unsetenv("SLURM_JOB_ID");
+    assert_requeued(false, "");
+}
+
+YK_TEST(what_scontrol_says_is_the_error)
+{
+    bool requeued = true;
+    fake_scontrol_start(FAKE_JOB);
+    fake_scontrol_write("refusal", "Requested operation is presently disabled for job 77\nmore\n");
+    assert_status(YK_ERROR_IO, yk_job_requeue(&requeued, NULL));
+    assert_contains(yk_last_error(),
+                    "scontrol requeue 77: Requested operation is presently disabled for job 77");
+    assert_null(strstr(yk_last_error(), "more"));
+    assert_false(requeued);
+    setenv("PATH", yk_test_directory(), 1);
+    unlink(fake_scontrol_file("scontrol"));
+    assert_status(YK_ERROR_NOT_FOUND, yk_job_requeue(&requeued, NULL));
+    assert_contains(yk_last_error(), "cannot run scontrol: No such file");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_job_requeue(NULL, NULL));
+}
+
+YK_TEST_RANKS(all_ranks_learn_whether_the_job_is_requeued, 2)
+{
+    yk_group *group;
+    bool requeued = false;
+    assert_ok(yk_group_init(&group, NULL));
+    fake_scontrol_start(FAKE_JOB);
+    assert_ok(yk_job_requeue(&requeued, group));
+    assert_true(requeued);
+    assert_string_equal(fake_scontrol_log(), rank ? "" : SHOW REQUEUE);
+    fake_scontrol_write("refusal", "no\n");
+    assert_status(YK_ERROR_IO, yk_job_requeue(&requeued, group));
+    assert_contains(yk_last_error(), rank ? "rank 0 could not requeue the job" : "requeue 77: no");
+    assert_false(requeued);
+    yk_group_destroy(group);
+}
