@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ void yki_store_peer_reply(yki_store_server *server, yki_store_peer *peer, yk_sta
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-/* Out of file descriptors: drops the oldest client that has not proved itself yet. */
+/* There is no room for another client: drops the oldest one that has not proved itself yet. */
 static void drop_oldest_stranger(yki_store_server *server)
 {
     yki_store_peer *oldest = NULL;
@@ -92,6 +93,16 @@ static void drop_oldest_stranger(yki_store_server *server)
         nanosleep(&(struct timespec){.tv_nsec = NO_FILES_NS}, NULL);
 }
 
+/* Out of file descriptors: there may be more of them than a process has at first. */
+static bool allow_more_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 static void free_peer(yki_store_peer *peer)
 {
     if (!peer)
@@ -102,10 +113,8 @@ static void free_peer(yki_store_peer *peer)
     free(peer);
 }
 
-static yki_store_peer *create_peer(const yki_store_server *server)
+static yki_store_peer *create_peer(void)
 {
-    if (server->peer_count >= YKI_STORE_MAX_CLIENTS)
-        return NULL;
     yki_store_peer *peer = yki_calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
@@ -120,12 +129,16 @@ static yki_store_peer *create_peer(const yki_store_server *server)
 
 void yki_store_peer_accept(yki_store_server *server)
 {
+    if (server->peer_count >= YKI_STORE_MAX_CLIENTS) {
+        drop_oldest_stranger(server);
+        return;
+    }
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !allow_more_files())
         drop_oldest_stranger(server);
     if (fd < 0)
         return;
-    yki_store_peer *peer = create_peer(server);
+    yki_store_peer *peer = create_peer();
     if (!peer) {
         close(fd);
         return;

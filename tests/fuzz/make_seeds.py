@@ -247,3 +247,21 @@ write("metrics", "typed", b'{"type": "header", "format": 1, "step": 0, "time": "
       + b"".join(b'{"type": "step", "epoch": 1, "step": %d, "loss": 2.3, "time": "x"}\n' % n for n in range(1, 6))
       + b'{"type": "epoch", "epoch": 1, "step": 5, "val_loss": 2.2, "time": "x"}\n')
 write("metrics", "torn", b'{"epoch": 1, "step": 1}\n{"epoch": 1, "st')
+
+# ---- requests to the store (store_wire.h); the first byte: already admitted
+
+
+def frame(code, key=b"", value=b"", number=0):
+    return struct.pack("<IIIIq", code, len(key), len(value), 0, number) + key + value
+
+
+SET, GET, ADD, CHECK, WAIT, COMPARE_SET, DELETE, LIST, WILL, LEAVE = range(1, 11)
+write("store", "requests", b"\0" + frame(SET, b"a", b"one") + frame(GET, b"a") + frame(ADD, b"n", number=3)
+      + frame(CHECK, b"a") + frame(COMPARE_SET, b"a", b"onetwo", 3) + frame(COMPARE_SET, b"b", b"new", -1)
+      + frame(LIST) + frame(DELETE, b"a") + frame(LIST, b"n"))
+write("store", "waits", b"\0" + frame(GET, b"no", number=1000) + frame(WAIT, b"no") + frame(ADD, b"a", number=-1))
+write("store", "will", b"\0" + frame(WILL, b"gone/1", b"pid 1") + frame(WILL, b"gone/2") + frame(LIST, b"gone"))
+write("store", "leave", b"\0" + frame(WILL, b"gone/1", b"pid 1") + frame(LEAVE) + frame(SET, b"a"))
+write("store", "bad_sizes", b"\0" + struct.pack("<IIIIq", SET, 1 << 10, 1 << 20, 0, 0) + b"key")
+write("store", "zero_in_key", b"\0" + frame(SET, b"a\0b", b"value"))
+write("store", "stranger", b"\1" + struct.pack("<II", 0x74536B79, 2) + bytes(64) + frame(SET, b"a"))

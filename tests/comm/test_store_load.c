@@ -1,0 +1,280 @@
+/* The store under load and under attack: whatever others do, a client that is admitted is served.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/meeting.h"
+#include "comm/store_wire.h"
+
+/* A server in a process of its own that may have `files` files open; its port. */
+static int serve_apart(pid_t *server, rlim_t files)
+{
+    int ends[2], port = 0;
+    assert_int_equal(pipe(ends), 0);
+    *server = fork();
+    assert_true(*server >= 0);
+    if (*server == 0) {
+        yk_store_server *store;
+        struct rlimit limit;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        getrlimit(RLIMIT_NOFILE, &limit);
+        limit.rlim_cur = files;
+        if (setrlimit(RLIMIT_NOFILE, &limit) ||
+            yk_store_serve(&store, "127.0.0.1", &port, "s") != YK_OK ||
+            write(ends[1], &port, sizeof port) != (ssize_t)sizeof port)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &port, sizeof port), sizeof port);
+    close(ends[0]);
+    close(ends[1]);
+    return port;
+}
+
+static void stop(pid_t server)
+{
+    kill(server, SIGKILL);
+    assert_int_equal(waitpid(server, NULL, 0), server);
+}
+
+static yk_store *connect_to(int port)
+{
+    yk_store *store;
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "s", 20));
+    return store;
+}
+
+static int raw_connection(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static int admitted_connection(int port)
+{
+    unsigned char hello[YKI_STORE_HELLO], answer[YKI_STORE_ANSWER], nonce[YKI_STORE_NONCE];
+    unsigned char reply[YKI_STORE_HEADER + YKI_STORE_PROOF];
+    yki_store_answer mine = {.nonce = "any"};
+    int fd = raw_connection(port);
+    assert_int_equal(recv(fd, hello, sizeof hello, MSG_WAITALL), sizeof hello);
+    assert_true(yki_store_unpack_hello(nonce, hello));
+    assert_true(
+        yki_store_prove(mine.proof, "s", YKI_STORE_CLIENT, (yki_store_nonces){nonce, mine.nonce}));
+    yki_store_pack_answer(answer, &mine);
+    assert_int_equal(send(fd, answer, sizeof answer, 0), sizeof answer);
+    assert_int_equal(recv(fd, reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    return fd;
+}
+
+static void send_request(int fd, const yki_store_header *header, const char *key)
+{
+    unsigned char frame[64];
+    yki_store_pack_header(frame, header);
+    memcpy(frame + YKI_STORE_HEADER, key, strlen(key));
+    size_t size = YKI_STORE_HEADER + strlen(key);
+    assert_int_equal(send(fd, frame, size, MSG_NOSIGNAL), size);
+}
+
+static bool may_open(rlim_t files)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= files;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* The server starts with few files, as most systems give a process 1,024 at first. */
+YK_TEST(a_thousand_clients_are_served)
+{
+    enum { CLIENTS = 1000 };
+    static yk_store *clients[CLIENTS];
+    static char keys[CLIENTS * 16];
+    pid_t server;
+    int64_t sum = 0;
+    size_t used;
+    if (!may_open(CLIENTS + 64))
+        skip_because("fewer than %d open files are allowed", CLIENTS + 64);
+    int port = serve_apart(&server, 64);
+    for (int i = 0; i < CLIENTS; i++) {
+        char key[16];
+        clients[i] = connect_to(port);
+        snprintf(key, sizeof key, "client/%d", i);
+        assert_ok(yk_store_set(clients[i], key, "here", 4));
+        assert_ok(yk_store_add(clients[i], "sum", i, &sum));
+    }
+    assert_int_equal(sum, CLIENTS * (CLIENTS - 1) / 2);
+    assert_ok(yk_store_list(clients[0], "client/", keys, sizeof keys, &used));
+    int count = 0;
+    for (size_t at = 0; at < used; at += strlen(keys + at) + 1)
+        count++;
+    assert_int_equal(count, CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        yk_store_destroy(clients[i]);
+    stop(server);
+}
+
+enum { MANY = 256 };
+
+typedef struct participant {
+    pthread_t thread;
+    int rank, port;
+    yk_status status;
+    bool complete;
+} participant;
+
+/* A rank as yki_job_join() makes it, but with a made-up pid. */
+static void *take_part(void *argument)
+{
+    participant *me = argument;
+    yki_peer *peers = calloc(MANY, sizeof *peers);
+    yki_job job = {.rank = me->rank, .world = MANY, .timeout_s = 60, .peers = peers};
+    yki_init_method m = {.deadline = yki_now() + 60, .next_notice = yki_now() + 60};
+    for (int r = 0; r < MANY; r++)
+        peers[r].job_rank = r;
+    peers[me->rank].pid = 1000 + me->rank;
+    snprintf(peers[me->rank].machine, sizeof peers->machine, "m");
+    snprintf(peers[me->rank].host, sizeof peers->host, "h%d", me->rank / 32);
+    me->status = yk_store_connect(&job.store, "127.0.0.1", me->port, "s", 20);
+    if (me->status == YK_OK)
+        me->status = yki_meeting_hold(&job, &m);
+    me->complete = true;
+    for (int r = 0; r < MANY; r++)
+        me->complete = me->complete && peers[r].pid == 1000 + r;
+    yk_store_destroy(job.store);
+    free(peers);
+    return NULL;
+}
+
+YK_TEST(two_hundred_and_fifty_six_ranks_meet)
+{
+    static participant all[MANY];
+    pthread_attr_t small;
+    pid_t server;
+    int port = serve_apart(&server, 1024);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    for (int r = 0; r < MANY; r++) {
+        all[r] = (participant){.rank = r, .port = port};
+        assert_int_equal(pthread_create(&all[r].thread, &small, take_part, &all[r]), 0);
+    }
+    for (int r = 0; r < MANY; r++) {
+        pthread_join(all[r].thread, NULL);
+        assert_int_equal(all[r].status, YK_OK);
+        assert_true(all[r].complete);
+    }
+    pthread_attr_destroy(&small);
+    stop(server);
+}
+
+/* ---- attacks --------------------------------------------------------------------------------- */
+
+/* A stranger who sends his answer byte by byte, so as to keep the connection busy, is thrown out.
+ */
+YK_TEST(promise_32_a_stranger_cannot_dawdle)
+{
+    pid_t server;
+    char bytes[YKI_STORE_HELLO];
+    int port = serve_apart(&server, 1024), stranger = raw_connection(port);
+    yk_store *store = connect_to(port);
+    assert_int_equal(recv(stranger, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    for (int i = 0; send(stranger, "x", 1, MSG_NOSIGNAL) == 1; i++) {
+        assert_true(i < 600); /* a minute */
+        assert_ok(yk_store_set(store, "still", "alive", 5));
+        usleep(100000);
+    }
+    close(stranger);
+    yk_store_destroy(store);
+    stop(server);
+}
+
+/* All places taken by strangers are given back when clients come. */
+YK_TEST(promise_32_strangers_do_not_take_all_places)
+{
+    enum { STRANGERS = YKI_STORE_MAX_CLIENTS + 100 };
+    static int strangers[STRANGERS];
+    pid_t server;
+    if (!may_open(STRANGERS + 64))
+        skip_because("fewer than %d open files are allowed", STRANGERS + 64);
+    int port = serve_apart(&server, STRANGERS + 64);
+    yk_store *early = connect_to(port);
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = raw_connection(port);
+    yk_store *late = connect_to(port);
+    assert_ok(yk_store_set(late, "late", "1", 1));
+    assert_ok(yk_store_wait(early, "late", 5));
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+    yk_store_destroy(early);
+    yk_store_destroy(late);
+    stop(server);
+}
+
+/* Half a request, and replies that nobody reads, hold up only the client itself. */
+YK_TEST(clients_that_stop_midway_hold_up_nobody)
+{
+    static char large[YKI_STORE_MAX_VALUE];
+    enum { CLIENTS = 20 };
+    pid_t server;
+    int port = serve_apart(&server, 1024), half[CLIENTS], deaf[CLIENTS];
+    yk_store *store = connect_to(port);
+    assert_ok(yk_store_set(store, "large", large, sizeof large));
+    for (int i = 0; i < CLIENTS; i++) {
+        half[i] = admitted_connection(port);
+        send_request(half[i],
+                     &(yki_store_header){
+                         .code = YKI_STORE_SET, .key_size = 5, .value_size = YKI_STORE_MAX_VALUE},
+                     "large");
+        deaf[i] = admitted_connection(port);
+        send_request(deaf[i], &(yki_store_header){.code = YKI_STORE_GET, .key_size = 5}, "large");
+    }
+    for (int i = 0; i < 100; i++)
+        assert_ok(yk_store_set(store, "still", "alive", 5));
+    for (int i = 0; i < CLIENTS; i++) {
+        close(half[i]);
+        close(deaf[i]);
+    }
+    yk_store_destroy(store);
+    stop(server);
+}
+
+/* Whoever sends on without reading the replies is dropped, so that they do not pile up. */
+YK_TEST(a_client_that_never_reads_is_dropped)
+{
+    static char large[YKI_STORE_MAX_VALUE];
+    pid_t server;
+    int port = serve_apart(&server, 1024), deaf = admitted_connection(port);
+    yk_store *store = connect_to(port);
+    unsigned char frame[YKI_STORE_HEADER + 5];
+    assert_ok(yk_store_set(store, "large", large, sizeof large));
+    yki_store_pack_header(frame, &(yki_store_header){.code = YKI_STORE_GET, .key_size = 5});
+    memcpy(frame + YKI_STORE_HEADER, "large", 5);
+    bool dropped = false;
+    for (int i = 0; i < 1000 && !dropped; i++) {
+        dropped = send(deaf, frame, sizeof frame, MSG_NOSIGNAL) < 0;
+        assert_ok(yk_store_set(store, "still", "alive", 5));
+        usleep(1000);
+    }
+    assert_true(dropped);
+    close(deaf);
+    yk_store_destroy(store);
+    stop(server);
+}
