@@ -72,6 +72,13 @@ fuzz: ## fuzz every file reader for FUZZ_SECONDS (20) each; T=NAME fuzzes one
 	$(call cmake_build,fuzz,yoke_fuzz)
 	@tests/fuzz/run build-fuzz $(T)
 
+.PHONY: inject-faults
+inject-faults: ## N (300) random faults in trainings on two hosts, from SEED (1) on
+	@scripts/install-deps build test
+	$(call cmake_build,release,all)
+	@YK_TEST_FAULTS=$(or $(N),300) YK_TEST_SEED=$(or $(SEED),1) YOKE_PROGRAM=$(CURDIR)/build/yoke \
+	    YOKE_SOURCE=$(CURDIR) YOKE_MODULES=$(CURDIR)/build build/tests/test_host_faults random_faults
+
 .PHONY: lint
 lint: ## formatting, layers, headers, words, static analysis
 	@scripts/install-deps build test lint
@@ -105,4 +112,4 @@ clean: ## remove what was built
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z ]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
