@@ -14,9 +14,11 @@ typedef struct yki_call {
     void **memory;         /* of YK_OPERATION_ALLOC: where to put the result */
     double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
     double lost;           /* since when a rank is known to be gone; 0: none is */
-    double begun;          /* while a timeline is recorded: when it began, */
-    double launched;       /* when it was submitted, */
-    char label[YKI_CALL_LABEL]; /* and what it is for */
+    uint64_t submitted;    /* with a work object: when, in yki_ticks() */
+    struct yki_flight_entry *entry; /* in the flight recorder */
+    double begun;                   /* while a timeline is recorded: when it began, */
+    double launched;                /* when it was submitted, */
+    char label[YKI_CALL_LABEL];     /* and what it is for */
     /* Not NULL: runs in place of a collective, on the communication thread; see yki_group_run. */
     yk_status (*task)(void *context);
     void *task_context;

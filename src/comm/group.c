@@ -42,6 +42,7 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
     if ((status = open_backend(group)) != YK_OK)
         goto out_site;
     yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
+    yki_flight_init(&group->flight, &group->job, ops->name);
     return YK_OK;
 
 out_site:
@@ -108,6 +109,7 @@ void yki_group_release(yk_group *group)
         return;
     yk_group_destroy(group->channel);
     yki_queue_fini(&group->queue);
+    yki_flight_fini(&group->flight);
     group->backend->ops->close(group->backend);
     yki_watch_remove(&group->watched);
     if (group->is_part)

@@ -10,6 +10,7 @@
 #ifndef YKI_GROUP_STATE_H
 #define YKI_GROUP_STATE_H
 
+#include "comm/flight_recorder.h"
 #include "comm/group_internal.h"
 #include "comm/queue.h"
 #include "comm/rendezvous.h"
@@ -31,6 +32,7 @@ struct yk_group {
     yk_backend *backend;        /* NULL while the group is being created */
     yki_block *blocks;
     yki_queue queue;
+    yki_flight_ring flight;     /* its last calls */
     uint64_t collectives;       /* the number of the last one */
     uint64_t *sent, *received;  /* [world]: messages to and from each rank */
     yki_call *running;          /* the call that waits; NULL while the group is being created */

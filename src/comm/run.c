@@ -110,6 +110,7 @@ static yk_status post_call(yk_group *group, yki_call *call)
     yk_backend *backend = group->backend;
     group->running = call;
     call->base.sequence = next_sequence(group, &call->base.what);
+    yki_flight_begin(&group->flight, call);
     YK_TRY(yki_group_known_failure(group));
     bool registered = backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY;
     if (call->base.what.operation == YK_OPERATION_ALLOC && registered)
@@ -152,6 +153,15 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
     return status;
 }
 
+/* The end of a call: what the caller gets. */
+static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, yk_status status)
+{
+    status = judge(group, call, refusal, status);
+    yki_flight_end(call, status);
+    bool failed = status != YK_OK && atomic_load(&group->watched.failed);
+    return failed ? yki_flight_write(&group->job, status) : status;
+}
+
 /* Records the call on the thread that ran it and, if it is labelled, from its submission to its
  * end. */
 static void trace_call(const yki_call *call)
@@ -177,7 +187,7 @@ static yk_status run_blocking(yk_group *group, yki_call *call, const char *refus
     yk_status status = post_call(group, call);
     for (bool done = false; call->work && !done;)
         status = test_call(group, call, WAIT_S, &done);
-    status = judge(group, call, refusal, status);
+    status = conclude(group, call, refusal, status);
     trace_call(call);
     return status;
 }
@@ -204,7 +214,7 @@ bool yki_group_start(void *context, yk_work *work)
     yk_status status = post_call(group, call);
     if (call->work)
         return false;
-    return finish_work(work, judge(group, call, work->refused ? work->line : NULL, status));
+    return finish_work(work, conclude(group, call, work->refused ? work->line : NULL, status));
 }
 
 bool yki_group_advance(void *context, yk_work *work, double wait_s)
@@ -214,7 +224,8 @@ bool yki_group_advance(void *context, yk_work *work, double wait_s)
     yk_status status = test_call(group, &work->call, wait_s, &done);
     if (!done)
         return false;
-    return finish_work(work, judge(group, &work->call, work->refused ? work->line : NULL, status));
+    return finish_work(work,
+                       conclude(group, &work->call, work->refused ? work->line : NULL, status));
 }
 
 void yki_group_label(yk_group *group, const char *format, ...)
@@ -230,6 +241,7 @@ void yki_group_label(yk_group *group, const char *format, ...)
 static yk_status submit_work(yk_group *group, yki_call *call, const char *refusal, yk_work **work)
 {
     call->launched = yki_trace_begin();
+    call->submitted = yki_ticks();
     memcpy(call->label, group->label, sizeof call->label);
     group->label[0] = '\0';
     yki_group_retain(group);

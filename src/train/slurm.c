@@ -157,7 +157,7 @@ static yk_status requeue_job(bool *requeued)
     YK_TRY(run_scontrol(show, answer));
     const char *reason = reason_not_to(answer);
     if (reason) {
-        YKI_INFO("Slurm job %s is not requeued: %s", job, reason);
+        YKI_WARN("Slurm job %s is not requeued: %s", job, reason);
         return YK_OK;
     }
     const char *const requeue[] = {"scontrol", "requeue", job, NULL};

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
+#include "comm/flight_recorder.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
 #include "model/model_hooks.h"
@@ -116,6 +117,8 @@ static yk_status init_trainer(yk_trainer *t)
         YK_TRY(yk_stop_on_signals());
         YK_TRY(yki_slurm_end_time(&t->end_s));
     }
+    if (o->output && o->group)
+        yki_flight_set_folder(o->output);
     if (o->save_async && o->output && t->rank == 0)
         YK_TRY(yk_checkpoint_saver_create(&t->saver, o->output, o->keep));
     yki_trainer_describe(t);

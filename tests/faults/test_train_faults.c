@@ -24,6 +24,12 @@ static void kill_rank_1(int number, const char *name)
     snprintf(words, sizeof words, "rank 1 (pid %d) killed by signal %d (%s)", (int)victim, number,
              name);
     assert_contains(job.output, words);
+    for (int rank = 0; rank < 3; rank++) { /* each survivor has written its last collectives */
+        snprintf(words, sizeof words, "%s/trained/flight-recorder-%d.json", yk_test_directory(),
+                 rank);
+        assert_int_equal(access(words, R_OK) == 0, rank != 1);
+        assert_int_equal(count(job.output, words), rank == 1 ? 0 : 1);
+    }
 }
 
 YK_TEST(promise_01_survivors_of_a_killed_rank_name_it)

@@ -1,0 +1,189 @@
+/* What a process writes about its last calls when a group fails. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static cJSON *read_record(const char *folder, int rank)
+{
+    static char text[1 << 20];
+    char path[300];
+    snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, rank);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("no %s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    cJSON *record = cJSON_Parse(text);
+    assert_non_null(record);
+    return record;
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+    assert_non_null(text);
+    return text;
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, name);
+    assert_true(cJSON_IsNumber(item));
+    return item->valuedouble;
+}
+
+/* A group of two whose first rank waits for half a second; `calls` all-reduces that went well. */
+static yk_group *reduce(int calls)
+{
+    yk_group *group;
+    float value = 1;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 0.5)));
+    for (int i = 0; i < calls; i++)
+        assert_ok(yk_all_reduce(group, &value, 1, YK_F32, YK_REDUCE_MAX, NULL));
+    return group;
+}
+
+/* Ranks of a test share the folder that their parent has made. */
+static void share_folder(void)
+{
+    setenv("YK_TEST_FOLDER", yk_test_directory(), 0);
+}
+
+static const char *shared_folder(void)
+{
+    return getenv("YK_TEST_FOLDER");
+}
+
+/* ---- a timeout ------------------------------------------------------------------------------- */
+
+static void check_entries(const cJSON *entries, int count)
+{
+    double before = 0;
+    assert_int_equal(cJSON_GetArraySize(entries), count);
+    for (int i = 0; i < count; i++) {
+        const cJSON *entry = cJSON_GetArrayItem(entries, i);
+        bool last = i == count - 1;
+        double created = number_of(entry, "time_created_ns");
+        double started = number_of(entry, "time_discovered_started_ns");
+        double completed = number_of(entry, "time_discovered_completed_ns");
+        assert_true(created >= before && started >= created && completed >= started);
+        assert_string_equal(text_of(entry, "state"), last ? "failed" : "completed");
+        before = created;
+    }
+    assert_true(before > 1e9 * (double)(time(NULL) - 60) &&
+                before < 1e9 * (double)time(NULL) + 1e9);
+}
+
+static void time_out(int rank, int world)
+{
+    (void)world;
+    int32_t values[3] = {0};
+    yk_group *group = reduce(300);
+    setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
+    if (rank == 1) {
+        sleep(2);
+        yk_group_destroy(group);
+        return;
+    }
+    yk_work *work;
+    assert_ok(yk_broadcast(group, values, 3, YK_I32, 0, &work));
+    assert_status(YK_ERROR_TIMEOUT, yk_work_wait(work));
+    assert_contains(yk_last_error(), "broadcast(int32 x 3, root 0), operation 301: timed out");
+    assert_contains(yk_last_error(), "(its last calls are in ");
+    assert_contains(yk_last_error(), "/flight-recorder-0.json)");
+    cJSON *record = read_record(shared_folder(), 0);
+    const cJSON *entries = cJSON_GetObjectItem(record, "entries");
+    check_entries(entries, 256);
+    const cJSON *last = cJSON_GetArrayItem(entries, 255);
+    assert_string_equal(text_of(last, "profiling_name"), "shm:broadcast(int32 x 3, root 0)");
+    assert_int_equal(number_of(last, "collective_seq_id"), 301);
+    assert_true(number_of(last, "duration_ms") > 400 && number_of(last, "timeout_ms") == 500);
+    assert_int_equal(number_of(cJSON_GetArrayItem(entries, 0), "collective_seq_id"), 46);
+    const cJSON *status = cJSON_GetObjectItem(cJSON_GetObjectItem(record, "pg_status"), "0");
+    assert_int_equal(number_of(status, "last_started_collective"), 301);
+    assert_int_equal(number_of(status, "last_completed_collective"), 300);
+    assert_contains(text_of(record, "reason"), "timed out after 0.5 s");
+    assert_int_equal(number_of(record, "rank"), 0);
+    assert_int_equal(number_of(record, "pid"), getpid());
+    cJSON_Delete(record);
+    assert_status(YK_ERROR_TIMEOUT, yk_barrier(group)); /* the file is that of the first failure */
+    assert_contains(yk_last_error(), "/flight-recorder-0.json)");
+    yk_group_destroy(group);
+}
+
+YK_TEST(a_timeout_writes_the_last_256_calls)
+{
+    share_folder();
+    yk_test_ranks(2, time_out);
+}
+
+/* ---- a death --------------------------------------------------------------------------------- */
+
+static void lose_a_rank(int rank, int world)
+{
+    (void)world;
+    yk_group *group = reduce(2), *copy;
+    setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
+    assert_ok(yk_group_duplicate(&copy, group));
+    assert_ok(yk_barrier(copy));
+    if (rank == 1)
+        _exit(0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    assert_contains(yk_last_error(), "rank 1");
+    cJSON *record = read_record(shared_folder(), rank);
+    const cJSON *groups = cJSON_GetObjectItem(record, "pg_config");
+    assert_int_equal(cJSON_GetArraySize(groups), 2);
+    assert_string_equal(text_of(cJSON_GetObjectItem(groups, "1"), "ranks"), "[0, 1, 2]");
+    assert_string_equal(text_of(cJSON_GetObjectItem(groups, "1"), "desc"), "shm");
+    cJSON_Delete(record);
+    yk_group_destroy(copy);
+    yk_group_destroy(group);
+}
+
+YK_TEST(every_survivor_of_a_death_writes_all_its_groups)
+{
+    share_folder();
+    yk_test_ranks(3, lose_a_rank);
+}
+
+/* ---- where it goes --------------------------------------------------------------------------- */
+
+static void fail_without_a_folder(int rank, int world)
+{
+    (void)world;
+    yk_group *group = reduce(1);
+    if (rank == 1)
+        _exit(0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    assert_null(strstr(yk_last_error(), "last calls"));
+    setenv("YOKE_FLIGHT_RECORDER", "/dev/null/nowhere", 1);
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    assert_null(strstr(yk_last_error(), "last calls"));
+    yk_group_destroy(group);
+}
+
+YK_TEST(without_a_folder_nothing_is_written)
+{
+    unsetenv("YOKE_FLIGHT_RECORDER");
+    yk_test_ranks(2, fail_without_a_folder);
+}
+
+/* A mismatch that all ranks know of is no failure of the group. */
+YK_TEST_RANKS(a_mismatch_writes_nothing, 2)
+{
+    yk_group *group = reduce(1);
+    float values[2] = {0};
+    setenv("YOKE_FLIGHT_RECORDER", yk_test_directory(), 1);
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_all_reduce(group, values, 1 + (size_t)rank, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_null(strstr(yk_last_error(), "last calls"));
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
