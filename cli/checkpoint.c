@@ -18,8 +18,8 @@ enum { PATH_SIZE = 4096 };
 static const char summary[] =
     "Lists the contents of FILE: the name, dtype, shape and 2-norm of every tensor of the\n"
     "model, then everything else, such as epoch, step, seed and hyperparameters. FILE is a .pth\n"
-    "file of yoke or of PyTorch, safetensors, or the output folder of a training, whose newest\n"
-    "checkpoint is shown. Code in a file is never run.";
+    "file written by yoke or PyTorch, a safetensors file, or the output folder of a training\n"
+    "run, whose newest checkpoint is then shown. Code in a file is never executed.";
 
 static const char examples[] = "  yoke checkpoint show runs/a\n"
                                "  yoke checkpoint show --json model.safetensors | jq .tensors[0]";
@@ -224,8 +224,8 @@ int cli_cmd_checkpoint(const char *name, int argc, char **argv)
     show_options o = {.norms = true};
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_SWITCH(0, "json", "one JSON object instead of a table", &o.json),
-        CLI_SWITCH_ON("norms", "leave the norms out, and the tensors unread", &o.norms, NULL),
+        CLI_SWITCH(0, "json", "print one JSON object instead of a table", &o.json),
+        CLI_SWITCH_ON("norms", "omit the norms, so that no tensor data is read", &o.norms, NULL),
     };
     const cli_command command = {.name = name,
                                  .operands = "show FILE",

@@ -10,13 +10,12 @@
 #include <yoke/tensor_file.h>
 
 static const char summary[] =
-    "Writes the weights of IN to OUT, a .pth file for torch.load or safetensors. The format of\n"
-    "IN is recognised by its content; it may be a state_dict or a whole checkpoint, whose\n"
-    "optimizer and training state are left out. If OUT exists it is replaced, and it is\n"
-    "complete at every moment; if it is a symbolic link, the link is replaced and the file that\n"
-    "it points to stays.\n\n"
+    "Converts the weights in IN and writes them to OUT, a .pth file for torch.load or a\n"
+    "safetensors file. The format of IN is detected from its content. IN may be a state_dict or\n"
+    "a whole checkpoint, of which only the weights are converted. An existing OUT is replaced\n"
+    "atomically; if it is a symbolic link, the link itself is replaced, not its target.\n\n"
     "The prefixes \"module.\" (DataParallel, DDP) and \"_orig_mod.\" (torch.compile) are removed\n"
-    "from the names; --prefix module. adds one again.";
+    "from the names; use --prefix module. to add one.";
 
 static const char examples[] = "  yoke convert runs/a/model.pth model.safetensors\n"
                                "  yoke convert --dtype bf16 checkpoint-10.pth small.pth\n"
@@ -31,11 +30,12 @@ static int parse_convert_options(convert_options *o, const char *name, int argc,
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [by the ending of its name]",
+        CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [from the extension of its name]",
                    &o->format, NULL),
         CLI_CHOICE(0, "dtype", "f32|f16|bf16",
-                   "dtype of all floating tensors; integers are\nkept [as in IN]", &o->dtype, NULL),
-        CLI_TEXT(0, "prefix", "TEXT", "text put before every name [none]", &o->prefix, NULL),
+                   "dtype of floating-point tensors; integer tensors\nstay as they are [as in IN]",
+                   &o->dtype, NULL),
+        CLI_TEXT(0, "prefix", "TEXT", "prepend TEXT to every name [none]", &o->prefix, NULL),
     };
     const cli_command command = {.name = name,
                                  .operands = "IN OUT",

@@ -20,24 +20,23 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                                   char **checkpoint, int *operands)
 {
     const cli_option options[] = {
-        CLI_GROUP("What"),
+        CLI_GROUP("Model and data"),
         CLI_TEXT(0, "data", "DATA",
-                 "cifar10, synthetic, or a folder of CIFAR-10: its\ntest images are used [the "
-                 "run's data]",
+                 "cifar10, synthetic, or a folder with CIFAR-10; its\ntest images are used [the "
+                 "data of the training run]",
                  &o->data, &o->data_given),
-        CLI_ARCH("the network [as the file says]", &o->arch, &o->arch_given),
-        CLI_SWITCH(0, "ema", "the averaged weights of a training with --ema", &o->ema),
-        CLI_GROUP("How"),
-        CLI_INT('b', "batch-size", "GLOBAL", "images at a time, over all ranks [256]",
+        CLI_ARCH("network in the file [read from the file]", &o->arch, &o->arch_given),
+        CLI_SWITCH(0, "ema", "evaluate the averaged weights that --ema has saved", &o->ema),
+        CLI_GROUP("Execution"),
+        CLI_INT('b', "batch-size", "GLOBAL", "images per batch, over all ranks [256]",
                 &o->batch_size, NULL, 1, 1e7),
         CLI_AMP("mixed precision [off]", &o->model.amp, NULL),
         CLI_DEVICE(&o->model.device, NULL),
-        CLI_INT('n', "nproc", "N", "local ranks to start [1, in this process]", &o->nproc, NULL, 1,
+        CLI_INT('n', "nproc", "N", "number of local ranks [1, in this process]", &o->nproc, NULL, 1,
                 1024),
-        CLI_INT(0, "threads", "T", "kernel threads of a rank [cores / local ranks]",
+        CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
                 &o->model.threads, NULL, 1, 4096),
-        CLI_INT(0, "workers", "N", "threads of a rank that prepare batches [1]", &o->workers, NULL,
-                1, 256),
+        CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &o->workers, NULL, 1, 256),
         CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
                  NULL, 0.1, 1e6),
     };
@@ -46,11 +45,12 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
         .operands = "CHECKPOINT",
         .summary =
             "Measures the loss and accuracy of CHECKPOINT on the test images, each counted once.\n"
-            "CHECKPOINT is a .pth file of yoke or of PyTorch, safetensors, or the output folder "
-            "of\n"
-            "a training, whose newest checkpoint is taken. yoke's own files say which network\n"
-            "they hold; checkpoints also say which data they were trained on. Nothing is\n"
-            "downloaded without --data cifar10.",
+            "CHECKPOINT is a .pth file written by yoke or PyTorch, a safetensors file, or the "
+            "output\n"
+            "folder of a training run, whose newest checkpoint is then used. Files written by "
+            "yoke\n"
+            "record their network; checkpoints also record the data they were trained on. Nothing\n"
+            "is downloaded unless --data cifar10 is given.",
         .examples = "  yoke evaluate runs/a\n"
                     "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
                     "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 from_pytorch.pth",

@@ -10,7 +10,9 @@
 #define YOKE_VERSION "0.1.0"
 #endif
 
-static _Thread_local char error_line[YKI_ERROR_LINE];
+/* Aligned, because mold 1.10 makes a program that cannot start of thread-local data without any
+ * alignment where it falls on the last bytes of a page. */
+static _Thread_local _Alignas(16) char error_line[YKI_ERROR_LINE];
 static atomic_int process_rank = -1;
 
 const char *yk_status_string(yk_status status)

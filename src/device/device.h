@@ -1,10 +1,10 @@
 /*
- * The contract of a device: a layout for each value, and a table of kernels. The planner asks the
- * table for a kernel that supports an operator on given operands, prepares it once, and runs it
- * every step.
+ * The contract of a device: a layout for each value, and a table of kernels. The planner looks up
+ * a kernel that supports an operator on given operands, prepares it once, and runs it in every
+ * step.
  *
- * Invariants: prepare may allocate, run may not; run is called by one thread at a time; parameters,
- * statistics and everything a user sees are in YKI_PLAIN.
+ * Invariants: prepare may allocate memory, run may not. One thread at a time calls run. Parameters,
+ * statistics and everything that a user sees are in YKI_PLAIN.
  */
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
@@ -17,7 +17,7 @@ typedef enum yki_layout {
     YKI_BLOCKED /* (N, C/b, H, W, b): channels in blocks of the device's b, the last zero-padded */
 } yki_layout;
 
-/* One input or output as a kernel meets it: a concrete shape. ndim < 0: absent. */
+/* One input or output of a kernel, with a concrete shape. ndim < 0 if it is absent. */
 typedef struct yki_operand {
     yk_dtype dtype;
     int ndim;
@@ -25,11 +25,11 @@ typedef struct yki_operand {
     yki_layout layout;
 } yki_operand;
 
-/* What a kernel is to do. */
+/* The work that a kernel is prepared for. */
 typedef struct yki_kernel_desc {
     const yki_op *op;
     const yki_attrs *attrs;
-    bool training; /* batch_norm, dropout */
+    bool training; /* read by batch_norm and dropout */
     int in_count, out_count;
     yki_operand in[YKI_MAX_IN];
     yki_operand out[YKI_MAX_OUT];
@@ -38,24 +38,26 @@ typedef struct yki_kernel_desc {
 typedef struct yki_device yki_device;
 typedef struct yki_kernel yki_kernel;
 
-/* One run's pointers; absent operands are NULL. in[] of running statistics is written to. */
+/* The pointers of one run; those of absent operands are NULL. Running statistics are inputs that
+ * are written to. */
 typedef struct yki_kernel_args {
     void *const *in;
     void *const *out;
     void *scratch;       /* kernel->scratch bytes, 64-byte aligned, contents undefined */
-    uint64_t seed, step; /* of dropout */
-    /* batch_norm in training takes its statistics over all ranks; NULL: over this run's batch. */
+    uint64_t seed, step; /* for dropout */
+    /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the
+     * batch of this run. */
     const yki_sync *sync;
 } yki_kernel_args;
 
 typedef struct yki_kernel_impl {
     const yki_op *op;
-    int inplace; /* 1 + the input whose memory output 0 may take; 0: none */
+    int inplace; /* 1 + the input whose memory output 0 may reuse; 0 if there is none */
     bool (*supports)(const yki_device *device, const yki_kernel_desc *desc);
     yk_status (*prepare)(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
     yk_status (*run)(const yki_kernel *kernel, const yki_kernel_args *run);
-    void (*destroy)(yki_kernel *kernel); /* NULL: free() */
-    /* A parameter packed once a step (kernel->pack_bytes > 0) into the kernel's own layout. */
+    void (*destroy)(yki_kernel *kernel); /* NULL means free() */
+    /* Packs a parameter into the kernel's own layout, once per step, if kernel->pack_bytes > 0. */
     yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed);
     /* Whether another kernel of the same parameter reads the same packed bytes. */
     bool (*same_pack)(const yki_kernel *kernel, const yki_kernel *other);
@@ -66,23 +68,23 @@ struct yki_kernel {
     const yki_kernel_impl *impl;
     size_t scratch;
     int pack_input;    /* the input that is packed ... */
-    size_t pack_bytes; /* ... into so many bytes; 0: none, run gets the parameter itself */
+    size_t pack_bytes; /* ... into so many bytes; if 0, run gets the parameter itself */
 };
 
 typedef struct yki_device_type {
     const char *name;
     yk_status (*create)(yki_device **device, int threads, bool winograd);
     void (*destroy)(yki_device *device);
-    /* Before preparing or running on this thread; NULL: nothing to do. */
+    /* Called on a thread before it prepares or runs kernels; may be NULL. */
     void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
-    const yki_kernel_impl *const *kernels; /* NULL at the end; earlier ones are preferred */
+    const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
 } yki_device_type;
 
 struct yki_device {
     const yki_device_type *type;
     int threads;
-    int block; /* b of YKI_BLOCKED; 0: the device has no such layout */
+    int block; /* b of YKI_BLOCKED, or 0 if the device has no such layout */
     char description[160];
 };
 
@@ -90,8 +92,8 @@ struct yki_device {
 yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd);
 void yki_device_destroy(yki_device *device);
 
-/* The kernel for desc, prepared: the device's own, else ref's (which reads YKI_PLAIN alone). A
- * batch of no samples is for no device: see empty.c. batch_norm kernels alone must bear one. */
+/* Prepares a kernel for desc: the device's own, or ref's, which only reads YKI_PLAIN. Empty batches
+ * never reach a device (see empty.c), except that batch_norm kernels are called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 

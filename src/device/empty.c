@@ -1,8 +1,9 @@
 /*
- * What every operator makes of a batch without samples: nothing, but for what does not depend on
- * the batch's size (gradients of parameters, the loss), which becomes zero. So a rank that has run
- * out of samples goes through the same steps as the others, on any device, and no kernel needs to
- * think of it. batch_norm alone is not this simple: synchronised, it still meets the other ranks.
+ * The kernel of every operator for a batch without samples. It writes zeros to the outputs whose
+ * size does not depend on the batch, such as gradients of parameters and the loss. A rank that has
+ * run out of samples can therefore run the same steps as the others on any device, and no other
+ * kernel has to handle empty batches. The exception is batch_norm, which still exchanges statistics
+ * with the other ranks when it is synchronised.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@ static bool has_no_elements(const yki_operand *operand)
     return operand->ndim > 0 && yki_operand_count(operand) == 0;
 }
 
-static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+static bool empty_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     bool any = false;
@@ -30,7 +31,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return any && desc->op != &yki_op_batch_norm && desc->op != &yki_op_batch_norm_backward;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+static yk_status empty_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     empty *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -52,4 +53,4 @@ static yk_status write_zeros(const yki_kernel *kernel, const yki_kernel_args *ru
 }
 
 const yki_kernel_impl yki_kernel_empty = {
-    .supports = supports, .prepare = prepare, .run = write_zeros};
+    .supports = empty_supports, .prepare = empty_prepare, .run = write_zeros};

@@ -1,10 +1,10 @@
 /*
- * How a synchronised batch_norm meets its peers: a kernel puts two numbers for each channel and a
- * count into a small vector, exchanges it, and reads the vectors of all ranks. Who carries them is
- * not a device's business: the model hands the kernel a yki_sync (see yki_kernel_args).
+ * How a synchronised batch_norm exchanges statistics: a kernel writes a count and two numbers for
+ * each channel into a small vector, exchanges it, and reads the vectors of all ranks. A device does
+ * not know how they are transported: the model passes the kernel a yki_sync (see yki_kernel_args).
  *
- * Every rank merges in rank order, so that all come to the same bits. Ranks without samples take
- * part with a count of 0.
+ * Every rank merges the vectors in rank order, so that all ranks get the same bits. Ranks without
+ * samples take part with a count of 0.
  */
 #ifndef YKI_SYNC_H
 #define YKI_SYNC_H
@@ -18,12 +18,12 @@ typedef struct yki_sync {
     int world;
     double *mine;      /* this rank's vector, written before gather */
     const double *all; /* [world] vectors in rank order, valid after it */
-    /* A collective call; blocks. */
+    /* Exchanges the vectors. Collective; blocks. */
     yk_status (*gather)(const struct yki_sync *sync, int64_t channels);
     void (*destroy)(struct yki_sync *sync);
 } yki_sync;
 
-/* Doubles in a vector. */
+/* The number of doubles in a vector. */
 static inline int64_t yki_sync_length(int64_t channels)
 {
     return 2 * channels + 1;
@@ -36,10 +36,10 @@ static inline void yki_sync_put(const yki_sync *sync, int64_t channels, int64_t 
     sync->mine[1 + channels + channel] = second;
 }
 
-/* Values of a channel over all ranks. */
+/* The number of values of a channel on all ranks. */
 double yki_sync_count(const yki_sync *sync, int64_t channels);
 
-/* Of one channel; squares are of the distances from the mean. */
+/* Moments of one channel; squares is the sum of squared distances from the mean. */
 typedef struct yki_moments {
     double count, mean, squares;
 } yki_moments;
@@ -47,10 +47,10 @@ typedef struct yki_moments {
 /* The moments of a and b together (Chan, Golub and LeVeque 1979). */
 yki_moments yki_moments_merge(yki_moments a, yki_moments b);
 
-/* Over all ranks, where first is each rank's mean and second its squares. */
+/* The moments over all ranks, if first holds each rank's mean and second its squares. */
 yki_moments yki_sync_moments(const yki_sync *sync, int64_t channels, int64_t channel);
 
-/* Over all ranks: the sums of first and of second. */
+/* The sums of first and of second over all ranks. */
 void yki_sync_sums(const yki_sync *sync, int64_t channels, int64_t channel, double *first,
                    double *second);
 

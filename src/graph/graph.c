@@ -9,8 +9,13 @@
 #include "tensor/tensor.h"
 
 /* Invalid values that belong to no graph: there was no memory for one, an operator was given NULL,
- * or the graph belongs to a model already. Nothing is ever written to them. */
-static yk_value no_memory, no_operand, no_more;
+ * or the graph belongs to a model already. They are constants, whatever the type of a handle. */
+static const yk_value no_memory, no_operand, no_more;
+
+static yk_value *handle_of(const yk_value *constant)
+{
+    return (yk_value *)(uintptr_t)constant;
+}
 
 yk_graph *yk_graph_create(void)
 {
@@ -48,7 +53,7 @@ static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...
     if (graph->state == YKI_GRAPH_OWNED) {
         yki_error(YK_ERROR_INVALID_ARGUMENT,
                   "a model was made of the graph: nothing can be added to it any more");
-        return &no_more;
+        return handle_of(&no_more);
     }
     if (graph->status == YK_OK) {
         va_list arguments;
@@ -60,7 +65,7 @@ static yk_value *fail(yk_graph *graph, yk_status status, const char *format, ...
     yki_shape scalar = {.dtype = YK_F32, .ndim = 0};
     yk_value *value = yki_value_create(graph, YKI_ACTIVATION, &scalar);
     if (!value)
-        return &no_memory;
+        return handle_of(&no_memory);
     value->valid = false;
     return value;
 }
@@ -230,7 +235,7 @@ static yk_graph *graph_of(int in_count, yk_value *const *in)
 yk_value *yki_no_operand(const char *who)
 {
     yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the input is NULL", who);
-    return &no_operand;
+    return handle_of(&no_operand);
 }
 
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
@@ -263,7 +268,7 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
             return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
                         graph->scope, op->name);
     yki_node *node = yki_append(graph, op, attrs, in, out);
-    return node ? node->out[0] : &no_memory;
+    return node ? node->out[0] : handle_of(&no_memory);
 }
 
 /* An input, parameter or buffer: a named value without a producer. */
@@ -304,7 +309,7 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
             return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
     yk_value *value = yki_value_create(graph, kind, &shape);
     if (!value)
-        return &no_memory;
+        return handle_of(&no_memory);
     value->name = yki_strdup(full);
     if (!value->name) {
         out_of_memory(graph);

@@ -20,7 +20,7 @@
 /* Model and optimizer both identify parameters by number, so they must belong together. */
 static yk_status check_optimizer(const yk_model *model, const yk_optimizer *optimizer)
 {
-    if (optimizer && optimizer->model != model)
+    if (optimizer && yki_optimizer_model(optimizer) != model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "checkpoint: the optimizer is another model's");
     return YK_OK;
 }
@@ -223,17 +223,19 @@ static yk_status apply_contents(const contents *c, yk_tensor_file *file, yk_mode
     return YK_OK;
 }
 
-static yk_status load(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
-                      yk_training_state *state)
+static yk_status load_file(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
+                           yk_training_state *state)
 {
     contents c = {.dict = {0}};
     yk_status status = read_contents(&c, file, model, optimizer, state != NULL);
-    if (status == YK_OK)
-        status = apply_contents(&c, file, model, optimizer);
-    if (status == YK_OK && state) {
-        *state = c.training;
-        yk_model_set_forwards(model, c.forwards);
-    }
+    if (status != YK_OK)
+        goto out;
+    status = apply_contents(&c, file, model, optimizer);
+    if (status != YK_OK || !state)
+        goto out;
+    *state = c.training;
+    yk_model_set_forwards(model, c.forwards);
+out:
     yki_optimizer_state_fini(&c.optimizer);
     yki_ema_state_fini(&c.ema);
     yki_state_dict_fini(&c.dict);
@@ -248,7 +250,7 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
     YKI_NOT_NULL(model);
     YK_TRY(check_optimizer(model, optimizer));
     YK_TRY(yk_tensor_file_open(&file, path));
-    yk_status status = load(file, model, optimizer, state);
+    yk_status status = load_file(file, model, optimizer, state);
     yk_tensor_file_close(file);
     return status;
 }

@@ -45,14 +45,16 @@ static yk_status hash_fd(const EVP_MD *algorithm, int fd, const char *path, char
         EVP_MD_CTX_free(digest);
         return yki_error(YK_ERROR_INTERNAL, "%s: its hash is not available", path);
     }
-    yk_status status = digest_file(digest, fd, path, bytes);
     unsigned char value[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    if (status == YK_OK)
-        EVP_DigestFinal_ex(digest, value, &length);
-    EVP_MD_CTX_free(digest);
+    yk_status status = digest_file(digest, fd, path, bytes);
+    if (status != YK_OK)
+        goto out;
+    EVP_DigestFinal_ex(digest, value, &length);
     for (unsigned i = 0; i < length; i++)
         snprintf(text + 2 * i, 3, "%02x", value[i]);
+out:
+    EVP_MD_CTX_free(digest);
     return status;
 }
 

@@ -68,7 +68,7 @@ static void write_names(yki_pickle_writer *pickle, const yk_optimizer *optimizer
     yki_pickle_mark(pickle);
     for (size_t i = 0; i < parameters; i++)
         if (yk_optimizer_group_of(optimizer, i) == group)
-            yki_pickle_text(pickle, optimizer->views[i].name);
+            yki_pickle_text(pickle, yki_optimizer_parameter_name(optimizer, i));
     yki_pickle_appends(pickle);
 }
 
@@ -84,7 +84,7 @@ static void write_group(yki_pickle_writer *pickle, const yk_optimizer *optimizer
         write_hyperparameter(pickle, optimizer, group, &i, name, value);
     write_torch_defaults(pickle, optimizer);
     yki_pickle_text(pickle, "initial_lr"); /* where torch's schedulers start when they resume */
-    yki_pickle_float(pickle, optimizer->groups[group].initial_lr);
+    yki_pickle_float(pickle, yki_optimizer_initial_lr(optimizer, group));
     for (size_t i = 0; i < parameters; i++)
         *number += yk_optimizer_group_of(optimizer, i) == group;
     write_numbers(pickle, first, *number);
@@ -163,8 +163,8 @@ static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth
 /* The parameter of this name, or the number of parameters. */
 static size_t find_name(const yk_optimizer *optimizer, const yki_pickle_value *name)
 {
-    size_t i = 0;
-    while (i < optimizer->parameters && !yki_pickle_is_text(name, optimizer->views[i].name))
+    size_t i = 0, count = yki_optimizer_parameter_count(optimizer);
+    while (i < count && !yki_pickle_is_text(name, yki_optimizer_parameter_name(optimizer, i)))
         i++;
     return i;
 }
@@ -172,8 +172,8 @@ static size_t find_name(const yk_optimizer *optimizer, const yki_pickle_value *n
 /* The parameter that is the index'th of this group in the optimizer. */
 static size_t find_place(const yk_optimizer *optimizer, size_t group, size_t index)
 {
-    size_t i = 0;
-    for (; i < optimizer->parameters; i++)
+    size_t i = 0, count = yki_optimizer_parameter_count(optimizer);
+    for (; i < count; i++)
         if (yk_optimizer_group_of(optimizer, i) == group && index-- == 0)
             break;
     return i;
@@ -193,7 +193,7 @@ static yk_status read_group_members(yki_optimizer_groups *groups, const yki_pth 
         size_t parameter = names ? find_name(optimizer, name) : find_place(optimizer, g, i);
         if (!yki_pickle_is(id, YKI_PICKLE_INT))
             return yki_pickle_unexpected(pickle, id, "a parameter's number");
-        if (parameter == optimizer->parameters || groups->number[parameter] >= 0)
+        if (parameter == yki_optimizer_parameter_count(optimizer) || groups->number[parameter] >= 0)
             return yki_pickle_unexpected(
                 pickle, names ? name : ids,
                 "the parameters of the model, each once, in \"params\" of group %zu", g);
@@ -240,7 +240,8 @@ static yk_status read_all_groups(yki_optimizer_groups *groups, const yki_pth *pt
             return yki_error(YK_ERROR_MISMATCH,
                              "%s: no parameter group has %s: expected the %zu parameters of the "
                              "model in \"params\"",
-                             yki_pth_path(pth), optimizer->views[i].name, parameters);
+                             yki_pth_path(pth), yki_optimizer_parameter_name(optimizer, i),
+                             parameters);
     return YK_OK;
 }
 

@@ -138,7 +138,7 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
 {
     for (size_t slot = 0; slot < state->slots; slot++) {
         yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
-        const char *name = optimizer->rule->slot_names[slot];
+        const char *name = yki_optimizer_slot_name(optimizer, (int)slot);
         YK_TRY(read_slot(state, pth, yki_pickle_get(entry, name), &tensor, name,
                          parameter * state->slots + slot));
     }
@@ -155,7 +155,7 @@ static yk_status make_room_for_state(yki_optimizer_state *state, const yk_optimi
                                      size_t parameters)
 {
     state->parameters = parameters;
-    state->slots = (size_t)optimizer->slots;
+    state->slots = (size_t)yki_optimizer_slot_count(optimizer);
     size_t count = parameters * state->slots;
     state->views = yki_calloc(count, sizeof *state->views);
     state->present = yki_calloc(count, sizeof *state->present);

@@ -87,8 +87,10 @@ static yk_status read_safetensors_header(yki_safetensors *file)
     if (!text)
         return yki_error_memory(size, "a header of safetensors");
     yk_status status = yki_input_file_read(&file->input, SIZE_BYTES, text, size);
-    if (status == YK_OK)
-        status = parse_header(file, text, size);
+    if (status != YK_OK)
+        goto out;
+    status = parse_header(file, text, size);
+out:
     free(text);
     return status;
 }
@@ -256,8 +258,10 @@ static yk_status check_all(const yki_safetensors *file)
     for (size_t i = 0; i < file->count; i++)
         order[i] = &file->tensors[i];
     yk_status status = check_unique_names(file, order);
-    if (status == YK_OK)
-        status = check_ranges(file, order);
+    if (status != YK_OK)
+        goto out;
+    status = check_ranges(file, order);
+out:
     free(order);
     return status;
 }
@@ -298,11 +302,12 @@ yk_status yki_safetensors_open(yki_safetensors **file, const char *path)
     if (!made)
         return yki_error_memory(sizeof *made, "a file of tensors");
     yk_status status = open_safetensors(made, path);
-    if (status == YK_OK)
-        *file = made;
-    else
+    if (status != YK_OK) {
         yki_safetensors_close(made);
-    return status;
+        return status;
+    }
+    *file = made;
+    return YK_OK;
 }
 
 void yki_safetensors_close(yki_safetensors *file)
@@ -343,11 +348,12 @@ yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *st
         return yki_error_memory(size, "a tensor");
     yk_status status =
         yki_input_file_read(&file->input, file->data + (size_t)one->begin, data, size);
-    if (status == YK_OK)
-        one->data = data;
-    else
+    if (status != YK_OK) {
         free(data);
-    return status;
+        return status;
+    }
+    one->data = data;
+    return YK_OK;
 }
 
 const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_tensor *stored)

@@ -1,4 +1,4 @@
-/* The networks by name, as a command line or a checkpoint gives it; '-' and '_' are the same. */
+/* The networks by name, as in a command line or a checkpoint; '-' and '_' are equivalent. */
 #include <yoke/nn.h>
 
 typedef struct arch {

@@ -1,18 +1,18 @@
 /*
- * Layers: an operator with its parameters declared under the layer's name, in the order in which
- * torch.nn's modules declare theirs. Their first values are torchvision's: convolutions normal
- * by fan out, batch norm the identity, linear layers uniform by fan in.
+ * Layers: operators whose parameters are declared under the layer's name, in the same order as in
+ * torch.nn's modules. Initial values are torchvision's: normal by fan out for convolutions, the
+ * identity for batch norm, uniform by fan in for linear layers.
  *
- * A layer on an invalid value declares nothing and passes the value on: the graph reports what went
- * wrong first.
+ * A layer that is applied to an invalid value declares nothing and returns the value, so that the
+ * graph reports the first mistake.
  */
 #include <yoke/nn.h>
 
 #include "base/options.h"
 #include "graph/graph.h"
 
-/* Dimensions of x, or false for an invalid value or one of another number of dimensions, which the
- * operator then names. */
+/* The dimensions of x. False if x is invalid, or has another number of dimensions, which the
+ * operator then reports. */
 static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
 {
     return yk_value_shape(x, dims) == ndim;
@@ -28,8 +28,7 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
     yk_conv2d_options o;
     bool readable =
         YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) == YK_OK;
-    int64_t groups =
-        readable && o.groups > 0 ? o.groups : 1; /* else yk_conv2d says what is wrong */
+    int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* otherwise yk_conv2d reports it */
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *weight = yk_parameter(

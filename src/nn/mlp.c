@@ -1,5 +1,5 @@
 /*
- * A multi-layer perceptron with one hidden layer: small enough for tests and first steps, and the
+ * A multi-layer perceptron with one hidden layer: small enough for tests and first runs, and the
  * shortest example of a network in this library.
  */
 #include <yoke/nn.h>

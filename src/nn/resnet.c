@@ -1,8 +1,9 @@
 /*
  * Residual networks: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), in
- * torchvision's form: the stride of a bottleneck lies in its 3x3 convolution (ResNet V1.5), and
- * parameters have torchvision's names in torchvision's order. A block whose input and output differ
- * in shape takes its short cut through "downsample", a strided 1x1 convolution with batch norm.
+ * torchvision's form: a bottleneck has its stride in the 3x3 convolution (ResNet V1.5), and
+ * parameters have torchvision's names in torchvision's order. In a block whose input and output
+ * differ in shape, the shortcut goes through "downsample", a strided 1x1 convolution with batch
+ * norm.
  */
 #include <yoke/nn.h>
 
@@ -10,7 +11,7 @@
 
 typedef yk_value *(*block_fn)(yk_value *x, int64_t width, int64_t stride);
 
-/* What tells one network of the family from another. */
+/* The parameters of the family of networks. */
 typedef struct resnet_config {
     block_fn block;
     int blocks[4];     /* in each stage */
@@ -29,7 +30,7 @@ static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int6
     return yk_nn_batch_norm(x, norm);
 }
 
-/* x itself where the shapes agree (or nothing can be said of them). */
+/* x itself if the shapes agree (or are unknown). */
 static yk_value *short_cut(yk_value *x, int64_t channels, int64_t stride)
 {
     int64_t dims[YK_MAX_DIMS];
@@ -61,7 +62,7 @@ static yk_value *bottleneck(yk_value *x, int64_t width, int64_t stride)
     return yk_relu(yk_add(y, short_cut(x, channels, stride)));
 }
 
-/* (N, 3, H, W) -> (N, 64, H, W) for small images, else (N, 64, H / 4, W / 4) */
+/* (N, 3, H, W) -> (N, 64, H, W) for small images, otherwise (N, 64, H / 4, W / 4) */
 static yk_value *stem(yk_value *images, const resnet_config *config)
 {
     if (config->small_images)
@@ -70,7 +71,7 @@ static yk_value *stem(yk_value *images, const resnet_config *config)
     return yk_max_pool2d(x, 3, 2, 1);
 }
 
-/* Stages halve the image and double the width; the first one does neither. */
+/* Each stage but the first halves the image and doubles the width. */
 static yk_value *residual_stage(yk_value *x, const resnet_config *config, int index)
 {
     int64_t dims[YK_MAX_DIMS];

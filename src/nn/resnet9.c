@@ -1,11 +1,13 @@
 /*
- * ResNet-9: David Page, "How to Train Your ResNet" (2018), the network behind the fastest CIFAR-10
- * trainings of DAWNBench. Here it has half the width, so that two cores train it in minutes, and
- * ends in a global average instead of a maximum, so that images may have any size from 8x8 on.
+ * ResNet-9: David Page, "How to Train Your ResNet" (2018), with which the fastest CIFAR-10 entries
+ * of DAWNBench were trained. This version has half the width, so that two cores train it in
+ * minutes, and ends in a global average instead of a maximum, so that images may have any size from
+ * 8x8 up.
  *
- * Four stages of 3x3 convolution, batch norm and relu; all but the first halve the image by a
- * max-pool, and the second and fourth add a residual of two more convolutions. The logits are
- * scaled by 1/8, as there: it keeps the softmax soft while the learning rate is at its peak.
+ * It has four stages of 3x3 convolution, batch norm and relu. All but the first halve the image by
+ * max-pooling, and the second and fourth add a residual of two more convolutions. As in the
+ * original, the logits are scaled by 1/8, which keeps the softmax soft while the learning rate is
+ * at its peak.
  */
 #include <yoke/nn.h>
 

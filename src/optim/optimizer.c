@@ -255,3 +255,36 @@ yk_status yki_check_option(const char *rule, const char *option, double value, d
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s must be at least %g, not %g", rule, option,
                      minimum, value);
 }
+
+/* ---- for files --------------------------------------------------------------------------------
+ */
+
+const yk_model *yki_optimizer_model(const yk_optimizer *optimizer)
+{
+    return optimizer->model;
+}
+
+size_t yki_optimizer_parameter_count(const yk_optimizer *optimizer)
+{
+    return optimizer->parameters;
+}
+
+const char *yki_optimizer_parameter_name(const yk_optimizer *optimizer, size_t parameter)
+{
+    return optimizer->views[parameter].name;
+}
+
+double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group)
+{
+    return optimizer->groups[group].initial_lr;
+}
+
+int yki_optimizer_slot_count(const yk_optimizer *optimizer)
+{
+    return optimizer->slots;
+}
+
+const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot)
+{
+    return optimizer->rule->slot_names[slot];
+}

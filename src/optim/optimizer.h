@@ -78,6 +78,16 @@ struct yk_optimizer {
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters);
 
+/* What files need to know beside the public functions. */
+const yk_model *yki_optimizer_model(const yk_optimizer *optimizer);
+size_t yki_optimizer_parameter_count(const yk_optimizer *optimizer);
+const char *yki_optimizer_parameter_name(const yk_optimizer *optimizer, size_t parameter);
+/* The rate that the schedules of a group start from. */
+double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
+/* State tensors that each parameter has memory for, and their names in torch.optim. */
+int yki_optimizer_slot_count(const yk_optimizer *optimizer);
+const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
+
 /* Looks the gradients up: DDP may have moved them. */
 void yki_optimizer_refresh(yk_optimizer *optimizer);
 

@@ -102,18 +102,21 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     made->model = model;
     made->enabled = o.enabled;
     yk_status status = make_chunks(&made->chunks, model);
-    if (status == YK_OK && made->enabled)
+    if (status != YK_OK)
+        goto discard;
+    if (made->enabled) {
         status = yki_model_take_loss_scale(model);
-    if (status != YK_OK) {
-        yki_chunks_destroy(&made->chunks);
-        free(made);
-        return status;
-    }
-    if (made->enabled)
+        if (status != YK_OK)
+            goto discard;
         adopt_state(made, &start);
+    }
     yki_model_retain(model);
     *scaler = made;
     return YK_OK;
+discard:
+    yki_chunks_destroy(&made->chunks);
+    free(made);
+    return status;
 }
 
 void yki_grad_scaler_retain(yk_grad_scaler *scaler)

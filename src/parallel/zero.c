@@ -75,19 +75,20 @@ static yk_status deal(yk_zero *zero)
     return YK_OK;
 }
 
-static yk_status place(yk_zero *zero)
+static yk_status place_shards(yk_zero *zero)
 {
     size_t ranks = (size_t)yk_group_size(zero->group);
     void *block, **memory = yki_calloc(zero->parameters, sizeof *memory);
     if (!memory)
         return yki_error_memory(zero->parameters * sizeof *memory, "shards");
     yk_status status = yk_group_alloc(zero->group, ranks * zero->shard_bytes, &block);
-    if (status == YK_OK) {
-        zero->block = block;
-        for (size_t i = 0; i < zero->parameters; i++)
-            memory[i] = zero->block + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
-        yki_model_place_parameters(zero->model, memory);
-    }
+    if (status != YK_OK)
+        goto out;
+    zero->block = block;
+    for (size_t i = 0; i < zero->parameters; i++)
+        memory[i] = zero->block + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
+    yki_model_place_parameters(zero->model, memory);
+out:
     free(memory);
     return status;
 }
@@ -181,7 +182,7 @@ static yk_status build_zero(yk_zero *zero)
             "ZeRO: the model is under data parallel, whose replicas are copied from its "
             "own memory");
     YK_TRY(deal(zero));
-    YK_TRY(place(zero));
+    YK_TRY(place_shards(zero));
     return shard_state(zero);
 }
 

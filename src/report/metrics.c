@@ -1,11 +1,11 @@
 /*
- * metrics.jsonl: one JSON object a line and one write a record, so that a reader that follows the
- * file never sees half a record. Numbers that JSON does not have (NaN, infinities) are written as
- * null. A lock keeps two writers apart.
+ * metrics.jsonl: one JSON object per line and one write per record, so that a reader that follows
+ * the file never sees half a record. Numbers that JSON cannot express (NaN, infinities) are written
+ * as null. A lock prevents a second writer.
  *
- * Before each record the file is looked up by its path. If it is not the one that is open, because
- * somebody has removed or renamed it or its folder, the records continue in a new file of that
- * path, where the run's checkpoints go too, and the log says so.
+ * Before each record the path is looked up. If the file there is not the open one, because someone
+ * has removed or renamed it or its folder, records continue in a new file at the path, beside the
+ * run's new checkpoints, and the log reports it.
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
@@ -29,14 +29,14 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of a step's or an epoch's */ };
+enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or an epoch */ };
 
 struct yk_metrics {
     int fd;
-    dev_t device; /* of the open file */
+    dev_t device; /* identifies the open file */
     ino_t inode;
     char *path;
-    char *header; /* the line, for a file that has to be begun again; NULL before there is one */
+    char *header; /* its line, in case a new file must be started; NULL before it is written */
 };
 
 static yk_status metrics_error(const yk_metrics *metrics, const char *what)
@@ -46,7 +46,7 @@ static yk_status metrics_error(const yk_metrics *metrics, const char *what)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Where the last whole line ends. */
+/* The end of the last complete line. */
 static yk_status find_last_line_end(const yk_metrics *metrics, off_t *end)
 {
     char block[4096];
@@ -71,7 +71,8 @@ static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
-/* Opens and locks the file at the path, makes its folders, and cuts off a torn last line. */
+/* Opens and locks the file at the path, creates its folders, and removes an incomplete last line.
+ */
 static yk_status open_metrics_file(yk_metrics *metrics)
 {
     off_t end;
@@ -132,7 +133,7 @@ void yk_metrics_close(yk_metrics *metrics)
 /* ---- resuming from a checkpoint ---------------------------------------------------------------
  */
 
-/* Whether a record was written after the step; or is the step's evaluation, which only counts when
+/* Whether a record belongs after the step. The evaluation at the step itself does unless
  * `evaluated` is true. */
 static bool is_later(const char *line, int64_t step, bool evaluated)
 {
@@ -161,7 +162,7 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
         later = is_later(line, step, evaluated);
         end += later ? 0 : length;
     }
-    /* Records that cannot be read are not known to be later, so they stay. */
+    /* It is unknown whether unreadable records are later, so they stay. */
     yk_status status =
         later || feof(file) ? cut_metrics(metrics, end) : metrics_error(metrics, "cannot read");
     free(line);
@@ -180,12 +181,12 @@ static bool is_at_its_path(const yk_metrics *metrics)
 
 static yk_status append_line(const yk_metrics *metrics, const char *line, size_t length)
 {
-    errno = ENOSPC; /* of a write that stops short */
+    errno = ENOSPC; /* for a short write */
     ssize_t written = write(metrics->fd, line, length);
     return written == (ssize_t)length ? YK_OK : metrics_error(metrics, "cannot write");
 }
 
-/* The file was moved away: what is recorded from here on goes into a new one. */
+/* The file was moved away, so further records go into a new one. */
 static yk_status begin_again(yk_metrics *metrics)
 {
     YKI_WARN("%s: was removed or renamed while the run was writing it; a new file takes the "
@@ -205,7 +206,7 @@ static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_
 
 enum { TIME_TEXT = 40 };
 
-/* Now, in ISO 8601 and UTC: "2026-03-01T12:00:00.250Z". */
+/* The current time in UTC and ISO 8601, such as "2026-03-01T12:00:00.250Z". */
 static const char *time_text(char text[TIME_TEXT])
 {
     struct timespec now;
@@ -219,7 +220,8 @@ static const char *time_text(char text[TIME_TEXT])
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* A text as a member of the record; bytes that are not UTF-8, as in a path, are written as \xHH. */
+/* Adds a text to the record. Bytes that are not UTF-8, which paths may have, are written as \xHH.
+ */
 static bool add_header_text(cJSON *record, const char *name, const char *text)
 {
     if (!text)
@@ -239,7 +241,7 @@ static bool add_header_count(cJSON *record, const char *name, int64_t count)
     return cJSON_AddNumberToObject(record, name, (double)count) != NULL;
 }
 
-/* 64 bits are more than a double holds, so cJSON gets the digits. */
+/* A double cannot hold 64 bits, so cJSON gets the digits. */
 static bool add_seed(cJSON *record, uint64_t seed)
 {
     char digits[24];
@@ -247,7 +249,7 @@ static bool add_seed(cJSON *record, uint64_t seed)
     return cJSON_AddRawToObject(record, "seed", digits) != NULL;
 }
 
-/* The record as a line, with the spaces that the other records have; free it. */
+/* The record as a line, with the same spaces as other records; to be freed. */
 static char *print_header(const cJSON *record)
 {
     char *line = NULL;

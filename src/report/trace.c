@@ -1,11 +1,12 @@
 /*
- * The timeline's file: the JSON array of the Trace Event Format (Duan, Zalewski: "Trace Event
- * Format", 2016), one event a line, times in microseconds of CLOCK_MONOTONIC, which all ranks of a
- * machine share, so that they align by themselves.
+ * The file of a timeline: the JSON array of the Trace Event Format (Duan, Zalewski: "Trace Event
+ * Format", 2016), with one event per line. Times are microseconds of CLOCK_MONOTONIC, which all
+ * ranks of a machine share, so that they are aligned without further work.
  *
- * All ranks write one file. Whoever has events locks it, overwrites the closing bracket with them
- * and a new bracket: at every moment between two writes it is a complete JSON document, whichever
- * rank has died. A write that a kill has cut short is found by its missing bracket, and dropped.
+ * All ranks write to one file. A rank that has events locks it and overwrites the closing bracket
+ * with the events and a new bracket. Between two writes the file is therefore a complete JSON
+ * document, whichever rank has died. A write that was cut short when its process was killed is
+ * recognised by the missing bracket, and removed.
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
@@ -33,14 +34,14 @@ enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, DEPTH = 16 };
 
 static const double FLUSH_S = 1, FLUSH_FILL = 0.5;
 
-static atomic_bool is_open; /* the process has one recorder, and so one timeline */
+static atomic_bool is_open; /* the process has one recorder and therefore one timeline */
 
 struct yk_trace {
     int fd, rank;
     char *path;
     yk_trace_options options;
-    int64_t step;      /* the running one */
-    double step_begin; /* 0: none that is recorded */
+    int64_t step;      /* the current one */
+    double step_begin; /* 0 if none is recorded */
     double flushed_s;
     bool recording, finished;
     yk_status status; /* the first failure to write */
@@ -58,7 +59,8 @@ static yk_status trace_error(yk_trace *trace, const char *what)
     return status;
 }
 
-/* Where the array's closing bracket stands, or the last separator when a write was cut short. */
+/* The position of the array's closing bracket, or of the last separator if a write was cut short.
+ */
 static off_t find_closing_bracket(const yk_trace *trace)
 {
     char tail[TEXT];
@@ -75,7 +77,7 @@ static off_t find_closing_bracket(const yk_trace *trace)
     return -1;
 }
 
-/* The file is locked. */
+/* Requires the lock. */
 static yk_status append_events(yk_trace *trace)
 {
     off_t end = find_closing_bracket(trace);
@@ -89,7 +91,7 @@ static yk_status append_events(yk_trace *trace)
     return YK_OK;
 }
 
-/* Waits for the ranks before us; the program's signals do not end that. */
+/* Waits for other ranks; signals do not interrupt it. */
 static bool lock_trace(const yk_trace *trace)
 {
     int failed;
@@ -128,7 +130,7 @@ static void add_line(yk_trace *trace, const char *format, ...)
     va_end(arguments);
 }
 
-/* A name as the inside of a JSON string; what is not printable ASCII becomes '?'. */
+/* Copies a name for use in a JSON string; anything but printable ASCII becomes '?'. */
 static const char *quote(char text[2 * YKI_TRACE_NAME], const char *name)
 {
     char *to = text;
@@ -166,14 +168,14 @@ static void add_metadata_event(yk_trace *trace, const char *what, int thread, co
              what, (int)getpid(), thread, (long long)place);
 }
 
-/* Whole nanoseconds, in microseconds: a duration is the difference of two of them, so that spans
- * which end together do so to the last digit, as Perfetto demands of those that nest. */
+/* Microseconds, rounded to nanoseconds. Durations are differences of two such numbers, so spans
+ * that end together do so to the last digit; Perfetto requires it of nested spans. */
 static double microseconds(double seconds)
 {
     return (double)llround(1e9 * seconds) / 1e3;
 }
 
-/* Spans that may overlap get a row a name: begin and end belong together by their id. */
+/* Spans that may overlap get one row per name; their begin and end are matched by an id. */
 static void add_async(yk_trace *trace, const yki_trace_event *event, const char *name,
                       const char *args)
 {
@@ -224,7 +226,7 @@ static void introduce_process(yk_trace *trace)
     add_metadata_event(trace, "process", (int)getpid(), name, trace->rank);
 }
 
-/* Rank 0: an array with the process's name alone, which needs no separator before it. */
+/* On rank 0: starts the array with the name of the process, which needs no separator before it. */
 static yk_status create_file(yk_trace *trace)
 {
     trace->fd = open(trace->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -246,7 +248,7 @@ static yk_status open_trace_file(yk_trace *trace)
     return trace->status;
 }
 
-/* Rank 0 first; the others learn how it went. */
+/* Rank 0 creates the file first; the others learn whether it could. */
 static yk_status make_file(yk_trace *trace, yk_group *group)
 {
     int32_t created = YK_OK;
@@ -304,7 +306,7 @@ yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
     yk_status status = make_file(made, group);
     if (status != YK_OK) {
         made->finished = true;
-        made->status = YK_OK; /* it is told here */
+        made->status = YK_OK; /* reported here */
         yk_trace_close(made);
         return status;
     }
@@ -341,7 +343,7 @@ yk_status yk_trace_close(yk_trace *trace)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Whether all steps asked for lie before this one. */
+/* Whether this step is after all requested ones. */
 static bool is_past_window(const yk_trace *trace, int64_t step)
 {
     return step >= trace->options.first_step &&

@@ -1,6 +1,6 @@
 /*
- * 16 channels in a vector register, and how they lie in memory: f32, bf16 or f16. For files that
- * CMake compiles for AVX-512 alone.
+ * 16 channels in a vector register, and their loads and stores as f32, bf16 or f16. Only for files
+ * that CMake compiles for AVX-512.
  */
 #ifndef YKI_AVX512_H
 #define YKI_AVX512_H
@@ -14,7 +14,7 @@
 
 typedef __m512 yki_vec;
 
-/* 16 numbers as they are stored; dtype is a constant. */
+/* Loads and stores of 16 numbers; dtype is a constant. */
 YKI_INLINE yki_vec yki_vec_load(const void *data, int64_t at, yk_dtype dtype)
 {
     if (dtype == YK_F32)
@@ -47,7 +47,7 @@ YKI_INLINE void yki_vec_store(void *data, int64_t at, yki_vec a, yk_dtype dtype)
     _mm256_storeu_si256((__m256i_u *)((uint16_t *)data + at), halves);
 }
 
-/* Where 16 neighbours stand that are `lane` numbers apart, for gathers and scatters. */
+/* The offsets of 16 numbers that are `lane` apart, for gathers and scatters. */
 YKI_INLINE __m512i yki_lanes_apart(int64_t lane)
 {
     __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -1,14 +1,14 @@
 /*
  * Convolution on oneDNN, forward and both gradients.
  *
- * Activations come in the device's layouts; weights are packed once a step into whatever layout
- * oneDNN asks for (bf16 where the activations are), and their gradient is brought back to the
- * canonical f32 layout as the kernel's last act. So no activation is ever reordered.
+ * Activations are in the layouts of the device. Weights are packed once per step into the layout
+ * that oneDNN asks for (in bf16 if the activations are), and the kernel of their gradient ends by
+ * converting it to the canonical f32 layout. Therefore no activation is ever reordered.
  *
  * f32 3x3 convolutions of stride 1 run with Winograd's algorithm (Lavin and Gray, "Fast Algorithms
- * for Convolutional Neural Networks", 2015) where oneDNN has it, unless winograd.c has taken them:
- * 2.25 to 4 times fewer multiplications for a relative error around 1e-4. The device's `winograd`
- * switch turns it off.
+ * for Convolutional Neural Networks", 2015) if oneDNN has it and winograd.c does not support them.
+ * It takes 2.25 to 4 times fewer multiplications, for a relative error of about 1e-4, and is not
+ * used if the device's `winograd` is false.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct conv_kernel {
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
 
-/* Everything oneDNN needs to know, in its own words. */
+/* What oneDNN needs to know, in its terms. */
 typedef struct conv_problem {
     const yki_device *device;
     const yki_attrs *attrs;
@@ -43,7 +43,7 @@ static bool supports_operands(const yki_device *device, const yki_operand *x, co
     return x->dtype == y->dtype && (x->dtype == YK_F32 || low);
 }
 
-/* The weights' shape as oneDNN wants it: with groups, (G, K/G, C/G, R, S). */
+/* The shape of the weights for oneDNN: with groups it is (G, K/G, C/G, R, S). */
 static int weight_dims(const conv_problem *p, int64_t *dims)
 {
     const int64_t *w = p->weight->dims;
@@ -87,7 +87,7 @@ static void destroy_problem(conv_problem *p)
     yki_md_destroy(p->y_md);
 }
 
-/* Winograd is tried for the shape it is made for: small batches lose more than they gain. */
+/* Winograd is only tried where it gains: not for small batches. */
 static bool wants_winograd(const conv_problem *p)
 {
     const yki_cpu_device *cpu = (const yki_cpu_device *)p->device;
@@ -106,7 +106,8 @@ static dnnl_status_t describe_with(const conv_problem *p, conv_direction directi
                                         p->y_md, &p->shape);
     dnnl_primitive_desc_t hint = NULL;
     dnnl_status_t status;
-    /* A hint's weights are free: the forward kernel that runs has its own description. */
+    /* The weights of a hint may have any layout: the forward kernel that runs has its own
+     * description. */
     yki_md any = NULL;
     int64_t dims[5];
     int ndim = weight_dims(p, dims);
@@ -260,24 +261,25 @@ static bool conv_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 
 static bool conv_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports_operands(device, &desc->in[0], &desc->out[0]);
+    return supports_operands(device, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y]);
 }
 
 static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *desc,
                                      yki_kernel **kernel)
 {
     conv_problem p = {.attrs = desc->attrs,
-                      .x = &desc->in[0],
-                      .weight = &desc->in[1],
-                      .bias = present(&desc->in[2]),
-                      .y = &desc->out[0]};
+                      .x = &desc->in[YKI_CONV2D_X],
+                      .weight = &desc->in[YKI_CONV2D_WEIGHT],
+                      .bias = present(&desc->in[YKI_CONV2D_BIAS]),
+                      .y = &desc->out[YKI_CONV2D_Y]};
     return conv_prepare(device, &p, FORWARD, kernel);
 }
 
 static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
+    void *pointers[] = {run->in[YKI_CONV2D_X], run->in[YKI_CONV2D_WEIGHT], run->out[YKI_CONV2D_Y],
+                        k->bias ? run->in[YKI_CONV2D_BIAS] : NULL};
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
@@ -293,21 +295,26 @@ const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
 
 static bool conv_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports_operands(device, &desc->out[0], &desc->in[0]);
+    return supports_operands(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                             &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 
 static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                            yki_kernel **kernel)
 {
-    conv_problem p = {
-        .attrs = desc->attrs, .x = &desc->out[0], .weight = &desc->in[1], .y = &desc->in[0]};
+    conv_problem p = {.attrs = desc->attrs,
+                      .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                      .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
+                      .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
     return conv_prepare(device, &p, BACKWARD_DATA, kernel);
 }
 
 static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *pointers[] = {run->in[0], run->in[1], run->out[0]};
+    void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                        run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
+                        run->out[YKI_CONV2D_BACKWARD_DATA_DX]};
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
@@ -323,32 +330,36 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backw
 
 static bool conv_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return supports_operands(device, &desc->in[0], &desc->in[1]);
+    return supports_operands(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
 }
 
 static yk_status conv_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                              yki_kernel **kernel)
 {
     conv_problem p = {.attrs = desc->attrs,
-                      .x = &desc->in[0],
-                      .weight = &desc->out[0],
-                      .bias = present(&desc->out[1]),
-                      .y = &desc->in[1]};
+                      .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                      .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+                      .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
+                      .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
     return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 
 static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *made = k->gradient_bytes ? run->scratch : run->out[0];
+    void *made = k->gradient_bytes ? run->scratch : run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
     void *scratch = (char *)run->scratch + k->gradient_bytes;
-    void *pointers[] = {run->in[0], run->in[1], made, k->bias ? run->out[1] : NULL};
+    void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                        run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], made,
+                        k->bias ? run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS] : NULL};
     if (k->clear_scratch)
         memset(scratch, 0, k->compute.scratch);
     YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
     if (!k->gradient_bytes)
         return YK_OK;
-    return yki_dnn_run(&k->reorder, k->stream, (void *[]){made, run->out[0]}, scratch);
+    return yki_dnn_run(&k->reorder, k->stream,
+                       (void *[]){made, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]}, scratch);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,

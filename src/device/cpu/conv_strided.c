@@ -1,14 +1,14 @@
 /*
  * Both gradients of convolutions of stride 2, on AVX-512, as products of panels that are read from
  * the activations pixel by pixel (activations in f32, bf16 or f16, weights and arithmetic in f32).
- * oneDNN's gradients of deep layers reach half of what the processor can; in 16 bit these also save
- * the copy that staged.c would make.
+ * For deep layers, oneDNN's gradients reach half the processor's peak; in 16 bits, these kernels
+ * also save the copy that staged.c would make.
  *
  * One product is (64 pixels, 64 channels) by (64, 64), of one tap of the kernel. The pixels of dx
- * fall into four phases by whether row and column are even, each with taps of its own: in each dx
- * is a convolution of dy without stride.
+ * form four phases, by whether their row and column are even. Each phase has its own taps, and in
+ * each dx is a convolution of dy without stride.
  *
- * Every sum runs in an order that the shape alone decides: the result has the same bits with any
+ * The order of every sum depends on the shape alone, so the result has the same bits with any
  * number of threads.
  */
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum {
     STRIDE = 2,
     PHASES = STRIDE * STRIDE,
     MAX_TAPS = 9,
-    BATCH = 4, /* panels of pixels that a weight gradient's sum takes in at a time */
+    BATCH = 4, /* panels of pixels that are added to a weight gradient at a time */
     PIECES =
         4 /* of a weight gradient's work for each thread: one whose core is shared takes less */
 };
@@ -34,22 +34,22 @@ typedef struct tap {
     int64_t down, across, index;
 } tap;
 
-/* Output pixels that have the same taps: (first_row + i spread, first_column + j spread). */
+/* Output pixels with the same taps: (first_row + i spread, first_column + j spread). */
 typedef struct phase {
     int64_t first_row, first_column, spread, step;
-    int64_t rows, columns, pixels; /* pixels: of all images */
+    int64_t rows, columns, pixels; /* pixels of all images */
     int tap_count;
     tap taps[MAX_TAPS];
 } phase;
 
 typedef struct strided {
     yki_kernel base;
-    /* What is read and what is made; for the weights' gradient x and dy. */
+    /* What is read and what is written; x and dy for the gradient of the weights. */
     yki_panel_activation in, out;
     int64_t images, taps;
     int team, phase_count;
     phase phases[PHASES];
-    /* Where the weight of row r (an input channel) and column c (an output channel) stands. */
+    /* The location of the weight of row r (an input channel) and column c (an output channel). */
     int64_t row_stride, column_stride;
 } strided;
 
@@ -70,7 +70,7 @@ static yki_panel_pixels channels_of(const yki_panel_activation *a, const void *d
         .data = (char *)(uintptr_t)data + offset, .dtype = a->dtype, .block = block};
 }
 
-/* Up to 64 output pixels of a phase, and where each is in memory. */
+/* Up to 64 output pixels of a phase, and the location of each. */
 typedef struct pixel_block {
     int64_t count;
     int64_t image[SIDE], row[SIDE], column[SIDE]; /* row and column within the phase */
@@ -104,7 +104,7 @@ static void find_block(const strided *k, const phase *p, int64_t index, pixel_bl
     }
 }
 
-/* Where the input pixels of a tap are; negative outside the image. */
+/* The locations of the input pixels of a tap; negative outside the image. */
 static void find_inputs(const strided *k, const phase *p, const tap *t, const pixel_block *block,
                         int64_t *at)
 {
@@ -137,7 +137,8 @@ static void add_tap(phase *p, int64_t down, int64_t across, int64_t index)
     p->taps[p->tap_count++] = (tap){.down = down, .across = across, .index = index};
 }
 
-/* The weights' gradient: one phase of all dy; to row i and tap r belongs row 2 i + r - padding. */
+/* The gradient of the weights has one phase, all of dy: row i and tap r read row
+ * 2 i + r - padding of x. */
 static void plan_weight(strided *k, int64_t kernel_columns, int64_t padding)
 {
     k->phase_count = 1;
@@ -147,7 +148,7 @@ static void plan_weight(strided *k, int64_t kernel_columns, int64_t padding)
         add_tap(&k->phases[0], t / kernel_columns - padding, t % kernel_columns - padding, t);
 }
 
-/* The gradient of x: to row 2 i + a and tap r belongs row (2 i + a + padding - r) / 2 of dy. */
+/* The gradient of x: row 2 i + a and tap r read row (2 i + a + padding - r) / 2 of dy. */
 static void plan_data(strided *k, int64_t kernel_columns, int64_t padding)
 {
     for (int64_t a = 0; a < STRIDE; a++)
@@ -190,7 +191,7 @@ static void count_pixels(strided *k)
 
 /* ---- gradient of x: dy, weight -> dx -------------------------------------------------------- */
 
-/* The weights of one pair of groups, to their place in panels (out group, in group, tap). */
+/* Copies the weights of one pair of groups to their panels (out group, in group, tap). */
 static void read_weights(const strided *k, const float *weight, int64_t pair, float *panels)
 {
     const float *corner = weight + pair % k->in.groups * SIDE * k->row_stride +
@@ -199,7 +200,7 @@ static void read_weights(const strided *k, const float *weight, int64_t pair, fl
                           panels + pair * k->taps * PANEL);
 }
 
-/* A thread's own memory: the block's input by group and tap, and its result. */
+/* The memory of one thread: a block's input by group and tap, and its result. */
 static int64_t thread_panels(const strided *k)
 {
     return k->in.groups * k->taps + 1;
@@ -242,13 +243,14 @@ static yk_status convolve_data(const yki_kernel *kernel, const yki_kernel_args *
     {
 #pragma omp for schedule(dynamic)
         for (int64_t pair = 0; pair < k->out.groups * k->in.groups; pair++)
-            read_weights(k, run->in[1], pair, weights);
+            read_weights(k, run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT], pair, weights);
         for (int i = 0; i < k->phase_count; i++) {
             const phase *p = &k->phases[i];
             const int64_t blocks = block_count(p);
 #pragma omp for schedule(dynamic) nowait
             for (int64_t block = 0; block < blocks; block++)
-                strided_convolve_block(k, p, block, run->in[0], weights, run->out[0],
+                strided_convolve_block(k, p, block, run->in[YKI_CONV2D_BACKWARD_DATA_DY], weights,
+                                       run->out[YKI_CONV2D_BACKWARD_DATA_DX],
                                        threads + omp_get_thread_num() * thread_panels(k) * PANEL);
         }
     }
@@ -257,14 +259,17 @@ static yk_status convolve_data(const yki_kernel *kernel, const yki_kernel_args *
 
 static bool strided_supports_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return strided_supports(device, desc->attrs, &desc->out[0], &desc->in[0], &desc->in[1]);
+    return strided_supports(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
 static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc *desc,
                                       yki_kernel **kernel)
 {
-    const yki_operand *weight = &desc->in[1];
-    strided *k = strided_create(device, &desc->in[0], &desc->out[0], weight);
+    const yki_operand *weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
+    strided *k = strided_create(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                                &desc->out[YKI_CONV2D_BACKWARD_DATA_DX], weight);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps * weight->dims[1];
@@ -284,7 +289,7 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data_strided = {.op = &yki_op_conv
 
 /* ---- gradient of the weights: x, dy -> dweight ---------------------------------------------- */
 
-/* A thread's own memory: a batch of dy by group and one tap's input. */
+/* The memory of one thread: a batch of dy by group, and the input of one tap. */
 static int64_t weight_thread_panels(const strided *k)
 {
     return BATCH * (k->out.groups + 1);
@@ -314,13 +319,15 @@ static void sum_weight(const strided *k, const yki_kernel_args *run, int64_t beg
         for (int64_t b = 0; b < count; b++) {
             find_block(k, p, first + b, &batch[b]);
             for (int64_t to = 0; to < k->out.groups; to++) {
-                yki_panel_pixels pixels = channels_of(&k->out, run->in[1], to);
+                yki_panel_pixels pixels =
+                    channels_of(&k->out, run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], to);
                 yki_panel_read(&pixels, batch[b].at, batch[b].count,
                                gradients + (to * BATCH + b) * PANEL);
             }
         }
         for (int64_t i = begin; i < end; i++) {
-            yki_panel_pixels pixels = channels_of(&k->in, run->in[0], i / k->taps);
+            yki_panel_pixels pixels =
+                channels_of(&k->in, run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], i / k->taps);
             for (int64_t b = 0; b < count; b++) {
                 int64_t at[SIDE];
                 find_inputs(k, p, &p->taps[i % k->taps], &batch[b], at);
@@ -332,7 +339,7 @@ static void sum_weight(const strided *k, const yki_kernel_args *run, int64_t beg
     }
 }
 
-/* The sums (in group, tap, out group) of one output channel into the canonical gradient. */
+/* Writes the sums (in group, tap, out group) of one output channel to the canonical gradient. */
 static void write_weight(const strided *k, const float *sums, int64_t out, float *weight)
 {
     for (int64_t in = 0; in < k->in.groups * SIDE; in++)
@@ -361,22 +368,25 @@ static yk_status strided_convolve_weight(const yki_kernel *kernel, const yki_ker
             sum_weight(k, run, pairs * i / pieces, pairs * (i + 1) / pieces, sums, own);
 #pragma omp for schedule(dynamic, LANES) nowait
         for (int64_t out = 0; out < k->out.groups * SIDE; out++)
-            write_weight(k, sums, out, run->out[0]);
+            write_weight(k, sums, out, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
     }
     return YK_OK;
 }
 
 static bool strided_supports_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return !yki_has_out(desc, 1) &&
-           strided_supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
+    return !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) &&
+           strided_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                            &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
+                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
 static yk_status strided_prepare_weight(yki_device *device, const yki_kernel_desc *desc,
                                         yki_kernel **kernel)
 {
-    const yki_operand *weight = &desc->out[0];
-    strided *k = strided_create(device, &desc->in[0], &desc->in[1], weight);
+    const yki_operand *weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    strided *k = strided_create(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                                &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], weight);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps;

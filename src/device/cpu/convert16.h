@@ -1,4 +1,4 @@
-/* tensor/convert16.h over all threads: runs of bf16 or f16 (`dtype`) to f32 and back. */
+/* tensor/convert16.h on all threads: arrays of bf16 or f16 (`dtype`) to f32 and back. */
 #ifndef YKI_CPU_CONVERT16_H
 #define YKI_CPU_CONVERT16_H
 

@@ -1,14 +1,15 @@
 /*
- * The cpu device: oneDNN for convolutions and matrix products, kernels of our own where they are
- * shorter or measure faster (3x3 convolutions by Winograd's algorithm, batch norm fused with its
+ * The cpu device: oneDNN for convolutions and matrix products, and our own kernels where they are
+ * shorter or faster (3x3 convolutions by Winograd's algorithm, batch norm fused with its
  * neighbours, element-wise, pooling, loss).
  *
- * Layouts: 4-d f32, bf16 and f16 activations with at least `block` channels are YKI_BLOCKED, with b
- * the width of a vector register in f32: 16 with AVX-512, 8 with AVX2. Everything else is plain,
- * and without AVX2 all is. Padding channels hold zeros, and every kernel keeps them so. f64 runs on
- * ref's kernels.
+ * Layouts: 4-d f32, bf16 and f16 activations with at least `block` channels are YKI_BLOCKED, where
+ * b is the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2. Everything else is
+ * plain, and so is everything without AVX2. Padding channels hold zeros, which every kernel
+ * preserves. f64 uses the kernels of ref.
  *
- * Threads: OpenMP's, as oneDNN's own; a kernel runs `#pragma omp parallel num_threads(threads)`.
+ * Threads are OpenMP's, like oneDNN's own: a kernel runs `#pragma omp parallel
+ * num_threads(threads)`.
  */
 #ifndef YKI_CPU_H
 #define YKI_CPU_H

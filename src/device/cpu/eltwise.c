@@ -1,6 +1,6 @@
 /*
- * Operators that work element by element: relu, gelu, add, scale, cast, dropout. All but dropout do
- * not care for the layout: they run over memory, padding included, and map zero to zero.
+ * Element-wise operators: relu, gelu, add, scale, cast, dropout. All but dropout ignore the layout:
+ * they run over the whole memory, padding included, and map zero to zero.
  */
 #include <math.h>
 #include <string.h>
@@ -17,10 +17,10 @@ enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 typedef struct eltwise {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    yki_geometry shape; /* of dropout */
+    yki_geometry shape; /* for dropout */
     int64_t count;      /* elements in memory */
     int team;
-    yk_dtype dtype, to; /* to: of a cast */
+    yk_dtype dtype, to; /* to: for casts */
     bool training;
     yki_attrs attrs;
 } eltwise;
@@ -76,13 +76,13 @@ static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
 
 static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    eltwise_map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[1]);
+    eltwise_map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[YKI_RELU_BACKWARD_Y]);
     return YK_OK;
 }
 
 static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    eltwise_map(kernel, run, YKI_MAP_ADD, run->in[1]);
+    eltwise_map(kernel, run, YKI_MAP_ADD, run->in[YKI_ADD_B]);
     return YK_OK;
 }
 
@@ -102,11 +102,11 @@ static float phi(float x)
 static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
-    const void *x = run->in[0];
+    const void *x = run->in[YKI_GELU_X];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
         float value = yki_get(x, i, k->dtype);
-        yki_put(run->out[0], i, value * phi(value), k->dtype);
+        yki_put(run->out[YKI_GELU_Y], i, value * phi(value), k->dtype);
     }
     return YK_OK;
 }
@@ -114,13 +114,13 @@ static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
-    const void *dy = run->in[0], *x = run->in[1];
+    const void *dy = run->in[YKI_GELU_BACKWARD_DY], *x = run->in[YKI_GELU_BACKWARD_X];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++) {
         float value = yki_get(x, i, k->dtype);
         float density = 0.39894228f * expf(-0.5f * value * value);
-        yki_put(run->out[0], i, yki_get(dy, i, k->dtype) * (phi(value) + value * density),
-                k->dtype);
+        yki_put(run->out[YKI_GELU_BACKWARD_DX], i,
+                yki_get(dy, i, k->dtype) * (phi(value) + value * density), k->dtype);
     }
     return YK_OK;
 }
@@ -130,7 +130,7 @@ static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *
 static bool supports_cast(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    const yki_operand *x = &desc->in[0], *y = &desc->out[0];
+    const yki_operand *x = &desc->in[YKI_CAST_X], *y = &desc->out[YKI_CAST_Y];
     bool one_is_wide = x->dtype == YK_F32 || y->dtype == YK_F32;
     return yki_is_float(x) && yki_is_float(y) && x->layout == y->layout &&
            (one_is_wide || x->dtype == y->dtype);
@@ -140,7 +140,7 @@ static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, y
 {
     YK_TRY(eltwise_prepare(device, desc, kernel));
     eltwise *k = (eltwise *)*kernel;
-    k->to = desc->out[0].dtype;
+    k->to = desc->out[YKI_CAST_Y].dtype;
     return YK_OK;
 }
 
@@ -148,11 +148,13 @@ static yk_status cast(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     if (k->to == k->dtype)
-        memmove(run->out[0], run->in[0], (size_t)k->count * yk_dtype_size(k->dtype));
+        memmove(run->out[YKI_CAST_Y], run->in[YKI_CAST_X],
+                (size_t)k->count * yk_dtype_size(k->dtype));
     else if (k->to == YK_F32)
-        yki_cpu_widen(run->out[0], run->in[0], k->dtype, (size_t)k->count, k->team);
+        yki_cpu_widen(run->out[YKI_CAST_Y], run->in[YKI_CAST_X], k->dtype, (size_t)k->count,
+                      k->team);
     else
-        yki_cpu_narrow(run->out[0], run->in[0], k->to, (size_t)k->count, k->team);
+        yki_cpu_narrow(run->out[YKI_CAST_Y], run->in[YKI_CAST_X], k->to, (size_t)k->count, k->team);
     return YK_OK;
 }
 
@@ -163,16 +165,19 @@ static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc
 {
     YK_TRY(eltwise_prepare(device, desc, kernel));
     eltwise *k = (eltwise *)*kernel;
-    const yki_operand *x = &desc->in[0];
+    const yki_operand *x = &desc->in[YKI_DROPOUT_X];
     if (x->layout == YKI_BLOCKED)
         k->shape = yki_geometry_of(device, x);
     else
-        k->shape = (yki_geometry){
-            .images = 1, .channels = 1, .blocks = 1, .pixels = k->count, .b = 1}; /* as it lies */
+        k->shape = (yki_geometry){.images = 1,
+                                  .channels = 1,
+                                  .blocks = 1,
+                                  .pixels = k->count,
+                                  .b = 1}; /* in memory order */
     return YK_OK;
 }
 
-/* One pixel of one block: b channels, which lie `pixels` apart in the plain order. */
+/* One pixel of one block: b channels, which are `pixels` apart in the plain order. */
 static void drop_pixel(const eltwise *k, const yki_kernel_args *run, int64_t block, int64_t pixel)
 {
     const yki_geometry *g = &k->shape;
@@ -184,8 +189,8 @@ static void drop_pixel(const eltwise *k, const yki_kernel_args *run, int64_t blo
     for (int64_t c = 0; c < g->b; c++) {
         bool keep = c < channels && yki_dropout_keep(run->seed, run->step, k->attrs.salt,
                                                      plain + (uint64_t)(c * g->pixels), k->attrs.p);
-        yki_put(run->out[0], at + c, keep ? kept * yki_get(run->in[0], at + c, k->dtype) : 0,
-                k->dtype);
+        yki_put(run->out[YKI_DROPOUT_Y], at + c,
+                keep ? kept * yki_get(run->in[YKI_DROPOUT_X], at + c, k->dtype) : 0, k->dtype);
     }
 }
 
@@ -194,8 +199,9 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
     const eltwise *k = (const eltwise *)kernel;
     const yki_geometry *g = &k->shape;
     if (!k->training) {
-        if (run->out[0] != run->in[0])
-            memcpy(run->out[0], run->in[0], (size_t)k->count * yk_dtype_size(k->dtype));
+        if (run->out[YKI_DROPOUT_Y] != run->in[YKI_DROPOUT_X])
+            memcpy(run->out[YKI_DROPOUT_Y], run->in[YKI_DROPOUT_X],
+                   (size_t)k->count * yk_dtype_size(k->dtype));
         return YK_OK;
     }
 #pragma omp parallel for collapse(2) num_threads(k->team) if (k->team > 1)

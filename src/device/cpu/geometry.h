@@ -1,6 +1,6 @@
 /*
- * What the kernels of this folder ask of their operands: which are there, how a 4-d one lies in
- * memory, and how many threads its size is worth.
+ * What the kernels of this folder need to know about their operands: which are present, how a 4-d
+ * operand is arranged in memory, and how many threads its size justifies.
  */
 #ifndef YKI_CPU_GEOMETRY_H
 #define YKI_CPU_GEOMETRY_H
@@ -24,7 +24,7 @@ static inline bool yki_is_float(const yki_operand *operand)
     return operand->dtype == YK_F32 || operand->dtype == YK_BF16 || operand->dtype == YK_F16;
 }
 
-/* f32, bf16 or f16, and both the same, in the same layout. */
+/* Whether both have the same layout and the same dtype, f32, bf16 or f16. */
 static inline bool yki_alike(const yki_operand *a, const yki_operand *b)
 {
     return yki_is_float(a) && a->dtype == b->dtype && a->layout == b->layout;
@@ -49,7 +49,7 @@ static inline yki_geometry yki_geometry_of(const yki_device *device, const yki_o
                           .b = b};
 }
 
-/* Threads for so many elements: one that gets too few costs more than it brings. */
+/* The number of threads for so many elements: a thread with too few costs more than it saves. */
 static inline int yki_team(const yki_device *device, int64_t elements)
 {
     int64_t useful = elements / 8192 + 1;

@@ -1,7 +1,7 @@
 /*
- * Between layouts: reorder, flatten and unflatten. A plain 2-d (N, C * H * W) lies in memory as the
- * plain (N, C, H, W) does, so each is a copy or one of two transpositions of (pixels, b) and
- * (b, pixels), block by block. Padding channels are written as zeros.
+ * Conversions between layouts: reorder, flatten and unflatten. A plain 2-d (N, C * H * W) has the
+ * same memory as the plain (N, C, H, W), so each of them is a copy or, block by block, a
+ * transposition between (pixels, b) and (b, pixels). Padding channels are written as zeros.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static yk_status layout_prepare(yki_device *device, const yki_kernel_desc *desc,
 
 /*
  * One block: to (channels, pixels) from (pixels, b), or the reverse. TYPE is an integer of the
- * element's size: the values pass through untouched.
+ * element's size, so that values are not changed.
  */
 #define TRANSPOSITIONS(TYPE)                                                                       \
     YKI_VECTOR_CLONES                                                                              \

@@ -1,6 +1,6 @@
 /*
- * linear on oneDNN's matrix product: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy.
- * Transposes are strides. In bf16 the weights are packed (converted) once a step.
+ * linear with oneDNN's matrix product: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy.
+ * Transposes are expressed as strides. In bf16 the weights are converted (packed) once per step.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ typedef struct linear_kernel {
     bool bias;
 } linear_kernel;
 
-/* (rows, columns), or its transpose when the memory holds (columns, rows). */
+/* (rows, columns); transposed if the memory holds (columns, rows). */
 typedef struct matrix {
     int64_t rows, columns;
     yk_dtype dtype;
@@ -40,48 +40,56 @@ static void linear_destroy(yki_kernel *kernel)
     free(k);
 }
 
+/* The caller destroys the descriptors, also after a failure. */
+static yk_status describe_product(yki_md mds[4], const matrix *a, const matrix *b, const matrix *c,
+                                  bool bias)
+{
+    int64_t bias_dims[] = {1, c->columns}, bias_strides[] = {c->columns, 1};
+    YK_TRY(describe_matrix(&mds[0], a));
+    YK_TRY(describe_matrix(&mds[1], b));
+    YK_TRY(describe_matrix(&mds[2], c));
+    return bias ? yki_md_with_strides(&mds[3], 2, bias_dims, YK_F32, bias_strides) : YK_OK;
+}
+
 /* c = a b (+ bias (columns of c)). Pointers at run: a, b, c, [bias]. */
 static yk_status prepare_product(linear_kernel *k, dnnl_engine_t engine, const matrix *a,
                                  const matrix *b, const matrix *c, bool bias)
 {
     yki_md mds[4] = {NULL};
-    int64_t bias_dims[] = {1, c->columns}, bias_strides[] = {c->columns, 1};
-    yk_status status = describe_matrix(&mds[0], a);
-    if (status == YK_OK)
-        status = describe_matrix(&mds[1], b);
-    if (status == YK_OK)
-        status = describe_matrix(&mds[2], c);
-    if (status == YK_OK && bias)
-        status = yki_md_with_strides(&mds[3], 2, bias_dims, YK_F32, bias_strides);
-    if (status == YK_OK) {
-        dnnl_status_t described =
-            yki_dnn_describe_matmul(&k->product.desc, engine, mds[0], mds[1], mds[3], mds[2]);
-        if (described != dnnl_success)
-            status = yki_dnn_error(described, "dnnl_matmul");
+    yk_status status = describe_product(mds, a, b, c, bias);
+    if (status != YK_OK)
+        goto out;
+    dnnl_status_t described =
+        yki_dnn_describe_matmul(&k->product.desc, engine, mds[0], mds[1], mds[3], mds[2]);
+    if (described != dnnl_success) {
+        status = yki_dnn_error(described, "dnnl_matmul");
+        goto out;
     }
-    if (status == YK_OK) {
-        int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-        yki_const_md const_mds[] = {mds[0], mds[1], mds[2], mds[3]};
-        status = yki_dnn_prepare(&k->product, engine, bias ? 4 : 3, arguments, const_mds);
-    }
+    int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+    yki_const_md const_mds[] = {mds[0], mds[1], mds[2], mds[3]};
+    status = yki_dnn_prepare(&k->product, engine, bias ? 4 : 3, arguments, const_mds);
+out:
     for (int i = 0; i < 4; i++)
         yki_md_destroy(mds[i]);
     return status;
 }
 
-/* bf16: the weights (O, I) are converted once a step. */
+/* For bf16, where the weights (O, I) are converted once per step. */
 static yk_status prepare_convert(linear_kernel *k, dnnl_engine_t engine, const yki_operand *weight)
 {
     yki_md from = NULL, to = NULL;
     yk_status status = yki_md_with_tag(&from, 2, weight->dims, YK_F32, dnnl_ab);
-    if (status == YK_OK)
-        status = yki_md_with_tag(&to, 2, weight->dims, YK_BF16, dnnl_ab);
-    if (status == YK_OK)
-        status = yki_dnn_prepare_reorder(&k->convert, engine, from, to);
-    if (status == YK_OK) {
-        k->base.pack_input = 1;
-        k->base.pack_bytes = yki_md_size(to);
-    }
+    if (status != YK_OK)
+        goto out;
+    status = yki_md_with_tag(&to, 2, weight->dims, YK_BF16, dnnl_ab);
+    if (status != YK_OK)
+        goto out;
+    status = yki_dnn_prepare_reorder(&k->convert, engine, from, to);
+    if (status != YK_OK)
+        goto out;
+    k->base.pack_input = 1;
+    k->base.pack_bytes = yki_md_size(to);
+out:
     yki_md_destroy(from);
     yki_md_destroy(to);
     return status;
@@ -99,13 +107,17 @@ static yk_status linear_create(yki_device *device, const matrix *a, const matrix
     k->bias = bias;
     k->dtype = a->dtype;
     yk_status status = prepare_product(k, cpu->engine, a, b, c, bias);
-    if (status == YK_OK && packed_weight && a->dtype == YK_BF16)
-        status = prepare_convert(k, cpu->engine, packed_weight);
-    k->base.scratch = k->product.scratch;
     if (status != YK_OK)
-        linear_destroy(&k->base);
-    else
-        *kernel = &k->base;
+        goto discard;
+    if (packed_weight && a->dtype == YK_BF16)
+        status = prepare_convert(k, cpu->engine, packed_weight);
+    if (status != YK_OK)
+        goto discard;
+    k->base.scratch = k->product.scratch;
+    *kernel = &k->base;
+    return YK_OK;
+discard:
+    linear_destroy(&k->base);
     return status;
 }
 
@@ -133,17 +145,18 @@ static bool linear_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 static yk_status linear_create_forward(yki_device *device, const yki_kernel_desc *desc,
                                        yki_kernel **kernel)
 {
-    const yki_operand *x = &desc->in[0], *weight = &desc->in[1];
+    const yki_operand *x = &desc->in[YKI_LINEAR_X], *weight = &desc->in[YKI_LINEAR_WEIGHT];
     matrix a = {x->dims[0], x->dims[1], x->dtype, false};
     matrix b = {weight->dims[1], weight->dims[0], x->dtype, true};
-    matrix c = {x->dims[0], weight->dims[0], desc->out[0].dtype, false};
-    return linear_create(device, &a, &b, &c, desc->in[2].ndim >= 0, weight, kernel);
+    matrix c = {x->dims[0], weight->dims[0], desc->out[YKI_LINEAR_Y].dtype, false};
+    return linear_create(device, &a, &b, &c, desc->in[YKI_LINEAR_BIAS].ndim >= 0, weight, kernel);
 }
 
 static yk_status linear_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
-    void *pointers[] = {run->in[0], run->in[1], run->out[0], k->bias ? run->in[2] : NULL};
+    void *pointers[] = {run->in[YKI_LINEAR_X], run->in[YKI_LINEAR_WEIGHT], run->out[YKI_LINEAR_Y],
+                        k->bias ? run->in[YKI_LINEAR_BIAS] : NULL};
     return yki_dnn_run(&k->product, k->stream, pointers, run->scratch);
 }
 
@@ -160,17 +173,21 @@ const yki_kernel_impl yki_cpu_linear = {.op = &yki_op_linear,
 static yk_status linear_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                              yki_kernel **kernel)
 {
-    const yki_operand *dy = &desc->in[0], *weight = &desc->in[1];
+    const yki_operand *dy = &desc->in[YKI_LINEAR_BACKWARD_DATA_DY],
+                      *weight = &desc->in[YKI_LINEAR_BACKWARD_DATA_WEIGHT];
     matrix a = {dy->dims[0], dy->dims[1], dy->dtype, false};
     matrix b = {weight->dims[0], weight->dims[1], dy->dtype, false};
-    matrix c = {dy->dims[0], weight->dims[1], desc->out[0].dtype, false};
+    matrix c = {dy->dims[0], weight->dims[1], desc->out[YKI_LINEAR_BACKWARD_DATA_DX].dtype, false};
     return linear_create(device, &a, &b, &c, false, weight, kernel);
 }
 
 static yk_status linear_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
-    return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[0], run->in[1], run->out[0]},
+    return yki_dnn_run(&k->product, k->stream,
+                       (void *[]){run->in[YKI_LINEAR_BACKWARD_DATA_DY],
+                                  run->in[YKI_LINEAR_BACKWARD_DATA_WEIGHT],
+                                  run->out[YKI_LINEAR_BACKWARD_DATA_DX]},
                        run->scratch);
 }
 
@@ -187,7 +204,8 @@ const yki_kernel_impl yki_cpu_linear_backward_data = {.op = &yki_op_linear_backw
 static yk_status linear_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                                yki_kernel **kernel)
 {
-    const yki_operand *x = &desc->in[0], *dy = &desc->in[1];
+    const yki_operand *x = &desc->in[YKI_LINEAR_BACKWARD_WEIGHT_X],
+                      *dy = &desc->in[YKI_LINEAR_BACKWARD_WEIGHT_DY];
     matrix a = {dy->dims[1], dy->dims[0], dy->dtype, true};
     matrix b = {x->dims[0], x->dims[1], x->dtype, false};
     matrix c = {dy->dims[1], x->dims[1], YK_F32, false};
@@ -195,7 +213,7 @@ static yk_status linear_create_backward_weight(yki_device *device, const yki_ker
     linear_kernel *k = (linear_kernel *)*kernel;
     k->batch = dy->dims[0];
     k->outputs = dy->dims[1];
-    k->bias = desc->out[1].ndim >= 0;
+    k->bias = desc->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS].ndim >= 0;
     return YK_OK;
 }
 
@@ -214,8 +232,12 @@ static yk_status linear_run_backward_weight(const yki_kernel *kernel, const yki_
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     if (k->bias)
-        sum_rows(k, run->in[1], run->out[1]);
-    return yki_dnn_run(&k->product, k->stream, (void *[]){run->in[1], run->in[0], run->out[0]},
+        sum_rows(k, run->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
+                 run->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS]);
+    return yki_dnn_run(&k->product, k->stream,
+                       (void *[]){run->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
+                                  run->in[YKI_LINEAR_BACKWARD_WEIGHT_X],
+                                  run->out[YKI_LINEAR_BACKWARD_WEIGHT_DWEIGHT]},
                        run->scratch);
 }
 

@@ -1,7 +1,8 @@
 /*
- * The inner loops of the memory-bound kernels, once for each width of vector register. Their bodies
- * stand in loops_norm.h and loops_map.h and are compiled by loops_avx512.c, loops_avx2.c and
- * loops_generic.c with that instruction set's flags; a kernel asks for its table once, in prepare.
+ * The inner loops of the memory-bound kernels, compiled once for each width of vector register.
+ * Their bodies are in loops_norm.h and loops_map.h, which loops_avx512.c, loops_avx2.c and
+ * loops_generic.c compile with the flags of their instruction set. A kernel looks its table up
+ * once, in prepare.
  *
  * Whatever the layout, memory is a sequence of elements in which element e of a run belongs to
  * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel a
@@ -30,7 +31,7 @@ typedef struct yki_run_range {
     int64_t begin, end; /* runs, counted over all images */
 } yki_run_range;
 
-/* Where a run begins; its length in elements. */
+/* The begin of a run, and its length in elements. */
 static inline int64_t yki_run_at(const yki_runs *runs, int64_t index, int64_t *count)
 {
     bool whole = runs->runs_an_image == 1; /* small images: no division for each */
@@ -53,7 +54,7 @@ typedef struct yki_norm_forward {
     bool stream; /* y is written past the caches */
 } yki_norm_forward;
 
-/* Where relu was open: everywhere there was none; as y tells; as y computed again from x tells. */
+/* How the mask of relu is found: there was no relu; from y; from y, computed again from x. */
 typedef enum yki_norm_mask { YKI_MASK_NONE, YKI_MASK_Y, YKI_MASK_X } yki_norm_mask;
 
 typedef struct yki_norm_backward {
@@ -63,7 +64,7 @@ typedef struct yki_norm_backward {
     bool stream; /* dx is written past the caches */
 } yki_norm_backward;
 
-/* dx = a g + b (x - mean) + c, g being the gradient behind relu. */
+/* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu. */
 typedef struct yki_norm_slopes {
     float a[YKI_PERIOD], b[YKI_PERIOD], c[YKI_PERIOD];
 } yki_norm_slopes;
@@ -102,7 +103,7 @@ typedef struct yki_cpu_loops {
 
 extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loops_generic;
 
-/* The table for a device: its block is the width of the vectors it has, 16, 8 or none. */
+/* The table for a device, whose block is the width of its vectors: 16, 8 or none. */
 const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device);
 
 #endif

@@ -2,8 +2,8 @@
  * Batch norm's four sweeps over a channel block: included by loops_table.h alone. Forward and
  * backward share normalised(), so that backward's mask is forward's to the last bit.
  *
- * Sums run in f32 for about SUM_RUN elements of a channel block and go on in f64: for as many
- * additions a lane in narrow vectors as in wide ones.
+ * Sums are f32 for about SUM_RUN elements of a channel block and f64 beyond. A lane makes as many
+ * additions in narrow vectors as in wide ones.
  */
 
 enum { SUM_RUN = 128 * YKI_PACK };
@@ -49,7 +49,7 @@ YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
     }
 }
 
-/* The last, shorter pack of a run: lanes behind its end count for nothing. */
+/* The last, shorter pack of a run: lanes after its end are ignored. */
 YKI_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t count, yki_pack shift,
                                  yk_dtype dtype)
 {
@@ -196,7 +196,7 @@ YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_d
         yki_store_part(memory, at, part, value, dtype);
 }
 
-/* g: dy + dy2 where relu was open. */
+/* g is dy + dy2 where relu passed its input on. */
 YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x, int64_t at,
                              int64_t part, yki_norm_mask mask, yk_dtype dtype)
 {

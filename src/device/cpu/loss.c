@@ -1,7 +1,7 @@
 /*
  * cross_entropy of plain f32 logits (N, C) and labels (N). With smoothing s the target of a sample
- * is (1 - s) * one_hot(label) + s / C. Samples are shared out over the threads, their losses added
- * up in order: the sum does not depend on the number of threads.
+ * is (1 - s) * one_hot(label) + s / C. Samples are divided among the threads, but their losses are
+ * added in order, so the sum does not depend on the number of threads.
  */
 #include <math.h>
 
@@ -37,7 +37,8 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
         return yki_error_memory(sizeof *k, "a cross_entropy kernel");
     k->batch = desc->in[0].dims[0];
     k->classes = desc->in[0].dims[1];
-    k->team = yki_team(device, 4 * k->batch * k->classes); /* an exponential is worth several */
+    k->team = yki_team(
+        device, 4 * k->batch * k->classes); /* an exponential costs as much as several elements */
     k->smoothing = (float)desc->attrs->label_smoothing;
     k->mean = desc->attrs->reduction == YK_LOSS_MEAN;
     k->keep_probabilities = yki_has_out(desc, 1);
@@ -56,7 +57,7 @@ static yk_status check_labels(const loss *k, const int32_t *labels)
     return YK_OK;
 }
 
-/* One sample's loss; its probabilities too, where wanted. */
+/* The loss of one sample, and its probabilities unless NULL. */
 static double sample_loss(const loss *k, const float *logits, int32_t label, float *probabilities)
 {
     float largest = logits[0];
@@ -80,9 +81,9 @@ static double sample_loss(const loss *k, const float *logits, int32_t label, flo
 static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
-    const float *logits = run->in[0];   /* (N, C) */
-    const int32_t *labels = run->in[1]; /* (N) */
-    float *probabilities = k->keep_probabilities ? run->out[1] : NULL;
+    const float *logits = run->in[YKI_CROSS_ENTROPY_LOGITS];   /* (N, C) */
+    const int32_t *labels = run->in[YKI_CROSS_ENTROPY_LABELS]; /* (N) */
+    float *probabilities = k->keep_probabilities ? run->out[YKI_CROSS_ENTROPY_PROBABILITIES] : NULL;
     double *losses = run->scratch, sum = 0;
     YK_TRY(check_labels(k, labels));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
@@ -91,7 +92,7 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
                                 probabilities ? probabilities + n * k->classes : NULL);
     for (int64_t n = 0; n < k->batch; n++)
         sum += losses[n];
-    *(float *)run->out[0] = (float)(k->mean ? sum / (double)k->batch : sum);
+    *(float *)run->out[YKI_CROSS_ENTROPY_LOSS] = (float)(k->mean ? sum / (double)k->batch : sum);
     return YK_OK;
 }
 
@@ -99,10 +100,11 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
-    const float *probabilities = run->in[0]; /* (N, C) */
-    const int32_t *labels = run->in[1];      /* (N) */
-    float *dlogits = run->out[0];            /* (N, C) */
-    float factor = *(const float *)run->in[2] / (k->mean ? (float)k->batch : 1);
+    const float *probabilities = run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES]; /* (N, C) */
+    const int32_t *labels = run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS];             /* (N) */
+    float *dlogits = run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS];                  /* (N, C) */
+    float factor =
+        *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_DLOSS] / (k->mean ? (float)k->batch : 1);
     float rest = k->smoothing / (float)k->classes;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t n = 0; n < k->batch; n++)

@@ -1,7 +1,7 @@
 /*
- * mse_loss of f32 tensors in one layout, whichever: zeros that pad both add nothing. Pieces of a
- * fixed size are summed apart and added up in order, so that the sum does not depend on the number
- * of threads.
+ * mse_loss of f32 tensors that share any layout: the zeros in their padding add nothing. Pieces of
+ * fixed size are summed separately and then added in order, so the sum does not depend on the
+ * number of threads.
  */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
@@ -48,7 +48,7 @@ static yk_status mse_prepare(yki_device *device, const yki_kernel_desc *desc, yk
 static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const mse *k = (const mse *)kernel;
-    const float *x = run->in[0], *target = run->in[1];
+    const float *x = run->in[YKI_MSE_LOSS_X], *target = run->in[YKI_MSE_LOSS_TARGET];
     double *sums = run->scratch, sum = 0;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t p = 0; p < k->pieces; p++) {
@@ -63,16 +63,18 @@ static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
     }
     for (int64_t p = 0; p < k->pieces; p++)
         sum += sums[p];
-    *(float *)run->out[0] = (float)(sum * k->scale);
+    *(float *)run->out[YKI_MSE_LOSS_LOSS] = (float)(sum * k->scale);
     return YK_OK;
 }
 
 static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const mse *k = (const mse *)kernel;
-    const float *x = run->in[0], *target = run->in[1];
-    float *dx = run->out[0];
-    float factor = (float)(2 * (double)*(const float *)run->in[2] * k->scale);
+    const float *x = run->in[YKI_MSE_LOSS_BACKWARD_X],
+                *target = run->in[YKI_MSE_LOSS_BACKWARD_TARGET];
+    float *dx = run->out[YKI_MSE_LOSS_BACKWARD_DX];
+    float factor =
+        (float)(2 * (double)*(const float *)run->in[YKI_MSE_LOSS_BACKWARD_DLOSS] * k->scale);
 #pragma omp parallel for simd num_threads(k->team) if (parallel : k->team > 1)
     for (int64_t i = 0; i < k->elements; i++)
         dx[i] = (x[i] - target[i]) * factor;

@@ -1,11 +1,12 @@
 /*
- * batch_norm fused with the residual addition and relu behind it, and its gradient. Bound by
- * memory: two sweeps over each channel block, the second over what the first left in the cache.
+ * batch_norm, fused with the residual addition and relu that follow it, and its gradient. It is
+ * bound by memory: there are two sweeps over each channel block, and the second finds its data in
+ * the cache.
  *
- * Accuracy: sums are taken of x minus a value near the mean, in f32 over short runs and f64 above;
- * slices are combined as in Chan, Golub and LeVeque 1979.
+ * For accuracy, a value near the mean is subtracted from x before it is summed, in f32 over short
+ * runs and in f64 beyond; slices are combined as in Chan, Golub and LeVeque (1979).
  *
- * Synchronised (run->sync), the ranks exchange what all slices have found between the sweeps.
+ * If synchronised (run->sync), the ranks exchange the results of all slices between the sweeps.
  */
 #include "device/cpu/norm.h"
 
@@ -25,7 +26,7 @@ static void *out(const yki_norm *k, const yki_kernel_args *run, int i)
     return k->out[i] ? run->out[i] : NULL;
 }
 
-/* Sums by element folded into sums by channel. */
+/* Adds the sums of elements up to sums of channels. */
 static void fold(const double *elements, int64_t b, double *channels)
 {
     for (int64_t c = 0; c < b; c++)
@@ -34,7 +35,7 @@ static void fold(const double *elements, int64_t b, double *channels)
         channels[e % b] += elements[e];
 }
 
-/* Constants by channel repeated for every element of a period; zero in padding channels. */
+/* Repeats the constants of channels for every element of a period; zero in padding channels. */
 static void repeat(float *elements, const float *channels, int64_t b)
 {
     for (int64_t e = 0; e < YKI_PERIOD; e++)
@@ -43,7 +44,7 @@ static void repeat(float *elements, const float *channels, int64_t b)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* A value near each channel's mean: that of the slice's first pixels. */
+/* A value near each channel's mean: the mean of the slice's first pixels. */
 static void choose_shift(const yki_norm *k, const void *x, const yki_norm_unit *u, float *shift)
 {
     static const float zero[YKI_PERIOD];
@@ -120,7 +121,7 @@ static void move(float *running, double momentum, double value)
     *running = (float)((1 - momentum) * *running + momentum * value);
 }
 
-/* One channel's mean and 1 / std; the block's first slice also keeps them. */
+/* The mean and 1 / std of one channel; the first slice of a block also stores them. */
 static void settle(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u, int64_t c,
                    float *mean, float *invstd)
 {
@@ -147,7 +148,7 @@ static void settle(const yki_norm *k, const yki_kernel_args *run, const yki_norm
     }
 }
 
-/* The constants of y = (x - mean) * scale + bias, by forward and backward alike. */
+/* The constants of y = (x - mean) * scale + bias, for forward and backward. */
 static void set_constants(yki_norm_constants *constants, int64_t b, int64_t channels,
                           const float *mean, const float *invstd, const float *weight,
                           const float *bias)
@@ -180,7 +181,7 @@ static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const 
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
 
-/* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
+/* Without samples and without peers, the statistics stay as they are, and backward adds nothing. */
 static yk_status skip_empty(const yki_norm *k, const yki_kernel_args *run)
 {
     float *means = out(k, run, YKI_BATCH_NORM_MEAN), *invstds = out(k, run, YKI_BATCH_NORM_INVSTD);
@@ -263,10 +264,10 @@ static void found_sums(const yki_norm *k, const yki_kernel_args *run, const yki_
 }
 
 /*
- * With g = gradient behind relu, h = (x - mean) invstd and n values a channel:
+ * With the gradient g that comes from relu, h = (x - mean) invstd, and n values per channel:
  * dbias = sum g; dweight = sum g h; dx = weight invstd (g - dbias / n - h dweight / n).
- * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, dx
- * follows from all ranks' sums and values; dweight and dbias stay this rank's share.
+ * In evaluation mean and invstd do not depend on x, so the two means are left out. If synchronised,
+ * dx uses the sums and n of all ranks; dweight and dbias remain this rank's share.
  */
 static void derive(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
 {

@@ -1,11 +1,12 @@
 /*
  * Between the files of batch_norm: norm.c has the arithmetic, norm_units.c divides the work, runs
- * it over the threads and, synchronised, lets the ranks exchange what they have found.
+ * it on the threads and, if synchronised, lets the ranks exchange their results.
  *
- * A unit of work is a slice of the images of one channel block. There is one slice a block when
- * the blocks share out evenly over the threads, so that a thread's two sweeps follow each other;
- * otherwise as many as make the units even, with a barrier between the sweeps. Sums are combined
- * in the order of slices: the result depends on the number of threads, never on their timing.
+ * A unit of work is a slice of the images of one channel block. If the blocks can be divided evenly
+ * among the threads, each block is one slice, so that a thread makes both sweeps one after the
+ * other. Otherwise blocks are cut into as many slices as make the units even, with a barrier
+ * between the sweeps. Sums are combined in the order of slices, so the result depends on the number
+ * of threads but never on their timing.
  */
 #ifndef YKI_NORM_H
 #define YKI_NORM_H
@@ -15,7 +16,7 @@
 
 enum { YKI_NORM_MAX_BLOCK = 16 };
 
-/* What a slice knows of its channels: count, mean, squared distances; in backward two sums. */
+/* The results of a slice for its channels: count, mean, squared distances; in backward two sums. */
 typedef struct yki_norm_partial {
     double count;
     double first[YKI_NORM_MAX_BLOCK], second[YKI_NORM_MAX_BLOCK];
@@ -43,7 +44,7 @@ typedef struct yki_norm_unit {
 /* Also of batch_norm_backward: its first operand is x too. */
 yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 
-/* Pixels of a range of runs. */
+/* The number of pixels in a range of runs. */
 int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range);
 
 /* The status and line of a channel with too few values for a variance. */
@@ -52,15 +53,15 @@ yk_status yki_norm_enough(double count);
 typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_kernel_args *run,
                                  const yki_norm_unit *u);
 
-/* Both sweeps over all units. */
+/* Makes both sweeps over all units. */
 void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                     yki_norm_unit_fn second);
 
-/* What this rank has found for a channel: the two numbers that the ranks exchange. */
+/* This rank's results for a channel: the two numbers that the ranks exchange. */
 typedef void (*yki_norm_found_fn)(const yki_norm *k, const yki_kernel_args *run,
                                   const yki_norm_unit *u, int64_t c, double *first, double *second);
 
-/* Both sweeps with the ranks' exchange between them. */
+/* Makes both sweeps, with the exchange between ranks in the middle. */
 yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
                                 yki_norm_unit_fn first, yki_norm_found_fn found,
                                 yki_norm_unit_fn second);

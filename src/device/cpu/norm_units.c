@@ -4,14 +4,15 @@
 #include "base/memory.h"
 
 enum {
-    RUN = 4096,       /* elements of a run at most: 16 KiB, a part of the first-level cache */
-    STREAM = 1 << 25, /* bytes of a result that no cache keeps until read: see bench/kernels */
+    RUN = 4096,       /* the most elements of a run: 16 KiB, a part of the first-level cache */
+    STREAM = 1 << 25, /* a result of so many bytes leaves every cache before it is read: see
+                         bench/kernels */
     INPUT = 0
 };
 
 /* ---- preparation ----------------------------------------------------------------------------- */
 
-/* A channel of one pixel: channels are neighbours in memory and make blocks themselves. */
+/* Channels of one pixel are neighbours in memory, so they form blocks themselves. */
 static void widen_block(yki_geometry *shape, int pack)
 {
     int most = pack < YKI_NORM_MAX_BLOCK ? pack : YKI_NORM_MAX_BLOCK;
@@ -36,7 +37,8 @@ static void divide_work(yki_norm *k, const yki_device *device, yk_dtype dtype)
     k->team = yki_team(device, g->images * image);
     k->slices = k->team / common_divisor(k->team, g->blocks);
     if (k->slices > k->run_count)
-        k->slices = k->run_count > 0 ? k->run_count : 1; /* without samples: one, empty */
+        k->slices =
+            k->run_count > 0 ? k->run_count : 1; /* without samples there is one, which is empty */
     k->base.scratch = (size_t)(g->blocks * k->slices) * sizeof(yki_norm_partial);
 }
 
@@ -78,7 +80,7 @@ static yki_norm_unit unit_of(const yki_norm *k, const yki_kernel_args *run, int6
     return u;
 }
 
-/* Pixels in the first `end` runs. */
+/* The number of pixels in the first `end` runs. */
 static int64_t pixels_before(const yki_runs *runs, int64_t end)
 {
     return end / runs->runs_an_image * runs->pixels + end % runs->runs_an_image * runs->run;
@@ -99,7 +101,7 @@ static void sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_u
     }
 }
 
-/* Units that are whole blocks: the second sweep follows the first while the block is in cache. */
+/* If units are whole blocks, the second sweep follows at once, while the block is in the cache. */
 static void sweep_blocks(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                          yki_norm_unit_fn second)
 {
@@ -111,8 +113,8 @@ static void sweep_blocks(const yki_norm *k, const yki_kernel_args *run, yki_norm
     }
 }
 
-/* Slices of blocks: a thread keeps its slices for the second sweep, as their data is in its cache.
- */
+/* If units are slices of blocks, a thread keeps its slices for the second sweep, because their data
+ * is in its cache. */
 static void sweep_slices(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                          yki_norm_unit_fn second)
 {
@@ -168,7 +170,7 @@ yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
         }
     }
     YK_TRY(sync->gather(sync, channels));
-    YK_TRY(yki_norm_enough(yki_sync_count(sync, channels))); /* known to all ranks alike */
+    YK_TRY(yki_norm_enough(yki_sync_count(sync, channels))); /* all ranks come to the same answer */
     sweep_once(k, run, second);
     return YK_OK;
 }

@@ -24,7 +24,7 @@ yk_status yki_dnn_error(dnnl_status_t status, const char *call)
                      (int)strcspn(call, "("), call);
 }
 
-/* Dimensions in an array as long as oneDNN's prototypes say. */
+/* Dimensions in an array of the length that oneDNN's prototypes demand. */
 typedef struct dims {
     dnnl_dims_t at;
 } dims;

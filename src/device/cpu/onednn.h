@@ -1,6 +1,6 @@
 /*
- * oneDNN behind one thin wall: onednn.c is the only file that knows the differences between 2.6
- * and 3.x (how memory and primitives are described). What is the same in both is called directly.
+ * A thin layer over oneDNN: onednn.c is the only file that knows how 2.6 and 3.x differ (in the
+ * descriptions of memory and primitives). Functions that are the same in both are called directly.
  */
 #ifndef YKI_ONEDNN_H
 #define YKI_ONEDNN_H
@@ -42,7 +42,7 @@ yk_status yki_md_with_tag(yki_md *md, int ndim, const int64_t *shape, yk_dtype d
                           dnnl_format_tag_t tag);
 yk_status yki_md_with_strides(yki_md *md, int ndim, const int64_t *shape, yk_dtype dtype,
                               const int64_t *strides);
-/* An operand as it lies in memory: plain, or blocked by the device's b. */
+/* An operand in its own layout: plain, or blocked by the device's b. */
 yk_status yki_md_of(yki_md *md, const yki_device *device, const yki_operand *operand);
 void yki_md_destroy(yki_md md);
 size_t yki_md_size(yki_const_md md);
@@ -52,7 +52,8 @@ bool yki_md_equal(yki_const_md a, yki_const_md b);
 
 enum { YKI_DNN_ARGS = 6 };
 
-/* A primitive with its memory objects: running it means handing pointers. Zeroed: empty. */
+/* A primitive with its memory objects, so that running it only takes pointers. Zeros are an empty
+ * one. */
 typedef struct yki_dnn_primitive {
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t primitive;
@@ -66,8 +67,8 @@ typedef struct yki_dnn_conv_shape {
 } yki_dnn_conv_shape;
 
 /*
- * The descriptions; an algorithm that oneDNN does not have here gives dnnl_unimplemented. `hint`
- * is the forward description that a backward one goes with.
+ * The descriptions. dnnl_unimplemented if oneDNN lacks the algorithm on this processor. `hint` is
+ * the forward description that belongs to a backward one.
  */
 dnnl_status_t yki_dnn_describe_forward(dnnl_primitive_desc_t *desc, dnnl_engine_t engine,
                                        dnnl_alg_kind_t algorithm, yki_md src, yki_md weights,

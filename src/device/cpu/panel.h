@@ -1,7 +1,7 @@
 /*
- * Panels: f32 matrices of up to 64 rows and 64 columns, 16 KiB, the unit in which the convolutions
- * of our own compute (winograd.c, conv_strided.c). Columns are 64 channels; rows are pixels, tiles
- * or the channels of a weight. In panel_avx512.c.
+ * Panels: f32 matrices of up to 64 rows and 64 columns (16 KiB), the unit in which our own
+ * convolutions compute (winograd.c, conv_strided.c). Columns are 64 channels; rows are pixels,
+ * tiles or the channels of a weight. Implemented in panel_avx512.c.
  */
 #ifndef YKI_PANEL_H
 #define YKI_PANEL_H
@@ -11,8 +11,9 @@
 enum { YKI_PANEL_SIDE = 64, YKI_PANEL = 64 * 64 /* floats */, YKI_PANEL_LANES = 16 };
 
 /*
- * Whether an activation can be read into panels on this device: AVX-512, blocked, channels in 64s;
- * f32, f16, and bf16 where oneDNN's own dot products are slow (see staged.c).
+ * Whether an activation can be read into panels on this device: it takes AVX-512, the blocked
+ * layout, a multiple of 64 channels, and f32, f16, or bf16 if oneDNN's own dot products are slow
+ * (see staged.c).
  */
 bool yki_panel_takes(const yki_device *device, const yki_operand *activation);
 
@@ -25,8 +26,8 @@ typedef struct yki_panel_activation {
 yki_panel_activation yki_panel_activation_of(const yki_operand *activation);
 
 /*
- * Both prefetch the panel that follows b in memory, so a caller should store the panels that it
- * multiplies by one after the other.
+ * Both functions prefetch the panel that follows b in memory, so a caller should store panels in
+ * the order in which it multiplies by them.
  */
 /* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
 void yki_panel_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);

@@ -1,7 +1,8 @@
 /*
- * Pooling over (images, blocks, pixels, b): each thread takes whole blocks, each pixel is b lanes
- * side by side. Backward gathers: an input pixel collects from the windows that hold it, in a fixed
- * order and in f32, so nothing is zeroed first and no two threads write one place.
+ * Pooling over (images, blocks, pixels, b): each thread takes whole blocks, and each pixel is b
+ * adjacent lanes. Backward gathers: each input pixel sums over the windows that have it, in a fixed
+ * order and in f32. Thus nothing has to be cleared first, and threads never write to the same
+ * place.
  */
 #include <math.h>
 #include <string.h>
@@ -37,12 +38,14 @@ static bool is_index(const yki_operand *index, const yki_operand *like)
 static bool supports_max(const yki_device *device, const yki_kernel_desc *desc)
 {
     return pool_supports(device, desc) &&
-           (!yki_has_out(desc, 1) || is_index(&desc->out[1], &desc->out[0]));
+           (!yki_has_out(desc, YKI_MAX_POOL2D_INDEX) ||
+            is_index(&desc->out[YKI_MAX_POOL2D_INDEX], &desc->out[YKI_MAX_POOL2D_Y]));
 }
 
 static bool supports_max_backward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return pool_supports(device, desc) && is_index(&desc->in[1], &desc->in[0]);
+    return pool_supports(device, desc) && is_index(&desc->in[YKI_MAX_POOL2D_BACKWARD_INDEX],
+                                                   &desc->in[YKI_MAX_POOL2D_BACKWARD_DY]);
 }
 
 static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, const yki_operand *x,
@@ -85,7 +88,7 @@ static inline void fetch_lanes(float *restrict lanes, const void *memory, int64_
         lanes[c] = yki_get(memory, at + c, dtype);
 }
 
-/* The usual b and all dtypes as constants: loops that compilers turn into one vector. */
+/* With the usual b and all dtypes as constants, compilers turn these loops into single vectors. */
 #define FOR_EACH_B(body, first, memory, at, b, dtype)                                              \
     do {                                                                                           \
         if (b == 16)                                                                               \
@@ -125,7 +128,7 @@ static void put(void *memory, int64_t at, const float *restrict lanes, int64_t b
     FOR_EACH_DTYPE(put_lanes, lanes, memory, at, b, dtype);
 }
 
-/* The window's part inside the map along one axis: offsets from .. to - 1. */
+/* The part of a window that is inside the map along one axis: offsets from .. to - 1. */
 typedef struct span {
     int64_t start, from, to;
 } span;
@@ -137,7 +140,7 @@ static inline span pool_window(const pool *k, int64_t i, int64_t size)
     return (span){start, start < 0 ? -start : 0, to};
 }
 
-/* The windows that hold input pixel i along one axis: outputs first .. last. */
+/* The windows that have input pixel i along one axis: outputs first .. last. */
 static inline span holders(const pool *k, int64_t i, int64_t outputs)
 {
     int64_t reach = i + k->padding - k->kernel + 1;
@@ -179,11 +182,12 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
             float best[MAX_BLOCK] = {0};
             int32_t winner[MAX_BLOCK] = {0};
             int64_t at = (block * k->y.pixels + p * k->y.columns + q) * b;
-            max_pixel(k, run->in[0], best, winner, base, pool_window(k, p, k->x.rows),
-                      pool_window(k, q, k->x.columns));
-            put(run->out[0], at, best, b, k->dtype);
+            max_pixel(k, run->in[YKI_MAX_POOL2D_X], best, winner, base,
+                      pool_window(k, p, k->x.rows), pool_window(k, q, k->x.columns));
+            put(run->out[YKI_MAX_POOL2D_Y], at, best, b, k->dtype);
             if (k->keep_index)
-                memcpy((int32_t *)run->out[1] + at, winner, (size_t)b * sizeof *winner);
+                memcpy((int32_t *)run->out[YKI_MAX_POOL2D_INDEX] + at, winner,
+                       (size_t)b * sizeof *winner);
         }
 }
 
@@ -255,11 +259,13 @@ static void avg_block(const pool *k, const yki_kernel_args *run, int64_t block)
             span h = pool_window(k, p, k->x.rows), w = pool_window(k, q, k->x.columns);
             for (int64_t r = h.from; r < h.to && w.from < w.to; r++) {
                 int64_t pixel = (h.start + r) * k->x.columns + w.start + w.from;
-                add_pixels(k, run->in[0], sum, (block * k->x.pixels + pixel) * b, w.to - w.from);
+                add_pixels(k, run->in[YKI_AVG_POOL2D_X], sum, (block * k->x.pixels + pixel) * b,
+                           w.to - w.from);
             }
             for (int64_t c = 0; c < MAX_BLOCK; c++)
                 sum[c] *= share(k);
-            put(run->out[0], (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->dtype);
+            put(run->out[YKI_AVG_POOL2D_Y], (block * k->y.pixels + p * k->y.columns + q) * b, sum,
+                b, k->dtype);
         }
 }
 
@@ -267,28 +273,29 @@ static void global_block(const pool *k, const yki_kernel_args *run, int64_t bloc
 {
     float sum[MAX_BLOCK] = {0};
     int64_t b = k->x.b;
-    add_pixels(k, run->in[0], sum, block * k->x.pixels * b, k->x.pixels);
+    add_pixels(k, run->in[YKI_GLOBAL_AVG_POOL2D_X], sum, block * k->x.pixels * b, k->x.pixels);
     for (int64_t c = 0; c < MAX_BLOCK; c++)
         sum[c] /= (float)k->x.pixels;
-    put(run->out[0], block * b, sum, b, k->dtype);
+    put(run->out[YKI_GLOBAL_AVG_POOL2D_Y], block * b, sum, b, k->dtype);
 }
 
 static void global_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     float lanes[MAX_BLOCK] = {0};
     int64_t b = k->x.b;
-    fetch(lanes, run->in[0], block * b, b, k->dtype);
+    fetch(lanes, run->in[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DY], block * b, b, k->dtype);
     for (int64_t c = 0; c < MAX_BLOCK; c++)
         lanes[c] /= (float)k->x.pixels;
     for (int64_t i = 0; i < k->x.pixels; i++)
-        put(run->out[0], (block * k->x.pixels + i) * b, lanes, b, k->dtype);
+        put(run->out[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DX], (block * k->x.pixels + i) * b, lanes, b,
+            k->dtype);
 }
 
 /* ---- running: blocks over threads ------------------------------------------------------------ */
 
 static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
-    backward_block(k, run, block, run->in[1], 1);
+    backward_block(k, run, block, run->in[YKI_MAX_POOL2D_BACKWARD_INDEX], 1);
 }
 
 static void avg_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)

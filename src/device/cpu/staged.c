@@ -1,13 +1,13 @@
 /*
- * Convolution and linear on 16-bit storage in f32 arithmetic: activations are stored in bf16 or
- * f16, a few images at a time are widened into a stage that stays in cache, run through the f32
- * kernel (Winograd included) and narrowed again. Results are at least as exact as native ones:
- * products of 16-bit numbers are exact in f32, and the weights are not rounded.
+ * Convolution and linear with 16-bit storage and f32 arithmetic. Activations are stored in bf16 or
+ * f16. A few images at a time are widened into a stage that fits the cache, go through the f32
+ * kernel (Winograd included), and are narrowed again. Results are at least as exact as native ones,
+ * because products of 16-bit numbers are exact in f32 and the weights are not rounded.
  *
- * It is for f16, which oneDNN has no arithmetic for on these processors, and for processors whose
- * bf16 dot product is missing or slower than their f32 multiply-add: Intel's cores run
- * vdpbf16ps at half the f32 rate, and there a ResNet-18's convolutions take 1759 ms natively and
- * 577 ms in f32 (batch 64, one thread). AMD's Zen 4 and 5 run it at twice the f32 rate and use
+ * This is for f16, for which oneDNN has no arithmetic on these processors, and for processors whose
+ * bf16 dot product is missing or slower than their f32 multiply-add. Intel's cores execute
+ * vdpbf16ps at half the f32 rate: the convolutions of ResNet-18 take 1759 ms natively and 577 ms in
+ * f32 (batch 64, one thread). AMD's Zen 4 and 5 run it at twice the f32 rate and use
  * oneDNN's own bf16 kernels.
  */
 #include <stdlib.h>
@@ -25,9 +25,9 @@ typedef struct staged_kernel {
     int64_t chunks;
     yk_dtype dtype; /* of the storage */
     int threads;
-    size_t in_elements, out_elements;     /* of the two activations, a chunk's */
-    size_t in_bytes, out_bytes;           /* their stages */
-    size_t weight_elements, weight_bytes; /* backward weight: one chunk's gradient */
+    size_t in_elements, out_elements;     /* of one chunk of the two activations */
+    size_t in_bytes, out_bytes;           /* of their stages */
+    size_t weight_elements, weight_bytes; /* of one chunk's weight gradient */
     size_t bias_elements;
 } staged_kernel;
 
@@ -48,7 +48,7 @@ static void staged_destroy(yki_kernel *kernel)
     free(k);
 }
 
-/* Shortens an operand to the chunk, in f32; returns its elements. */
+/* Changes an operand to one chunk in f32; returns its elements. */
 static size_t stage(const yki_device *device, yki_operand *operand, int64_t chunk)
 {
     operand->dtype = YK_F32;
@@ -56,7 +56,7 @@ static size_t stage(const yki_device *device, yki_operand *operand, int64_t chun
     return (size_t)yki_operand_elements(device, operand);
 }
 
-/* `in` and `out` point at the two activations in desc, which is a copy for the inner kernel. */
+/* `in` and `out` point to the two activations in desc, the inner kernel's copy. */
 static yk_status staged_prepare(yki_device *device, const yki_kernel_impl *impl,
                                 yki_kernel_desc *desc, yki_operand *in, yki_operand *out,
                                 yki_kernel **kernel)
@@ -99,7 +99,7 @@ static bool staged_same_pack(const yki_kernel *kernel, const yki_kernel *other)
     return a->inner->impl->same_pack(a->inner, b->inner);
 }
 
-/* Whether the two activations are stored in 16 bit that oneDNN is not to compute in. */
+/* Whether the two activations are stored in a 16-bit type that oneDNN is not to compute in. */
 static bool staged(const yki_operand *x, const yki_operand *y, bool native_bf16)
 {
     return x->dtype == y->dtype && (x->dtype == YK_F16 || (x->dtype == YK_BF16 && !native_bf16));
@@ -107,12 +107,14 @@ static bool staged(const yki_operand *x, const yki_operand *y, bool native_bf16)
 
 static bool staged_supports_conv(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[0], &desc->out[0], ((const yki_cpu_device *)device)->native_bf16);
+    return staged(&desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
+                  ((const yki_cpu_device *)device)->native_bf16);
 }
 
 static bool staged_supports_linear(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[0], &desc->out[0], ((const yki_cpu_device *)device)->has_bf16);
+    return staged(&desc->in[YKI_LINEAR_X], &desc->out[YKI_LINEAR_Y],
+                  ((const yki_cpu_device *)device)->has_bf16);
 }
 
 /* Forward and backward data: one activation in, packed weights, one activation out. */
@@ -158,12 +160,14 @@ THROUGH(linear_backward_data, staged_supports_linear);
 
 static bool supports_conv_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[0], &desc->in[1], ((const yki_cpu_device *)device)->native_bf16);
+    return staged(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X], &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
+                  ((const yki_cpu_device *)device)->native_bf16);
 }
 
 static bool supports_linear_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[0], &desc->in[1], ((const yki_cpu_device *)device)->has_bf16);
+    return staged(&desc->in[YKI_LINEAR_BACKWARD_WEIGHT_X], &desc->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
+                  ((const yki_cpu_device *)device)->has_bf16);
 }
 
 static yk_status staged_prepare_weight(yki_device *device, const yki_kernel_impl *impl,

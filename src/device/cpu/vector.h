@@ -1,11 +1,11 @@
 /*
  * Vectors for the inner loops: a pack is 2 * YKI_WIDTH consecutive elements in memory as two
- * vectors of f32. f32, f16: one vector behind the other. bf16: lane l of the first is element 2 l,
- * lane l of the second element 2 l + 1, because then a load is one shift and one mask, and no lane
- * ever crosses; whoever holds a constant for each element spreads it over the lanes in the same
+ * vectors of f32. For f32 and f16, one vector follows the other. For bf16, lane l of the first is
+ * element 2 l and lane l of the second is element 2 l + 1, because then a load is one shift and one
+ * mask, and no value changes its lane. Constants of elements are spread over the lanes in the same
  * way.
  *
- * `dtype` (YK_F32, YK_BF16, YK_F16) is a constant in every call, so that no branch is left of it
+ * `dtype` (YK_F32, YK_BF16, YK_F16) is a constant in every call, so that no branch on it remains
  * after inlining.
  */
 #ifndef YKI_CPU_VECTOR_H
@@ -159,8 +159,9 @@ YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 #endif
 
 /*
- * Past the caches, where the processor can: a big result would only push out of them what is needed
- * sooner. `memory + element` must be aligned to a vector; yki_stream_end() when all is written.
+ * Stores that bypass the caches, if the processor has them: a big result would only evict what is
+ * needed sooner. `memory + element` must be aligned to a vector; call yki_stream_end() after the
+ * last one.
  */
 YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
@@ -192,8 +193,8 @@ YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dty
 }
 
 /*
- * Asks for the cache lines of a pack ahead of time: runs of one channel block are short and lie far
- * apart, which the processor's own prefetching does not follow.
+ * Prefetches the cache lines of a pack: the runs of one channel block are short and far apart, and
+ * the processor's own prefetching does not follow them.
  */
 YKI_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
 {
@@ -221,13 +222,13 @@ YKI_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki
     memcpy((char *)memory + (size_t)element * size, part, (size_t)count * size);
 }
 
-/* Which element of a pack lies in a lane of vector j. */
+/* The element of a pack that is in a lane of vector j. */
 YKI_INLINE int yki_element(int j, int lane, yk_dtype dtype)
 {
     return dtype == YK_BF16 ? 2 * lane + j : YKI_WIDTH * j + lane;
 }
 
-/* One constant an element, in the order of memory, into lanes. */
+/* Loads one constant for each element, in memory order, into lanes. */
 YKI_INLINE yki_pack yki_spread(const float *values, yk_dtype dtype)
 {
     yki_pack pack;

@@ -1,14 +1,14 @@
 /*
  * 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3), forward and both gradients, on AVX-512;
  * activations in f32, bf16 or f16, weights and arithmetic in f32. The inner loops and the
- * mathematics are winograd.h's; here is who computes what, when.
+ * mathematics are in winograd.h; this file divides the work among threads and orders it.
  *
- * Work goes by blocks of up to 64 tiles. Forward and backward data (a convolution with turned
- * weights) keep one block's transformed input, and for 64 output channels at a time run over the
- * input channels: 36 products of (tiles, 64) by (64, 64) each. The transformed weights, four times
- * as large as the weights, are made where they are used when there are few blocks: deep layers,
- * whose weights would otherwise travel through memory, gain most from that. Else they are made
- * once.
+ * The unit of work is a block of up to 64 tiles. Forward and backward data (a convolution with
+ * rotated weights) keep the transformed input of one block and, for 64 output channels at a time,
+ * loop over the input channels: 36 products of (tiles, 64) by (64, 64) each. The transformed
+ * weights are four times as large as the weights. If there are few blocks, they are computed where
+ * they are used; deep layers gain most from that, since their weights would otherwise pass through
+ * memory. Otherwise they are computed once.
  *
  * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
  * there are few pairs and many blocks, the blocks are divided into parts: a part's blocks are
@@ -238,9 +238,10 @@ static void transform_block(const winograd *k, const yki_kernel_args *run, const
 {
     span tiles = block_span(k, block);
     int64_t slot = block - t->blocks.begin;
-    transform_data(k, run->in[0], tiles, t->groups,
+    transform_data(k, run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], tiles, t->groups,
                    t->data + slot * (t->groups.end - t->groups.begin) * SLAB);
-    transform_result_gradient(k, run->in[1], tiles, t->gradient + slot * k->y.groups * SLAB);
+    transform_result_gradient(k, run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], tiles,
+                              t->gradient + slot * k->y.groups * SLAB);
 }
 
 /* Adds the blocks' products at one point to a pair's sum there. */
@@ -313,7 +314,7 @@ static void convolve_weight_alone(const winograd *k, const yki_kernel_args *run)
             yki_winograd_add(sums + pair * SLAB, SIDE, total + pair * SLAB);
     }
     for (int64_t i = 0; i < pairs * COLUMNS; i++)
-        write_columns(k, total, i, run->out[0]);
+        write_columns(k, total, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
 static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *run)
@@ -331,7 +332,7 @@ static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *r
         }
 #pragma omp for schedule(dynamic) nowait
         for (int64_t i = 0; i < pairs * COLUMNS; i++)
-            finish_columns(k, sums, i, run->out[0]);
+            finish_columns(k, sums, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
     }
 }
 
@@ -363,7 +364,8 @@ static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *r
         if (k->whole_pairs) {
 #pragma omp for schedule(dynamic)
             for (int64_t pair = 0; pair < pairs; pair++)
-                finish_pair(k, &t, pair, sums + omp_get_thread_num() * SLAB, run->out[0]);
+                finish_pair(k, &t, pair, sums + omp_get_thread_num() * SLAB,
+                            run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
             continue;
         }
         /* What all pairs read at one point stays in the cache. */
@@ -378,7 +380,7 @@ static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *r
             continue;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < pairs * COLUMNS; i++)
-            write_columns(k, sums, i, run->out[0]);
+            write_columns(k, sums, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
     }
 }
 
@@ -454,15 +456,16 @@ static yk_status winograd_prepare_convolve(const yki_device *device, const yki_o
 
 static bool winograd_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return !yki_has_in(desc, 2) &&
-           winograd_supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
+    return !yki_has_in(desc, YKI_CONV2D_BIAS) &&
+           winograd_supports(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
+                             &desc->in[YKI_CONV2D_WEIGHT]);
 }
 
 static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
                                           yki_kernel **kernel)
 {
-    return winograd_prepare_convolve(device, &desc->in[0], &desc->out[0], desc->attrs->padding,
-                                     false, kernel);
+    return winograd_prepare_convolve(device, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
+                                     desc->attrs->padding, false, kernel);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_winograd = {.op = &yki_op_conv2d,
@@ -474,14 +477,17 @@ const yki_kernel_impl yki_cpu_conv2d_winograd = {.op = &yki_op_conv2d,
 
 static bool winograd_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return winograd_supports(device, desc->attrs, &desc->in[0], &desc->out[0], &desc->in[1]);
+    return winograd_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                             &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                             &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
 static yk_status winograd_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                                 yki_kernel **kernel)
 {
-    return winograd_prepare_convolve(device, &desc->in[0], &desc->out[0], 2 - desc->attrs->padding,
-                                     true, kernel);
+    return winograd_prepare_convolve(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                                     &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                                     2 - desc->attrs->padding, true, kernel);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {
@@ -494,8 +500,10 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {
 
 static bool winograd_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return !yki_has_out(desc, 1) &&
-           winograd_supports(device, desc->attrs, &desc->in[0], &desc->in[1], &desc->out[0]);
+    return !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) &&
+           winograd_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
+                             &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
 /* Both return the slabs of memory that they need. Parts depend on the shape alone, as the order of
@@ -529,11 +537,12 @@ static int64_t plan_pairs(winograd *k)
 static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                                   yki_kernel **kernel)
 {
-    winograd *k = winograd_create(device, &desc->in[0], &desc->in[1], desc->attrs->padding);
+    winograd *k = winograd_create(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                                  &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->padding);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
-    k->column_stride = TAPS * desc->in[0].dims[1];
+    k->column_stride = TAPS * desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X].dims[1];
     int64_t pairs = k->x.groups * k->y.groups;
     bool by_pairs = pairs >= MANY_PAIRS || (pairs > 1 && k->blocks < FEW_BLOCKS);
     int64_t slabs = by_pairs ? plan_pairs(k) : plan_parts(k);

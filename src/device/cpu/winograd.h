@@ -3,10 +3,10 @@
  * 36 products instead of 144 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
  * 2015, whose matrices A, B and G these are). In winograd_avx512.c, 16 channels to a vector.
  *
- * What is transformed lies as a slab: (36, 64 rows, 64 columns), columns being channels. A slab is
- * 0.6 MB, so that three of them live in a core's second-level cache. Its 36 matrices lie one cache
- * line further apart than they are long: otherwise the 36 stores of one patch would all fall into
- * the same set of the cache.
+ * Transformed data is a slab: (36, 64 rows, 64 columns), where columns are channels. A slab has
+ * 0.6 MB, so that three of them fit a core's second-level cache. Its 36 matrices are one cache line
+ * further apart than they are long; otherwise the 36 stores of one patch would all go to the same
+ * set of the cache.
  */
 #ifndef YKI_WINOGRAD_H
 #define YKI_WINOGRAD_H
@@ -23,7 +23,7 @@ enum {
     YKI_WINOGRAD_SLAB = 36 * YKI_WINOGRAD_MATRIX /* floats of a slab */
 };
 
-/* One image's 16 channels: (rows, columns, 16), in f32, bf16 or f16; arithmetic is f32's. */
+/* 16 channels of one image: (rows, columns, 16), in f32, bf16 or f16; the arithmetic is f32. */
 typedef struct yki_winograd_plane {
     void *data;
     yk_dtype dtype;

@@ -1,10 +1,10 @@
 /*
  * conv2d and its gradients by definition. Shapes: x (N, C, H, W), weight (K, C / groups, R, S),
- * y (N, K, P, Q). Output pixel p meets input row p * stride - padding + r * dilation.
+ * y (N, K, P, Q). Output row p reads input row p * stride - padding + r * dilation.
  */
 #include "device/ref/ref.h"
 
-/* What one output element sums: filter k of its group over the window at (n, p, q). */
+/* The sum for one output element: filter k of its group applied to the window at (n, p, q). */
 static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attrs *a, int64_t n,
                      int64_t k, int64_t p, int64_t q)
 {
@@ -25,13 +25,13 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
     return sum;
 }
 
-static yk_status conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, 0);      /* (N, C, H, W) */
-    yk_tensor weight = yki_ref_in(kernel, run, 1); /* (K, C / groups, R, S) */
-    yk_tensor bias = yki_ref_in(kernel, run, 2);   /* (K) or absent */
-    yk_tensor y = yki_ref_out(kernel, run, 0);     /* (N, K, P, Q) */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV2D_X);           /* (N, C, H, W) */
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_CONV2D_WEIGHT); /* (K, C / groups, R, S) */
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV2D_BIAS);     /* (K) or absent */
+    yk_tensor y = yki_ref_out(kernel, run, YKI_CONV2D_Y);          /* (N, K, P, Q) */
     for (int64_t n = 0; n < y.dims[0]; n++)
         for (int64_t k = 0; k < y.dims[1]; k++)
             for (int64_t p = 0; p < y.dims[2]; p++)
@@ -43,8 +43,8 @@ static yk_status conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
     return YK_OK;
 }
 
-/* The output pixel whose window holds input pixel i at filter tap r; -1 when there is none. */
-static int64_t output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+/* The output pixel whose window has input pixel i at filter tap r; -1 if there is none. */
+static int64_t ref_conv_output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
 {
     int64_t from = i + a->padding - r * a->dilation;
     if (from < 0 || from % a->stride || from / a->stride >= size)
@@ -52,17 +52,17 @@ static int64_t output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
     return from / a->stride;
 }
 
-/* What one input element collects: all outputs of its group whose window holds it. */
-static double collect(const yk_tensor *dy, const yk_tensor *weight, const yki_attrs *a, int64_t n,
-                      int64_t c, int64_t h, int64_t w)
+/* The gradient of one input element: the sum over all outputs of its group whose window has it. */
+static double ref_conv_collect(const yk_tensor *dy, const yk_tensor *weight, const yki_attrs *a,
+                               int64_t n, int64_t c, int64_t h, int64_t w)
 {
     int64_t filters = weight->dims[0] / a->groups;
     int64_t first = c / weight->dims[1] * filters;
     double sum = 0;
     for (int64_t r = 0; r < weight->dims[2]; r++) {
-        int64_t p = output_of(a, h, r, dy->dims[2]);
+        int64_t p = ref_conv_output_of(a, h, r, dy->dims[2]);
         for (int64_t s = 0; p >= 0 && s < weight->dims[3]; s++) {
-            int64_t q = output_of(a, w, s, dy->dims[3]);
+            int64_t q = ref_conv_output_of(a, w, s, dy->dims[3]);
             for (int64_t k = first; q >= 0 && k < first + filters; k++)
                 sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q)) *
                        yki_ref_get(weight, yki_ref_at(weight, k, c % weight->dims[1], r, s));
@@ -71,22 +71,24 @@ static double collect(const yk_tensor *dy, const yk_tensor *weight, const yki_at
     return sum;
 }
 
-static yk_status conv2d_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_conv2d_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor dy = yki_ref_in(kernel, run, 0);     /* (N, K, P, Q) */
-    yk_tensor weight = yki_ref_in(kernel, run, 1); /* (K, C / groups, R, S) */
-    yk_tensor dx = yki_ref_out(kernel, run, 0);    /* (N, C, H, W) */
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_DY); /* (N, K, P, Q) */
+    yk_tensor weight =
+        yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_WEIGHT); /* (K, C / groups, R, S) */
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_DATA_DX); /* (N, C, H, W) */
     for (int64_t n = 0; n < dx.dims[0]; n++)
         for (int64_t c = 0; c < dx.dims[1]; c++)
             for (int64_t h = 0; h < dx.dims[2]; h++)
                 for (int64_t w = 0; w < dx.dims[3]; w++)
                     yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
-                                collect(&dy, &weight, a, n, c, h, w));
+                                ref_conv_collect(&dy, &weight, a, n, c, h, w));
     return YK_OK;
 }
 
-/* What one weight collects: every output of filter k times the input that met the weight there. */
+/* The gradient of one weight: each output of filter k times the input that the weight multiplied.
+ */
 static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs *a, int64_t k,
                         int64_t c, int64_t r, int64_t s)
 {
@@ -106,7 +108,7 @@ static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs
     return sum;
 }
 
-static void conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
+static void ref_conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
 {
     for (int64_t k = 0; k < dy->dims[1]; k++) {
         double sum = 0;
@@ -118,13 +120,15 @@ static void conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias)
     }
 }
 
-static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_conv2d_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, 0);        /* (N, C, H, W) */
-    yk_tensor dy = yki_ref_in(kernel, run, 1);       /* (N, K, P, Q) */
-    yk_tensor dweight = yki_ref_out(kernel, run, 0); /* (K, C / groups, R, S) */
-    yk_tensor dbias = yki_ref_out(kernel, run, 1);   /* (K) or absent */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_X);   /* (N, C, H, W) */
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DY); /* (N, K, P, Q) */
+    yk_tensor dweight =
+        yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT); /* (K, C / groups, R, S) */
+    yk_tensor dbias =
+        yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS); /* (K) or absent */
     for (int64_t k = 0; k < dweight.dims[0]; k++) {
         int64_t first = k / (dweight.dims[0] / a->groups) * dweight.dims[1];
         for (int64_t c = 0; c < dweight.dims[1]; c++)
@@ -134,17 +138,19 @@ static yk_status conv2d_backward_weight(const yki_kernel *kernel, const yki_kern
                                 correlate(&x, &dy, a, k, first + c, r, s));
     }
     if (dbias.data)
-        conv2d_backward_bias(&dy, &dbias);
+        ref_conv2d_backward_bias(&dy, &dbias);
     return YK_OK;
 }
 
-const yki_kernel_impl yki_ref_conv2d = {
-    .op = &yki_op_conv2d, .supports = yki_ref_supports, .prepare = yki_ref_prepare, .run = conv2d};
+const yki_kernel_impl yki_ref_conv2d = {.op = &yki_op_conv2d,
+                                        .supports = yki_ref_supports,
+                                        .prepare = yki_ref_prepare,
+                                        .run = ref_conv2d};
 const yki_kernel_impl yki_ref_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
                                                       .supports = yki_ref_supports,
                                                       .prepare = yki_ref_prepare,
-                                                      .run = conv2d_backward_data};
+                                                      .run = ref_conv2d_backward_data};
 const yki_kernel_impl yki_ref_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,
                                                         .supports = yki_ref_supports,
                                                         .prepare = yki_ref_prepare,
-                                                        .run = conv2d_backward_weight};
+                                                        .run = ref_conv2d_backward_weight};

@@ -68,9 +68,9 @@ yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_k
     if (!made)
         return yki_error_memory(sizeof *made, "a kernel of the ref device");
     made->desc = *desc;
-    if (desc->attrs) /* a reorder of the planner's own has none */
+    if (desc->attrs) /* a reorder that the planner inserts has none */
         made->attrs = *desc->attrs;
-    made->desc.attrs = NULL; /* the caller's; ours is the copy */
+    made->desc.attrs = NULL; /* it is the caller's; this kernel uses its copy */
     *kernel = &made->base;
     return YK_OK;
 }

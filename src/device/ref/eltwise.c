@@ -37,7 +37,7 @@ static double relu_of(double x, const yki_attrs *attrs)
     return x < 0 ? 0 : x;
 }
 
-static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_relu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, relu_of);
     return YK_OK;
@@ -48,7 +48,7 @@ static double relu_slope(double dy, double y)
     return y <= 0 ? 0 : dy;
 }
 
-static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, relu_slope);
     return YK_OK;
@@ -56,7 +56,7 @@ static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *
 
 /* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) ------ */
 
-static double phi(double x)
+static double ref_phi(double x)
 {
     return 0.5 * (1 + erf(x * sqrt(0.5)));
 }
@@ -64,10 +64,10 @@ static double phi(double x)
 static double gelu_of(double x, const yki_attrs *attrs)
 {
     (void)attrs;
-    return x * phi(x);
+    return x * ref_phi(x);
 }
 
-static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, gelu_of);
     return YK_OK;
@@ -76,10 +76,10 @@ static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
 static double gelu_slope(double dy, double x)
 {
     double density = exp(-0.5 * x * x) / sqrt(2 * acos(-1));
-    return dy * (phi(x) + x * density);
+    return dy * (ref_phi(x) + x * density);
 }
 
-static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, gelu_slope);
     return YK_OK;
@@ -92,7 +92,7 @@ static double sum_of(double a, double b)
     return a + b;
 }
 
-static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_add(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map2(kernel, run, sum_of);
     return YK_OK;
@@ -103,7 +103,7 @@ static double scaled(double x, const yki_attrs *attrs)
     return attrs->alpha * x;
 }
 
-static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_scale(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, scaled);
     return YK_OK;
@@ -111,10 +111,11 @@ static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
 
 /* ---- dropout: forward and backward are one linear map ---------------------------------------- */
 
-static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_dropout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    yk_tensor x = yki_ref_in(kernel, run, YKI_DROPOUT_X),
+              y = yki_ref_out(kernel, run, YKI_DROPOUT_Y);
     bool training = yki_ref_training(kernel);
     int64_t count = yk_tensor_count(&x);
     for (int64_t i = 0; i < count; i++) {
@@ -136,16 +137,16 @@ static double same(double x, const yki_attrs *attrs)
     return x;
 }
 
-static yk_status cast(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_cast(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     map(kernel, run, same);
     return YK_OK;
 }
 
-static yk_status reorder(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_reorder(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, 0); /* both are plain: a copy */
-    memmove(run->out[0], x.data, yk_tensor_bytes(&x));
+    yk_tensor x = yki_ref_in(kernel, run, YKI_REORDER_X); /* both are plain: a copy */
+    memmove(run->out[YKI_REORDER_Y], x.data, yk_tensor_bytes(&x));
     return YK_OK;
 }
 
@@ -155,13 +156,13 @@ static yk_status reorder(const yki_kernel *kernel, const yki_kernel_args *run)
                                             .supports = support,                                   \
                                             .prepare = yki_ref_prepare,                            \
                                             .run = function}
-IMPL(relu, relu, yki_ref_supports, 1);
-IMPL(relu_backward, relu_backward, yki_ref_supports, 1);
-IMPL(gelu, gelu, yki_ref_supports, 1);
-IMPL(gelu_backward, gelu_backward, yki_ref_supports, 1);
-IMPL(add, add, yki_ref_supports, 1);
-IMPL(scale, scale, yki_ref_supports, 1);
-IMPL(dropout, dropout, yki_ref_supports, 1);
-IMPL(dropout_backward, dropout, yki_ref_supports, 1);
-IMPL(cast, cast, yki_ref_supports, 0);
-IMPL(reorder, reorder, yki_ref_supports, 0);
+IMPL(relu, ref_relu, yki_ref_supports, 1);
+IMPL(relu_backward, ref_relu_backward, yki_ref_supports, 1);
+IMPL(gelu, ref_gelu, yki_ref_supports, 1);
+IMPL(gelu_backward, ref_gelu_backward, yki_ref_supports, 1);
+IMPL(add, ref_add, yki_ref_supports, 1);
+IMPL(scale, ref_scale, yki_ref_supports, 1);
+IMPL(dropout, ref_dropout, yki_ref_supports, 1);
+IMPL(dropout_backward, ref_dropout, yki_ref_supports, 1);
+IMPL(cast, ref_cast, yki_ref_supports, 0);
+IMPL(reorder, ref_reorder, yki_ref_supports, 0);

@@ -1,6 +1,6 @@
 /*
  * cross_entropy of logits (N, C) and labels (N). With smoothing s the target of a sample is
- * (1 - s) * one_hot(label) + s / C, PyTorch's; the softmax subtracts the largest logit first.
+ * (1 - s) * one_hot(label) + s / C, as in PyTorch. The softmax first subtracts the largest logit.
  */
 #include "device/ref/ref.h"
 
@@ -23,12 +23,14 @@ static double log_sum_exp(const yk_tensor *logits, int64_t n)
     return largest + log(sum);
 }
 
-static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor logits = yki_ref_in(kernel, run, 0), labels = yki_ref_in(kernel, run, 1);
-    yk_tensor loss = yki_ref_out(kernel, run, 0);          /* scalar */
-    yk_tensor probabilities = yki_ref_out(kernel, run, 1); /* (N, C) */
+    yk_tensor logits = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LOGITS),
+              labels = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LABELS);
+    yk_tensor loss = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_LOSS); /* scalar */
+    yk_tensor probabilities =
+        yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_PROBABILITIES); /* (N, C) */
     int64_t batch = logits.dims[0], classes = logits.dims[1];
     double sum = 0;
     for (int64_t n = 0; n < batch; n++) {
@@ -50,13 +52,14 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
     return YK_OK;
 }
 
-static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor probabilities = yki_ref_in(kernel, run, 0); /* (N, C) */
-    yk_tensor labels = yki_ref_in(kernel, run, 1);        /* (N) */
-    yk_tensor dloss = yki_ref_in(kernel, run, 2);         /* scalar */
-    yk_tensor dlogits = yki_ref_out(kernel, run, 0);      /* (N, C) */
+    yk_tensor probabilities =
+        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES);            /* (N, C) */
+    yk_tensor labels = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS);    /* (N) */
+    yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS);      /* scalar */
+    yk_tensor dlogits = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS); /* (N, C) */
     int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
     double factor = yki_ref_get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
     for (int64_t n = 0; n < batch; n++) {
@@ -73,19 +76,20 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
 const yki_kernel_impl yki_ref_cross_entropy = {.op = &yki_op_cross_entropy,
                                                .supports = yki_ref_supports,
                                                .prepare = yki_ref_prepare,
-                                               .run = cross_entropy};
+                                               .run = ref_cross_entropy};
 const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entropy_backward,
                                                         .inplace = 1,
                                                         .supports = yki_ref_supports,
                                                         .prepare = yki_ref_prepare,
-                                                        .run = cross_entropy_backward};
+                                                        .run = ref_cross_entropy_backward};
 
 /* ---- mse_loss -------------------------------------------------------------------------------- */
 
-static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
-    yk_tensor loss = yki_ref_out(kernel, run, 0); /* scalar */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_MSE_LOSS_X),
+              target = yki_ref_in(kernel, run, YKI_MSE_LOSS_TARGET);
+    yk_tensor loss = yki_ref_out(kernel, run, YKI_MSE_LOSS_LOSS); /* scalar */
     int64_t count = yk_tensor_count(&x);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -97,11 +101,12 @@ static yk_status mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
     return YK_OK;
 }
 
-static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1);
-    yk_tensor dloss = yki_ref_in(kernel, run, 2); /* scalar */
-    yk_tensor dx = yki_ref_out(kernel, run, 0);
+    yk_tensor x = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_X),
+              target = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_TARGET);
+    yk_tensor dloss = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_DLOSS); /* scalar */
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_MSE_LOSS_BACKWARD_DX);
     int64_t count = yk_tensor_count(&x);
     bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
     double factor = 2 * yki_ref_get(&dloss, 0) / (mean ? (double)count : 1);
@@ -113,9 +118,9 @@ static yk_status mse_loss_backward(const yki_kernel *kernel, const yki_kernel_ar
 const yki_kernel_impl yki_ref_mse_loss = {.op = &yki_op_mse_loss,
                                           .supports = yki_ref_supports,
                                           .prepare = yki_ref_prepare,
-                                          .run = mse_loss};
+                                          .run = ref_mse_loss};
 const yki_kernel_impl yki_ref_mse_loss_backward = {.op = &yki_op_mse_loss_backward,
                                                    .inplace = 1,
                                                    .supports = yki_ref_supports,
                                                    .prepare = yki_ref_prepare,
-                                                   .run = mse_loss_backward};
+                                                   .run = ref_mse_loss_backward};

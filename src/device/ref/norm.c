@@ -1,14 +1,15 @@
 /*
  * batch_norm (Ioffe and Szegedy 2015) as torch.nn.BatchNorm computes it, with an optional residual
- * and relu behind it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
- * values. Two passes over the channel give mean and variance: no cancellation. Synchronised
- * (run->sync), the ranks exchange what each has found for all channels, and go on with the whole.
+ * and relu after it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
+ * values. Mean and variance take two passes over a channel, which avoids cancellation. If
+ * synchronised (run->sync), the ranks exchange their results for all channels and continue with
+ * those of all ranks.
  */
 #include "device/ref/ref.h"
 
 #include <math.h>
 
-/* Where a channel's values lie: value i of `count` is at index(). */
+/* The location of a channel's values: value i of `count` is at index(). */
 typedef struct span {
     int64_t c, channels, pixels, count;
 } span;
@@ -43,7 +44,7 @@ static void move_running(const yk_tensor *running, int64_t c, double momentum, d
     yki_ref_set(running, c, (1 - momentum) * yki_ref_get(running, c) + momentum * value);
 }
 
-/* Each rank's moments to all ranks. */
+/* Sends this rank's moments to all ranks. */
 static yk_status share_moments(const yki_sync *sync, const yk_tensor *x)
 {
     sync->mine[0] = (double)channel_of(x, 0).count;
@@ -59,7 +60,8 @@ typedef struct statistics {
     double mean, variance; /* biased */
 } statistics;
 
-/* Those of the batch, which also move the running ones, or in evaluation the running ones. */
+/* In training the statistics of the batch, which also update the running ones; in evaluation the
+ * running ones. */
 static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_args *run,
                                   const span *channel)
 {
@@ -98,7 +100,7 @@ static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, cons
     }
 }
 
-/* No samples and nobody to meet: the statistics stay as they are, and backward adds up nothing. */
+/* Without samples and without peers, the statistics stay as they are, and backward adds nothing. */
 static yk_status skip_empty(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     for (int i = 1; i <= 2; i++) { /* mean, invstd */
@@ -109,7 +111,7 @@ static yk_status skip_empty(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
-static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_BATCH_NORM_X); /* (N, C, H, W) or (N, C) */
     yk_tensor batches = yki_ref_in(kernel, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED);
@@ -157,7 +159,7 @@ static double normalised(const backward *b, int64_t element)
     return (yki_ref_get(&b->x, element) - b->mean) * b->invstd;
 }
 
-/* dy + dy2 behind relu's mask, which y tells, or where there is none bn(x). */
+/* dy + dy2 where relu passed its input on, which is known from y or, without y, from bn(x). */
 static double incoming(const backward *b, int64_t element)
 {
     double dy = yki_ref_get(&b->dy, element) + (b->dy2.data ? yki_ref_get(&b->dy2, element) : 0);
@@ -181,7 +183,7 @@ static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_
     b->invstd = yki_ref_get(&invstd, c);
 }
 
-/* Of one channel: the sums of g and of g h (see below), over `count` values. */
+/* Sums over the `count` values of one channel: of g and of g h (see below). */
 typedef struct sums {
     double sum, product, count;
 } sums;
@@ -197,7 +199,7 @@ static sums add_up(const backward *b, const span *channel)
     return s;
 }
 
-/* Each rank's sums to all ranks. */
+/* Sends this rank's sums to all ranks. */
 static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel *kernel,
                             const yki_kernel_args *run)
 {
@@ -213,10 +215,10 @@ static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel 
 }
 
 /*
- * With g = incoming gradient, h = normalised x and n values a channel:
+ * With the incoming gradient g, the normalised x called h, and n values per channel:
  * dbias = sum g; dweight = sum g h; dx = weight * invstd * (g - dbias / n - h * dweight / n).
- * In evaluation mean and invstd do not depend on x, and the two means fall away. Synchronised, the
- * sums and n in dx are those of all ranks; dweight and dbias stay this rank's share.
+ * In evaluation mean and invstd do not depend on x, so the two means are left out. If synchronised,
+ * the sums and n in dx are those of all ranks; dweight and dbias remain this rank's share.
  */
 static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *run,
                              const backward *b, const span *channel)
@@ -246,7 +248,7 @@ static void backward_channel(const yki_kernel *kernel, const yki_kernel_args *ru
     }
 }
 
-static yk_status batch_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_batch_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     backward b = {.x = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_X),
                   .dy = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY),
@@ -267,9 +269,9 @@ const yki_kernel_impl yki_ref_batch_norm = {.op = &yki_op_batch_norm,
                                             .inplace = 1 + YKI_BATCH_NORM_X,
                                             .supports = yki_ref_supports,
                                             .prepare = yki_ref_prepare,
-                                            .run = batch_norm};
+                                            .run = ref_batch_norm};
 const yki_kernel_impl yki_ref_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
                                                      .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = yki_ref_supports,
                                                      .prepare = yki_ref_prepare,
-                                                     .run = batch_norm_backward};
+                                                     .run = ref_batch_norm_backward};

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* What computes one pixel of output 0; each_pixel() calls it for all. */
+/* Computes one pixel of output 0; each_pixel() calls it for all pixels. */
 typedef void (*pixel_fn)(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
                          int64_t h, int64_t w);
 
@@ -27,12 +27,14 @@ static bool inside(const yk_tensor *x, int64_t h, int64_t w)
 
 /* ---- max: the first of equal maxima wins; NaN is larger than any, as in PyTorch -------------- */
 
-static void max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
-                      int64_t p, int64_t q)
+static void ref_max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                          int64_t c, int64_t p, int64_t q)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
-    yk_tensor index = yki_ref_out(kernel, run, 1); /* i32 (N, C, P, Q): row * kernel + column */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_MAX_POOL2D_X),
+              y = yki_ref_out(kernel, run, YKI_MAX_POOL2D_Y);
+    yk_tensor index = yki_ref_out(
+        kernel, run, YKI_MAX_POOL2D_INDEX); /* i32 (N, C, P, Q): row * kernel + column */
     double best = -INFINITY;
     int64_t winner = -1;
     for (int64_t r = 0; r < a->kernel; r++)
@@ -51,27 +53,29 @@ static void max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
         yki_ref_set(&index, yki_ref_at(&index, n, c, p, q), (double)winner);
 }
 
-static yk_status max_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_max_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, max_pixel);
+    each_pixel(kernel, run, ref_max_pixel);
     return YK_OK;
 }
 
-/* The output pixel whose window holds input pixel i at offset r; -1 when there is none. */
-static int64_t output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+/* The output pixel whose window has input pixel i at offset r; -1 if there is none. */
+static int64_t ref_pool_output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
 {
     int64_t from = i + a->padding - r;
     return from < 0 || from % a->stride || from / a->stride >= size ? -1 : from / a->stride;
 }
 
-/* An input pixel collects from every window that holds it; index absent: from all, evenly. */
-static double collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *index, int64_t n,
-                      int64_t c, int64_t h, int64_t w)
+/* The gradient of an input pixel, summed over the windows that have it: with an index over those
+ * whose maximum it is, without one evenly over all. */
+static double ref_pool_collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *index,
+                               int64_t n, int64_t c, int64_t h, int64_t w)
 {
     double sum = 0;
     for (int64_t r = 0; r < a->kernel; r++)
         for (int64_t s = 0; s < a->kernel; s++) {
-            int64_t p = output_of(a, h, r, dy->dims[2]), q = output_of(a, w, s, dy->dims[3]);
+            int64_t p = ref_pool_output_of(a, h, r, dy->dims[2]),
+                    q = ref_pool_output_of(a, w, s, dy->dims[3]);
             if (p < 0 || q < 0)
                 continue;
             int64_t element = yki_ref_at(dy, n, c, p, q);
@@ -84,13 +88,14 @@ static double collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *
 static void max_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
                                int64_t c, int64_t h, int64_t w)
 {
-    yk_tensor dy = yki_ref_in(kernel, run, 0), index = yki_ref_in(kernel, run, 1);
-    yk_tensor dx = yki_ref_out(kernel, run, 0);
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_MAX_POOL2D_BACKWARD_DY),
+              index = yki_ref_in(kernel, run, YKI_MAX_POOL2D_BACKWARD_INDEX);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_MAX_POOL2D_BACKWARD_DX);
     yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
-                collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
+                ref_pool_collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
 }
 
-static yk_status max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, max_backward_pixel);
     return YK_OK;
@@ -102,7 +107,8 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
                       int64_t p, int64_t q)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    yk_tensor x = yki_ref_in(kernel, run, YKI_AVG_POOL2D_X),
+              y = yki_ref_out(kernel, run, YKI_AVG_POOL2D_Y);
     double sum = 0;
     for (int64_t r = 0; r < a->kernel; r++)
         for (int64_t s = 0; s < a->kernel; s++) {
@@ -113,7 +119,7 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
     yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
 }
 
-static yk_status avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, avg_pixel);
     return YK_OK;
@@ -123,12 +129,13 @@ static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
                                int64_t c, int64_t h, int64_t w)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
-    double sum = collect(a, &dy, NULL, n, c, h, w);
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_AVG_POOL2D_BACKWARD_DY),
+              dx = yki_ref_out(kernel, run, YKI_AVG_POOL2D_BACKWARD_DX);
+    double sum = ref_pool_collect(a, &dy, NULL, n, c, h, w);
     yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
 }
 
-static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, avg_backward_pixel);
     return YK_OK;
@@ -137,8 +144,8 @@ static yk_status avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_
 static void global_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
                          int64_t p, int64_t q)
 {
-    yk_tensor x = yki_ref_in(kernel, run, 0);  /* (N, C, H, W) */
-    yk_tensor y = yki_ref_out(kernel, run, 0); /* (N, C, 1, 1) */
+    yk_tensor x = yki_ref_in(kernel, run, YKI_GLOBAL_AVG_POOL2D_X);  /* (N, C, H, W) */
+    yk_tensor y = yki_ref_out(kernel, run, YKI_GLOBAL_AVG_POOL2D_Y); /* (N, C, 1, 1) */
     double sum = 0;
     for (int64_t h = 0; h < x.dims[2]; h++)
         for (int64_t w = 0; w < x.dims[3]; w++)
@@ -146,7 +153,7 @@ static void global_pixel(const yki_kernel *kernel, const yki_kernel_args *run, i
     yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(x.dims[2] * x.dims[3]));
 }
 
-static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     each_pixel(kernel, run, global_pixel);
     return YK_OK;
@@ -155,13 +162,15 @@ static yk_status global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_ar
 static void global_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
                                   int64_t c, int64_t h, int64_t w)
 {
-    yk_tensor dy = yki_ref_in(kernel, run, 0), dx = yki_ref_out(kernel, run, 0);
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_GLOBAL_AVG_POOL2D_BACKWARD_DY),
+              dx = yki_ref_out(kernel, run, YKI_GLOBAL_AVG_POOL2D_BACKWARD_DX);
     double share =
         yki_ref_get(&dy, yki_ref_at(&dy, n, c, 0, 0)) / (double)(dx.dims[2] * dx.dims[3]);
     yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), share);
 }
 
-static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_global_avg_pool2d_backward(const yki_kernel *kernel,
+                                                const yki_kernel_args *run)
 {
     each_pixel(kernel, run, global_backward_pixel);
     return YK_OK;
@@ -171,7 +180,7 @@ static yk_status global_avg_pool2d_backward(const yki_kernel *kernel, const yki_
     const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
                                             .supports = yki_ref_supports,                          \
                                             .prepare = yki_ref_prepare,                            \
-                                            .run = name}
+                                            .run = ref_##name}
 IMPL(max_pool2d);
 IMPL(max_pool2d_backward);
 IMPL(avg_pool2d);

@@ -1,10 +1,11 @@
 /*
- * The ref device: every operator in plain, readable C. It is the oracle of the tests and what the
- * other devices fall back to, so it favours clarity: elements are read and written as doubles
- * through get() and set(), one text serves f32, f64, bf16 and f16, and every sum runs in double.
+ * The ref device: every operator in plain, readable C. It is the oracle of the tests and the
+ * fallback of the other devices, so clarity comes before speed: elements are read and written as
+ * doubles through get() and set(), so that the same code serves f32, f64, bf16 and f16, and every
+ * sum is a double.
  *
- * Operands are YKI_PLAIN. Absent operands are tensors without data. A backward kernel gathers what
- * it sums instead of scattering into its output, so that an f32 output rounds once.
+ * Operands are YKI_PLAIN. Absent operands are tensors without data. A backward kernel gathers the
+ * terms of each sum instead of scattering into its output, so that an f32 output is rounded once.
  */
 #ifndef YKI_REF_H
 #define YKI_REF_H
@@ -13,7 +14,7 @@
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
 
-/* All kernels are prepared alike: they remember what they were asked to do. */
+/* All kernels are prepared in the same way: they store what they were asked to do. */
 typedef struct yki_ref_kernel {
     yki_kernel base;
     yki_kernel_desc desc;
@@ -26,7 +27,7 @@ yk_status yki_ref_prepare(yki_device *device, const yki_kernel_desc *desc, yki_k
 
 const yki_attrs *yki_ref_attrs(const yki_kernel *kernel);
 bool yki_ref_training(const yki_kernel *kernel);
-/* An operand of this run; data is NULL where it is absent. */
+/* An operand of this run; data is NULL if it is absent. */
 yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 
