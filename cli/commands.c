@@ -42,6 +42,8 @@ static const struct {
      "identify this process in its job; set by yoke run and torchrun"},
     {"MASTER_ADDR, MASTER_PORT", "address of the rendezvous, where the ranks of a job connect"},
     {"YOKE_BACKEND", "backend of groups with several ranks whose options name none"},
+    {"YOKE_SECRET", "secret of the job's rendezvous, the same on all hosts"},
+    {"YOKE_RSH", "program that yoke run --hosts uses in place of ssh"},
     {"YOKE_TIMEOUT", "how many seconds ranks wait for each other (300)"},
     {"YOKE_HEARTBEAT_TIMEOUT", "after how many silent seconds a host counts as lost (5)"},
     {"YOKE_SOCKET_IFNAME, YOKE_LOCAL_ADDR", "interface or address that other hosts use"},

@@ -149,6 +149,12 @@ static void take_round(cli_job *job, const char *text)
     job->agent->has_round = true;
 }
 
+/* Launchers of --hosts share a terminal, so the first of them prints what concerns all. */
+static bool speaks_for_job(const cli_job *job)
+{
+    return !job->launch->controlled || job->launch->node_rank == 0;
+}
+
 /* Prints the cause of a failure that "again" and "end" carry; returns the exit code. */
 static int take_outcome(cli_job *job, const char *text)
 {
@@ -158,6 +164,8 @@ static int take_outcome(cli_job *job, const char *text)
     if (!words || words[1] == '\n' || !words[1])
         return code;
     const char *tail = strchr(++words, '\n');
+    if (!speaks_for_job(job))
+        return code;
     char line[1024];
     snprintf(line, sizeof line, "%.*s", tail ? (int)(tail - words) : 1023, words);
     cli_job_print_cause(job, line, rank, tail ? tail + 1 : "");
@@ -179,7 +187,7 @@ static void take_stop(cli_job *job, int number)
     if (job->stop_signal && !job->regrouping)
         return;
     job->regrouping = false;
-    if (job->running)
+    if (job->running && !job->launch->controlled)
         cli_sink_say(&job->err, "%s: SIG%s on another host: stopping %d rank%s", job->launch->name,
                      sigabbrev_np(number), job->running, job->running == 1 ? "" : "s");
     cli_job_stop(job, number);
@@ -218,7 +226,7 @@ static void take_order(cli_job *job, const char *text)
     char kind[16];
     snprintf(kind, sizeof kind, "%.*s", (int)length, text);
     const char *rest = text[length] ? text + length + 1 : "";
-    if (strcmp(kind, "say") == 0)
+    if (strcmp(kind, "say") == 0 && speaks_for_job(job))
         cli_sink_say(&job->err, "%s: %s", job->launch->name, rest);
     else if (strcmp(kind, "refuse") == 0)
         take_refusal(job, text);
@@ -392,7 +400,7 @@ static int run_rounds(cli_job *job)
             break;
         if (!agent->over && !agent->again)
             return end_alone(job);
-        if (agent->again)
+        if (agent->again && speaks_for_job(job))
             cli_sink_say(&job->err, "%s: starting all ranks again", job->launch->name);
     }
     if (!agent->over) {

@@ -25,8 +25,12 @@
 /* The survivors of a failure end within 2 s. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;
 
-static void signal_ranks(const cli_job *job, int number)
+static void signal_ranks(cli_job *job, int number)
 {
+    if (job->launch->remote) {
+        cli_remote_signal(job, number);
+        return;
+    }
     for (int rank = 0; rank < job->started; rank++)
         if (job->members[rank].pid)
             kill(job->members[rank].pid, number);
@@ -143,7 +147,9 @@ static void reap(cli_job *job)
                 job->members[rank].pid = 0;
                 job->members[rank].status = status;
                 job->running--;
-                if (status)
+                if (job->launch->remote)
+                    cli_remote_ended(job, rank);
+                else if (status)
                     rank_failed(job, rank);
             }
 }
@@ -158,6 +164,15 @@ void cli_job_stop(cli_job *job, int number)
         return;
     signal_ranks(job, SIGTERM);
     job->kill_at = cli_clock_s() + job->launch->grace_s;
+}
+
+void cli_job_request_stop(cli_job *job, int number)
+{
+    if (job->stop_signal && !job->regrouping)
+        return;
+    job->regrouping = false;
+    cli_job_stop(job, number);
+    cli_agent_report_stop(job, number);
 }
 
 void cli_job_kill(cli_job *job)
@@ -181,9 +196,9 @@ static void ask_to_stop(cli_job *job, int number)
     else if (again)
         cli_job_kill(job);
     else if (job->first_failed < 0)
-        cli_sink_say(&job->err, "%s: SIG%s: stopping %d rank%s; signal again to kill",
+        cli_sink_say(&job->err, "%s: SIG%s: stopping %d %s%s; signal again to kill",
                      job->launch->name, sigabbrev_np(number), job->running,
-                     job->running == 1 ? "" : "s");
+                     job->launch->remote ? "host" : "rank", job->running == 1 ? "" : "s");
     if (!again)
         cli_job_stop(job, number);
     cli_agent_report_stop(job, number);
@@ -218,7 +233,8 @@ static void list_running(const cli_job *job, char *text, size_t size)
 static void kill_ranks(cli_job *job)
 {
     char ranks[256], why[64] = "a second signal requested it";
-    bool stopping = job->stop_signal && (job->first_failed < 0 || job->stop_failed);
+    bool stopping =
+        job->stop_signal && !job->launch->remote && (job->first_failed < 0 || job->stop_failed);
     if (stopping && job->running > 0) {
         list_running(job, ranks, sizeof ranks);
         if (!job->asked_twice)

@@ -255,6 +255,7 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
                    .polled = calloc(cli_job_slots(launch->ranks), sizeof(struct pollfd)),
                    .signal_fd = signal_fd,
                    .lifeline = lifeline,
+                   .control_fd = launch->controlled ? STDIN_FILENO : -1,
                    .term_at = CLI_NEVER,
                    .kill_at = CLI_NEVER,
                    .give_up_at = CLI_NEVER,
@@ -265,8 +266,12 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
     int code = CLI_EXIT_FAILED;
     if (!job.members || !job.polled)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);
+    else if (launch->remote)
+        code = cli_remote_run(&job);
     else if (cli_logs_open(&job.logs, launch))
         code = launch->nodes_max > 1 ? cli_agent_run(&job) : run_alone(&job);
+    if (launch->remote)
+        cli_job_finish_attempt(&job);
     if (!cli_job_flush(&job))
         code = 128 + SIGKILL;
     finish_job(&job);

@@ -21,6 +21,7 @@ typedef struct cli_member {
     pid_t was; /* its pid, for messages */
     int status;
     bool killed; /* by the launcher, which has sent SIGKILL */
+    int in;      /* of a launcher on another host: the write end of its stdin, or -1 */
     cli_stream out, err;
 } cli_member;
 
@@ -35,6 +36,7 @@ typedef struct cli_job {
     struct pollfd *polled; /* wait.c's slots */
     int started, running;
     int signal_fd, lifeline;
+    int control_fd; /* stdin, if this launcher is controlled through it; else -1 */
     double start_s, term_at, kill_at;
     double give_up_at;     /* when to end although the other hosts have not */
     int stop_signal;       /* the signal that ends the job, or 0 */
@@ -42,6 +44,7 @@ typedef struct cli_job {
     bool unguarded;        /* the guard has been killed, and so have the ranks */
     bool regrouping;       /* stop_signal is only to let more hosts take part */
     bool usr_forwarded;    /* SIGUSR1 or SIGUSR2: a rank may stop for it */
+    bool kill_sent;        /* to the launchers on other hosts */
     bool asked_twice;      /* to stop */
     bool stop_failed;      /* first_failed did so while the job was stopping */
     bool stop_killed;      /* a rank that did not stop had to be killed */
@@ -81,12 +84,24 @@ void cli_agent_report_stop(cli_job *job, int number);
 /* Returns false in a job of one host. */
 bool cli_agent_report_signal(cli_job *job, int number);
 
+/* ---- remote.c, control.c -------------------------------------------------------------- */
+
+/* Starts the launchers on other hosts and serves them until they end; returns the exit code. */
+int cli_remote_run(cli_job *job);
+void cli_remote_signal(cli_job *job, int number);
+/* The launcher on host i has ended. */
+void cli_remote_ended(cli_job *job, int i);
+/* Obeys what has come through stdin. */
+void cli_control_read(cli_job *job);
+
 /* ---- end.c ---------------------------------------------------------------------------- */
 
 /* Reads the pending signals: deaths and requests to stop. */
 void cli_job_handle_signals(cli_job *job);
 /* Asks the ranks to stop, as if the launcher had got this signal. */
 void cli_job_stop(cli_job *job, int number);
+/* The same, for the whole job. Further requests have no effect. */
+void cli_job_request_stop(cli_job *job, int number);
 /* Stops the ranks, because the job has failed on another host. */
 void cli_job_fail(cli_job *job);
 /* Kills the ranks, because a second signal asked for it. */

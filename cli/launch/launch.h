@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/hosts.h"
+
 /* For the help pages of the commands that start jobs. The details are in docs/launcher.md. */
 #define CLI_LAUNCH_EXIT_CODES                                                                      \
     "  0          every rank succeeded\n"                                                          \
@@ -26,9 +28,18 @@
     "             stopped cleanly by SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM\n"                \
     "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
+/* The launchers on other hosts that this one starts. */
+typedef struct cli_remote {
+    const cli_host *hosts;
+    char *const *commands; /* [hosts] what the shell of each host runs */
+    const char *secret;
+} cli_remote;
+
 typedef struct cli_launch {
     const char *name;           /* of the command, for messages: "yoke run" */
-    int ranks;                  /* on this host */
+    int ranks;                  /* on this host; with `remote`, the number of hosts */
+    const cli_remote *remote;   /* NULL: start ranks here */
+    bool controlled;            /* by the launcher at the other end of stdin (control.h) */
     char *const *program;       /* its argv, ended by NULL; program[0] is looked up in PATH */
     const char *master_address; /* where the store is served; on several hosts: the rendezvous */
     int master_port;            /* YK_PORT_ANY: a free one */

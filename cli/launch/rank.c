@@ -1,20 +1,16 @@
 /*
- * Starts one rank: its environment (that of torchrun), its cores and its process. All memory is
- * allocated before fork; the child only calls async-signal-safe functions, since the store has a
- * thread.
+ * Starts one rank: its environment (that of torchrun), its cores and its process.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
+#include "launch/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <yoke/system.h>
@@ -144,90 +140,21 @@ static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 
 /* ---- process -------------------------------------------------------------------------------- */
 
-/* The child's ends of the pipes. error carries errno to the launcher if exec fails. */
-typedef struct channels {
-    int out[2], err[2], error[2];
-} channels;
-
-static void close_pair(int pair[2])
-{
-    for (int i = 0; i < 2; i++)
-        if (pair[i] >= 0)
-            close(pair[i]);
-}
-
-static bool open_channels(channels *pipes)
-{
-    *pipes = (channels){{-1, -1}, {-1, -1}, {-1, -1}};
-    return pipe2(pipes->out, O_CLOEXEC) == 0 && pipe2(pipes->err, O_CLOEXEC) == 0 &&
-           pipe2(pipes->error, O_CLOEXEC) == 0;
-}
-
-static _Noreturn void become_rank(const cli_launch *launch, const channels *pipes, char **env,
-                                  const cpu_set_t *cores, pid_t launcher)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher)
-        _exit(1); /* the launcher died before prctl took effect */
-    setpgid(0, 0);
-    if (cores)
-        sched_setaffinity(0, sizeof *cores, cores);
-    int null = open("/dev/null", O_RDONLY);
-    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && null != STDIN_FILENO)
-        close(null);
-    dup2(pipes->out[1], STDOUT_FILENO);
-    dup2(pipes->err[1], STDERR_FILENO);
-
-    signal(SIGPIPE, SIG_DFL); /* ignored by the launcher, but programs expect the default */
-    signal(SIGXFSZ, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    execvpe(launch->program[0], launch->program, env);
-    int reason = errno;
-    if (write(pipes->error[1], &reason, sizeof reason) < 0)
-        _exit(126);
-    _exit(127);
-}
-
 pid_t cli_rank_start(const cli_rank_setting *setting, int *out, int *err)
 {
-    channels pipes;
     cpu_set_t cores;
-    int reason = 0;
-    pid_t pid = -1;
     bool pinned = rank_cores(setting->launch, setting->local_rank, &cores);
     environment env = rank_environment(setting);
-    if (env.failed) {
-        reason = ENOMEM;
-        goto out_environment;
-    }
-    pid_t launcher = getpid();
-    if (!open_channels(&pipes) || (pid = fork()) < 0) {
+    pid_t pid = -1;
+    int reason = ENOMEM;
+    if (!env.failed) {
+        cli_process rank = {.program = setting->launch->program,
+                            .environment = env.entries,
+                            .cores = pinned ? &cores : NULL};
+        pid = cli_process_start(&rank, NULL, out, err);
         reason = errno;
-        goto out_channels;
     }
-    if (pid == 0)
-        become_rank(setting->launch, &pipes, env.entries, pinned ? &cores : NULL, launcher);
-
-    close(pipes.error[1]);
-    pipes.error[1] = -1;
-    ssize_t got;
-    do
-        got = read(pipes.error[0], &reason, sizeof reason);
-    while (got < 0 && errno == EINTR);
-    if (got != sizeof reason) { /* end-of-file: exec succeeded and closed it */
-        reason = 0;
-        *out = pipes.out[0];
-        *err = pipes.err[0];
-        pipes.out[0] = pipes.err[0] = -1;
-    }
-out_channels:
-    close_pair(pipes.out);
-    close_pair(pipes.err);
-    close_pair(pipes.error);
-out_environment:
     environment_free(&env);
     errno = reason;
-    return reason ? -1 : pid;
+    return pid;
 }

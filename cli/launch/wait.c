@@ -15,11 +15,11 @@ static bool sink_is_full(const cli_sink *sink)
 }
 
 /*
- * The slots of job->polled: lifeline, signals, orders, two sinks, then err and out of each rank.
- * err comes first, so that a progress line cleared on err is gone before a line on out takes its
- * place.
+ * The slots of job->polled: lifeline, signals, orders, control, two sinks, then err and out of each
+ * rank. err comes first, so that a progress line cleared on err is gone before a line on out takes
+ * its place.
  */
-enum { LIFELINE, SIGNALS, ORDERS, SINK_OUT, SINK_ERR, STREAMS };
+enum { LIFELINE, SIGNALS, ORDERS, CONTROL, SINK_OUT, SINK_ERR, STREAMS };
 
 size_t cli_job_slots(int ranks)
 {
@@ -40,6 +40,7 @@ static int fill_slots(cli_job *job)
     job->polled[SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
     job->polled[ORDERS] =
         (struct pollfd){.fd = job->agent ? cli_agent_fd(job->agent) : -1, .events = POLLIN};
+    job->polled[CONTROL] = (struct pollfd){.fd = job->control_fd, .events = POLLIN};
     job->polled[SINK_OUT] =
         (struct pollfd){.fd = job->out.pending.size ? job->out.fd : -1, .events = POLLOUT};
     job->polled[SINK_ERR] =
@@ -74,6 +75,8 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
         cli_job_handle_signals(job);
     if (job->polled[ORDERS].revents)
         cli_agent_handle_orders(job);
+    if (job->polled[CONTROL].revents)
+        cli_control_read(job);
     if (job->polled[SINK_OUT].revents)
         cli_sink_flush(&job->out);
     if (job->polled[SINK_ERR].revents)

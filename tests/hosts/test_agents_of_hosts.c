@@ -59,3 +59,34 @@ YK_TEST(the_other_hosts_continue_after_a_power_cut)
     test_job_await(&agents[1], "1:0/2");
     assert_contains(agents[1].output, " (rank 1) is lost");
 }
+
+YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
+{
+    char command[4096];
+    yk_test_hosts(3);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command,
+             "%s %s run --hosts n1:2,n2:1,n3 sh -c 'echo $(hostname)=$RANK/$WORLD_SIZE'",
+             yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    assert_int_equal(test_job_wait(&agents[0], 60), 0);
+    assert_contains(agents[0].output, "[rank 1] n1=1/4\n");
+    assert_contains(agents[0].output, "[rank 2] n2=2/4\n");
+    assert_contains(agents[0].output, "[rank 3] n3=3/4\n");
+}
+
+YK_TEST(promise_03_nothing_is_left_on_other_hosts_when_ssh_is_killed)
+{
+    char command[4096];
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command, "%s %s run --hosts n1,n2 sh -c 'echo up; exec sleep 300'",
+             yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    test_job_await(&agents[0], "[rank 1] up");
+    test_job_await(&agents[0], "[rank 0] up");
+    char output[256];
+    yk_test_command(output, sizeof output, "%s pkill -KILL -x ssh", yk_test_on(1));
+    assert_int_not_equal(test_job_wait(&agents[0], 30), 0);
+    test_job_gone(&agents[0], 20);
+}

@@ -1,0 +1,18 @@
+/*
+ * The line between the launcher that `yoke run --hosts` starts first and those that it starts on
+ * the hosts: their stdin. The first line is the secret of the job; then come "stop SIGNAL", "kill"
+ * and "forward SIGNAL". When the line ends, the job is stopped.
+ */
+#ifndef YOKE_CLI_LAUNCH_CONTROL_H
+#define YOKE_CLI_LAUNCH_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Set to 1 for launchers that are controlled through their stdin. */
+#define CLI_CONTROL_VARIABLE "YOKE_CONTROL_STDIN"
+
+/* Whether this launcher is controlled; then reads the secret. Call it once. */
+bool cli_control_accept(char *secret, size_t size);
+
+#endif

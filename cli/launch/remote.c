@@ -1,0 +1,155 @@
+/*
+ * `yoke run --hosts`: starts a launcher on each host, through ssh or what YOKE_RSH names, and on
+ * this host without. Each is a member of this job as a rank would be, but signals reach it through
+ * its stdin (control.h). The launchers report failures themselves, node 0 for all.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "clock.h"
+#include "launch/job.h"
+#include "launch/net.h"
+#include "launch/process.h"
+
+/* How long the other launchers may take to end by themselves once one has ended with an error, and
+ * after a kill. */
+static const double others_s = 10, kill_s = 5;
+
+extern char **environ;
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static bool write_line(cli_member *member, const char *line)
+{
+    size_t size = strlen(line);
+    return member->in >= 0 && write(member->in, line, size) == (ssize_t)size;
+}
+
+/* `sh -c COMMAND` here, `ssh HOST COMMAND` elsewhere. */
+static pid_t start_process(const char *host, const char *command, int *in, int *out, int *err)
+{
+    const char *rsh = getenv("YOKE_RSH");
+    char *words[34];
+    int count = 0;
+    char *copy = strdup(rsh && *rsh ? rsh : "ssh"), *rest = copy;
+    if (!copy)
+        return -1;
+    if (cli_net_is_this_host(host)) {
+        words[count++] = (char *)"sh";
+        words[count++] = (char *)"-c";
+    } else {
+        for (char *word; (word = strsep(&rest, " ")) && count < 31;)
+            if (*word)
+                words[count++] = word;
+        words[count++] = (char *)host;
+    }
+    words[count++] = (char *)command;
+    words[count] = NULL;
+    pid_t pid =
+        cli_process_start(&(cli_process){.program = words, .environment = environ}, in, out, err);
+    int reason = errno;
+    free(copy);
+    errno = reason;
+    return pid;
+}
+
+static bool start_host(cli_job *job, int i)
+{
+    const cli_remote *remote = job->launch->remote;
+    cli_member *member = &job->members[i];
+    cli_stream stream = {.fd = -1, .rank = -1, .speaks = true, .log = -1, .sink = &job->err};
+    *member = (cli_member){.rank = i, .in = -1, .out = stream, .err = stream};
+    member->out.sink = &job->out;
+    member->pid = member->was = start_process(remote->hosts[i].name, remote->commands[i],
+                                              &member->in, &member->out.fd, &member->err.fd);
+    if (member->pid < 0) {
+        const char *rsh = getenv("YOKE_RSH");
+        fprintf(stderr, "%s: cannot run %s: %s\n", job->launch->name, rsh && *rsh ? rsh : "ssh",
+                strerror(errno));
+        return false;
+    }
+    job->started++;
+    job->running++;
+    char line[300];
+    snprintf(line, sizeof line, "%s\n", remote->secret);
+    write_line(member, line);
+    return true;
+}
+
+int cli_remote_run(cli_job *job)
+{
+    job->start_s = cli_clock_s();
+    for (int i = 0; i < job->launch->ranks; i++)
+        if (!start_host(job, i)) {
+            cli_tree_kill(CLI_TREE_KILL_S);
+            return CLI_EXIT_FAILED;
+        }
+    if (!cli_job_serve(job)) {
+        job->unguarded = true;
+        cli_tree_kill(CLI_TREE_KILL_S);
+        return 128 + SIGKILL;
+    }
+    int code = CLI_EXIT_OK;
+    if (job->first_failed >= 0)
+        code = cli_exit_code(job->members[job->first_failed].status);
+    return code == 255 ? CLI_EXIT_FAILED : code; /* 255 is ssh's own */
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+void cli_remote_signal(cli_job *job, int number)
+{
+    char line[32];
+    double now = cli_clock_s();
+    bool again = number == SIGKILL && job->kill_sent;
+    if (number == SIGKILL)
+        snprintf(line, sizeof line, "kill\n");
+    else if (number == SIGTERM)
+        snprintf(line, sizeof line, "stop %d\n", job->stop_signal ? job->stop_signal : SIGTERM);
+    else
+        snprintf(line, sizeof line, "forward %d\n", number);
+    for (int i = 0; i < job->started; i++) {
+        cli_member *member = &job->members[i];
+        bool all = number == SIGKILL || number == SIGTERM; /* one of them forwards for all */
+        if (!member->pid || (!all && i > 0))
+            continue;
+        if (again)
+            kill(member->pid, SIGKILL);
+        else
+            write_line(member, line);
+    }
+    if (number == SIGKILL && !again) {
+        job->kill_sent = true;
+        job->kill_at = now + kill_s;
+    }
+}
+
+void cli_remote_ended(cli_job *job, int i)
+{
+    cli_member *ended = &job->members[i];
+    const char *host = job->launch->remote->hosts[i].name;
+    int code = cli_exit_code(ended->status);
+    if (ended->in >= 0)
+        close(ended->in);
+    ended->in = -1;
+    if (code == 0 || job->first_failed >= 0)
+        return;
+    job->first_failed = i;
+    bool unreached = code == 255 || code == 126 || code == 127 || WIFSIGNALED(ended->status);
+    char words[64];
+    if (unreached && !job->stop_signal)
+        cli_sink_say(&job->err, "%s: the launcher on host %s, or the connection to it, %s",
+                     job->launch->name, host,
+                     cli_describe_status(ended->status, words, sizeof words));
+    if (!job->stop_signal)
+        job->term_at = cli_clock_s() + (unreached ? 0 : others_s);
+    if (job->kill_at >= CLI_NEVER)
+        job->kill_at = cli_clock_s() + others_s + job->launch->grace_s;
+}

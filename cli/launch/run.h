@@ -1,0 +1,41 @@
+/* `yoke run`, for its own files: run.c has the options, run_launch.c reads their values. */
+#ifndef YOKE_CLI_LAUNCH_RUN_H
+#define YOKE_CLI_LAUNCH_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/launch.h"
+
+enum { CLI_RUN_RANKS_MAX = 1024, CLI_RUN_PORT = 29500, CLI_RUN_ELASTIC_PORT = 29400 };
+
+typedef struct cli_run_options {
+    const char *nproc, *nnodes, *master_address, *role, *run_id;
+    const char *backend, *endpoint, *conf, *local_address;
+    const char *log_dir, *redirects, *tee, *shown, *signals;
+    const char *ignored_text; /* of options that torchrun has and this launcher does not need */
+    int64_t node_rank, master_port, max_restarts;
+    double grace_s, ignored_number;
+    bool standalone, no_python, no_pin;
+    const char *hosts, *hostfile;
+    bool given_backend, given_node_rank, given_nnodes;
+} cli_run_options;
+
+/* What the options say about each rank of this host, and the program's words. */
+typedef struct cli_run_lists {
+    int redirects[CLI_RUN_RANKS_MAX], tee[CLI_RUN_RANKS_MAX];
+    bool shown[CLI_RUN_RANKS_MAX];
+    char **program;
+    int words;
+    char host[256], conf[1024]; /* parts of --rdzv-endpoint and --rdzv-conf */
+    char secret[256];           /* that came through stdin */
+} cli_run_lists;
+
+/* Fills launch from the options; returns -1 or the exit code of a usage error. */
+int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                        cli_launch *launch);
+/* Starts the same job on the hosts of --hosts or --hostfile; returns the exit code. */
+int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                     cli_launch *launch);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * `yoke run --hosts`: writes the command line of the launcher on each host. It runs in the folder
+ * in which the job was started, with the same program file and the variables YOKE_* and
+ * OMP_NUM_THREADS. The secret is not on the command line, which other users can read: it goes
+ * through stdin.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/store.h>
+
+#include "cli.h"
+#include "launch/control.h"
+#include "launch/net.h"
+#include "launch/run.h"
+#include "options.h"
+
+extern char **environ;
+
+/* A word for a shell. */
+static void put_word(FILE *file, const char *word)
+{
+    fputs(" '", file);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", file);
+        else
+            fputc(*word, file);
+    fputc('\'', file);
+}
+
+static void put_option(FILE *file, const char *option, const char *value)
+{
+    if (!value)
+        return;
+    fprintf(file, " %s", option);
+    put_word(file, value);
+}
+
+static void put_environment(FILE *file)
+{
+    fputs("exec env " CLI_CONTROL_VARIABLE "=1", file);
+    for (char **entry = environ; *entry; entry++) {
+        bool wanted =
+            strncmp(*entry, "YOKE_", 5) == 0 || strncmp(*entry, "OMP_NUM_THREADS=", 16) == 0;
+        if (wanted && strncmp(*entry, "YOKE_SECRET=", 12) != 0 &&
+            strncmp(*entry, "YOKE_RSH=", 9) != 0)
+            put_word(file, *entry);
+    }
+}
+
+static void put_options(FILE *file, const cli_run_options *o)
+{
+    fprintf(file, " --max-restarts %lld --grace %g", (long long)o->max_restarts, o->grace_s);
+    put_option(file, "--role", o->role);
+    put_option(file, "--rdzv-id", o->run_id);
+    put_option(file, "--log-dir", o->log_dir);
+    put_option(file, "--redirects", o->redirects);
+    put_option(file, "--tee", o->tee);
+    put_option(file, "--local-ranks-filter", o->shown);
+    if (o->no_pin)
+        fputs(" --no-pin", file);
+}
+
+/* Returns the command of host `node`, to be freed; NULL when there is no memory. */
+static char *write_command(const cli_run_options *o, char *const *program, const cli_remote *remote,
+                           int nodes, int node, int port)
+{
+    char self[PATH_MAX], folder[PATH_MAX], *text = NULL;
+    size_t size;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    FILE *file = open_memstream(&text, &size);
+    if (!file || length < 0 || !getcwd(folder, sizeof folder)) {
+        if (file)
+            fclose(file);
+        free(text);
+        return NULL;
+    }
+    self[length] = '\0';
+    fputs("cd", file);
+    put_word(file, folder);
+    fputs(" && ", file);
+    put_environment(file);
+    put_word(file, self);
+    fprintf(file, " run --nnodes %d --node-rank %d --nproc-per-node %d --master-port %d", nodes,
+            node, remote->hosts[node].slots, port);
+    put_option(file, "--master-addr", remote->hosts[0].name);
+    put_options(file, o);
+    fputs(" --", file);
+    for (; *program; program++)
+        put_word(file, *program);
+    fclose(file);
+    return text;
+}
+
+/* A port that is probably free on the first host, so that jobs started together do not collide. */
+static int choose_port(const cli_run_options *o)
+{
+    enum { LOWEST = 20000, PORTS = 12000 };
+    char secret[YK_STORE_SECRET_SIZE];
+    if (o->master_port != YK_PORT_ANY)
+        return (int)o->master_port;
+    if (yk_store_secret(secret, sizeof secret) != YK_OK)
+        return CLI_RUN_PORT;
+    secret[8] = '\0';
+    return LOWEST + (int)(strtoul(secret, NULL, 16) % PORTS);
+}
+
+/* PET_ variables have been read; the launcher on this host must not read them once more. */
+static void forget_variables(const char *prefix)
+{
+    char name[256];
+    for (char **entry = environ; *entry;) {
+        size_t length = strcspn(*entry, "=");
+        bool found = strncmp(*entry, prefix, strlen(prefix)) == 0 && length < sizeof name;
+        if (found) {
+            snprintf(name, sizeof name, "%.*s", (int)length, *entry);
+            unsetenv(name);
+        } else {
+            entry++;
+        }
+    }
+}
+
+/* Returns the number of hosts; 0 after a usage error. */
+static int read_hosts(const char *name, const cli_run_options *o, int slots, cli_host *hosts)
+{
+    char why[512];
+    int count = o->hosts ? cli_hosts_parse(o->hosts, slots, hosts, why, sizeof why)
+                         : cli_hosts_read(o->hostfile, slots, hosts, why, sizeof why);
+    if (count == 0)
+        cli_usage_error(name, "--%s %s: %s", o->hosts ? "hosts" : "hostfile",
+                        o->hosts ? o->hosts : o->hostfile, why);
+    else if (o->given_nnodes || o->given_node_rank || o->endpoint || o->given_backend)
+        cli_usage_error(name, "--hosts and --hostfile set the number of hosts and their "
+                              "rendezvous: --nnodes, --node-rank and --rdzv-* do not apply");
+    else if (count > 1 && cli_net_is_loopback(hosts[0].name) &&
+             !cli_net_is_loopback(hosts[1].name) && strncmp(hosts[0].name, "localhost", 9) == 0)
+        cli_usage_error(name, "--hosts: give the first host the name by which the others reach "
+                              "it, not localhost");
+    else
+        return count;
+    return 0;
+}
+
+static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch,
+                        cli_remote *remote, char **commands)
+{
+    char drawn[YK_STORE_SECRET_SIZE];
+    const char *secret = getenv("YOKE_SECRET");
+    int port = choose_port(o);
+    if ((!secret || !*secret) && yk_store_secret(drawn, sizeof drawn) != YK_OK)
+        return CLI_EXIT_FAILED;
+    remote->secret = secret && *secret ? secret : drawn;
+    remote->commands = commands;
+    for (int i = 0; i < launch->ranks; i++)
+        if (!(commands[i] = write_command(o, lists->program, remote, launch->ranks, i, port)))
+            return CLI_EXIT_FAILED;
+    forget_variables("PET_");
+    launch->remote = remote;
+    launch->redirects = launch->tee = NULL;
+    return cli_launch_run(launch);
+}
+
+int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                     cli_launch *launch)
+{
+    cli_host *hosts = calloc(CLI_HOSTS_MAX, sizeof *hosts);
+    char **commands = calloc(CLI_HOSTS_MAX, sizeof *commands);
+    int code = CLI_EXIT_FAILED;
+    cli_remote remote = {.hosts = hosts};
+    if (hosts && commands) {
+        int count = read_hosts(name, o, launch->ranks, hosts);
+        launch->ranks = count;
+        code = count ? run_commands(o, lists, launch, &remote, commands) : CLI_EXIT_USAGE;
+    }
+    for (int i = 0; commands && i < CLI_HOSTS_MAX; i++)
+        free(commands[i]);
+    free(commands);
+    free(hosts);
+    return code;
+}

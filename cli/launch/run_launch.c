@@ -1,0 +1,227 @@
+/* See run.h: what the options of `yoke run` mean. */
+#define _GNU_SOURCE
+#include "launch/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/store.h>
+#include <yoke/system.h>
+
+#include "launch/control.h"
+#include "launch/logs.h"
+#include "launch/net.h"
+#include "options.h"
+
+enum { MAX_NODES = 1024 };
+
+/* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
+static int rank_count(const char *text)
+{
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
+        return yk_threads_default(1);
+    char *end;
+    long count = strtol(text, &end, 10);
+    return end == text || *end || count < 1 || count > CLI_RUN_RANKS_MAX ? 0 : (int)count;
+}
+
+/* Reads "SIGTERM,SIGUSR1"; false if one of them is unknown or cannot be handled. */
+static bool parse_signals(const char *text, sigset_t *signals)
+{
+    static const int allowed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigemptyset(signals);
+    for (;;) {
+        size_t length = strcspn(text, ","), i = 0;
+        const size_t count = sizeof allowed / sizeof *allowed;
+        char name[16];
+        for (; i < count; i++) {
+            snprintf(name, sizeof name, "SIG%s", sigabbrev_np(allowed[i]));
+            if (strlen(name) == length && strncmp(name, text, length) == 0)
+                break;
+        }
+        if (i == count)
+            return false;
+        sigaddset(signals, allowed[i]);
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+}
+
+/* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
+static int check_run_options(const char *name, const cli_run_options *o, int words)
+{
+    if (!rank_count(o->nproc))
+        return cli_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
+                               o->nproc, CLI_RUN_RANKS_MAX);
+    if (o->standalone && o->master_port)
+        return cli_usage_error(name, "--standalone uses a free port and cannot be combined "
+                                     "with --master-port");
+    if (words == 0)
+        return cli_usage_error(name, "missing PROGRAM; put it after the options");
+    return -1;
+}
+
+/* Reads "4" or "2:4". */
+static bool read_nodes(const char *text, cli_launch *launch)
+{
+    int used = 0,
+        count = sscanf(text, "%4d%n:%4d%n", &launch->nodes_min, &used, &launch->nodes_max, &used);
+    if (count == 1)
+        launch->nodes_max = launch->nodes_min;
+    return count >= 1 && !text[used] && launch->nodes_min >= 1 &&
+           launch->nodes_max >= launch->nodes_min && launch->nodes_max <= MAX_NODES;
+}
+
+static bool read_seconds(const char *text, double *seconds)
+{
+    char *end;
+    *seconds = strtod(text, &end);
+    return end != text && !*end && *seconds >= 0 && *seconds <= 1e6;
+}
+
+/* One key of --rdzv-conf; false if it is unknown or its value is invalid. */
+static bool read_conf_key(const char *key, const char *value, cli_launch *launch)
+{
+    static const char unused[] = "timeout|close_timeout|read_timeout|keep_alive_interval|"
+                                 "keep_alive_max_attempt|heartbeat_timeout|store_type|"
+                                 "use_agent_store|rank";
+    if (strcmp(key, "secret") == 0)
+        launch->secret = value;
+    else if (strcmp(key, "join_timeout") == 0)
+        return read_seconds(value, &launch->join_s);
+    else if (strcmp(key, "last_call_timeout") == 0)
+        return read_seconds(value, &launch->last_call_s);
+    else if (strcmp(key, "is_host") == 0)
+        launch->is_host = cli_is_choice("1|true|True|yes", value);
+    else
+        return cli_is_choice(unused, key);
+    return true;
+}
+
+static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                     cli_launch *launch)
+{
+    const char *secret = getenv("YOKE_SECRET");
+    launch->controlled = cli_control_accept(lists->secret, sizeof lists->secret);
+    launch->secret = launch->controlled ? lists->secret : secret ? secret : "";
+    if (snprintf(lists->conf, sizeof lists->conf, "%s", o->conf) >= (int)sizeof lists->conf)
+        return cli_usage_error(name, "--rdzv-conf is too long");
+    char *rest = lists->conf;
+    for (char *pair; (pair = strsep(&rest, ","));) {
+        char *value = strchr(pair, '=');
+        if (!*pair)
+            continue;
+        if (value)
+            *value++ = '\0';
+        if (!value || !read_conf_key(pair, value, launch))
+            return cli_usage_error(name, "--rdzv-conf %s=%s: unknown key or invalid value", pair,
+                                   value ? value : "");
+    }
+    if (strlen(launch->secret) >= 256)
+        return cli_usage_error(name, "the secret is longer than 255 bytes");
+    return -1;
+}
+
+static int read_endpoint(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                         cli_launch *launch)
+{
+    int port = launch->elects_host ? CLI_RUN_ELASTIC_PORT : CLI_RUN_PORT;
+    if (!o->endpoint)
+        return -1;
+    if (!cli_net_split(o->endpoint, lists->host, sizeof lists->host, &port))
+        return cli_usage_error(name, "--rdzv-endpoint %s: expected HOST:PORT", o->endpoint);
+    launch->master_address = lists->host;
+    launch->master_port = port;
+    return -1;
+}
+
+/* The rendezvous of several hosts; returns -1 or the exit code of a usage error. */
+static int read_rendezvous(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                           cli_launch *launch)
+{
+    launch->elects_host =
+        o->given_backend ? strcmp(o->backend, "c10d") == 0 : o->endpoint && !o->given_node_rank;
+    launch->node_rank = launch->elects_host ? -1 : (int)o->node_rank;
+    if (launch->elects_host && !o->endpoint)
+        return cli_usage_error(name, "--rdzv-backend c10d requires --rdzv-endpoint HOST:PORT");
+    if (!launch->elects_host && launch->nodes_min != launch->nodes_max)
+        return cli_usage_error(name, "--nnodes %s requires --rdzv-backend c10d", o->nnodes);
+    if (!launch->elects_host && launch->node_rank >= launch->nodes_max)
+        return cli_usage_error(name, "--node-rank %d: expected less than --nnodes %d",
+                               launch->node_rank, launch->nodes_max);
+    if (launch->master_port == YK_PORT_ANY)
+        launch->master_port = CLI_RUN_PORT;
+    int code = read_endpoint(name, o, lists, launch);
+    if (code >= 0)
+        return code;
+    if (launch->master_port == YK_PORT_ANY)
+        return cli_usage_error(name, "--rdzv-endpoint %s: several hosts need a port", o->endpoint);
+    return read_conf(name, o, lists, launch);
+}
+
+/* Which hosts take part; returns -1 or the exit code of a usage error. */
+static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                      cli_launch *launch)
+{
+    if (!read_nodes(o->nnodes, launch))
+        return cli_usage_error(name, "--nnodes %s: expected a number from 1 to %d, or MIN:MAX",
+                               o->nnodes, MAX_NODES);
+    if (o->standalone)
+        launch->nodes_min = launch->nodes_max = 1;
+    if (launch->nodes_max > 1)
+        return read_rendezvous(name, o, lists, launch);
+    launch->controlled = cli_control_accept(lists->secret, sizeof lists->secret);
+    if (o->node_rank != 0)
+        return cli_usage_error(name, "--node-rank %d: expected 0, since --nnodes is 1",
+                               (int)o->node_rank);
+    return -1;
+}
+
+/* Fills what the options say about each rank; returns -1 or the exit code of a usage error. */
+static int read_lists(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                      cli_launch *launch)
+{
+    if (!cli_logs_parse_std(o->redirects, launch->ranks, lists->redirects))
+        return cli_usage_error(name, "--redirects %s: expected 0 to 3, or LOCAL_RANK:0 to 3, ...",
+                               o->redirects);
+    if (!cli_logs_parse_std(o->tee, launch->ranks, lists->tee))
+        return cli_usage_error(name, "--tee %s: expected 0 to 3, or LOCAL_RANK:0 to 3, ...",
+                               o->tee);
+    if (o->shown && !cli_logs_parse_ranks(o->shown, launch->ranks, lists->shown))
+        return cli_usage_error(name, "--local-ranks-filter %s: expected local ranks below %d",
+                               o->shown, launch->ranks);
+    if (o->signals && !parse_signals(o->signals, &launch->stop_on))
+        return cli_usage_error(name,
+                               "--signals-to-handle %s: expected names from SIGTERM, SIGINT, "
+                               "SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2",
+                               o->signals);
+    launch->redirects = lists->redirects;
+    launch->tee = lists->tee;
+    launch->shown = o->shown ? lists->shown : NULL;
+    return -1;
+}
+
+int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                        cli_launch *launch)
+{
+    int code = check_run_options(name, o, lists->words);
+    if (code >= 0)
+        return code;
+    *launch = cli_launch_defaults();
+    launch->name = name;
+    launch->ranks = rank_count(o->nproc);
+    launch->program = lists->program;
+    launch->master_address = o->master_address;
+    launch->master_port = (int)o->master_port;
+    launch->role = o->role;
+    launch->run_id = o->run_id;
+    launch->max_restarts = (int)o->max_restarts;
+    launch->grace_s = o->grace_s;
+    launch->no_pin = o->no_pin;
+    launch->log_dir = o->log_dir;
+    launch->local_address = o->local_address;
+    code = read_hosts(name, o, lists, launch);
+    return code >= 0 ? code : read_lists(name, o, lists, launch);
+}

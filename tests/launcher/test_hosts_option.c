@@ -1,0 +1,161 @@
+/* `yoke run --hosts`: lists of hosts, what the launchers are given, causes, signals, ends. */
+#define _GNU_SOURCE
+#include "job.h"
+
+#include <sys/stat.h>
+
+static test_job job;
+
+static int run(const char *arguments)
+{
+    test_job_start(&job, arguments);
+    return test_job_wait(&job, 60);
+}
+
+static void write_file(const char *name, const char *text, int mode)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    chmod(path, (mode_t)mode);
+}
+
+/* A stand-in for ssh, which writes down what it was asked to run. */
+static void use_own_rsh(void)
+{
+    char path[256], rsh[300];
+    write_file("rsh",
+               "#!/bin/sh\necho \"$*\" >\"$(dirname \"$0\")/asked\"\nshift 2\n"
+               "exec sh -c \"$*\"\n",
+               0700);
+    snprintf(path, sizeof path, "%s/rsh", yk_test_directory());
+    snprintf(rsh, sizeof rsh, "%s -q", path);
+    setenv("YOKE_RSH", rsh, 1);
+}
+
+YK_TEST(hosts_are_started_with_their_ranks)
+{
+    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:1 --rdzv-id seven sh -c 'echo "
+                         "=$RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
+                         "$TORCHELASTIC_RUN_ID \"$0\" $1=' \"it's a\" '$b'"),
+                     0);
+    assert_contains(job.output, "[rank 1] =1 3 2 0 seven it's a $b=\n");
+    assert_contains(job.output, "[rank 2] =2 3 1 1 seven it's a $b=\n");
+}
+
+YK_TEST(host_files_of_mpi_and_deepspeed_are_read)
+{
+    char command[512];
+    write_file("hosts",
+               "# the cluster\n\nlocalhost slots=2 max_slots=4\n127.0.0.1:1 # b\n127.0.0.2\n",
+               0600);
+    snprintf(command, sizeof command,
+             "run -n 3 --hostfile %s/hosts sh -c 'echo "
+             "$RANK/$WORLD_SIZE'",
+             yk_test_directory());
+    assert_int_equal(run(command), 0);
+    assert_contains(job.output, "[rank 5] 5/6\n");
+}
+
+YK_TEST(wrong_host_lists_are_named)
+{
+    static const char *const wrong[][2] = {
+        {"--hosts a:0", "\"a:0\": expected HOST:RANKS, with 1 to 1024 ranks"},
+        {"--hosts a,,b", "\"\": expected HOST:RANKS"},
+        {"--hosts=-oProxyCommand=x", "expected HOST:RANKS"},
+        {"--hosts a:1,a:2", "host a is listed twice"},
+        {"--hostfile /nowhere", "No such file"},
+        {"--hostfile /dev/null", "it lists no host"},
+        {"--hosts a --nnodes 2", "--nnodes, --node-rank and --rdzv-* do not apply"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char command[256];
+        snprintf(command, sizeof command, "run %s true", wrong[i][0]);
+        assert_int_equal(run(command), 2);
+        assert_contains(job.output, wrong[i][1]);
+        assert_int_equal(count(job.output, "\n"), 1);
+    }
+}
+
+YK_TEST(promise_32_the_secret_is_not_on_the_command_line)
+{
+    char asked[8192];
+    use_own_rsh();
+    setenv("YOKE_SECRET", "very-secret", 1);
+    setenv("YOKE_TEST_WORD", "passed on", 1);
+    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sh -c 'echo $YOKE_SECRET "
+                         "$YOKE_TEST_WORD'"),
+                     0);
+    assert_int_equal(count(job.output, "] very-secret passed on\n"), 2);
+    assert_int_equal(yk_test_command(asked, sizeof asked, "cat %s/asked", yk_test_directory()), 0);
+    assert_contains(asked, "-q 192.0.2.9 cd '");
+    assert_null(strstr(asked, "very-secret"));
+}
+
+YK_TEST(promise_11_the_cause_is_printed_once)
+{
+    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:2 sh -c 'test $RANK = 3 || exec sleep "
+                         "30; echo a reason >&2; exit 7'"),
+                     7);
+    assert_int_equal(count(job.output, "yoke run: "), 2);
+    assert_contains(job.output, "yoke run: rank 3 (host ");
+    assert_contains(job.output, "its last lines on stderr:\n[rank 3] a reason\n");
+}
+
+YK_TEST(a_host_that_cannot_be_reached_ends_the_job)
+{
+    setenv("YOKE_RSH", "false", 1);
+    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    setenv("YOKE_RSH", "./no-such-rsh", 1);
+    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_contains(job.output, "cannot run ./no-such-rsh: No such file");
+    test_job_gone(&job, 2);
+}
+
+static const char *const obedient =
+    "run --hosts localhost:1,127.0.0.1:1 --grace 20 sh -c 'trap \"echo stopped $RANK; exit 143\" "
+    "TERM;"
+    " trap \"echo heard $RANK\" USR1; echo ready $RANK; while :; do sleep 0.05; done'";
+
+static void start(const char *arguments)
+{
+    test_job_start(&job, arguments);
+    test_job_await(&job, "ready 0");
+    test_job_await(&job, "ready 1");
+}
+
+YK_TEST(promise_13_signals_reach_the_ranks_of_all_hosts)
+{
+    start(obedient);
+    kill(job.pid, SIGUSR1);
+    test_job_await(&job, "heard 0");
+    test_job_await(&job, "heard 1");
+    kill(job.pid, SIGINT);
+    assert_int_equal(test_job_wait(&job, 20), 128 + SIGINT);
+    assert_contains(job.output, "SIGINT: stopping 2 hosts; signal again to kill");
+    assert_int_equal(count(job.output, "heard 0"), 1);
+    assert_int_equal(count(job.output, "] stopped "), 2);
+}
+
+YK_TEST(a_second_signal_kills_on_all_hosts)
+{
+    start(
+        "run --hosts localhost:1,127.0.0.1:1 sh -c 'trap \"\" TERM; echo ready $RANK; while :; do "
+        "sleep 0.05; done'");
+    kill(job.pid, SIGINT);
+    usleep(200000);
+    kill(job.pid, SIGINT);
+    assert_int_equal(test_job_wait(&job, 20), 122);
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(promise_03_nothing_is_left_when_the_first_launcher_is_killed)
+{
+    start(obedient);
+    kill(-job.pid, SIGKILL);
+    test_job_wait(&job, 5);
+    test_job_gone(&job, 10);
+}
