@@ -31,6 +31,14 @@ static int draw(int low, int high)
     return low + (int)((random_state >> 8) % (unsigned)(high - low + 1));
 }
 
+/* Neighbouring seeds give sequences that have nothing in common. */
+static void seed_draws(unsigned seed)
+{
+    random_state = (seed ^ (seed >> 16)) * 0x45d9f3bu;
+    random_state = (random_state ^ (random_state >> 16)) * 0x45d9f3bu;
+    random_state ^= random_state >> 16;
+}
+
 /* A process that may have ended, or not begun, by now: the fault hits nothing then. */
 static void signal_if_there(int host, int rank, int number)
 {
@@ -175,7 +183,7 @@ static bool check_end(unsigned seed, const fault *injected, int after_ms, int nu
 
 static bool inject(unsigned seed, const fault *injected, int number)
 {
-    random_state = seed * 2654435761u + 12345;
+    seed_draws(seed);
     yk_test_hosts(2);
     start_training(number);
     int after_ms = draw(100, 2500);
@@ -256,7 +264,7 @@ YK_TEST(random_faults)
     yk_test_hosts(2);
     train_reference();
     for (int i = 0; i < count; i++, seed++) {
-        random_state = seed;
+        seed_draws(~seed);
         const fault *injected = &faults[draw(0, FAULTS - 1)];
         bool done = inject(seed, injected, i);
         completed += done;

@@ -96,3 +96,59 @@ YK_TEST(a_batch_script_without_srun_is_one_process)
     assert_int_equal(submit("-N1 -n4", meeting_rank()), 0);
     assert_contains(output, "rank 0 of 1 on n1");
 }
+
+/* ---- examples/slurm/train.sbatch --------------------------------------------------------------
+ */
+
+#define TRAINING "--data synthetic --arch mlp --lr 0.02 --threads 1 --batch-size 120 "
+
+/* Submits the example from the test's folder; returns the job's number. */
+static int submit_example(const char *options)
+{
+    if (on_n1("sh -c 'cd %s && PATH=$(dirname $YOKE_PROGRAM):$PATH && exec sbatch --parsable "
+              "--ntasks-per-node=2 --time=10 %s/examples/slurm/train.sbatch " TRAINING "%s'",
+              yk_test_directory(), getenv("YOKE_SOURCE"), options))
+        fail_with(output);
+    return atoi(output);
+}
+
+static const char *read_output(int job)
+{
+    yk_test_command(output, sizeof output, "cat %s/yoke-%d.out 2>/dev/null", yk_test_directory(),
+                    job);
+    return output;
+}
+
+/* Waits until the job's output has these words, or until the job has ended (NULL). */
+static void await_job(int job, const char *words)
+{
+    for (int i = 0; i < 600; i++) {
+        char state[256];
+        yk_test_command(state, sizeof state,
+                        "%s squeue --noheader --states all --format %%T --jobs %d", yk_test_on(1),
+                        job);
+        bool ended = strstr(state, "COMPLETED") || strstr(state, "FAILED");
+        if (words ? strstr(read_output(job), words) != NULL : ended)
+            return;
+        usleep(100000);
+    }
+    fail_with(read_output(job));
+}
+
+YK_TEST(promise_15_the_example_is_requeued_and_resumes_to_the_bit)
+{
+    char paths[512];
+    start_slurm(2);
+    int whole = submit_example("--epochs 6");
+    await_job(whole, NULL);
+    int parts = submit_example("--epochs 6 --save-every 5");
+    await_job(parts, "  output ");
+    on_n1("scancel --signal=USR1 %d", parts);
+    await_job(parts, "back in the queue");
+    on_n1("sh -c 'sleep 1; scontrol update JobId=%d StartTime=now'", parts);
+    await_job(parts, NULL);
+    assert_contains(read_output(parts), "resum");
+    snprintf(paths, sizeof paths, "%s/runs/%d/model.pth %s/runs/%d/model.pth", yk_test_directory(),
+             whole, yk_test_directory(), parts);
+    assert_int_equal(yk_test_command(output, sizeof output, "cmp %s", paths), 0);
+}
