@@ -7,6 +7,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <yoke/backend.h>
+
 #include "cli.h"
 #include "options.h"
 #include "png_file.h"
@@ -99,6 +101,24 @@ static void print_networks(void)
     putchar('\n');
 }
 
+/* The error line without "yoke: ", which it begins with. */
+static const char *reason(void)
+{
+    const char *line = yk_last_error();
+    return strncmp(line, "yoke: ", 6) == 0 ? line + 6 : line;
+}
+
+static void print_backends(void)
+{
+    printf("\nBackends\n"
+           "  self: one rank\n"
+           "  shm: ranks of one machine, through shared memory\n");
+    const char *file, *backend;
+    for (size_t i = 0; (file = yk_backend_module_file(i, &backend)); i++)
+        printf("  %s (%s): %s\n", backend, file,
+               yk_backend_module_check(i) == YK_OK ? "ranks of several machines" : reason());
+}
+
 /* The mixed-precision policy of each operator, and how to override it. */
 static int print_autocast(void)
 {
@@ -155,10 +175,7 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     printf("\nDevices\n");
     print_device();
     printf("  cuda: not in this build, which runs on processors only\n");
-    printf("\nBackends\n"
-           "  self: one rank\n"
-           "  shm: ranks of one machine, through shared memory\n"
-           "  mpi, gloo, nccl: not in this build, whose ranks share one machine\n");
+    print_backends();
     print_networks();
     return CLI_EXIT_OK;
 }

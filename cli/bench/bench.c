@@ -17,6 +17,7 @@ enum { MAX_REPEATS = 1000, IMAGE = 3 * 32 * 32, CLASSES = 10 };
 
 typedef struct bench_options {
     const char *arch;
+    const char *backend;    /* of all-reduce: names with commas between them */
     yk_model_options model; /* device, mixed precision, threads, Winograd */
     int64_t batch_size, nproc, steps;
     bool step_given; /* whether an option that applies to step only was given */
@@ -65,7 +66,7 @@ static bool bench_all_reduce(yk_group *world)
     if (!cli_ok(yk_group_alloc(world, sizes[count - 1], &data)))
         return false;
     if (prints)
-        printf("all-reduce, f32, average, %d ranks, backend %s, buffers in shared memory\n\n"
+        printf("all-reduce, f32, average, %d ranks, backend %s, buffers of yk_group_alloc\n\n"
                "%12s %12s %12s\n",
                yk_group_size(world), yk_group_backend(world), "bytes", "microseconds", "GB/s");
     for (size_t i = 0; i < count; i++) {
@@ -76,7 +77,7 @@ static bool bench_all_reduce(yk_group *world)
             printf("%12zu %12.2f %12.2f\n", sizes[i], 1e6 * seconds,
                    1e-9 * (double)sizes[i] / seconds);
     }
-    return true;
+    return cli_ok(yk_group_free(world, data));
 }
 
 /* ---- a training step ------------------------------------------------------------------------ */
@@ -169,6 +170,10 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
         CLI_GROUP("Options for all-reduce and step"),
         CLI_INT('n', "nproc", "N", "number of local ranks [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
+        CLI_TEXT(0, "backend", "NAME[,NAME...]",
+                 "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral one after the "
+                 "other [by where the ranks are]",
+                 &o->backend, NULL),
         CLI_GROUP("Options for step"),
         CLI_ARCH("network to train [resnet18]", &o->arch, &o->step_given),
         CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
@@ -211,8 +216,38 @@ static int check_all_reduce_options(const char *name, const bench_options *o)
 {
     if (o->step_given)
         return cli_usage_error(name,
-                               "all-reduce takes only --nproc; the other options apply to step");
+                               "all-reduce takes only --nproc and --backend; the other options "
+                               "apply to step");
     return -1;
+}
+
+/* Measures with one backend; NULL: that which suits the places of the ranks. */
+static bool bench_on(const bench_options *o, bool step, const char *backend)
+{
+    yk_group *world;
+    yk_group_options joining = YK_GROUP_OPTIONS_INIT;
+    joining.backend = backend;
+    if (!cli_ok(yk_group_init(&world, &joining)))
+        return false;
+    bool fine = step ? bench_step(o, world) : bench_all_reduce(world);
+    yk_group_destroy(world);
+    return fine;
+}
+
+static bool bench_all(const bench_options *o, bool step)
+{
+    if (!o->backend)
+        return bench_on(o, step, NULL);
+    char names[256];
+    snprintf(names, sizeof names, "%s", o->backend);
+    bool fine = true;
+    for (char *next, *at = names; fine && at; at = next) {
+        next = step ? NULL : strchr(at, ',');
+        if (next)
+            *next++ = '\0';
+        fine = bench_on(o, step, at);
+    }
+    return fine;
 }
 
 int cli_cmd_bench(const char *name, int argc, char **argv)
@@ -237,10 +272,5 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
-    yk_group *world;
-    if (!cli_ok(yk_group_init(&world, NULL)))
-        return CLI_EXIT_FAILED;
-    bool fine = step ? bench_step(&o, world) : bench_all_reduce(world);
-    yk_group_destroy(world);
-    return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    return bench_all(&o, step) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

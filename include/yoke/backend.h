@@ -177,6 +177,14 @@ yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, in
 yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_descriptor *sent,
                                       int to, const yk_descriptor *wanted);
 
+/**
+ * The modules that yoke knows: the file of the one at index, and its backend; NULL past the last
+ * one. A backend may have several, such as one for each MPI.
+ */
+const char *yk_backend_module_file(size_t index, const char **backend);
+/** Whether that module can be opened here; otherwise the error line tells why, and what to do. */
+yk_status yk_backend_module_check(size_t index);
+
 /* ---- engines whose calls block -------------------------------------------------------------- */
 
 /** A thread that runs blocking calls one after the other, for the post and test of such engines. */

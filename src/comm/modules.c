@@ -139,3 +139,27 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
     snprintf(file, sizeof file, "libyoke-%s.so", name);
     return find_file(path, file) ? open_file(ops, path, NULL) : missing_module(name);
 }
+
+/* ---- listing --------------------------------------------------------------------------------- */
+
+const char *yk_backend_module_file(size_t index, const char **backend)
+{
+    if (index >= KNOWN)
+        return NULL;
+    *backend = known_modules[index].backend;
+    return known_modules[index].file;
+}
+
+yk_status yk_backend_module_check(size_t index)
+{
+    char path[PATH];
+    const yk_backend_ops *ops;
+    if (index >= KNOWN)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no module %zu", index);
+    const known_module *known = &known_modules[index];
+    if (find_file(path, known->file))
+        return open_file(&ops, path, known->package);
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "not installed; build yoke where Debian's package %s is installed",
+                     known->package);
+}

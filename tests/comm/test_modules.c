@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <yoke/backend.h>
+
 static yk_status init_with(const char *backend)
 {
     yk_group *group;
@@ -51,4 +53,19 @@ YK_TEST_RANKS(a_file_that_is_no_module_is_refused, 2)
     rmdir(folder);
     assert_int_equal(status, YK_ERROR_UNSUPPORTED);
     assert_contains(yk_last_error(), "libyoke-broken.so");
+}
+
+YK_TEST(known_modules_are_listed)
+{
+    bool gloo = false, mpi = false;
+    const char *file, *backend;
+    size_t i;
+    for (i = 0; (file = yk_backend_module_file(i, &backend)); i++) {
+        gloo = gloo || strcmp(backend, "gloo") == 0;
+        mpi = mpi || strcmp(backend, "mpi") == 0;
+        if (strcmp(backend, "nccl") == 0 && yk_backend_module_check(i) != YK_OK)
+            assert_contains(yk_last_error(), "libnccl-dev");
+    }
+    assert_true(gloo && mpi);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_module_check(i));
 }
