@@ -21,6 +21,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "launch/job.h"
+#include "launch/oom.h"
 
 /* The survivors of a failure end within 2 s. */
 static const double survivors_term_s = 0.8, survivors_kill_s = 1.5;
@@ -55,14 +56,22 @@ void cli_job_fail(cli_job *job)
     end_survivors(job);
 }
 
+const char *cli_member_describe(const cli_member *member, char *text, int size)
+{
+    char status[64];
+    snprintf(text, (size_t)size, "%s%s", cli_describe_status(member->status, status, sizeof status),
+             member->out_of_memory ? ", probably by the kernel because memory ran out" : "");
+    return text;
+}
+
 /* How the rank ended, for the error lines of the survivors. */
 static void tell_survivors(const cli_job *job, int rank)
 {
     const cli_member *dead = &job->members[rank];
-    char key[32], words[64], note[128];
+    char key[32], words[128], note[160];
     snprintf(key, sizeof key, "dead/%d", dead->rank);
     snprintf(note, sizeof note, "pid %d %s", (int)dead->was,
-             cli_describe_status(dead->status, words, sizeof words));
+             cli_member_describe(dead, words, sizeof words));
     if (job->store)
         yk_store_set(job->store, key, note, strlen(note));
 }
@@ -118,7 +127,9 @@ static void rank_stopped(cli_job *job, int rank, int number)
 
 static void rank_failed(cli_job *job, int rank)
 {
-    const cli_member *failed = &job->members[rank];
+    cli_member *failed = &job->members[rank];
+    failed->out_of_memory = WIFSIGNALED(failed->status) && WTERMSIG(failed->status) == SIGKILL &&
+                            !failed->killed && cli_oom_kills() > job->oom_kills;
     tell_survivors(job, rank);
     if (failed->killed || job->first_failed >= 0)
         return;
@@ -281,13 +292,12 @@ int cli_job_cause(const cli_job *job, bool *named)
 void cli_job_describe_failure(const cli_job *job, char *words, size_t size)
 {
     const cli_member *failed = &job->members[job->first_failed];
-    char status[64], host[256] = "", place[300] = "";
+    char status[128], host[256] = "", place[300] = "";
     if (job->agent && gethostname(host, sizeof host - 1) == 0)
         snprintf(place, sizeof place, "host %s, ", host);
     snprintf(words, size, "%srank %d (%spid %d) %s after %.1f s, the first to fail",
              job->stop_failed ? "unclean stop: " : "", failed->rank, place, (int)failed->was,
-             cli_describe_status(failed->status, status, sizeof status),
-             job->failed_s - job->start_s);
+             cli_member_describe(failed, status, sizeof status), job->failed_s - job->start_s);
 }
 
 int cli_job_exit_code(const cli_job *job)

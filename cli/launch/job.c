@@ -18,6 +18,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "launch/job.h"
+#include "launch/oom.h"
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
@@ -134,6 +135,7 @@ static int start_ranks(cli_job *job)
 static void begin_attempt(cli_job *job)
 {
     job->start_s = cli_clock_s();
+    job->oom_kills = cli_oom_kills();
     job->term_at = job->kill_at = CLI_NEVER;
     job->first_failed = -1;
     job->started = job->running = 0;
@@ -158,13 +160,13 @@ static void write_error_files(cli_job *job)
 {
     for (int i = 0; i < job->started; i++) {
         const cli_member *member = &job->members[i];
-        char words[64], message[128];
+        char words[128], message[192];
         bool ended = member->killed || (i != job->first_failed && WIFSIGNALED(member->status) &&
                                         WTERMSIG(member->status) == SIGTERM);
         if (!member->status || ended)
             continue;
         snprintf(message, sizeof message, "rank %d (pid %d) %s", member->rank, (int)member->was,
-                 cli_describe_status(member->status, words, sizeof words));
+                 cli_member_describe(member, words, sizeof words));
         cli_logs_write_error(&job->logs, job->round.attempt, i, message,
                              cli_exit_code(member->status), &member->err);
     }

@@ -20,8 +20,9 @@ typedef struct cli_member {
     pid_t pid; /* 0 once it has been waited for */
     pid_t was; /* its pid, for messages */
     int status;
-    bool killed; /* by the launcher, which has sent SIGKILL */
-    int in;      /* of a launcher on another host: the write end of its stdin, or -1 */
+    bool killed;        /* by the launcher, which has sent SIGKILL */
+    bool out_of_memory; /* killed by the kernel, it seems, because there was none left */
+    int in;             /* of a launcher on another host: the write end of its stdin, or -1 */
     cli_stream out, err;
 } cli_member;
 
@@ -51,6 +52,7 @@ typedef struct cli_job {
     bool output_abandoned; /* a signal came when only output was left to write */
     int first_failed;      /* the member whose failure was seen first, or -1 */
     double failed_s;
+    long oom_kills; /* cli_oom_kills() when the attempt began */
     cli_sink out, err;
     cli_bytes status; /* rank 0's progress line */
     cli_agent *agent; /* NULL in a job of one host */
@@ -116,6 +118,8 @@ void cli_job_keep_deadlines(cli_job *job);
  * ranks reports the cause to the store (see <yoke/store.h>), and *named tells that it is this one.
  */
 int cli_job_cause(const cli_job *job, bool *named);
+/* "killed by signal 9 (SIGKILL)", and why, if that is known */
+const char *cli_member_describe(const cli_member *member, char *text, int size);
 /* "rank 3 (host n2, pid 4242) killed by signal 9 (SIGKILL) after 1.2 s, the first to fail" */
 void cli_job_describe_failure(const cli_job *job, char *words, size_t size);
 int cli_job_exit_code(const cli_job *job);
