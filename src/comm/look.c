@@ -228,8 +228,9 @@ yk_status yki_group_look_at_all(yk_group *group)
 
 yk_status yki_group_find_cause(yk_group *group, yk_status status)
 {
-    char line[YKI_ERROR_LINE];
-    snprintf(line, sizeof line, "%s", yki_error_text());
+    char line[YKI_ERROR_LINE], name[YKI_RANK_NAME];
+    yki_rank_name(&group->job, group->job.rank, name);
+    snprintf(line, sizeof line, "the backend of %s has failed: %s", name, yki_error_text());
     group->running->lost = yki_now() - GRACE_S; /* whoever is gone is the cause */
     for (double deadline = yki_now() + CAUSE_S; yki_now() < deadline;) {
         YK_TRY(yki_group_look(group, may_be_missing, group));

@@ -9,6 +9,7 @@
  *
  * A mismatch is no failure: no data has moved, all ranks know of it, and the group remains usable.
  */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +119,25 @@ static yk_status post_call(yk_group *group, yki_call *call)
     return backend->ops->post(backend, &call->base, &call->work);
 }
 
+/* Afterwards the backend may only be closed: works behind this one are cancelled, too. */
+static yk_status cancel_call(yk_group *group, yki_call *call, yk_status status)
+{
+    assert(status != YK_OK);
+    group->backend->ops->cancel(group->backend, call->work);
+    group->broken = true;
+    call->work = NULL;
+    return status;
+}
+
 /* Waits for a posted call at most wait_s seconds, and looks at the other ranks. */
 static yk_status test_call(yk_group *group, yki_call *call, double wait_s, bool *done)
 {
     yk_backend *backend = group->backend;
     group->running = call;
+    if (group->broken) {
+        *done = true;
+        return cancel_call(group, call, yki_group_known_failure(group));
+    }
     yk_status status = backend->ops->test(backend, call->work, wait_s, done);
     if (*done) {
         call->work = NULL;
@@ -131,10 +146,8 @@ static yk_status test_call(yk_group *group, yki_call *call, double wait_s, bool 
     status = yki_group_look_at_all(group);
     if (status == YK_OK)
         return YK_OK;
-    backend->ops->cancel(backend, call->work);
-    call->work = NULL;
     *done = true;
-    return status;
+    return cancel_call(group, call, status);
 }
 
 /* Turns what the backend returned into what the caller gets. */
@@ -142,8 +155,10 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
 {
     const yk_mismatch *m = &call->base.mismatch;
     group->running = call;
-    if (status == YK_ERROR_NETWORK)
+    if (status == YK_ERROR_NETWORK) {
+        group->broken = true;
         return yki_group_find_cause(group, status);
+    }
     if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
         return mismatch(group, m);
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))

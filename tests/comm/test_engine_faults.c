@@ -1,0 +1,100 @@
+/*
+ * What a group makes of an engine that fails: on the fake backend, whose faults are asked for with
+ * YOKE_FAKE_FAULT (tests/fake/adversary.h).
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static yk_status join(yk_group **group, const char *fault, double timeout_s)
+{
+    char modules[512];
+    snprintf(modules, sizeof modules, "%s/tests/modules", getenv("YOKE_BUILD"));
+    setenv("YOKE_MODULES", modules, 1);
+    setenv("YOKE_FAKE_FAULT", fault, 1);
+    return yk_group_init(group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = "fake",
+                                        o.timeout_s = timeout_s));
+}
+
+/* Calls until a call fails; the line names the operation and the cause. Later calls fail at once.
+ */
+static yk_status reduce_until_failure(yk_group *group)
+{
+    yk_status status = YK_OK;
+    float x = 1;
+    for (int i = 0; i < 10 && status == YK_OK; i++)
+        status = yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL);
+    assert_contains(yk_last_error(), "all_reduce(float32 x 1, sum), operation ");
+    double start = yki_now();
+    assert_status(status, yk_barrier(group));
+    assert_true(yki_now() - start < 20);
+    return status;
+}
+
+YK_TEST_RANKS(a_work_that_fails_on_one_rank_is_a_failure_on_all, 3)
+{
+    yk_group *group;
+    assert_ok(join(&group, "error:1:3", 60));
+    assert_int_equal(reduce_until_failure(group), YK_ERROR_NETWORK);
+    assert_contains(yk_last_error(), "backend of rank 1 has failed: fake: the engine has failed");
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(a_call_that_cannot_be_posted_is_a_failure_on_all, 3)
+{
+    yk_group *group;
+    assert_ok(join(&group, "post:2:4", 60));
+    assert_int_equal(reduce_until_failure(group), YK_ERROR_NETWORK);
+    assert_contains(yk_last_error(), "rank 2 has failed: fake: this call cannot be posted");
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(a_work_that_hangs_is_cancelled_at_the_timeout, 3)
+{
+    yk_group *group;
+    assert_ok(join(&group, "hang:1:3", 1));
+    assert_int_equal(reduce_until_failure(group), YK_ERROR_TIMEOUT);
+    assert_contains(yk_last_error(), "timed out after 1 s");
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(an_engine_that_does_not_start_is_a_failure_on_all, 3)
+{
+    yk_group *group;
+    double start = yki_now();
+    yk_status status = join(&group, "open:1", 60);
+    assert_int_not_equal(status, YK_OK);
+    assert_null(group);
+    if (rank == 1)
+        assert_contains(yk_last_error(), "fake: the engine does not start");
+    assert_true(yki_now() - start < 20);
+}
+
+/* Works behind the one that fails fail, too; their buffers are the caller's again. */
+YK_TEST_RANKS(works_behind_a_failed_one_end, 3)
+{
+    enum { WORKS = 12, COUNT = 5000 };
+    yk_group *group;
+    yk_work *works[WORKS];
+    float *data[WORKS];
+    int failed = 0;
+    assert_ok(join(&group, "hang:0:6", 1));
+    for (int i = 0; i < WORKS; i++) {
+        data[i] = calloc(COUNT, sizeof *data[i]);
+        assert_ok(yk_all_reduce(group, data[i], COUNT, YK_F32, YK_REDUCE_SUM, &works[i]));
+    }
+    for (int i = 0; i < WORKS; i++) {
+        yk_status status = yk_work_wait(works[i]);
+        if (status != (i < 5 ? YK_OK : YK_ERROR_TIMEOUT))
+            fail_msg("work %d: %s (%s)", i, yk_status_string(status), yk_last_error());
+        failed += status != YK_OK;
+        free(data[i]);
+    }
+    assert_int_equal(failed, WORKS - 5);
+    yk_group_destroy(group);
+}
