@@ -101,8 +101,9 @@ int cli_cmd_convert(const char *name, int argc, char **argv)
     convert_options o = {.prefix = NULL};
     char *operands[2] = {NULL};
     int count = 0, code = parse_convert_options(&o, name, argc, argv, operands, &count);
-    if (code < 0)
-        code = check_convert_options(name, &o, operands, count);
+    if (code >= 0)
+        return code;
+    code = check_convert_options(name, &o, operands, count);
     if (code >= 0)
         return code;
     yk_convert_options options = YK_CONVERT_OPTIONS_INIT;

@@ -10,9 +10,10 @@ enum { PATH_SIZE = 4096 };
 
 typedef struct evaluate_options {
     const char *data, *arch;
+    yk_group_options group; /* the timeout */
     yk_model_options model; /* device, mixed precision and threads */
-    int64_t batch_size, nproc, workers;
-    double timeout_s;
+    int64_t batch_size, nproc;
+    int workers;
     bool arch_given, data_given, ema;
 } evaluate_options;
 
@@ -37,8 +38,8 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
                 &o->model.threads, NULL, 1, 4096),
         CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &o->workers, NULL, 1, 256),
-        CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]", &o->timeout_s,
-                 NULL, 0.1, 1e6),
+        CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]",
+                 &o->group.timeout_s, NULL, 0.1, 1e6),
     };
     const cli_command command = {
         .name = name,
@@ -161,37 +162,43 @@ static bool find_subject(subject *s, const char *checkpoint, const yk_group *wor
     return true;
 }
 
+/* The model with the file's weights, the loader of the test images, and what they make of each
+ * other; the caller destroys both, on failure too. */
+static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader **loader,
+                            const subject *s, const yk_dataset *test, yk_group *world)
+{
+    const evaluate_options *o = &s->options;
+    const char *source;
+    cli_model_setup setup = {
+        .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
+    setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
+    yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+    loading.group = world;
+    loading.batch_size = o->batch_size / yk_group_size(world);
+    loading.exact = true;
+    loading.transform = s->transform;
+    loading.workers = o->workers;
+    yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
+    evaluating.group = world;
+    return cli_build_model(model, &setup) &&
+           cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
+           cli_ok(yk_loader_create(loader, test, &loading)) &&
+           cli_ok(yk_evaluate(result, *model, *loader, &evaluating));
+}
+
 static bool evaluate(const char *checkpoint, const evaluate_options *options, yk_group *world)
 {
     subject s = {.options = *options, .transform = yk_cifar10_normalize};
-    const evaluate_options *o = &s.options;
     yk_dataset *train = NULL, *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;
     yk_evaluation result;
-    const char *source;
     int stop_signal; /* nothing is saved that a stop could lose: signals end the process */
     bool fine = find_subject(&s, checkpoint, world) &&
-                cli_open_data(&train, &test, world, o->data, &stop_signal);
-    if (fine) {
-        cli_model_setup setup = {
-            .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
-        setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
-        yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
-        loading.group = world;
-        loading.batch_size = o->batch_size / yk_group_size(world);
-        loading.exact = true;
-        loading.transform = s.transform;
-        loading.workers = (int)o->workers;
-        yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
-        evaluating.group = world;
-        fine = cli_build_model(&model, &setup) &&
-               cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(model, s.path)) &&
-               cli_ok(yk_loader_create(&loader, test, &loading)) &&
-               cli_ok(yk_evaluate(&result, model, loader, &evaluating));
-    }
+                cli_open_data(&train, &test, world, s.options.data, &stop_signal) &&
+                measure_subject(&result, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
-        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", s.path, o->arch,
+        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", s.path, s.options.arch,
                yk_dataset_name(test), result.loss, 100 * result.accuracy, (long long)result.correct,
                (long long)result.count);
     yk_loader_destroy(loader);
@@ -222,22 +229,22 @@ int cli_cmd_evaluate(const char *name, int argc, char **argv)
 {
     evaluate_options o = {.data = "cifar10",
                           .arch = "resnet18",
+                          .group = YK_GROUP_OPTIONS_INIT,
                           .model = YK_MODEL_OPTIONS_INIT,
                           .batch_size = 256,
                           .workers = 1};
     char *checkpoint = NULL;
+    yk_group *world;
     int operands, code = parse_evaluate_options(&o, name, argc, argv, &checkpoint, &operands);
-    if (code < 0)
-        code = check_evaluate_options(name, &o, checkpoint, operands);
-    if (code < 0)
-        code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
-    yk_group *world;
-    yk_group_options joining = YK_GROUP_OPTIONS_INIT;
-    if (o.timeout_s > 0) /* given */
-        joining.timeout_s = o.timeout_s;
-    if (!cli_ok(yk_group_init(&world, &joining)))
+    code = check_evaluate_options(name, &o, checkpoint, operands);
+    if (code >= 0)
+        return code;
+    code = cli_launch_self(name, o.nproc, 5, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!cli_ok(yk_group_init(&world, &o.group)))
         return CLI_EXIT_FAILED;
     bool fine = evaluate(checkpoint, &o, world);
     yk_group_destroy(world);

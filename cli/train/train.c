@@ -99,10 +99,10 @@ int cli_cmd_train(const char *name, int argc, char **argv)
 {
     cli_train_options options;
     int code = cli_train_options_parse(&options, name, argc, argv);
-    if (code < 0)
-        adopt_ranks(&options);
-    if (code < 0)
-        code = cli_launch_self(name, options.nproc, options.grace_s, argc, argv);
+    if (code >= 0)
+        return code;
+    adopt_ranks(&options);
+    code = cli_launch_self(name, options.nproc, options.grace_s, argc, argv);
     if (code >= 0)
         return code;
     if (!cli_ok(yk_stop_prepare()))

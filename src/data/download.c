@@ -107,18 +107,21 @@ static yk_status unpack(const char *cache, const char *part, char path[PATH_BYTE
     remove_folder(aside); /* what a killed process may have left */
     YK_TRY(yki_make_folders(aside));
     yk_status status = yki_unpack_cifar10(part, aside, &binary);
-    if (status == YK_OK)
-        status = complete(aside);
+    if (status != YK_OK)
+        goto discard;
+    status = complete(aside);
+    if (status != YK_OK)
+        goto discard;
     snprintf(path, PATH_BYTES, "%s/%s", cache, folder_names[binary]);
-    if (status == YK_OK) {
-        remove_folder(path); /* find_cached found it damaged */
-        if (rename(aside, path) != 0)
-            status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+    remove_folder(path); /* find_cached found it damaged */
+    if (rename(aside, path) != 0) {
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+        goto discard;
     }
-    if (status == YK_OK)
-        unlink(part);
-    else
-        remove_folder(aside);
+    unlink(part);
+    return YK_OK;
+discard:
+    remove_folder(aside);
     return status;
 }
 

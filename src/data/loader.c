@@ -301,6 +301,15 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
     pthread_cond_init(&loader->ready, NULL);
 }
 
+/* Everything that may fail; the caller destroys the loader then. */
+static yk_status start_loader(yk_loader *self, const yk_loader_options *options)
+{
+    YK_TRY(yki_sampler_validate(&self->sampler));
+    YK_TRY(yki_transform_prepare(&self->plan, &options->transform));
+    YK_TRY(allocate(self));
+    return start_workers(self);
+}
+
 yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
                            const yk_loader_options *options)
 {
@@ -314,18 +323,13 @@ yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
     if (!self)
         return yki_error_memory(sizeof *self, "a loader");
     set_up(self, dataset, &chosen);
-    yk_status status = yki_sampler_validate(&self->sampler);
-    if (status == YK_OK)
-        status = yki_transform_prepare(&self->plan, &chosen.transform);
-    if (status == YK_OK)
-        status = allocate(self);
-    if (status == YK_OK)
-        status = start_workers(self);
-    if (status == YK_OK)
-        *loader = self;
-    else
+    yk_status status = start_loader(self, &chosen);
+    if (status != YK_OK) {
         yk_loader_destroy(self);
-    return status;
+        return status;
+    }
+    *loader = self;
+    return YK_OK;
 }
 
 void yki_loader_retain(yk_loader *loader)

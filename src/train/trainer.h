@@ -1,6 +1,6 @@
 /*
  * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), save.c
- * (checkpoints and resuming), schedule_text.c (comparing schedules).
+ * (checkpoints and resuming), schedule_equal.c (comparing schedules).
  *
  * Invariant: between steps the state says exactly where training is.
  */
