@@ -169,6 +169,13 @@ struct yk_backend {
 };
 
 /**
+ * A module whose engine comes with a launcher, as MPI's does, may also export a function
+ * `yk_backend_share_text`. All processes that the launcher has started call it before there is a
+ * group: each gets the text of the first one, which tells where to find the store.
+ */
+typedef yk_status yk_backend_share_text_function(char *text, size_t size);
+
+/**
  * Compares the descriptors of all ranks, all[ranks]. YK_OK, or YK_ERROR_MISMATCH with
  * call->mismatch set, the same on every rank; also when the arguments of all ranks are invalid.
  */

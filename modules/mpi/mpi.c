@@ -6,9 +6,9 @@
  * process computes meanwhile, and can be cancelled. A cancelled call that is already moving data
  * cannot be interrupted, so its thread is left behind.
  *
- * MPI is initialised for the first group and finalised when the process exits, unless a group is
- * still open or was cancelled then: MPI_Finalize would wait for ranks that may be dead, and without
- * it mpirun ends the others.
+ * MPI is initialised for the first group, or earlier where the ranks need it to meet. It is
+ * finalised when the process exits with 0, unless a group is still open or was cancelled then:
+ * MPI_Finalize would wait for ranks that may be dead, and without it mpirun ends the others.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -377,10 +377,12 @@ static yk_status run_message(mpi_engine *engine, yk_backend_call *call)
 
 /* ---- MPI itself ------------------------------------------------------------------------------ */
 
-static void finalise(void)
+/* At the end of the process. A rank that fails must not wait for the others here. */
+static void finalise(int exit_status, void *unused)
 {
+    (void)unused;
     pthread_mutex_lock(&mpi_lock);
-    bool orderly = open_engines == 0 && !broken;
+    bool orderly = exit_status == 0 && open_engines == 0 && !broken;
     pthread_mutex_unlock(&mpi_lock);
     int over = 0;
     MPI_Finalized(&over);
@@ -392,6 +394,14 @@ static void finalise(void)
 static bool is_launched(void)
 {
     return getenv(signs[0]) || getenv(signs[1]);
+}
+
+static yk_status not_launched(void)
+{
+    return yk_set_error(YK_ERROR_UNSUPPORTED,
+                        "the mpi backend was built for %s, whose launcher has not started this "
+                        "process: use %s or srun --mpi",
+                        LIBRARY, LAUNCHER);
 }
 
 /* Open MPI's waiting ranks give way to others where there are more ranks than cores. */
@@ -418,7 +428,7 @@ static yk_status initialise(void)
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     TRY_MPI(create_operations());
     if (!given)
-        atexit(finalise);
+        on_exit(finalise, NULL);
     initialised = true;
     return YK_OK;
 }
@@ -586,10 +596,7 @@ static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
 {
     *backend = NULL;
     if (!is_launched())
-        return yk_set_error(YK_ERROR_UNSUPPORTED,
-                            "the mpi backend was built for %s, whose launcher has not started this "
-                            "process: use %s or srun --mpi",
-                            LIBRARY, LAUNCHER);
+        return not_launched();
     mpi_engine *engine = allocate_engine(site);
     if (!engine)
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the mpi backend");
@@ -605,6 +612,20 @@ static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
     }
     engine->base.ops = &yk_backend_module;
     *backend = &engine->base;
+    return YK_OK;
+}
+
+__attribute__((visibility("default"))) yk_backend_share_text_function yk_backend_share_text;
+
+yk_status yk_backend_share_text(char *text, size_t size)
+{
+    if (!is_launched())
+        return not_launched();
+    pthread_mutex_lock(&mpi_lock);
+    yk_status status = initialised ? YK_OK : initialise();
+    pthread_mutex_unlock(&mpi_lock);
+    TRY(status);
+    TRY_MPI(MPI_Bcast(text, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD));
     return YK_OK;
 }
 

@@ -128,7 +128,8 @@ static yk_status take_interface(yki_peer *me, const char *variable, const char *
                      variable, names, others);
 }
 
-yk_status yki_host_address(yki_peer *me, const yk_store *store)
+/* The address that the user has chosen, if any. */
+static yk_status take_chosen(yki_peer *me)
 {
     static const char *const interfaces[] = {"YOKE_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"};
     const char *local = text_of("YOKE_LOCAL_ADDR");
@@ -137,7 +138,35 @@ yk_status yki_host_address(yki_peer *me, const yk_store *store)
     for (int i = 0; i < 2; i++)
         if (text_of(interfaces[i]))
             return take_interface(me, interfaces[i], text_of(interfaces[i]));
-    snprintf(me->address, sizeof me->address, "%s", yk_store_local_address(store));
+    return YK_OK;
+}
+
+yk_status yki_host_address(yki_peer *me, const yk_store *store)
+{
+    me->address[0] = '\0';
+    YK_TRY(take_chosen(me));
+    if (!me->address[0])
+        snprintf(me->address, sizeof me->address, "%s", yk_store_local_address(store));
+    return YK_OK;
+}
+
+yk_status yki_host_all_addresses(char (*list)[YKI_ADDRESS_TEXT], int most, int *count)
+{
+    yki_peer me = {.address = ""};
+    struct ifaddrs *all = NULL;
+    *count = 0;
+    YK_TRY(take_chosen(&me));
+    if (me.address[0]) {
+        snprintf(list[(*count)++], YKI_ADDRESS_TEXT, "%s", me.address);
+        return YK_OK;
+    }
+    getifaddrs(&all);
+    for (int like = 3; like > 1; like--)
+        for (const struct ifaddrs *one = all; one && *count < most; one = one->ifa_next)
+            if ((one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP &&
+                liking(one->ifa_addr) == like)
+                write_address(list[(*count)++], one->ifa_addr);
+    freeifaddrs(all);
     return YK_OK;
 }
 

@@ -289,7 +289,7 @@ static yk_status serve_first_free(yki_init_method *m, yki_job *job)
 
 static void warn_without_secret(const yki_init_method *m, const yki_job *job)
 {
-    if (!*text_env("YOKE_SECRET", "") && yki_store_server_is_public(job->server))
+    if (!*text_env("YOKE_SECRET", "") && !m->at.secret && yki_store_server_is_public(job->server))
         YKI_WARN("YOKE_SECRET is not set: any program that reaches port %d of this host can join "
                  "the job; set it to the same text for all ranks",
                  m->at.port);

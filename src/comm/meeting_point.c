@@ -13,7 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <yoke/store.h>
+
 #include "base/environment.h"
+#include "comm/host.h"
+#include "comm/modules.h"
 #include "comm/slurm.h"
 
 /* Below the ports that systems give out by themselves. */
@@ -65,6 +69,30 @@ static void mpi_identity(char *text, size_t size)
         snprintf(text, size, "mpi %d", manager_of_mpich());
 }
 
+/*
+ * Ranks of one mpirun on several hosts: MPI itself gives all of them rank 0's addresses and a
+ * secret, as lines of one text.
+ */
+static yk_status ask_mpi(yki_meeting_point *point, const yki_place *place)
+{
+    char text[512] = "", list[YKI_MEETING_HOSTS][YKI_ADDRESS_TEXT], secret[YK_STORE_SECRET_SIZE];
+    int count = 0;
+    if (place->rank == 0) {
+        YK_TRY(yk_store_secret(secret, sizeof secret));
+        YK_TRY(yki_host_all_addresses(list, YKI_MEETING_HOSTS, &count));
+        size_t used = (size_t)snprintf(text, sizeof text, "mpi %s", secret);
+        for (int i = 0; i < count; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "\n%s", list[i]);
+    }
+    YK_TRY(yki_module_share_text("mpi", text, sizeof text));
+    char *rest = NULL, *line = strtok_r(text, "\n", &rest);
+    snprintf(point->identity, sizeof point->identity, "%s", line ? line : "");
+    while ((line = strtok_r(NULL, "\n", &rest)) && point->hosts < YKI_MEETING_HOSTS)
+        add_host(point, line);
+    point->secret = true;
+    return point->hosts > 0 ? YK_OK : YK_ERROR_NOT_FOUND;
+}
+
 yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *place)
 {
     *point = (yki_meeting_point){0};
@@ -76,6 +104,8 @@ yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *pl
     } else if (place->mpi && place->local_world == place->world) {
         add_host(point, "127.0.0.1");
         mpi_identity(point->identity, sizeof point->identity);
+    } else if (place->mpi) {
+        YK_TRY(ask_mpi(point, place));
     } else {
         return YK_ERROR_NOT_FOUND;
     }

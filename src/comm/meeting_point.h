@@ -15,6 +15,7 @@ typedef struct yki_meeting_point {
     int port; /* and the next `ports` - 1: rank 0 takes the first that is free */
     int ports;
     char identity[160]; /* names the job. Stores of other jobs on these ports refuse us by it */
+    bool secret;        /* nobody else can know the identity */
 } yki_meeting_point;
 
 /* For a task of a Slurm step, and a rank of mpirun; YK_ERROR_NOT_FOUND where neither is known. */

@@ -140,6 +140,17 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
     return find_file(path, file) ? open_file(ops, path, NULL) : missing_module(name);
 }
 
+yk_status yki_module_share_text(const char *name, char *text, size_t size)
+{
+    char path[PATH];
+    if (!choose_module(path, name))
+        return YK_ERROR_NOT_FOUND;
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    yk_backend_share_text_function *share =
+        object ? (yk_backend_share_text_function *)dlsym(object, "yk_backend_share_text") : NULL;
+    return share ? share(text, size) : YK_ERROR_NOT_FOUND;
+}
+
 /* ---- listing --------------------------------------------------------------------------------- */
 
 const char *yk_backend_module_file(size_t index, const char **backend)

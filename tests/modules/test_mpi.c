@@ -126,6 +126,28 @@ YK_TEST(a_late_rank_ends_the_call_under_mpich)
     assert_contains(output, "the late rank was noticed");
 }
 
+/* As on several hosts: each rank believes that it is alone on its own. */
+static void meet_through_mpi(void)
+{
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+    setenv("MPI_LOCALNRANKS", "1", 1);
+    setenv("MPI_LOCALRANKID", "0", 1);
+    yk_group *group = open_mpi(60);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST(ranks_of_openmpi_meet_through_mpi)
+{
+    expect_success(&openmpi, 3, meet_through_mpi);
+}
+
+YK_TEST(ranks_of_mpich_meet_through_mpi)
+{
+    expect_success(&mpich, 3, meet_through_mpi);
+}
+
 /* Without any mpirun the error says what to do. */
 YK_TEST_RANKS(without_mpirun_the_launcher_is_named, 2)
 {
