@@ -112,9 +112,16 @@ static bool rank0_could(const cli_training *t, bool it_could)
     return cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
 }
 
+/* Where hosts have folders of their own, rank 0 may be on another one than before. */
+static bool share_checkpoints(const cli_training *t)
+{
+    const char *output = t->options.output;
+    return !output || cli_ok(yk_checkpoint_dir_share(output, t->world));
+}
+
 static bool agree_on_paths(cli_training *t)
 {
-    return rank0_could(t, t->leads && choose_paths(t)) &&
+    return share_checkpoints(t) && rank0_could(t, t->leads && choose_paths(t)) &&
            cli_share_text(t->world, t->output, sizeof t->output) &&
            cli_share_text(t->world, t->resumed, sizeof t->resumed);
 }

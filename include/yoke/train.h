@@ -250,6 +250,13 @@ yk_status yk_trainer_resume(yk_trainer *trainer, const char *path);
  * there is none: training then starts from the beginning. */
 yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed);
 
+/**
+ * Collective. Where dir is not the same folder on all hosts, finds the newest complete checkpoint
+ * of all of them and copies it to the folders that lack it, so that every rank finds it in dir. A
+ * trainer keeps such copies up to date while it saves. group may be NULL.
+ */
+yk_status yk_checkpoint_dir_share(const char *dir, yk_group *group);
+
 /** What yk_trainer_resume has found. */
 typedef struct yk_resume_report {
     yk_training_state saved;  /**< the state in the checkpoint */

@@ -77,19 +77,25 @@ static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
     return yki_manifest_write(manifest, dir);
 }
 
-/* Steps 3 to 5. */
-static yk_status publish_checkpoint(yki_dir_save *save, yki_manifest *manifest)
+static yk_status publish_checkpoint(yki_manifest *manifest, const char *dir, int keep,
+                                    const yki_manifest_entry *entry, yki_atomic_file *file)
 {
-    yki_atomic_file *file = &save->checkpoint.file;
-    struct stat info;
-    if (yki_manifest_remove(manifest, save->entry.file))
-        YK_TRY(yki_manifest_write(manifest, save->dir));
-    if (fstat(file->fd, &info) == 0)
-        save->entry.saved_at = time_in_seconds(info.st_mtim);
+    if (yki_manifest_remove(manifest, entry->file))
+        YK_TRY(yki_manifest_write(manifest, dir));
     YK_TRY(yki_atomic_commit(file));
-    YK_TRY(yki_manifest_append(manifest, &save->entry));
-    YK_TRY(yki_manifest_write(manifest, save->dir));
-    return prune(manifest, save->dir, save->keep);
+    YK_TRY(yki_manifest_append(manifest, entry));
+    YK_TRY(yki_manifest_write(manifest, dir));
+    return prune(manifest, dir, keep);
+}
+
+yk_status yki_dir_publish(const char *dir, int keep, const yki_manifest_entry *entry,
+                          yki_atomic_file *file)
+{
+    yki_manifest manifest;
+    read_manifest(&manifest, dir);
+    yk_status status = publish_checkpoint(&manifest, dir, keep, entry, file);
+    yki_manifest_fini(&manifest);
+    return status;
 }
 
 yk_status yki_check_keep(const char *dir, int keep)
@@ -139,23 +145,22 @@ yk_status yki_dir_save_prepare(yki_dir_save *save, const char *dir, const yk_mod
 /* Steps 1 and 2. */
 static yk_status write_files(yki_dir_save *save)
 {
+    struct stat info;
     yki_manifest_entry *entry = &save->entry;
     const yki_atomic_file *file = &save->checkpoint.file;
     YK_TRY(yki_pth_file_write(&save->checkpoint));
     YK_TRY(yki_sha256_fd(file->fd, file->path, entry->sha256, &entry->bytes));
+    if (fstat(file->fd, &info) == 0)
+        entry->saved_at = time_in_seconds(info.st_mtim);
     YK_TRY(yki_pth_file_write(&save->weights));
     return yki_atomic_commit(&save->weights.file);
 }
 
 yk_status yki_dir_save_write(yki_dir_save *save)
 {
-    yki_manifest manifest;
     yk_status status = write_files(save);
-    if (status == YK_OK) {
-        read_manifest(&manifest, save->dir);
-        status = publish_checkpoint(save, &manifest);
-        yki_manifest_fini(&manifest);
-    }
+    if (status == YK_OK)
+        status = yki_dir_publish(save->dir, save->keep, &save->entry, &save->checkpoint.file);
     yki_dir_save_abandon(save);
     return status;
 }
@@ -290,4 +295,50 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
                          path_size, needed);
     memcpy(path, found, needed);
     return YK_OK;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+yk_status yki_dir_last_saved(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX])
+{
+    yki_manifest manifest;
+    yk_status status = yki_manifest_read(&manifest, dir);
+    if (status == YK_OK && manifest.count == 0)
+        status = yki_error(YK_ERROR_NOT_FOUND, "%s: its manifest lists no checkpoint", dir);
+    if (status == YK_OK) {
+        *entry = manifest.entries[manifest.count - 1];
+        status = join_path(path, dir, entry->file);
+    }
+    yki_manifest_fini(&manifest);
+    return status;
+}
+
+/* For a file that the manifest does not list. */
+static yk_status describe_checkpoint(yki_manifest_entry *entry, const char *path)
+{
+    yk_training_state state;
+    struct stat info;
+    YK_TRY(yk_checkpoint_read_state(path, &state));
+    YK_TRY(yki_sha256_file(path, entry->sha256, &entry->bytes));
+    entry->epoch = state.epoch;
+    entry->step = state.step;
+    entry->saved_at = stat(path, &info) == 0 ? time_in_seconds(info.st_mtim) : 0;
+    return YK_OK;
+}
+
+yk_status yki_dir_newest(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX])
+{
+    yki_manifest manifest;
+    *entry = (yki_manifest_entry){.epoch = 0};
+    YK_TRY(yk_checkpoint_dir_latest(dir, path, PATH_MAX));
+    snprintf(entry->file, sizeof entry->file, "%s", strrchr(path, '/') + 1);
+    read_manifest(&manifest, dir);
+    const yki_manifest_entry *listed = yki_manifest_find(&manifest, entry->file);
+    yk_status status = YK_OK;
+    if (listed)
+        *entry = *listed;
+    else
+        status = describe_checkpoint(entry, path);
+    yki_manifest_fini(&manifest);
+    return status;
 }

@@ -1,6 +1,9 @@
-/* What checkpoint_dir.c lends to checkpoint_saver.c: a save in two parts. */
+/* What checkpoint_dir.c lends: a save in two parts to checkpoint_saver.c, and the parts of a copy
+ * from one folder to another to the trainer. */
 #ifndef YKI_CHECKPOINT_DIR_H
 #define YKI_CHECKPOINT_DIR_H
+
+#include <limits.h>
 
 #include "io/checkpoint.h"
 #include "io/manifest.h"
@@ -26,5 +29,13 @@ yk_status yki_dir_save_write(yki_dir_save *save);
 void yki_dir_save_abandon(yki_dir_save *save);
 /* YK_ERROR_INVALID_ARGUMENT where keep is no number of checkpoints to keep in dir. */
 yk_status yki_check_keep(const char *dir, int keep);
+
+/* Steps 3 to 5 of a save: puts a file that is written, and described by the entry, into dir. */
+yk_status yki_dir_publish(const char *dir, int keep, const yki_manifest_entry *entry,
+                          yki_atomic_file *file);
+/* The checkpoint that was saved last, according to the manifest alone. */
+yk_status yki_dir_last_saved(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX]);
+/* The newest complete checkpoint, as yk_checkpoint_dir_latest finds it. */
+yk_status yki_dir_newest(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX]);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "data/loader.h"
+#include "io/manifest.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 
@@ -24,13 +25,34 @@ static yk_status collect_state(yk_trainer *t)
     return YK_OK;
 }
 
-/* Rank 0 has written it; the others wait here, so that none leaves before the file is safe. */
-static yk_status finish_save(yk_trainer *t)
+yk_status yki_trainer_look(yk_trainer *t)
+{
+    if (t->has_looked || !t->output)
+        return YK_OK;
+    YK_TRY(yki_folder_look(&t->view, t->output, t->options.group));
+    t->has_looked = true;
+    if (t->view.keepers > 0 && t->rank == 0)
+        YKI_WARN("%s is not shared by all hosts: %d other rank%s, one for each folder of that "
+                 "name, will keep copies of the checkpoints",
+                 t->output, t->view.keepers, t->view.keepers == 1 ? "" : "s");
+    return YK_OK;
+}
+
+/* Rank 0 has written a checkpoint. */
+static yk_status follow_up(yk_trainer *t)
 {
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    YK_TRY(yki_trainer_look(t));
+    YK_TRY(yki_folder_copy(&t->view, t->output, t->options.keep, t->options.group));
+    return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
+}
+
+/* Ranks wait here for rank 0, so that none leaves before the file is safe. */
+static yk_status finish_save(yk_trainer *t)
+{
     if (t->options.group)
         YK_TRY(yk_barrier(t->options.group));
-    return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
+    return follow_up(t);
 }
 
 static yk_status save_now(yk_trainer *t)
@@ -93,10 +115,9 @@ yk_status yki_trainer_check_saved(const yk_trainer *t, double *saved)
 
 yk_status yki_trainer_saved(yk_trainer *t)
 {
-    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     t->saving = false;
     t->save_s = yki_now() - t->saving_s;
-    return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
+    return follow_up(t);
 }
 
 /* ---- resuming -------------------------------------------------------------------------------- */
@@ -196,6 +217,17 @@ yk_status yk_trainer_resume(yk_trainer *trainer, const char *path)
     return yk_loader_seek(t->loader, t->state.epoch, t->state.epoch_batch * t->batches_per_step);
 }
 
+/* Rank 0's path, as this rank names the folder. */
+static void localize(const yk_trainer *t, char path[PATH_SIZE])
+{
+    char file[YKI_MANIFEST_NAME];
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return;
+    snprintf(file, sizeof file, "%s", slash + 1);
+    snprintf(path, PATH_SIZE, "%.3900s/%s", t->output, file);
+}
+
 /* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. */
 static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
 {
@@ -212,6 +244,7 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
     yki_error_copy(line, sizeof line);
     YK_TRY(yk_broadcast(t->options.group, &code, 1, YK_I32, 0, NULL));
     YK_TRY(yk_broadcast(t->options.group, path, PATH_SIZE, YK_U8, 0, NULL));
+    localize(t, path);
     if (code == YK_OK)
         return YK_OK;
     return t->rank == 0 ? yki_error_set_line(status, line)
@@ -229,6 +262,7 @@ yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
     if (!t->output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_resume_latest: the trainer has no output folder");
+    YK_TRY(yk_checkpoint_dir_share(t->output, t->options.group));
     YK_TRY(find_latest(t, path));
     if (!path[0])
         return YK_OK;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "train/folders.h"
 
 /* What ranks tell each other after the backward of a step; one for each virtual rank. */
 typedef struct yki_step_totals {
@@ -41,7 +42,9 @@ struct yk_trainer {
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;
-    int64_t saved_step;         /* of the newest checkpoint, saved or resumed; -1: none */
+    int64_t saved_step;   /* of the newest checkpoint, saved or resumed; -1: none */
+    yki_folder_view view; /* of the output folder, once it has been looked at */
+    bool has_looked;
     yk_checkpoint_saver *saver; /* on rank 0, with save_async */
     bool saving;      /* a checkpoint is being written in the background; same on all ranks */
     bool stop_asked;  /* by yk_trainer_stop, on this rank */
@@ -72,6 +75,8 @@ static inline bool yki_wants_to_stop(const yk_trainer *t)
     return t->stop_asked || (listens && (yk_stop_signal() != 0 || yki_is_out_of_time(t)));
 }
 
+/* Collective: looks at the output folder for the first time, and says if it is not shared. */
+yk_status yki_trainer_look(yk_trainer *t);
 /* Saves; in the background where the options say so and final is false. */
 yk_status yki_trainer_save(yk_trainer *t, bool final);
 /* On rank 0: whether the checkpoint in the background has been written since the last call. */

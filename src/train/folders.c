@@ -1,0 +1,244 @@
+/* See folders.h. */
+#define _GNU_SOURCE
+#include "train/folders.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <yoke/train.h>
+
+#include "base/folder.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/checkpoint_dir.h"
+#include "train/sums.h"
+
+enum { CHUNK = 4 << 20 };
+
+/* ---- who sees which folder ------------------------------------------------------------------- */
+
+/* The file by which a rank shows which folder it sees. */
+static void name_token(char path[PATH_MAX], const char *folder, uint64_t nonce, int rank)
+{
+    snprintf(path, PATH_MAX, "%.3900s/.yoke-%016llx-%d", folder, (unsigned long long)nonce, rank);
+}
+
+static bool create_token(const char *folder, uint64_t nonce, int rank)
+{
+    char path[PATH_MAX];
+    name_token(path, folder, nonce, rank);
+    int fd = yki_make_folders(folder) == YK_OK
+                 ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666)
+                 : -1;
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Opening asks the server of a network file system; access() may ask a cache. */
+static bool sees_token(const char *folder, uint64_t nonce, int rank)
+{
+    char path[PATH_MAX];
+    name_token(path, folder, nonce, rank);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static void remove_token(const char *folder, uint64_t nonce, int rank)
+{
+    char path[PATH_MAX];
+    name_token(path, folder, nonce, rank);
+    unlink(path);
+}
+
+/* The ranks that do not see rank 0's folder: the lowest one in each folder keeps the copies. */
+static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint64_t nonce,
+                                bool sees_rank0, yk_group *group)
+{
+    int rank = yk_group_rank(group), lowest = 1;
+    if (!sees_rank0 && !create_token(folder, nonce, rank))
+        return yki_error(YK_ERROR_IO,
+                         "%s: is not shared with rank 0, and cannot be written to here", folder);
+    YK_TRY(yk_barrier(group));
+    while (!sees_rank0 && lowest < rank && !sees_token(folder, nonce, lowest))
+        lowest++;
+    view->keeps = !sees_rank0 && lowest == rank;
+    int32_t keepers = view->keeps;
+    YK_TRY(yk_all_reduce(group, &keepers, 1, YK_I32, YK_REDUCE_SUM, NULL));
+    view->keepers = keepers;
+    if (!sees_rank0)
+        remove_token(folder, nonce, rank);
+    return YK_OK;
+}
+
+yk_status yki_folder_look(yki_folder_view *view, const char *folder, yk_group *group)
+{
+    *view = (yki_folder_view){.keepers = 0};
+    if (!group || yk_group_size(group) == 1)
+        return YK_OK;
+    int rank = yk_group_rank(group);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t told[2] = {
+        (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid(), 0};
+    if (rank == 0)
+        told[1] = create_token(folder, told[0], 0);
+    YK_TRY(yk_broadcast(group, told, sizeof told, YK_U8, 0, NULL));
+    if (!told[1])
+        return YK_OK;
+    bool sees = sees_token(folder, told[0], 0);
+    int32_t unseen = !sees;
+    YK_TRY(yki_max_over_ranks_i32(group, &unseen));
+    if (rank == 0)
+        remove_token(folder, told[0], 0);
+    return unseen ? choose_keepers(view, folder, told[0], sees, group) : YK_OK;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* What a copy is made of; from the root to all ranks, chunk by chunk. */
+typedef struct copy {
+    yki_manifest_entry entry;
+    int root, from; /* from: the file, on the root, or -1 */
+    bool receives;
+    yki_atomic_file file; /* of a rank that receives */
+    char *chunk;          /* [CHUNK] */
+} copy;
+
+static yk_status read_chunk(const copy *c, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t got = read(c->from, c->chunk + at, size - at);
+        if (got <= 0)
+            return yki_error(YK_ERROR_IO, "%s: cannot be read for the copies", c->entry.file);
+        at += (size_t)got;
+    }
+    return YK_OK;
+}
+
+static yk_status move_chunks(const copy *c, yk_group *group)
+{
+    bool reads = yk_group_rank(group) == c->root;
+    for (int64_t left = c->entry.bytes; left > 0;) {
+        size_t size = left < CHUNK ? (size_t)left : CHUNK;
+        if (reads)
+            YK_TRY(read_chunk(c, size));
+        YK_TRY(yk_broadcast(group, c->chunk, size, YK_U8, c->root, NULL));
+        if (c->receives)
+            YK_TRY(yki_write_all(c->file.fd, c->file.path, c->chunk, size));
+        left -= (int64_t)size;
+    }
+    return YK_OK;
+}
+
+/* The file has arrived. */
+static yk_status check_copy(const copy *c)
+{
+    char hash[YKI_SHA256_TEXT];
+    int64_t bytes;
+    YK_TRY(yki_sha256_fd(c->file.fd, c->file.path, hash, &bytes));
+    return strcmp(hash, c->entry.sha256) == 0
+               ? YK_OK
+               : yki_error(YK_ERROR_IO, "%s: the copy has arrived damaged", c->file.path);
+}
+
+/* Collective: the root's file, which the entry describes there, into the folder of each receiver.
+ */
+static yk_status copy_checkpoint(copy *c, const char *path, const char *folder, int keep,
+                                 yk_group *group)
+{
+    char to[PATH_MAX];
+    YK_TRY(yk_broadcast(group, &c->entry, sizeof c->entry, YK_U8, c->root, NULL));
+    c->from = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    c->chunk = malloc(CHUNK);
+    c->file.fd = -1;
+    yk_status status = YK_OK;
+    if (!c->chunk)
+        status = yki_error_memory(CHUNK, "a copy of a checkpoint");
+    snprintf(to, sizeof to, "%.3900s/%s", folder, c->entry.file);
+    if (status == YK_OK && c->receives && (status = yki_make_folders(folder)) == YK_OK)
+        status = yki_atomic_open(&c->file, to);
+    if (status == YK_OK)
+        status = move_chunks(c, group);
+    if (status == YK_OK && c->receives)
+        status = check_copy(c);
+    if (status == YK_OK && c->receives)
+        status = yki_dir_publish(folder, keep, &c->entry, &c->file);
+    yki_atomic_abandon(&c->file);
+    free(c->chunk);
+    if (c->from >= 0)
+        close(c->from);
+    return status;
+}
+
+yk_status yki_folder_copy(const yki_folder_view *view, const char *folder, int keep,
+                          yk_group *group)
+{
+    char path[PATH_MAX];
+    copy c = {.receives = view->keeps};
+    if (view->keepers == 0)
+        return YK_OK;
+    bool sends = yk_group_rank(group) == 0;
+    if (sends)
+        YK_TRY(yki_dir_last_saved(folder, &c.entry, path));
+    YK_TRY(copy_checkpoint(&c, sends ? path : NULL, folder, keep, group));
+    return yk_barrier(group); /* none leaves before all have it */
+}
+
+/* ---- the newest of all folders --------------------------------------------------------------- */
+
+/* When each rank's newest checkpoint was saved; -1 where it has none, or keeps none. */
+static yk_status gather_newest(double *saved_at, const copy *own, yk_group *group)
+{
+    double mine = own->entry.file[0] ? own->entry.saved_at : -1;
+    return yk_all_gather(group, saved_at, &mine, 1, YK_F64, NULL);
+}
+
+/* The ranks that have an older one, or none, receive the newest. */
+static yk_status spread_newest(copy *c, const yki_folder_view *view, const char *path,
+                               const char *folder, const double *saved_at, yk_group *group)
+{
+    int rank = yk_group_rank(group), ranks = yk_group_size(group);
+    for (int r = 1; r < ranks; r++)
+        if (saved_at[r] > saved_at[c->root])
+            c->root = r;
+    if (saved_at[c->root] < 0)
+        return YK_OK;
+    bool receives = (rank == 0 || view->keeps) && saved_at[rank] < saved_at[c->root];
+    int32_t missing = receives;
+    YK_TRY(yki_max_over_ranks_i32(group, &missing));
+    if (!missing)
+        return YK_OK;
+    c->receives = receives;
+    if (rank == 0)
+        YKI_WARN("%s: the newest checkpoint is in rank %d's folder; other hosts get a copy", folder,
+                 c->root);
+    return copy_checkpoint(c, rank == c->root ? path : NULL, folder, YK_KEEP_ALL, group);
+}
+
+yk_status yk_checkpoint_dir_share(const char *dir, yk_group *group)
+{
+    char path[PATH_MAX];
+    yki_folder_view view;
+    copy own = {.root = 0};
+    YKI_NOT_NULL(dir);
+    YK_TRY(yki_folder_look(&view, dir, group));
+    if (view.keepers == 0)
+        return YK_OK;
+    bool looks = yk_group_rank(group) == 0 || view.keeps;
+    if (looks && yki_dir_newest(dir, &own.entry, path) != YK_OK)
+        own.entry.file[0] = '\0';
+    double *saved_at = yki_calloc((size_t)yk_group_size(group), sizeof *saved_at);
+    if (!saved_at)
+        return yki_error_memory((size_t)yk_group_size(group) * sizeof *saved_at, "a list of ranks");
+    yk_status status = gather_newest(saved_at, &own, group);
+    if (status == YK_OK)
+        status = spread_newest(&own, &view, path, dir, saved_at, group);
+    free(saved_at);
+    return status == YK_OK ? yk_barrier(group) : status;
+}
