@@ -16,123 +16,22 @@
 
 #include "cli.h"
 #include "clock.h"
-#include "launch/coordinator.h"
-#include "launch/job.h"
-#include "launch/link.h"
-#include "launch/net.h"
+#include "launch/agent.h"
 
 /* How long a stopped launcher waits for the others to end, beyond the grace period of ranks. */
 static const double patience_s = 15, idle_patience_s = 3;
 
-struct cli_agent {
-    cli_link *link;
-    cli_coordinator *coordinator;
-    yk_store_server *server; /* the rendezvous store, if it is served here */
-    int port;                /* where the rendezvous store is */
-    bool has_round;          /* the next attempt is in job->round */
-    bool again;              /* the attempt is over, and another will follow */
-    bool over;               /* the job has ended, with this code: */
-    int code;
-    bool lost; /* the store, and why: */
-    char why[800];
-};
-
-/* ---- the rendezvous ------------------------------------------------------------------------- */
-
-static bool may_serve(const cli_launch *launch)
-{
-    if (!launch->elects_host)
-        return launch->node_rank == 0;
-    return launch->is_host < 0 ? cli_net_is_this_host(launch->master_address)
-                               : launch->is_host == 1;
-}
-
-/* On which address stores are served: a name that means this host only here is of no use. */
-static const char *serving_host(const cli_launch *launch)
-{
-    const char *host = launch->master_address;
-    bool local =
-        strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
-    return !local && cli_net_is_loopback(host) ? "0.0.0.0" : host;
-}
-
-static void warn_no_secret(const cli_launch *launch)
-{
-    if (!launch->secret[0] && !cli_net_is_loopback(launch->master_address))
-        fprintf(stderr,
-                "%s: the rendezvous has no secret: whoever reaches %s:%d can join the job; set "
-                "YOKE_SECRET to the same text on all hosts\n",
-                launch->name, launch->master_address, launch->master_port);
-}
-
-static bool start_coordinator(const cli_launch *launch, cli_agent *agent)
-{
-    warn_no_secret(launch);
-    cli_coordinator_options options = {.launch = launch,
-                                       .host = serving_host(launch),
-                                       .port = agent->port,
-                                       .secret = launch->secret};
-    agent->coordinator = cli_coordinator_start(&options);
-    return agent->coordinator != NULL;
-}
-
-static bool open_agent(const cli_launch *launch, cli_agent *agent)
-{
-    int node_rank = launch->elects_host ? -1 : launch->node_rank;
-    agent->port = launch->master_port;
-    if (may_serve(launch)) {
-        yk_status status =
-            yk_store_serve(&agent->server, serving_host(launch), &agent->port, launch->secret);
-        if (status == YK_OK) {
-            node_rank = 0;
-            if (!start_coordinator(launch, agent))
-                return false;
-        } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
-            fprintf(stderr, "%s\n", yk_last_error());
-            return false;
-        } /* else another launcher on this host serves it */
-    }
-    cli_link_options options = {.launch = launch,
-                                .host = launch->master_address,
-                                .port = agent->port,
-                                .secret = launch->secret,
-                                .node_rank = node_rank};
-    agent->link = cli_link_open(&options);
-    if (!agent->link)
-        fprintf(stderr, "%s: cannot start a thread\n", launch->name);
-    return agent->link != NULL;
-}
-
-static void close_agent(cli_agent *agent)
-{
-    cli_link_close(agent->link);
-    cli_coordinator_finish(agent->coordinator);
-    yk_store_server_destroy(agent->server);
-}
-
 /* ---- orders --------------------------------------------------------------------------------- */
-
-/* Where this host's ranks find their store. */
-static void set_master(cli_job *job)
-{
-    const cli_launch *launch = job->launch;
-    char own[256];
-    const char *address = launch->master_address;
-    bool renamed = job->agent->coordinator && strcmp(serving_host(launch), address) != 0;
-    if (renamed && launch->local_address)
-        address = launch->local_address;
-    else if (renamed && cli_net_own_address(own, sizeof own))
-        address = own;
-    snprintf(job->round.master_address, sizeof job->round.master_address, "%s", address);
-}
 
 static void take_round(cli_job *job, const char *text)
 {
     cli_round round = {0};
     int id = -1, first_rank = 0, own = cli_link_id(job->agent->link);
+    cli_agent *agent = job->agent;
     char drawn[64];
-    if (sscanf(text, "round %d %d %d %d %63s", &round.attempt, &round.world, &round.nodes,
-               &round.master_port, drawn) != 5)
+    int restarts;
+    if (sscanf(text, "round %d %d %d %d %d %63s", &round.attempt, &restarts, &round.world,
+               &round.nodes, &round.master_port, drawn) != 6)
         return;
     snprintf(round.secret, sizeof round.secret, "%s",
              strcmp(drawn, "-") == 0 ? job->launch->secret : drawn);
@@ -144,9 +43,15 @@ static void take_round(cli_job *job, const char *text)
     if (id != own)
         return; /* a later one may need this host */
     round.first_rank = first_rank;
+    cli_agent_master(job->launch, agent, round.master_address, sizeof round.master_address);
     job->round = round;
-    set_master(job);
-    job->agent->has_round = true;
+    free(agent->nodes);
+    agent->nodes = strdup(text);
+    agent->restarts = restarts;
+    agent->successor = 0;
+    agent->has_round = true;
+    if (!job->stop_signal)
+        job->give_up_at = CLI_NEVER;
 }
 
 /* Launchers of --hosts share a terminal, so the first of them prints what concerns all. */
@@ -247,6 +152,8 @@ static void take_order(cli_job *job, const char *text)
     else if (strcmp(kind, "again") == 0) {
         take_outcome(job, text);
         agent->again = true;
+        if (speaks_for_job(job))
+            cli_sink_say(&job->err, "%s: starting all ranks again", job->launch->name);
     } else if (strcmp(kind, "end") == 0) {
         agent->code = take_outcome(job, text);
         agent->over = true;
@@ -394,14 +301,12 @@ static int run_rounds(cli_job *job)
     while (cli_job_await(job, round_or_end)) {
         if (agent->over)
             break;
-        if (!agent->has_round)
-            return end_alone(job);
-        if (!run_round(job))
+        if (agent->has_round && !run_round(job))
             break;
-        if (!agent->over && !agent->again)
+        if (agent->over || agent->again)
+            continue;
+        if (!agent->lost || !cli_agent_take_over(job))
             return end_alone(job);
-        if (agent->again && speaks_for_job(job))
-            cli_sink_say(&job->err, "%s: starting all ranks again", job->launch->name);
     }
     if (!agent->over) {
         job->unguarded = true;
@@ -415,13 +320,13 @@ int cli_agent_run(cli_job *job)
 {
     cli_agent agent = {.code = CLI_EXIT_FAILED};
     int code = CLI_EXIT_FAILED;
-    bool opened = open_agent(job->launch, &agent);
+    bool opened = cli_agent_open(job->launch, &agent);
     if (opened) {
         job->agent = &agent;
         code = run_rounds(job);
         job->agent = NULL;
     }
     if (!job->unguarded) /* otherwise the others are to see that this host is lost */
-        close_agent(&agent);
+        cli_agent_close(&agent);
     return code;
 }

@@ -12,12 +12,11 @@
  * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
  *
  *     say TEXT, refuse ID TEXT
- *     round ATTEMPT WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...
- *     fail                             stop the ranks: one has failed elsewhere
- *     regroup                          stop the ranks cleanly: hosts are waiting to take part
- *     stop SIGNAL, kill, forward SIGNAL
- *     again CODE RANK \n WORDS \n TAIL   the attempt has failed; another "round" will follow
- *     end CODE RANK \n WORDS \n TAIL     the job has ended
+ *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n
+ * ... fail                             stop the ranks: one has failed elsewhere regroup stop the
+ * ranks cleanly: hosts are waiting to take part stop SIGNAL, kill, forward SIGNAL again CODE RANK
+ * \n WORDS \n TAIL   the attempt has failed; another "round" will follow end CODE RANK \n WORDS \n
+ * TAIL     the job has ended
  *
  * SECRET is "-" for that of the rendezvous. WORDS is the cause of a failure, or empty; RANK and
  * TAIL are the rank that caused it and the last lines of its stderr. Each attempt has a store of
@@ -42,6 +41,8 @@
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
 /* How long agents may take to stop their ranks after a failure, until they count as lost. */
 static const double silence_s = 12;
+/* How long the survivors of a lost rendezvous may take to come. */
+static const double takeover_s = 10;
 
 typedef enum phase { FORMING, RUNNING, FINISHED } phase;
 
@@ -54,13 +55,13 @@ struct cli_coordinator {
     cli_bus_reader reader;
     cli_agents agents;
     phase phase;
-    int attempt, restarts, world;
-    double phase_s;    /* when the phase began */
-    double minimum_s;  /* since when enough agents are there, or 0 */
-    double wills_s;    /* when the wills were last looked at */
-    double noticed_s;  /* when the agents were last told for whom they wait */
-    double deadline_s; /* by which all ranks must have ended */
-    int stop_signal;   /* the job was asked to stop */
+    int attempt, restarts, world, nodes; /* world and nodes: of the last attempt */
+    double phase_s;                      /* when the phase began */
+    double minimum_s;                    /* since when enough agents are there, or 0 */
+    double wills_s;                      /* when the wills were last looked at */
+    double noticed_s;                    /* when the agents were last told for whom they wait */
+    double deadline_s;                   /* by which all ranks must have ended */
+    int stop_signal;                     /* the job was asked to stop */
     bool failing, regrouping;
     cli_agent_record *first_failed; /* by the order of reports, or NULL */
     cli_agent_record *lost;         /* the first agent lost in this attempt, or NULL */
@@ -296,8 +297,9 @@ static void start_round(cli_coordinator *c)
     if (!serve_ranks(c, &port, secret))
         return;
     int nodes = cli_agents_number(&c->agents, &c->world);
-    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %s\n", c->attempt, c->world,
-                      nodes, port, secret);
+    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %d %s\n", c->attempt,
+                      c->restarts, c->world, nodes, port, secret);
+    c->nodes = nodes;
     cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);
     cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
     c->failing = c->regrouping = false;
@@ -321,27 +323,53 @@ static void notice_missing(cli_coordinator *c, int present, double now)
                    hosts, launch->nodes_min, launch->nodes_max);
 }
 
+/* The first attempt after a takeover: enough of the old hosts must come, and soon. */
+static void form_after_takeover(cli_coordinator *c, int present, double now)
+{
+    char words[400];
+    const cli_coordinator_options *o = &c->options;
+    bool late = now - c->phase_s >= takeover_s;
+    if (present >= o->quorum && (late || present >= o->expected)) {
+        if (present >= o->launch->nodes_min)
+            start_round(c);
+    } else if (late) {
+        snprintf(
+            words, sizeof words,
+            "the host of the rendezvous cannot be reached, and only %d of %d hosts can: the job "
+            "ends here, because the others may continue",
+            present, o->expected + 1);
+        finish(c, CLI_EXIT_FAILED, -1, words, "");
+    }
+}
+
+static void finish_incomplete(cli_coordinator *c, int present)
+{
+    char words[600], hosts[400];
+    const cli_launch *launch = c->options.launch;
+    cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
+    snprintf(words, sizeof words, "only %d of %d hosts joined within %g s: %s", present,
+             launch->nodes_min, launch->join_s, hosts);
+    finish(c, CLI_EXIT_FAILED, -1, words, "");
+}
+
 static void form_round(cli_coordinator *c)
 {
     const cli_launch *launch = c->options.launch;
     double now = cli_clock_s();
     int present = cli_agents_present(&c->agents);
-    bool enough = present >= launch->nodes_min, takeover = c->options.expected > 0;
+    bool enough = present >= launch->nodes_min;
+    bool again = c->attempt > c->options.attempt; /* survivors do not wait for more hosts */
     if (enough && c->minimum_s == 0)
         c->minimum_s = now;
-    bool full = present >= launch->nodes_max || (takeover && present >= c->options.expected);
-    bool again = c->attempt > c->options.attempt; /* survivors do not wait for more hosts */
-    if (enough && (full || again || now - c->minimum_s >= launch->last_call_s)) {
+    if (c->options.expected > 0 && !again)
+        form_after_takeover(c, present, now);
+    else if (enough &&
+             (present >= launch->nodes_max || again || now - c->minimum_s >= launch->last_call_s))
         start_round(c);
-    } else if (now - c->phase_s >= launch->join_s) {
-        char words[600], hosts[400];
-        cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
-        snprintf(words, sizeof words, "only %d of %d hosts joined within %g s: %s", present,
-                 launch->nodes_min, launch->join_s, hosts);
-        finish(c, CLI_EXIT_FAILED, -1, words, "");
-    } else {
+    if (c->phase == FORMING && now - c->phase_s >= launch->join_s)
+        finish_incomplete(c, present);
+    else if (c->phase == FORMING)
         notice_missing(c, present, now);
-    }
 }
 
 /* ---- the end of a round --------------------------------------------------------------------- */
@@ -353,7 +381,10 @@ static bool may_restart(cli_coordinator *c, bool host_lost)
     if (c->stop_signal)
         return false;
     bool elastic = launch->nodes_min < launch->nodes_max;
-    if (host_lost && elastic && cli_agents_present(&c->agents) >= launch->nodes_min)
+    int present = cli_agents_present(&c->agents);
+    if (host_lost && elastic && 2 * present < c->nodes)
+        return false; /* the other hosts may be the ones that continue, see rendezvous.c */
+    if (host_lost && elastic && present >= launch->nodes_min)
         return true; /* a change of membership is not a restart */
     if (c->restarts >= launch->max_restarts)
         return false;

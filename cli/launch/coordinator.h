@@ -16,6 +16,7 @@ typedef struct cli_coordinator_options {
     const char *secret;
     int attempt;  /* the number of the first attempt; > 0 when this is a takeover */
     int restarts; /* how many of --max-restarts have been used */
+    int quorum;   /* how many hosts the first attempt needs at least */
     int expected; /* agents that are about to come in a takeover, else 0 */
 } cli_coordinator_options;
 

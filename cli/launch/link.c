@@ -110,7 +110,7 @@ static bool connect_to_store(cli_link *link)
            YK_ERROR_TIMEOUT) {
         if (atomic_load(&link->closing))
             return false;
-        if (cli_clock_s() - start > o->launch->join_s)
+        if (cli_clock_s() - start > o->join_s)
             break;
         notice_waiting(link, &notice_at);
     }

@@ -19,6 +19,7 @@ typedef struct cli_link_options {
     int port;
     const char *secret;
     int node_rank;    /* the index of this host, or -1 */
+    double join_s;    /* how long to wait for the store */
     int standby_port; /* of the store that this agent would serve if the coordinator were lost */
 } cli_link_options;
 

@@ -3,13 +3,16 @@
 #include "launch/net.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -83,6 +86,39 @@ bool cli_net_own_address(char *address, size_t size)
                             NULL, 0, NI_NUMERICHOST) == 0;
     freeifaddrs(interfaces);
     return found;
+}
+
+/* One attempt of 2 s at most; returns errno's value, 0 when it is connected. */
+static int try_connect(const struct addrinfo *address)
+{
+    int error = ETIMEDOUT;
+    socklen_t size = sizeof error;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    if (connect(fd, address->ai_addr, address->ai_addrlen) == 0)
+        error = 0;
+    else if (errno != EINPROGRESS)
+        error = errno;
+    else if (poll(&ready, 1, 2000) == 1)
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    close(fd);
+    return error;
+}
+
+bool cli_net_refuses(const char *host, int port)
+{
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
+    if (getaddrinfo(host, service, &hints, &found))
+        return false;
+    bool refuses = true;
+    for (struct addrinfo *at = found; at && refuses; at = at->ai_next)
+        refuses = try_connect(at) == ECONNREFUSED;
+    freeaddrinfo(found);
+    return refuses;
 }
 
 static bool read_port(const char *text, int *port)

@@ -11,6 +11,8 @@ bool cli_net_is_this_host(const char *host);
 bool cli_net_is_loopback(const char *host);
 /* An address of this host by which other hosts can reach it; false if there is none. */
 bool cli_net_own_address(char *address, size_t size);
+/* Whether the host answers that nothing listens on the port; false also when it does not answer. */
+bool cli_net_refuses(const char *host, int port);
 /*
  * Splits "HOST", "HOST:PORT", "[ADDRESS]:PORT" and an IPv6 address without a port. *port keeps its
  * value where none is given. False when it is malformed.

@@ -60,6 +60,32 @@ YK_TEST(the_other_hosts_continue_after_a_power_cut)
     assert_contains(agents[1].output, " (rank 1) is lost");
 }
 
+YK_TEST(another_host_takes_over_after_a_power_cut_of_the_rendezvous)
+{
+    yk_test_hosts(3);
+    for (int host = 1; host <= 3; host++)
+        start_agent(host, "1:3", endless);
+    for (int host = 1; host <= 3; host++)
+        test_job_await(&agents[host], "/3");
+    yk_test_kill_host(1);
+    int first = strstr(agents[2].output, ":1/3") ? 2 : 3;
+    test_job_await(&agents[first], "1:0/2");
+    test_job_await(&agents[5 - first], "1:1/2");
+}
+
+YK_TEST(a_host_that_is_cut_off_does_not_continue_on_its_own)
+{
+    yk_test_hosts(2);
+    start_agent(1, "1:2", endless);
+    start_agent(2, "1:2", endless);
+    test_job_await(&agents[1], "0:0/2");
+    test_job_await(&agents[2], "0:1/2");
+    yk_test_cut(2);
+    test_job_await(&agents[1], "1:0/1");
+    assert_int_equal(test_job_wait(&agents[2], 40), 1);
+    assert_contains(agents[2].output, "only 1 of 2 hosts can: the job ends here");
+}
+
 YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
 {
     char command[4096];

@@ -287,3 +287,29 @@ YK_TEST(a_job_continues_with_the_remaining_hosts_and_lets_a_host_in_again)
     assert_int_equal(test_job_wait(&agents[2], 20), 0);
     assert_contains(agents[2].output, "3:1/2");
 }
+
+YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
+{
+    static const char *const options =
+        "--rdzv-conf last_call_timeout=30 sh -c 'trap \"exit 143\" TERM; echo "
+        "$TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; while :; do sleep 0.05; done'";
+    for (int i = 0; i < 3; i++)
+        start_agent(i, "1:3", options);
+    int order[3] = {-1, -1, -1}; /* the launcher of each node */
+    for (int i = 0; i < 3; i++) {
+        test_job_await(&agents[i], "/3\n");
+        order[atoi(strstr(agents[i].output, "0:") + 2)] = i;
+    }
+    for (int lost = 0; lost < 2; lost++) { /* first of three, then of the two that are left */
+        kill(-agents[order[lost]].pid, SIGKILL);
+        test_job_wait(&agents[order[lost]], 10);
+        for (int node = lost + 1; node < 3; node++) {
+            char line[32];
+            snprintf(line, sizeof line, "%d:%d/%d\n", lost + 1, node - lost - 1, 2 - lost);
+            test_job_await(&agents[order[node]], line);
+        }
+    }
+    assert_contains(agents[order[2]].output, "takes over");
+    kill(agents[order[2]].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[order[2]], 20), 128 + SIGTERM);
+}

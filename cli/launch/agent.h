@@ -1,0 +1,38 @@
+/* A launcher in a job on several hosts, for agent.c and rendezvous.c. */
+#ifndef YOKE_CLI_LAUNCH_AGENT_H
+#define YOKE_CLI_LAUNCH_AGENT_H
+
+#include "launch/coordinator.h"
+#include "launch/job.h"
+#include "launch/link.h"
+
+struct cli_agent {
+    cli_link *link;
+    cli_coordinator *coordinator;
+    yk_store_server *server;  /* the rendezvous store, if it is served here */
+    yk_store_server *standby; /* to be used if the host of the rendezvous is lost, or NULL */
+    char host[256];           /* where the rendezvous store is */
+    int port, standby_port;
+    char *nodes;    /* the order "round ..." of the last attempt, or NULL */
+    int restarts;   /* that the coordinator has counted by then */
+    int successor;  /* the node that is to serve the rendezvous; 0: it is not lost */
+    bool has_round; /* the next attempt is in job->round */
+    bool again;     /* the attempt is over, and another will follow */
+    bool over;      /* the job has ended, with this code: */
+    int code;
+    bool lost; /* the store, and why: */
+    char why[800];
+};
+
+/* Joins the rendezvous, and serves it if this is its host. Prints why it cannot. */
+bool cli_agent_open(const cli_launch *launch, cli_agent *agent);
+void cli_agent_close(cli_agent *agent);
+/* The address by which the ranks of this host reach stores on the host of the rendezvous. */
+void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *address, size_t size);
+/*
+ * The rendezvous is lost: joins the one of the next host that may take it over, which may be this
+ * one. False when there is none.
+ */
+bool cli_agent_take_over(cli_job *job);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * Where a launcher finds the rendezvous, and who serves it.
+ *
+ * In a job that may lose hosts (--nnodes MIN:MAX), each launcher keeps an empty store ready. When
+ * the host of the rendezvous is lost, all survivors turn to the store of the next node, whose
+ * launcher then becomes the coordinator. If the network has failed rather than the host, the two
+ * sides of it cannot tell; so that only one of them continues, the new coordinator must have more
+ * than half of the hosts, unless the lost one answers that no launcher runs there any more.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "launch/agent.h"
+#include "launch/net.h"
+
+static const double successor_s = 10; /* how long a successor may take to answer */
+static const double patience_s = 30;  /* and to start the next attempt */
+
+static bool may_serve(const cli_launch *launch)
+{
+    if (!launch->elects_host)
+        return launch->node_rank == 0;
+    return launch->is_host < 0 ? cli_net_is_this_host(launch->master_address)
+                               : launch->is_host == 1;
+}
+
+/* On which address stores are served: a name that means this host only here is of no use. */
+static const char *serving_host(const char *host)
+{
+    bool local =
+        strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
+    return !local && cli_net_is_loopback(host) ? "0.0.0.0" : host;
+}
+
+void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *address, size_t size)
+{
+    bool renamed = agent->coordinator && strcmp(serving_host(agent->host), agent->host) != 0;
+    if (renamed && launch->local_address)
+        snprintf(address, size, "%s", launch->local_address);
+    else if (!renamed || !cli_net_own_address(address, size))
+        snprintf(address, size, "%s", agent->host);
+}
+
+static void warn_no_secret(const cli_launch *launch)
+{
+    if (!launch->secret[0] && !cli_net_is_loopback(launch->master_address))
+        fprintf(stderr,
+                "%s: the rendezvous has no secret: whoever reaches %s:%d can join the job; set "
+                "YOKE_SECRET to the same text on all hosts\n",
+                launch->name, launch->master_address, launch->master_port);
+}
+
+static bool start_coordinator(const cli_launch *launch, cli_agent *agent,
+                              cli_coordinator_options options)
+{
+    options.launch = launch;
+    options.host = serving_host(agent->host);
+    options.port = agent->port;
+    options.secret = launch->secret;
+    agent->coordinator = cli_coordinator_start(&options);
+    return agent->coordinator != NULL;
+}
+
+static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank, double join_s)
+{
+    cli_link_options options = {.launch = launch,
+                                .host = agent->host,
+                                .port = agent->port,
+                                .secret = launch->secret,
+                                .node_rank = node_rank,
+                                .standby_port = agent->standby_port,
+                                .join_s = join_s};
+    agent->link = cli_link_open(&options);
+    if (!agent->link)
+        fprintf(stderr, "%s: cannot start a thread\n", launch->name);
+    return agent->link != NULL;
+}
+
+bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
+{
+    int node_rank = launch->elects_host ? -1 : launch->node_rank;
+    snprintf(agent->host, sizeof agent->host, "%s", launch->master_address);
+    agent->port = launch->master_port;
+    if (may_serve(launch)) {
+        yk_status status =
+            yk_store_serve(&agent->server, serving_host(agent->host), &agent->port, launch->secret);
+        if (status == YK_OK) {
+            node_rank = 0;
+            warn_no_secret(launch);
+            if (!start_coordinator(launch, agent, (cli_coordinator_options){.quorum = 1}))
+                return false;
+        } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
+            fprintf(stderr, "%s\n", yk_last_error());
+            return false;
+        } /* else another launcher on this host serves it */
+    }
+    if (launch->nodes_min < launch->nodes_max && !agent->server &&
+        yk_store_serve(&agent->standby, "*", &agent->standby_port, launch->secret) != YK_OK) {
+        fprintf(stderr, "%s\n", yk_last_error());
+        return false;
+    }
+    return open_link(launch, agent, node_rank, launch->join_s);
+}
+
+void cli_agent_close(cli_agent *agent)
+{
+    cli_link_close(agent->link);
+    cli_coordinator_finish(agent->coordinator);
+    yk_store_server_destroy(agent->server);
+    yk_store_server_destroy(agent->standby);
+    free(agent->nodes);
+}
+
+/* ---- taking over ---------------------------------------------------------------------------- */
+
+/* The address and port of a node's store, from the order "round ..."; false if it has none. */
+static bool find_node(const char *order, int node, char address[64], char host[256], int *port)
+{
+    for (const char *line = order; (line = strchr(line, '\n')) && line[1]; node--) {
+        line++;
+        if (node == 0)
+            return sscanf(line, "%*d %*d %*d %d %63s %255s", port, address, host) == 3 && *port > 0;
+    }
+    return false;
+}
+
+/* Serves the rendezvous from now on, on the address by which the other hosts know this one. */
+static bool become_coordinator(cli_job *job, const char *address)
+{
+    cli_agent *agent = job->agent;
+    bool ended = cli_net_refuses(agent->host, agent->port);
+    snprintf(agent->host, sizeof agent->host, "%s", address);
+    agent->server = agent->standby;
+    agent->standby = NULL;
+    agent->port = agent->standby_port;
+    agent->standby_port = 0;
+    return start_coordinator(
+        job->launch, agent,
+        (cli_coordinator_options){.attempt = job->round.attempt + 1,
+                                  .restarts = agent->restarts,
+                                  .expected = job->round.nodes - 1,
+                                  .quorum = ended ? 1 : job->round.nodes / 2 + 1});
+}
+
+bool cli_agent_take_over(cli_job *job)
+{
+    cli_agent *agent = job->agent;
+    char address[64], host[256];
+    int port;
+    if (!agent->nodes || agent->coordinator || job->stop_signal ||
+        !find_node(agent->nodes, agent->successor + 1, address, host, &port))
+        return false;
+    agent->successor++;
+    cli_sink_say(&job->err, "%s: the rendezvous is lost (%s); host %s takes over at %s:%d",
+                 job->launch->name, agent->why, host, address, port);
+    cli_link_close(agent->link);
+    agent->link = NULL;
+    agent->lost = agent->has_round = agent->again = false;
+    if (agent->successor == job->round.node && !become_coordinator(job, address))
+        return false;
+    snprintf(agent->host, sizeof agent->host, "%s", address);
+    agent->port = port;
+    job->give_up_at = cli_clock_s() + patience_s;
+    return open_link(job->launch, agent, job->round.node, successor_s);
+}
