@@ -571,12 +571,17 @@ void look(const Engine *engine)
     check(engine->site->look(engine->site->context, not_reached, engine->mesh.get()));
 }
 
-// Waits for another rank's card.
-std::vector<char> get_card(const Engine *engine, int other, size_t size)
+std::string key_of(const char *what, int rank)
+{
+    return what + std::to_string(rank);
+}
+
+// Waits for what another rank sets: its card, or the one byte that says that it is open.
+std::vector<char> get_card(const Engine *engine, const char *what, int other, size_t size)
 {
     const yk_backend_site *site = engine->site;
     std::vector<char> card(size);
-    std::string key = "gloo/" + std::to_string(other);
+    std::string key = key_of(what, other);
     for (;;) {
         size_t used;
         yk_status status =
@@ -620,13 +625,17 @@ void open_engine(Engine *engine)
     engine->mesh =
         std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
     std::vector<char> card = engine->mesh->card();
-    std::string key = "gloo/" + std::to_string(site->rank);
-    check(site->set(site->context, key.c_str(), card.data(), card.size()));
+    check(site->set(site->context, key_of("gloo/", site->rank).c_str(), card.data(), card.size()));
     for (int other = 0; other < site->ranks; other++)
         if (other != site->rank)
-            engine->mesh->read_card(other, get_card(engine, other, card.size()));
+            engine->mesh->read_card(other, get_card(engine, "gloo/", other, card.size()));
     connect_while_looking(engine);
     engine->exchange = std::make_unique<Exchange>(engine->mesh);
+    // A rank that leaves at once must not close connections that others still make.
+    check(site->set(site->context, key_of("gloo-open/", site->rank).c_str(), "", 1));
+    for (int other = 0; other < site->ranks; other++)
+        if (other != site->rank)
+            get_card(engine, "gloo-open/", other, 1);
     check(yk_backend_thread_create(&engine->thread, "yoke-gloo", run_call, engine));
 }
 

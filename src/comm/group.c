@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -16,15 +17,18 @@
 
 /*
  * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
- * an error for them, and must not end the process.
+ * an error for them, and must not end the process. One that this thread has caused is taken back.
  */
 static yk_status open_backend(yk_group *group)
 {
+    static const struct timespec at_once = {0};
     sigset_t pipe, before;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
     yk_status status = group->ops->open(&group->backend, &group->site);
+    if (!sigismember(&before, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

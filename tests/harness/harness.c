@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "deadline.h"
+#include "hosts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -114,6 +115,18 @@ static pid_t start_rank(int rank, int world, int port)
     _exit(127);
 }
 
+static void start_ranks(int world, pid_t *pids)
+{
+    const char *hosts = getenv("YK_TEST_HOSTS");
+    if (hosts) {
+        yk_test_spread_ranks(atoi(hosts) < world ? atoi(hosts) : world, world, pids);
+        return;
+    }
+    int port = yk_test_free_port();
+    for (int i = 0; i < world; i++)
+        pids[i] = start_rank(i, world, port);
+}
+
 const char *yk_test_running_case(void)
 {
     return running_case;
@@ -158,9 +171,7 @@ void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *sta
     yk_test_run_as_rank(body, world);
     assert_true(world <= MAX_RANKS);
     pid_t pids[MAX_RANKS];
-    int port = yk_test_free_port();
-    for (int i = 0; i < world; i++)
-        pids[i] = start_rank(i, world, port);
+    start_ranks(world, pids);
     if (after_start)
         after_start(pids, world);
     yk_test_await_ranks(world, pids, statuses);

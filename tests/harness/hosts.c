@@ -148,8 +148,15 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static pid_t start_rank(int rank, int hosts, int local)
+/* The first rank of a host: hosts have equal numbers of ranks, or the last ones have one less. */
+static int first_rank(int host, int hosts, int world)
 {
+    return (world * (host - 1) + hosts - 1) / hosts;
+}
+
+static pid_t start_rank(int rank, int host, int hosts, int world)
+{
+    int first = first_rank(host, hosts, world);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
@@ -157,32 +164,39 @@ static pid_t start_rank(int rank, int hosts, int local)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     set_number("YK_TEST_RANK", rank);
     set_number("RANK", rank);
-    set_number("LOCAL_RANK", rank % local);
-    set_number("WORLD_SIZE", hosts * local);
-    set_number("LOCAL_WORLD_SIZE", local);
-    set_number("GROUP_RANK", rank / local);
+    set_number("LOCAL_RANK", rank - first);
+    set_number("WORLD_SIZE", world);
+    set_number("LOCAL_WORLD_SIZE", first_rank(host + 1, hosts, world) - first);
+    set_number("GROUP_RANK", host - 1);
     set_number("MASTER_PORT", PORT);
     setenv("MASTER_ADDR", yk_test_address(1), 1);
     setenv("OMP_NUM_THREADS", "1", 1);
-    char host[16], program[512] = "";
-    snprintf(host, sizeof host, "n%d", rank / local + 1);
+    char name[16], program[512] = "";
+    snprintf(name, sizeof name, "n%d", host);
     if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
-        execl(script, "hosts", "on", folder, host, program, yk_test_running_case(), (char *)NULL);
+        execl(script, "hosts", "on", folder, name, program, yk_test_running_case(), (char *)NULL);
     _exit(127);
+}
+
+void yk_test_spread_ranks(int hosts, int world, pid_t *pids)
+{
+    yk_test_hosts(hosts);
+    for (int host = 1; host <= hosts; host++)
+        for (int rank = first_rank(host, hosts, world); rank < first_rank(host + 1, hosts, world);
+             rank++)
+            pids[rank] = start_rank(rank, host, hosts, world);
 }
 
 void yk_test_host_ranks(int hosts, int local, void (*body)(int rank, int world), int *statuses,
                         void (*after_start)(void))
 {
     yk_test_run_as_rank(body, hosts * local);
-    yk_test_hosts(hosts);
     assert_true(hosts * local <= MAX_RANKS);
     pid_t pids[MAX_RANKS];
-    for (int rank = 0; rank < hosts * local; rank++)
-        pids[rank] = start_rank(rank, hosts, local);
+    int own[MAX_RANKS];
+    yk_test_spread_ranks(hosts, hosts * local, pids);
     if (after_start)
         after_start();
-    int own[MAX_RANKS];
     yk_test_await_ranks(hosts * local, pids, statuses ? statuses : own);
     if (!statuses)
         yk_test_assert_ranks(hosts * local, own);

@@ -40,6 +40,11 @@ void yk_test_kill_host(int host);
 void yk_test_host_ranks(int hosts, int local, void (*body)(int rank, int world), int *statuses,
                         void (*after_start)(void));
 
+/* Makes hosts and starts the current case as the ranks of a world, host by host. The pids are those
+ * of processes that end as their rank does. yk_test_ranks does this where YK_TEST_HOSTS is a
+ * number. */
+void yk_test_spread_ranks(int hosts, int world, pid_t *pids);
+
 #define YK_TEST_HOST_RANKS(name, hosts, local)                                                     \
     static void ranks_##name(int rank, int world);                                                 \
     YK_TEST(name)                                                                                  \

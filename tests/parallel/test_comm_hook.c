@@ -4,6 +4,7 @@
 #include "small_network.h"
 
 #include "base/clock.h"
+#include "comm/group_internal.h"
 #include "tensor/convert16.h"
 
 static const network net = {.device = "ref", .dtype = YK_F32, .seed = 5};
@@ -156,6 +157,10 @@ static void check_sixteen_bits(yk_dtype dtype)
 {
     yk_group *group = join();
     side local, hooked;
+    if (!yki_group_adds_in_rank_order(group)) { /* the backend promises no order */
+        yk_group_destroy(group);
+        return;
+    }
     begin_in(&local, group, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3));
     begin_in(&hooked, group, YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 1e-3));
     assert_ok(yk_ddp_register_comm_hook(local.ddp, local_hook, NULL));
