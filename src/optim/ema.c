@@ -228,7 +228,9 @@ void yk_ema_set_updates(yk_ema *ema, int64_t updates)
 
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index)
 {
-    const yk_model *model = ema ? ema->optimizer->model : NULL;
+    if (!ema)
+        return (yk_tensor){.data = NULL};
+    const yk_model *model = ema->optimizer->model;
     size_t parameters = yk_model_parameter_count(model);
     if (index >= parameters) {
         size_t buffer = index - parameters;

@@ -54,7 +54,8 @@ static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
 
 const char *yk_schedule_describe(const yk_schedule *s, double initial_lr, char *text, size_t size)
 {
-    writer w = {.text = text, .size = text ? size : 0};
+    writer w = {.size = text ? size : 0};
+    w.text = text;
     const char *name = s ? yk_schedule_name(s->kind) : NULL;
     add(&w, "%s", name ? name : "unknown");
     if (!name)
