@@ -626,6 +626,8 @@ yk_status yk_backend_share_text(char *text, size_t size)
     pthread_mutex_unlock(&mpi_lock);
     TRY(status);
     TRY_MPI(MPI_Bcast(text, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD));
+    /* Messages in both directions: MPICH's MPI_Finalize hangs on a connection that is half made. */
+    TRY_MPI(MPI_Barrier(MPI_COMM_WORLD));
     return YK_OK;
 }
 

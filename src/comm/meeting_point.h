@@ -7,7 +7,7 @@
 
 #include "comm/place.h"
 
-enum { YKI_MEETING_HOSTS = 2, YKI_MEETING_PORTS = 8 };
+enum { YKI_MEETING_HOSTS = 4, YKI_MEETING_PORTS = 8 };
 
 typedef struct yki_meeting_point {
     char host[YKI_MEETING_HOSTS][256]; /* by which to look for rank 0, the likelier name first */
