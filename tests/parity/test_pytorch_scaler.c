@@ -81,7 +81,7 @@ YK_TEST(gradscaler_takes_up_a_checkpoints_scaler)
 {
     char path[256];
     yk_model *model = make_model();
-    yk_training_state training = {.arch = "mlp", .scaler = {4096, 3, 0.25, 7, 5}};
+    yk_training_state training = {.arch = "mlp", .scaler = {true, 4096, 3, 0.25, 7, 5}};
     snprintf(path, sizeof path, "%s/a.pth", yk_test_directory());
     assert_ok(yk_checkpoint_save(path, model, NULL, &training));
     pytorch_judges("scaler.py", "state %s", path);
