@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/all_reduce.h"
 #include "bench/scaling.h"
 #include "cli.h"
 #include "clock.h"
@@ -33,51 +34,6 @@ static double median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return values[count / 2];
-}
-
-/* ---- all-reduce ----------------------------------------------------------------------------- */
-
-/* Measures one all-reduce of count floats: the median of repeats, each timed over a few calls. */
-static bool time_all_reduce(double *seconds, yk_group *world, float *data, size_t count)
-{
-    double times[31];
-    const int repeats = sizeof times / sizeof *times;
-    int calls = count < 1 << 14 ? 200 : count < 1 << 20 ? 10 : 1;
-    for (int i = 0; i < repeats; i++) {
-        if (!cli_ok(yk_barrier(world)))
-            return false;
-        double start = cli_clock_s();
-        for (int call = 0; call < calls; call++)
-            if (!cli_ok(yk_all_reduce(world, data, count, YK_F32, YK_REDUCE_AVG, NULL)))
-                return false;
-        times[i] = (cli_clock_s() - start) / calls;
-    }
-    *seconds = median(times, repeats);
-    return true;
-}
-
-static bool bench_all_reduce(yk_group *world)
-{
-    static const size_t sizes[] = {4,       1 << 10, 4 << 10, 16 << 10, 64 << 10,
-                                   1 << 18, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-    size_t count = sizeof sizes / sizeof *sizes;
-    bool prints = yk_group_rank(world) == 0;
-    void *data;
-    if (!cli_ok(yk_group_alloc(world, sizes[count - 1], &data)))
-        return false;
-    if (prints)
-        printf("all-reduce, f32, average, %d ranks, backend %s, buffers of yk_group_alloc\n\n"
-               "%12s %12s %12s\n",
-               yk_group_size(world), yk_group_backend(world), "bytes", "microseconds", "GB/s");
-    for (size_t i = 0; i < count; i++) {
-        double seconds;
-        if (!time_all_reduce(&seconds, world, data, sizes[i] / sizeof(float)))
-            return false;
-        if (prints)
-            printf("%12zu %12.2f %12.2f\n", sizes[i], 1e6 * seconds,
-                   1e-9 * (double)sizes[i] / seconds);
-    }
-    return cli_ok(yk_group_free(world, data));
 }
 
 /* ---- a training step ------------------------------------------------------------------------ */
@@ -171,8 +127,8 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
         CLI_INT('n', "nproc", "N", "number of local ranks [all-reduce 2, step 1]", &o->nproc, NULL,
                 1, 1024),
         CLI_TEXT(0, "backend", "NAME[,NAME...]",
-                 "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral one after the "
-                 "other [by where the ranks are]",
+                 "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral in turns "
+                 "[by where the ranks are]",
                  &o->backend, NULL),
         CLI_GROUP("Options for step"),
         CLI_ARCH("network to train [resnet18]", &o->arch, &o->step_given),
@@ -221,32 +177,15 @@ static int check_all_reduce_options(const char *name, const bench_options *o)
     return -1;
 }
 
-/* Measures with one backend; NULL: that which suits the places of the ranks. */
-static bool bench_on(const bench_options *o, bool step, const char *backend)
+static bool bench_step_on(const bench_options *o)
 {
     yk_group *world;
     yk_group_options joining = YK_GROUP_OPTIONS_INIT;
-    joining.backend = backend;
+    joining.backend = o->backend;
     if (!cli_ok(yk_group_init(&world, &joining)))
         return false;
-    bool fine = step ? bench_step(o, world) : bench_all_reduce(world);
+    bool fine = bench_step(o, world);
     yk_group_destroy(world);
-    return fine;
-}
-
-static bool bench_all(const bench_options *o, bool step)
-{
-    if (!o->backend)
-        return bench_on(o, step, NULL);
-    char names[256];
-    snprintf(names, sizeof names, "%s", o->backend);
-    bool fine = true;
-    for (char *next, *at = names; fine && at; at = next) {
-        next = step ? NULL : strchr(at, ',');
-        if (next)
-            *next++ = '\0';
-        fine = bench_on(o, step, at);
-    }
     return fine;
 }
 
@@ -272,5 +211,6 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     code = cli_launch_self(name, o.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
-    return bench_all(&o, step) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    return (step ? bench_step_on(&o) : cli_bench_all_reduce(o.backend)) ? CLI_EXIT_OK
+                                                                        : CLI_EXIT_FAILED;
 }
