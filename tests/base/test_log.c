@@ -1,4 +1,4 @@
-/* Lines of the library's own log, and who asks for them. */
+/* Lines of the library's log, and the level that enables them. */
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -16,7 +16,7 @@ YK_TEST(symbols_are_public_ones_only)
         fail_msg("libyoke.so shows: %s", output);
 }
 
-/* A declaration begins in the first column; its name is what stands before the parenthesis. */
+/* A declaration begins in the first column; its name is the word before the parenthesis. */
 YK_TEST(symbols_cover_the_headers)
 {
     int code = yk_test_command(

@@ -1,4 +1,4 @@
-/* For tests that stop a training, go on with it, and compare with one that was never stopped. */
+/* For tests that stop a training, resume it, and compare it with one that was never stopped. */
 #ifndef YK_TEST_GOING_ON_H
 #define YK_TEST_GOING_ON_H
 

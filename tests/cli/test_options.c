@@ -1,4 +1,4 @@
-/* What the program says to those who call it: help pages, and one line for every mistake. */
+/* The messages of the program: help pages, and one line for every mistake. */
 #define _GNU_SOURCE
 #include "harness.h"
 

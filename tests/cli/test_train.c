@@ -149,7 +149,7 @@ YK_TEST(missing_data_is_one_line)
     assert_int_not_equal(rmdir("/tmp/no-output-is-made"), 0);
 }
 
-/* Trains into FOLDER/a by a shell, with this before and behind the command. */
+/* Trains into FOLDER/a in a shell, with this text before and after the command. */
 static int train_by_shell(const char *before, const char *behind)
 {
     return yk_test_command(said, sizeof said,
@@ -235,7 +235,7 @@ YK_TEST(the_progress_line_is_redrawn_on_a_terminal)
     close(terminal);
     assert_int_equal(status, 0);
     assert_contains(text, "\r\033[K");
-    assert_contains(text, "\nDone after step "); /* on a line of its own */
+    assert_contains(text, "\nDone after step "); /* on its own line */
     assert_null(strstr(text, "[rank 0]"));
 }
 

@@ -1,4 +1,4 @@
-/* A training that is stopped and gone on with is, to the bit, the one that was never stopped. */
+/* A training that is stopped and resumed ends with the same bits as one that was never stopped. */
 #define _GNU_SOURCE
 #include "going_on.h"
 #include "mlp.h"
@@ -71,7 +71,7 @@ YK_TEST(promise_15_stopped_anywhere_in_bf16)
     stop_and_go("--lr 0.02 --epochs 2 --amp bf16", 2, "checkpoint-2.pth");
 }
 
-/* Schedule, clipping, averages, parameter groups, fp16's loss scale: all of it goes on. */
+/* Schedule, clipping, averages, parameter groups and fp16's loss scale are all resumed. */
 YK_TEST(promise_15_a_whole_recipe_goes_on)
 {
     static const char *const options =

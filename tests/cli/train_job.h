@@ -1,4 +1,4 @@
-/* `yoke train` run by a test: small networks on drawn images, and what they leave behind. */
+/* `yoke train` run by a test: small networks on drawn images, and the files that they write. */
 #ifndef YK_TEST_TRAIN_JOB_H
 #define YK_TEST_TRAIN_JOB_H
 

@@ -66,7 +66,7 @@ static inline void write_bytes(FILE *out, const void *bytes, size_t size)
 }
 #define WRITE(out, literal) write_bytes(out, literal, sizeof(literal) - 1)
 
-/* "labels": a list, in runs of 1,000 behind a MARK. */
+/* "labels": a list, in runs of 1,000 after a MARK. */
 static inline void write_labels(FILE *out, int file, int rows)
 {
     write_short_string(out, "labels");

@@ -142,7 +142,7 @@ YK_TEST(promise_31_a_pipe_among_the_batches)
     assert_contains(yk_last_error(), "data_batch_3.bin: is not a file");
 }
 
-/* Cut short behind our back: an error with the file and the offset, never SIGBUS. */
+/* A file that is truncated while it is open gives an error with file and offset, never SIGBUS. */
 YK_TEST(promise_31_a_file_cut_short_while_it_is_open)
 {
     for (int binary = 0; binary < 2; binary++) {
@@ -192,7 +192,7 @@ static void fuzz(bool binary)
             edited[draw % head] = (char)(draw >> 40);
         }
         size_t kept = round % 4 ? size : yki_hash3(round, 2, 0) % size;
-        unlink(path); /* some file systems flush a file that is truncated and written anew */
+        unlink(path); /* some file systems flush a file that is truncated and rewritten */
         file = fopen(path, "wb");
         write_bytes(file, edited, kept);
         fclose(file);

@@ -160,7 +160,7 @@ YK_TEST(offline_it_says_how_to_go_on)
     assert_null(strchr(yk_last_error(), '\n'));
 }
 
-/* Unpacks an archive made by a shell command in a folder of its own; the error's words. */
+/* Unpacks an archive that a shell command makes in its own folder; returns the error's text. */
 static void hostile(const char *command, const char *words)
 {
     char output[2048], archive[512], target[512];

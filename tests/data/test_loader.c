@@ -337,7 +337,7 @@ YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
     yk_dataset_destroy(dataset);
 }
 
-/* With the ring full, nobody runs: the process's CPU time stands still. */
+/* While the ring is full, no thread runs: the process uses no CPU time. */
 YK_TEST(idle_workers_use_no_cpu)
 {
     yk_dataset *dataset = make_dataset(100);

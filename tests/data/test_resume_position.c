@@ -1,4 +1,4 @@
-/* Where an epoch goes on: on any number of ranks, at once, each remaining sample once. */
+/* Resuming within an epoch: on any number of ranks, at once, each remaining sample once. */
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -1,5 +1,5 @@
 /*
- * The machine behind the conformance suite. A case describes one operator on one shape; the machine
+ * The engine of the conformance suite. A case describes one operator on one shape; the engine
  * builds it with the library's own shape and gradient rules, and runs the forward node and every
  * node of its gradient, one by one, on a device and on ref.
  *

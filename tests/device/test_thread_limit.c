@@ -11,7 +11,7 @@
 
 enum { SAMPLES = 4, CHANNELS = 40, SIDE = 6, PIXELS = CHANNELS * SIDE * SIDE };
 
-/* Loss and first convolution's gradient with so many threads asked for. */
+/* The loss and the gradient of the first convolution, with so many threads requested. */
 static void run(int threads, double *loss, float *gradient, size_t elements)
 {
     static float pixels[SAMPLES * PIXELS];

@@ -1,4 +1,4 @@
-/* metrics.jsonl, which a resumed run cuts back to where its checkpoint stands. */
+/* metrics.jsonl, which a resumed run cuts back to its checkpoint. */
 #include "fuzz.h"
 
 #include <yoke/report.h>

@@ -1,4 +1,4 @@
-/* The network of `yoke train --arch mlp`, for who makes or reads its checkpoints. */
+/* The network of `yoke train --arch mlp`, for tests that write or read its checkpoints. */
 #ifndef YK_TEST_MLP_H
 #define YK_TEST_MLP_H
 

@@ -23,7 +23,7 @@ const test_net *net_find(const char *name);
  * them in plain layouts, from about 6 on most are blocked on the cpu device.
  */
 yk_model *net_model(const test_net *net, const char *device, yk_dtype dtype, int64_t width);
-/* Draws parameters and running statistics anew. */
+/* Draws new parameters and running statistics. */
 void net_shake(yk_model *model, uint64_t seed);
 
 /* A batch of `size` drawn samples; free with net_batch_fini. */

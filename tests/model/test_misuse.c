@@ -206,7 +206,7 @@ YK_TEST(a_forked_child_is_told_that_threads_do_not_exist_there)
     assert_ok(yk_model_forward(two, &batch));
     assert_int_equal(forward_in_child(two), YK_ERROR_UNSUPPORTED);
     assert_int_equal(forward_in_child(one), YK_OK);
-    assert_ok(yk_model_forward(two, &batch)); /* the parent goes on */
+    assert_ok(yk_model_forward(two, &batch)); /* the parent continues */
     yk_model_destroy(one);
     yk_model_destroy(two);
 }

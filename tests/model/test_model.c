@@ -246,7 +246,7 @@ YK_TEST(a_norm_used_twice_moves_its_statistics_in_order)
     net_batch_fini(&b);
 }
 
-/* A model whose output is a feature map, of so many channels that cpu keeps it in blocks. */
+/* A model whose output is a feature map with enough channels to be blocked on cpu. */
 static yk_model *map_model(const char *device)
 {
     const int64_t dims[] = {YK_BATCH, NET_CHANNELS, NET_ROWS, NET_COLUMNS};

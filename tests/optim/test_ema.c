@@ -211,7 +211,7 @@ YK_TEST(wrong_decays_and_a_second_average_are_refused)
     stop(model, optimizer, NULL);
 }
 
-/* Saved, loaded into another, both go on: bitwise the same. */
+/* Saved and loaded into another average, both continue with the same bits. */
 YK_TEST(a_checkpoint_holds_the_average)
 {
     char path[256];

@@ -1,4 +1,4 @@
-/* Parameter groups: who is in which, whose hyperparameters are used, what is refused. */
+/* Parameter groups: which parameters they have, which hyperparameters are used, what is refused. */
 #include "harness.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ YK_TEST(norms_and_biases_without_decay)
     yk_model_destroy(model);
 }
 
-/* lr and momentum of its own; a group without momentum beside one with it is plain SGD. */
+/* A group with its own lr and momentum; a group without momentum beside it is plain SGD. */
 YK_TEST(a_group_by_name_with_its_own_rate)
 {
     yk_model *model = make_model();

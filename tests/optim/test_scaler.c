@@ -107,7 +107,7 @@ static void plant(yk_tensor grad, int64_t at, double value)
         ((float *)grad.data)[at] = (float)value;
 }
 
-/* A single bad gradient, wherever it stands: the step is skipped and leaves nothing changed. */
+/* For a single bad gradient, wherever it is, the step is skipped and changes nothing. */
 static void check_skips(yk_dtype dtype)
 {
     static const double bad[] = {INFINITY, -INFINITY, NAN, -NAN};

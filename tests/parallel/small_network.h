@@ -16,7 +16,7 @@ enum { SIDE = 6, PIXELS = 3 * SIDE * SIDE, CLASSES = 5, MAX_SAMPLES = 32 };
 typedef struct network {
     const char *device;
     yk_dtype dtype;
-    bool norm;     /* batch_norm behind each convolution */
+    bool norm;     /* batch_norm after each convolution */
     uint64_t seed; /* of the first weights */
     yk_amp amp;
     int threads;  /* 0: one */
@@ -70,7 +70,7 @@ static inline yk_model *make_model(const network *net)
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-/* Samples first, first + 1, ... of an endless data set; views into memory of its own. */
+/* Samples first, first + 1, ... of an endless data set; views into static memory. */
 typedef struct samples {
     double f64[MAX_SAMPLES * PIXELS];
     float f32[MAX_SAMPLES * PIXELS];

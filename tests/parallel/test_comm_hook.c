@@ -72,7 +72,7 @@ static yk_status counting_hook(void *state, yk_group *group, const yk_grad_bucke
                                  YK_REDUCE_SUM, &work);
     }
     if (a->fail)
-        return yk_send(group, NULL, 1, YK_F32, -1); /* an error of its own, with its line */
+        return yk_send(group, NULL, 1, YK_F32, -1); /* an error with its own line */
     return yk_all_reduce(group, bucket->buffer, bucket->elements, bucket->dtype, YK_REDUCE_SUM,
                          NULL);
 }

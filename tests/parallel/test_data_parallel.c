@@ -51,7 +51,7 @@ static void check_gradients(const network *net, const char *devices, double tole
     static const int64_t counts[] = {12, 7, 5, 1, 2, 12};
     side s;
     begin(&s, net, devices);
-    yk_model_eval(s.model); /* in training every replica has a batch_norm of its own */
+    yk_model_eval(s.model); /* in training every replica has its own batch statistics */
     yk_model_eval(s.alone);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         both_step(&s, 20 * (int64_t)i, counts[i]);
@@ -216,7 +216,7 @@ YK_TEST(outputs_are_gathered_in_order)
         assert_near("logits", &found, &expected, 0);
     }
     yk_data_parallel_destroy(dp);
-    const yk_batch *batch = take_samples(&s, YK_F64, 0, 3); /* the model alone goes on */
+    const yk_batch *batch = take_samples(&s, YK_F64, 0, 3); /* the model continues without it */
     step(model, batch);
     step(alone, batch);
     assert_same_gradients(model, alone, 0);

@@ -149,7 +149,7 @@ YK_TEST_RANKS(promise_21_a_short_batch_in_evaluation_mode, 2)
     side_end(&s);
 }
 
-/* Of sums, the mean over the ranks: whoever has more samples, each sample counts alike. */
+/* Sums are averaged over the ranks, so each sample has the same weight on every rank. */
 static void check_sums(yk_accumulation accumulation)
 {
     static const network ref_sum = {.device = "ref", .dtype = YK_F64, .seed = 7, .sum = true};
@@ -191,7 +191,7 @@ YK_TEST_RANKS(the_shares_are_those_of_the_last_forward, 2)
     side_end(&s);
 }
 
-/* The samples of gradients that have been spent do not stand in for a batch. */
+/* Gradients that have been spent no longer count as samples. */
 YK_TEST_RANKS(batches_that_are_empty_on_all_ranks_are_refused_at_any_step, 2)
 {
     side s;
@@ -312,7 +312,7 @@ YK_TEST_RANKS(micro_batches_in_f32_equal_the_joint_batch, 2)
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Two training steps; where rank r's running statistics come from: rank 0's first batch, or its
- * own, and then its own second one. Weights stand still, so the batches alone decide. */
+ * own, and then its own second one. Weights do not change, so only the batches matter. */
 static void check_buffers(const yk_ddp_options *options, bool follow)
 {
     side s;
@@ -336,7 +336,7 @@ YK_TEST_RANKS(buffers_stay_apart_on_request, 2)
     check_buffers(YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.broadcast_buffers = false), false);
 }
 
-/* Accumulation moves them too: the synced forward behind it starts from rank 0's. */
+/* Accumulation changes them too, so the synced forward after it starts from rank 0's. */
 YK_TEST_RANKS(buffers_follow_after_no_sync, 2)
 {
     side s;

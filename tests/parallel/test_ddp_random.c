@@ -95,7 +95,7 @@ static void check(training *t, const micro *micros, int count)
                      (long long)i, t->got[i], t->expected[i]);
 }
 
-/* A forward in a mode of its own, which leads nowhere. */
+/* A forward without a backward, possibly in another mode. */
 static void stray(training *t)
 {
     bool trains = draw(t, 2);

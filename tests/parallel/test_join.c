@@ -53,7 +53,7 @@ static void end(side *s)
     yk_group_destroy(s->group);
 }
 
-/* What rank r trains on in step i: samples of its own, of which it has batches[r] times three. */
+/* The batch of rank r in step i: its own samples, of which it has batches[r] times three. */
 static const yk_batch *batch_of(samples *s, const network *net, int rank, int i)
 {
     return take_samples(s, net->dtype, 100 * rank + SAMPLES * i, SAMPLES);
@@ -143,7 +143,7 @@ YK_TEST(promise_22_uneven_inputs_of_three_ranks)
     yk_test_ranks(3, divided_by_all);
 }
 
-/* With a step of its own a rank that is out of data keeps its momentum in step, too. */
+/* With options.step, the momentum of a rank that is out of data also agrees with the others. */
 YK_TEST_RANKS(promise_22_the_optimizer_keeps_in_step, 3)
 {
     side s;
@@ -267,7 +267,7 @@ YK_TEST_RANKS(promise_22_an_early_end_is_an_error_on_request, 3)
     assert_int_equal(status, YK_ERROR_INTERRUPTED);
     assert_contains(yk_last_error(), "rank 0 has run out of data");
     yk_model_zero_grad(s.model);
-    train_joined(&s, uneven[0], NULL); /* Join has ended on all ranks, and may begin anew */
+    train_joined(&s, uneven[0], NULL); /* Join has ended on all ranks and can begin again */
     assert_ok(yk_ddp_check_divergence(s.ddp));
     end(&s);
 }
@@ -284,7 +284,7 @@ YK_TEST_RANKS(ranks_that_differ_in_no_sync_are_told, 2)
     end(&s);
 }
 
-/* Without Join: the rank that ends early leaves, or goes on to something else. */
+/* Without Join, a rank that ends early leaves or does something else. */
 static void without_join(int rank, bool leaves)
 {
     side s;

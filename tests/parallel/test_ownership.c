@@ -128,7 +128,7 @@ static int count_mappings(void)
     return lines;
 }
 
-/* A shared mapping for each rank and piece of memory would be left behind each time. */
+/* A shared mapping for each rank and piece of memory would be leaked each time. */
 YK_TEST_RANKS(creating_ddp_again_and_again_takes_no_more_memory, 2)
 {
     enum { TIMES = 50 };

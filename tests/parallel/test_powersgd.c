@@ -59,7 +59,7 @@ YK_TEST_RANKS(with_full_rank_nothing_is_lost, 3)
     side_end(&s);
 }
 
-/* The best approximation of rank 1 in f64, by power iteration until it stands: sigma u v^T. */
+/* The best approximation of rank 1 in f64, by power iteration until it converges: sigma u v^T. */
 static void best_rank_1(double *best, const float *m, int64_t rows, int64_t columns)
 {
     double v[64], u[64];
@@ -120,7 +120,7 @@ static void feedback(int rank, int world)
     (void)rank, (void)world;
     side s;
     yk_powersgd_options options = eager();
-    options.iter = 1; /* goes on from there: compresses at once */
+    options.iter = 1; /* continues from there, so it compresses at once */
     begin(&s, &options);
     enum { STEPS = 400, ELEMENTS = 4 * 27 };
     double sum[ELEMENTS] = {0}, first_error = 0, mean_error = 0, size = 0;

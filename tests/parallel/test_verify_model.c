@@ -32,7 +32,7 @@ static yk_model *make_variant(const variant *v)
 }
 
 /* The last rank's model is `other`; all ranks must refuse, with these parts in the line, and the
- * group must go on working. */
+ * group must keep working. */
 static void check_refusal(int rank, int world, const variant *other, const char *ours,
                           const char *theirs)
 {

@@ -101,7 +101,7 @@ YK_TEST(sharded_adam_gives_the_same_bits)
     yk_test_ranks(3, adam_bits);
 }
 
-/* ---- who keeps what -------------------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
 /* conv1 108 + 4, bn1 4 + 4, conv2 144 + 4, bn2 4 + 4, fc 20 + 5: by falling size, to the least. */
 YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
@@ -184,7 +184,7 @@ static void checkpoints(int rank, int world)
         free(data[0]);
         free(data[1]);
     }
-    for (int sharded = 0; sharded < 2; sharded++) { /* each goes on from the other's */
+    for (int sharded = 0; sharded < 2; sharded++) { /* each resumes from the other's checkpoint */
         begin(&parts, group, true, sharded);
         const char *from = path_of(group, sharded ? "plain.pth" : "sharded.pth");
         assert_ok(yk_checkpoint_load(from, parts.model, parts.optimizer, NULL));

@@ -1,4 +1,4 @@
-/* metrics.jsonl: valid JSON always, torn lines cut, records behind the resume step dropped. */
+/* metrics.jsonl: always valid JSON; torn lines and records after the resumed step are removed. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -251,7 +251,7 @@ YK_TEST(report_metrics_create_their_folder)
     yk_metrics_close(metrics);
 }
 
-/* The run may only go on where its records can: else the error names the file. */
+/* A run can only resume where its records can be written; otherwise the error names the file. */
 YK_TEST(report_metrics_end_where_no_new_file_can_be_written)
 {
     char aside[160];

@@ -150,7 +150,7 @@ static void check_nesting(void)
         }
 }
 
-/* What must stand within a step of the compute thread, in this order. */
+/* The events that a step of the compute thread must have, in this order. */
 static void check_step(int process, const span *step, const char *kernel)
 {
     static const char *const parts[] = {"data wait", "forward", "backward", "share the loss",
@@ -354,7 +354,7 @@ YK_TEST(trace_counts_what_does_not_fit)
     while (yki_trace_take(&event))
         taken++;
     assert_int_equal(taken, 16384);
-    yki_trace_start(); /* and begins anew */
+    yki_trace_start(); /* and starts again */
     yki_trace_record(YKI_TRACE_SPAN, 1, 2, YKI_NO_ARGS, "again");
     yki_trace_stop();
     assert_int_equal(yki_trace_dropped(), 0);

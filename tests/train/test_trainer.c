@@ -141,7 +141,7 @@ YK_TEST(promise_15_a_stopped_trainer_resumes_to_the_same_bits)
 
 /* ---- what may change between a run and its continuation -------------------------------------- */
 
-/* Leaves a checkpoint after so many steps of 10 an epoch, of a run of two epochs. */
+/* Writes a checkpoint after so many steps of a run of two epochs of 10 steps. */
 static void leave_checkpoint(int64_t max_steps)
 {
     yk_schedule schedule = cosine_of(2);
@@ -323,7 +323,7 @@ static void destroy_object(objects *all, int which)
     }
 }
 
-/* Each rank has an order of its own: the one counts up from `first`, the other down. */
+/* Ranks have different orders: one counts up from `first`, the other down. */
 YK_TEST_RANKS(a_trainer_and_its_parts_are_destroyed_in_any_order, 2)
 {
     for (int first = 0; first < OBJECTS; first++) {
