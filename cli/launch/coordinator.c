@@ -290,6 +290,14 @@ static bool serve_ranks(cli_coordinator *c, int *port, char drawn[YK_STORE_SECRE
     return status == YK_OK;
 }
 
+/* The key "attempt" leads `yoke ps` to the store of the ranks: "PORT SECRET". */
+static void publish_store(cli_coordinator *c, int port, const char *secret)
+{
+    char text[64];
+    int size = snprintf(text, sizeof text, "%d %s", port, secret);
+    yk_store_set(c->store, "attempt", text, (size_t)size);
+}
+
 static void start_round(cli_coordinator *c)
 {
     char secret[YK_STORE_SECRET_SIZE];
@@ -300,6 +308,7 @@ static void start_round(cli_coordinator *c)
     int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %d %s\n", c->attempt,
                       c->restarts, c->world, nodes, port, secret);
     c->nodes = nodes;
+    publish_store(c, port, secret);
     cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);
     cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
     c->failing = c->regrouping = false;

@@ -1,0 +1,218 @@
+/*
+ * `yoke ps`: the ranks of running jobs and what they wait for, from the keys that the ranks keep in
+ * their job's store (src/comm/meeting.c and waiting.c): group/0/ranks, a line "PID MACHINE HOST
+ * ADDRESS" per rank, and group/N/waiting/RANK, "SEQUENCE SINCE OPERATION PEER WORDS".
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <yoke/store.h>
+
+#include "cli.h"
+#include "launch/net.h"
+#include "options.h"
+
+enum { VALUE_MAX = 1 << 20, JOBS_MAX = 64 };
+
+static const double patience_s = 3;
+
+static const char summary[] =
+    "Lists the ranks of running jobs: host, pid, and the collective that a rank has waited for\n"
+    "longer than a second, with its sequence number. Without HOST:PORT, these are the jobs that\n"
+    "have a rank of this user on this host. HOST:PORT is the rendezvous of a job on any host; the\n"
+    "job's secret is taken from YOKE_SECRET.";
+
+/* Where a job's ranks have their store. */
+typedef struct job_address {
+    char host[256], secret[256];
+    int port;
+} job_address;
+
+/* ---- printing ------------------------------------------------------------------------------- */
+
+static bool get_text(yk_store *store, const char *key, char *text)
+{
+    size_t used;
+    if (yk_store_get(store, key, text, VALUE_MAX, &used, 0) != YK_OK)
+        return false;
+    text[used] = '\0';
+    return true;
+}
+
+/* What the rank waits for in one of its groups; false if it waits for nothing. */
+static bool find_waiting(yk_store *store, const char *keys, size_t size, int rank, char *text)
+{
+    char ending[32];
+    snprintf(ending, sizeof ending, "/waiting/%d", rank);
+    for (const char *key = keys; key < keys + size; key += strlen(key) + 1) {
+        int group, at = 0;
+        if (sscanf(key, "group/%d%n", &group, &at) == 1 && strcmp(key + at, ending) == 0)
+            return get_text(store, key, text);
+    }
+    return false;
+}
+
+static void print_rank(int rank, const char *entry, const char *waiting)
+{
+    int pid = 0, at = 0;
+    char host[64] = "?";
+    long long sequence, since;
+    sscanf(entry, "%d %*s %63s", &pid, host);
+    printf("%5d  %-16s %8d  ", rank, host, pid);
+    if (waiting && sscanf(waiting, "%lld %lld %*d %*d %n", &sequence, &since, &at) == 2 && at > 0)
+        printf("%8lld  %6lld s  %s\n", sequence, (long long)time(NULL) - since, waiting + at);
+    else
+        printf("%8s  %8s  -\n", "-", "-");
+}
+
+static bool print_ranks(yk_store *store, char *entries, char *waiting, char *keys)
+{
+    size_t size = 0;
+    if (!get_text(store, "group/0/ranks", entries)) {
+        puts("The ranks have not met yet.");
+        return true;
+    }
+    if (yk_store_list(store, "group/", keys, VALUE_MAX, &size) != YK_OK) {
+        fprintf(stderr, "%s\n", yk_last_error());
+        return false;
+    }
+    printf("%5s  %-16s %8s  %8s  %8s  %s\n", "rank", "host", "pid", "sequence", "waiting", "for");
+    char *line, *rest = entries;
+    for (int rank = 0; (line = strsep(&rest, "\n")) && *line; rank++)
+        print_rank(rank, line, find_waiting(store, keys, size, rank, waiting) ? waiting : NULL);
+    return true;
+}
+
+/* Follows the rendezvous of several launchers to the store of the ranks; false after an error. */
+static bool follow_rendezvous(yk_store **store, const job_address *job)
+{
+    char text[512], drawn[256];
+    size_t used;
+    int port;
+    if (yk_store_get(*store, "attempt", text, sizeof text - 1, &used, 0) != YK_OK)
+        return true;
+    text[used] = '\0';
+    if (sscanf(text, "%d %255s", &port, drawn) != 2)
+        return true;
+    yk_store_destroy(*store);
+    const char *secret = strcmp(drawn, "-") == 0 ? job->secret : drawn;
+    return yk_store_connect(store, job->host, port, secret, patience_s) == YK_OK;
+}
+
+static int print_job(const job_address *job)
+{
+    yk_store *store = NULL;
+    char *texts = calloc(3, VALUE_MAX + 1);
+    bool printed = false;
+    if (!texts) {
+        fputs("yoke ps: no memory\n", stderr);
+    } else if (yk_store_connect(&store, job->host, job->port, job->secret, patience_s) != YK_OK ||
+               !follow_rendezvous(&store, job)) {
+        fprintf(stderr, "%s\n", yk_last_error());
+    } else {
+        printed = print_ranks(store, texts, texts + VALUE_MAX + 1, texts + 2 * (VALUE_MAX + 1));
+    }
+    yk_store_destroy(store);
+    free(texts);
+    return printed ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+/* ---- the jobs of this user ------------------------------------------------------------------ */
+
+static const char *find_variable(const char *block, size_t size, const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t at = 0; at < size; at += strlen(block + at) + 1)
+        if (strncmp(block + at, name, length) == 0 && block[at + length] == '=')
+            return block + at + length + 1;
+    return NULL;
+}
+
+/* Whether the process is a rank under a launcher; then where its store is. */
+static bool read_rank(const char *pid, job_address *job)
+{
+    static char block[256 * 1024];
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : read(fd, block, sizeof block - 1);
+    if (fd >= 0)
+        close(fd);
+    if (size <= 0)
+        return false;
+    block[size] = '\0';
+    const char *launcher = find_variable(block, (size_t)size, "YOKE_USE_LAUNCHER_STORE");
+    const char *host = find_variable(block, (size_t)size, "MASTER_ADDR");
+    const char *port = find_variable(block, (size_t)size, "MASTER_PORT");
+    const char *secret = find_variable(block, (size_t)size, "YOKE_SECRET");
+    if (!launcher || !host || !port || !secret)
+        return false;
+    snprintf(job->host, sizeof job->host, "%s", host);
+    snprintf(job->secret, sizeof job->secret, "%s", secret);
+    job->port = atoi(port);
+    return true;
+}
+
+/* Returns how many different jobs there are. */
+static int find_jobs(job_address *jobs)
+{
+    int count = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && count < JOBS_MAX && (entry = readdir(processes));) {
+        if (!isdigit((unsigned char)entry->d_name[0]) || !read_rank(entry->d_name, &jobs[count]))
+            continue;
+        int known = 0;
+        while (known < count && (jobs[known].port != jobs[count].port ||
+                                 strcmp(jobs[known].host, jobs[count].host) != 0))
+            known++;
+        count += known == count;
+    }
+    if (processes)
+        closedir(processes);
+    return count;
+}
+
+static int print_own_jobs(void)
+{
+    job_address *jobs = calloc(JOBS_MAX + 1, sizeof *jobs);
+    int count = jobs ? find_jobs(jobs) : 0, code = jobs ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    for (int i = 0; i < count; i++) {
+        printf("%sJob at %s:%d\n", i ? "\n" : "", jobs[i].host, jobs[i].port);
+        fflush(stdout);
+        if (print_job(&jobs[i]) != CLI_EXIT_OK)
+            code = CLI_EXIT_FAILED;
+    }
+    if (count == 0)
+        puts("No rank of this user runs on this host.");
+    free(jobs);
+    return code;
+}
+
+int cli_cmd_ps(const char *name, int argc, char **argv)
+{
+    char *operand = NULL;
+    int operands = 0;
+    const cli_command command = {.name = name,
+                                 .operands = "[HOST:PORT]",
+                                 .summary = summary,
+                                 .examples = "  yoke ps\n  YOKE_SECRET=... yoke ps head:29400",
+                                 .max_operands = 1};
+    int code = cli_options_parse(&command, argc, argv, &operand, &operands);
+    if (code >= 0)
+        return code;
+    if (operands == 0)
+        return print_own_jobs();
+    const char *secret = getenv("YOKE_SECRET");
+    job_address job = {.port = 29400};
+    snprintf(job.secret, sizeof job.secret, "%s", secret ? secret : "");
+    if (!cli_net_split(operand, job.host, sizeof job.host, &job.port))
+        return cli_usage_error(name, "%s: expected HOST:PORT", operand);
+    return print_job(&job);
+}

@@ -1,0 +1,93 @@
+/* `yoke ps`: the ranks of a job on one host or several, and what they wait for. */
+#define _GNU_SOURCE
+#include "agents.h"
+
+static char listing[8192];
+
+/* Rank 0 waits for rank 1, which sleeps until it is stopped. */
+static void wait_in_vain(void)
+{
+    yk_group *group;
+    float values[4] = {0};
+    assert_ok(yk_group_init(&group, NULL));
+    printf("met\n");
+    fflush(stdout);
+    if (yk_group_rank(group) == 1)
+        sleep(100);
+    (void)yk_all_reduce(group, values, 4, YK_F32, YK_REDUCE_SUM, NULL);
+    yk_group_destroy(group);
+}
+
+static const char *own_case(const char *name)
+{
+    static char words[512];
+    char self[256];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    snprintf(words, sizeof words, "%s %s", self, name);
+    return words;
+}
+
+/* Lists until rank 0 is seen to wait, and rank 1 not. */
+static void await_listing(const char *where)
+{
+    for (double deadline = test_now() + 20; test_now() < deadline; usleep(50000)) {
+        int code = yk_test_command(listing, sizeof listing, "%s ps %s", test_program(), where);
+        if (code == 0 && strstr(listing, "all_reduce(float32 x 4"))
+            return;
+    }
+    fail_msg("\"%s\"", listing);
+}
+
+YK_TEST(ranks_of_this_host_and_what_they_wait_for)
+{
+    char arguments[600];
+    if (getenv("RANK")) {
+        wait_in_vain();
+        return;
+    }
+    snprintf(arguments, sizeof arguments, "run -n 2 %s",
+             own_case("ranks_of_this_host_and_what_they_wait_for"));
+    test_job_start(&agents[0], arguments);
+    test_job_await(&agents[0], "[rank 1] met");
+    await_listing("");
+    assert_contains(listing, "Job at 127.0.0.1:");
+    kill(agents[0].pid, SIGTERM);
+    test_job_wait(&agents[0], 20);
+}
+
+YK_TEST(ranks_of_all_hosts_are_listed_through_the_rendezvous)
+{
+    char where[64];
+    if (getenv("RANK")) {
+        wait_in_vain();
+        return;
+    }
+    setenv("YOKE_SECRET", "of this job", 1);
+    for (int i = 0; i < 2; i++)
+        start_agent(i, "2", own_case("ranks_of_all_hosts_are_listed_through_the_rendezvous"));
+    test_job_await(&agents[0], "met");
+    test_job_await(&agents[1], "met");
+    snprintf(where, sizeof where, "localhost:%d", rendezvous_port);
+    await_listing(where);
+    assert_contains(listing, " rank  host ");
+    setenv("YOKE_SECRET", "another", 1);
+    assert_int_equal(yk_test_command(listing, sizeof listing, "%s ps %s", test_program(), where),
+                     1);
+    assert_contains(listing, "YOKE_SECRET");
+    kill(agents[0].pid, SIGTERM);
+    test_job_wait(&agents[0], 20);
+    test_job_wait(&agents[1], 20);
+}
+
+YK_TEST(no_job_and_no_store_are_told)
+{
+    assert_int_equal(yk_test_command(listing, sizeof listing, "%s ps localhost:%d", test_program(),
+                                     yk_test_free_port()),
+                     1);
+    assert_int_equal(yk_test_command(listing, sizeof listing, "%s ps a:b:", test_program()), 1);
+    assert_int_equal(yk_test_command(listing, sizeof listing, "%s ps host:port", test_program()),
+                     2);
+    assert_contains(listing, "host:port: expected HOST:PORT");
+}
