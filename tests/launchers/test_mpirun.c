@@ -4,15 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char output[64 * 1024];
-
-/* Open MPI takes a rank for dead that does not end through exit(), where MPI is finalised. */
-static void meet_and_exit(int rank, int world)
-{
-    meet(rank, world);
-    exit(0);
-}
 
 /* mpirun of Open MPI from n1, with the slots of each of two hosts. */
 static int open_mpi(const char *options, const char *program)
@@ -39,16 +33,46 @@ static int mpich(const char *options, const char *program)
 
 YK_TEST(open_mpi_starts_ranks_on_two_hosts)
 {
-    yk_test_run_as_rank(meet_and_exit, 0);
+    yk_test_run_as_rank(meet, 0);
     if (open_mpi("", meeting_rank()))
+        fail_with(output);
+    assert_met(output, 4, 2);
+}
+
+YK_TEST(open_mpi_is_the_network_where_it_is_asked_for)
+{
+    yk_test_run_as_rank(meet, 0);
+    if (open_mpi("-x YOKE_BACKEND=mpi", meeting_rank()))
         fail_with(output);
     assert_met(output, 4, 2);
 }
 
 YK_TEST(mpich_starts_ranks_on_two_hosts)
 {
-    yk_test_run_as_rank(meet_and_exit, 0);
+    yk_test_run_as_rank(meet, 0);
     if (mpich("", meeting_rank()))
         fail_with(output);
     assert_met(output, 4, 2);
+}
+
+YK_TEST(mpich_is_the_network_where_it_is_asked_for)
+{
+    yk_test_run_as_rank(meet, 0);
+    if (mpich("-genv YOKE_BACKEND mpi", meeting_rank()))
+        fail_with(output);
+    assert_met(output, 4, 2);
+}
+
+YK_TEST(mpirun_trains_on_two_hosts)
+{
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "%s train --data synthetic --arch mlp --lr 0.02 --threads 1 --epochs 1 --output %s/run",
+        getenv("YOKE_PROGRAM"), yk_test_directory());
+    if (open_mpi("-x YOKE_BACKEND=mpi", command))
+        fail_with(output);
+    assert_contains(output, "4 ranks");
+    snprintf(command, sizeof command, "%s/run/model.pth", yk_test_directory());
+    assert_int_equal(access(command, R_OK), 0);
 }
