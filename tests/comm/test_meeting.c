@@ -120,6 +120,53 @@ YK_TEST(loopback_addresses_are_known)
     assert_false(yki_host_is_loopback("fe80::1%eth0"));
 }
 
+/* What rank 0 says while it joins. */
+static const char *join_and_listen(yki_job *job, const char *method)
+{
+    static char said[4096];
+    int ends[2], before = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    join(job, method);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(ends[1]);
+    ssize_t size = read(ends[0], said, sizeof said - 1);
+    said[size > 0 ? size : 0] = '\0';
+    close(ends[0]);
+    return said;
+}
+
+static void expect_warning(bool expected, const char *host, const char *secret)
+{
+    yki_job job;
+    char method[64];
+    setenv("YOKE_SECRET", secret, 1);
+    snprintf(method, sizeof method, "tcp://%s:%s", host, getenv("MASTER_PORT"));
+    const char *said = join_and_listen(&job, method);
+    assert_int_equal(strstr(said, "YOKE_SECRET is not set: any program") != NULL, expected);
+    leave(&job);
+}
+
+/* Everybody may join a job without a secret, which matters where other hosts reach its port. */
+YK_TEST_RANKS(promise_32_a_public_store_without_a_secret_is_warned_about, 2)
+{
+    expect_warning(rank == 0, "0.0.0.0", "");
+    (void)world;
+}
+
+YK_TEST_RANKS(a_secret_needs_no_warning, 2)
+{
+    expect_warning(false, "0.0.0.0", "s3cret");
+    (void)rank, (void)world;
+}
+
+YK_TEST_RANKS(a_store_of_one_machine_needs_no_warning, 2)
+{
+    expect_warning(false, "127.0.0.1", "");
+    (void)rank, (void)world;
+}
+
 YK_TEST_RANKS(world_sizes_that_differ_are_named, 3)
 {
     yk_group *group;
