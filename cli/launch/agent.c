@@ -199,7 +199,7 @@ void cli_agent_report_stop(cli_job *job, int number)
         return;
     bool again = job->give_up_at < CLI_NEVER;
     double patience =
-        job->running || job->round.world ? job->launch->grace_s + patience_s : idle_patience_s;
+        job->running || job->round.world ? 2 * job->launch->grace_s + patience_s : idle_patience_s;
     job->give_up_at = cli_clock_s() + patience;
     if (again && !job->running)
         job->give_up_at = 0;

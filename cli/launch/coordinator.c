@@ -197,7 +197,7 @@ static void handle_stop(cli_coordinator *c, int number)
     c->stop_signal = number;
     if (c->phase == RUNNING) {
         give_order(c, "stop %d", number);
-        expect_end(c, c->options.launch->grace_s);
+        expect_end(c, 2 * c->options.launch->grace_s); /* see end.c: a save may take a second one */
     } else {
         finish(c, 128 + number, -1, "", "");
     }
@@ -463,7 +463,7 @@ static void watch_round(cli_coordinator *c)
                cli_agents_waiting(&c->agents) > 0) {
         c->regrouping = true;
         give_order(c, "regroup");
-        expect_end(c, c->options.launch->grace_s);
+        expect_end(c, 2 * c->options.launch->grace_s); /* see end.c: a save may take a second one */
     }
 }
 

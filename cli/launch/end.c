@@ -259,10 +259,25 @@ static void kill_ranks(cli_job *job)
     signal_ranks(job, SIGKILL);
 }
 
+/* Whether rank 0 is writing the last checkpoint of a job that is being stopped, and has not been
+ * given more time for it yet. */
+static bool grant_save(cli_job *job)
+{
+    char nothing;
+    size_t used;
+    if (!job->stop_signal || job->first_failed >= 0 || job->asked_twice || job->save_granted ||
+        !job->store || yk_store_get(job->store, "saving", &nothing, 1, &used, 0) != YK_OK)
+        return false;
+    job->save_granted = true;
+    return true;
+}
+
 void cli_job_keep_deadlines(cli_job *job)
 {
     double now = cli_clock_s();
-    if (now >= job->kill_at) {
+    if (now >= job->kill_at && grant_save(job)) {
+        job->kill_at = now + job->launch->grace_s;
+    } else if (now >= job->kill_at) {
         job->kill_at = CLI_NEVER;
         kill_ranks(job);
     } else if (now >= job->term_at) {

@@ -158,6 +158,16 @@ const char *yk_group_backend(const yk_group *group)
     return group ? group->backend->ops->name : "";
 }
 
+void yki_group_announce_save(yk_group *group)
+{
+    const yki_job *job = &group->job;
+    if (!job->launcher || !job->store)
+        return;
+    pthread_mutex_lock(job->lock);
+    yk_store_set(job->store, "saving", "", 0);
+    pthread_mutex_unlock(job->lock);
+}
+
 bool yki_group_adds_in_rank_order(const yk_group *group)
 {
     return group->backend->ops->capabilities & YK_BACKEND_RANK_ORDER;

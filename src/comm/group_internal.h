@@ -29,6 +29,12 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
  */
 yk_status yki_group_channel(yk_group **channel, yk_group *group);
 
+/*
+ * Tells the launchers of a job that is being stopped that its last checkpoint is being written:
+ * they grant it a grace period of its own. One rank calls this. Without a launcher it does nothing.
+ */
+void yki_group_announce_save(yk_group *group);
+
 /* Whether sums are added in the order of ranks, so that they have the same bits everywhere. */
 bool yki_group_adds_in_rank_order(const yk_group *group);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "comm/group_internal.h"
 #include "data/loader.h"
 #include "io/manifest.h"
 #include "train/sums.h"
@@ -58,6 +59,8 @@ static yk_status finish_save(yk_trainer *t)
 static yk_status save_now(yk_trainer *t)
 {
     double begin = yki_now();
+    if (t->rank == 0 && t->stopped && t->options.group)
+        yki_group_announce_save(t->options.group);
     if (t->rank == 0)
         YK_TRY(
             yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, t->options.keep));

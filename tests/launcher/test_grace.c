@@ -1,0 +1,61 @@
+/* The grace period of a job that is being stopped. */
+#define _GNU_SOURCE
+#include "job.h"
+
+#include "comm/group_internal.h"
+
+static test_job job;
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* A rank that takes 1.4 s to stop, and says first whether it saves meanwhile. */
+static void be_rank(bool saves)
+{
+    yk_group *group;
+    signal(SIGTERM, stop);
+    assert_ok(yk_group_init(&group, NULL));
+    if (yk_group_rank(group) == 0)
+        puts("ready");
+    fflush(stdout);
+    while (!stopped)
+        usleep(1000);
+    if (saves && yk_group_rank(group) == 0)
+        yki_group_announce_save(group);
+    usleep(1400000);
+    yk_group_destroy(group);
+    _exit(128 + SIGTERM);
+}
+
+/* Runs this case again as two ranks that have a second to stop; returns the job's exit code. */
+static int stop_ranks(const char *name)
+{
+    char self[512] = "", command[1024];
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(command, sizeof command, "run -n 2 --grace 1 -- %s %s", self, name);
+    setenv("YK_TEST_IS_RANK", "1", 1);
+    test_job_start(&job, command);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGTERM);
+    int code = test_job_wait(&job, 20);
+    test_job_gone(&job, 5);
+    return code;
+}
+
+YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(true);
+    assert_int_equal(stop_ranks("a_checkpoint_gets_a_grace_period_of_its_own"), 128 + SIGTERM);
+}
+
+YK_TEST(anything_else_does_not)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(false);
+    assert_int_equal(stop_ranks("anything_else_does_not"), 122); /* docs/launcher.md: killed */
+}
