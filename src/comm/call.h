@@ -26,4 +26,11 @@ typedef struct yki_call {
 
 extern const yk_backend_ops yki_backend_self, yki_backend_shm;
 
+/* The backend that uses shm within hosts and a network between them: see comm/two_level. */
+yk_status yki_two_level_find(const yk_backend_ops **ops, const yk_backend_ops *network);
+
+/* shm reads memory of yk_group_alloc in place; `borrower` from now on also that of `owner`, a shm
+ * backend of the same ranks. Does nothing for other backends. */
+void yki_shm_share_regions(yk_backend *borrower, const yk_backend *owner);
+
 #endif

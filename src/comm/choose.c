@@ -1,7 +1,8 @@
 /*
  * The choice of a backend. One rank needs none (self), ranks of one machine share memory (shm), and
- * ranks of several machines use a network: gloo, or MPI where its launcher has started the job and
- * gloo is not installed.
+ * ranks of several machines use a network (NET): gloo, or MPI where its launcher has started the
+ * job and gloo is not installed. Where a machine has several ranks, they share memory too
+ * (shm+NET).
  */
 #include "comm/choose.h"
 
@@ -17,10 +18,19 @@ static bool is_built_in(const char *name)
     return strcmp(name, "self") == 0 || strcmp(name, "shm") == 0;
 }
 
+static const char TWO_LEVEL[] = "shm+";
+
 yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
 {
     *ops = NULL;
-    return !name || is_built_in(name) ? YK_OK : yki_module_find(ops, name);
+    if (!name || is_built_in(name))
+        return YK_OK;
+    size_t prefix = strlen(TWO_LEVEL);
+    if (strncmp(name, TWO_LEVEL, prefix) != 0)
+        return yki_module_find(ops, name);
+    const yk_backend_ops *network;
+    YK_TRY(yki_module_find(&network, name + prefix));
+    return yki_two_level_find(ops, network);
 }
 
 static bool started_by_mpi(void)
@@ -42,7 +52,10 @@ static yk_status choose_network(const yk_backend_ops **ops)
 static yk_status choose_by_place(const yk_backend_ops **ops, const yki_job *job)
 {
     *ops = job->world == 1 ? &yki_backend_self : &yki_backend_shm;
-    return job->hosts > 1 ? choose_network(ops) : YK_OK;
+    if (job->hosts <= 1)
+        return YK_OK;
+    YK_TRY(choose_network(ops));
+    return job->world > job->hosts ? yki_two_level_find(ops, *ops) : YK_OK;
 }
 
 static yk_status choose_by_name(const yk_backend_ops **ops, const yki_job *job, const char *name)

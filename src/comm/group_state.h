@@ -42,6 +42,8 @@ struct yk_group {
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
     const yk_backend_ops *ops;  /* of the backend, also while it is being opened */
     bool broken;                /* the backend: works in flight can only be cancelled */
+    double patience_s;          /* by which a work may wait longer than the timeout */
+    bool background;            /* all calls sleep rather than spin */
     bool named;                 /* the backend was asked for by name */
     yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
     bool is_part;               /* made of another group, whose store and processes job refers to */

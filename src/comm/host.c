@@ -43,20 +43,30 @@ static void describe_machine(char machine[80])
 }
 
 /*
- * For tests of several hosts on one machine, YOKE_TEST_HOST=NAME makes a process believe that it is
- * on another machine, of this name. It then shares no memory with processes of another name.
+ * For tests of several hosts on one machine, YOKE_TEST_HOST=a makes a process believe that it is on
+ * another machine, of this name; a|b divides the ranks between two of them, a|b|c among three.
+ * Processes with different names share no memory.
  */
-void yki_host_describe(yki_peer *me)
+static void pretend_host(const yki_job *job, yki_peer *me, const char *names)
+{
+    int count = 1;
+    for (const char *at = names; *at; at++)
+        count += *at == '|';
+    for (int skip = (int)((long)job->rank * count / job->world); skip > 0; skip--)
+        names = strchr(names, '|') + 1;
+    snprintf(me->host, sizeof me->host, "%.*s", (int)strcspn(names, "|"), names);
+    size_t used = strlen(me->machine);
+    snprintf(me->machine + used, sizeof me->machine - used, ":%.16s", me->host);
+}
+
+void yki_host_describe(const yki_job *job, yki_peer *me)
 {
     const char *pretended = text_of("YOKE_TEST_HOST");
     describe_machine(me->machine);
     if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
         snprintf(me->host, sizeof me->host, "unknown");
-    if (!pretended)
-        return;
-    size_t used = strlen(me->machine);
-    snprintf(me->machine + used, sizeof me->machine - used, ":%.16s", pretended);
-    snprintf(me->host, sizeof me->host, "%s", pretended);
+    if (pretended)
+        pretend_host(job, me, pretended);
 }
 
 /* ---- address --------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "comm/rendezvous.h"
 
 /* Sets machine and host. */
-void yki_host_describe(yki_peer *me);
+void yki_host_describe(const yki_job *job, yki_peer *me);
 /*
  * Sets the address: YOKE_LOCAL_ADDR, else that of the interface YOKE_SOCKET_IFNAME (or
  * GLOO_SOCKET_IFNAME), else the source address of the connection to the store.

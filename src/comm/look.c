@@ -183,7 +183,8 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     }
     YK_TRY(check_store(group, late));
     count_wait(call, yki_now());
-    return any && call->waited >= job->timeout_s ? fail_late(group, late) : YK_OK;
+    return any && call->waited >= job->timeout_s + group->patience_s ? fail_late(group, late)
+                                                                     : YK_OK;
 }
 
 /* ---- works ----------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ yk_status yki_job_watch_peers(yki_job *job)
             peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
     }
     job->hosts = yki_job_count_hosts(job);
+    job->several_hosts = job->hosts > 1;
     return yki_watch_create(&job->watch, job);
 }
 
@@ -73,8 +74,8 @@ void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, i
 void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME])
 {
     const yki_peer *peer = &job->peers[rank];
-    snprintf(name, YKI_RANK_NAME, "rank %d%s%s", peer->job_rank, job->hosts > 1 ? " on host " : "",
-             job->hosts > 1 ? peer->host : "");
+    snprintf(name, YKI_RANK_NAME, "rank %d%s%s", peer->job_rank,
+             job->several_hosts ? " on host " : "", job->several_hosts ? peer->host : "");
 }
 
 /* Whether the rank after this one is to be listed with it. */

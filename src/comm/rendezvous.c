@@ -111,7 +111,7 @@ static yk_status meet_in_store(yki_job *job, const yki_place *place,
                          .deadline = yki_now() + job->timeout_s};
     YK_TRY(yki_init_method_read(&m, job, place, options));
     job->peers[job->rank].pid = getpid();
-    yki_host_describe(&job->peers[job->rank]);
+    yki_host_describe(job, &job->peers[job->rank]);
     if (job->rank == 0 && !job->launcher)
         YK_TRY(yki_init_method_serve(&m, job));
     yk_status status = join_with_retry(job, &m);

@@ -39,6 +39,7 @@ typedef struct yki_job {
     char prefix[YKI_JOB_PREFIX]; /* of this group's keys in the store */
     yki_peer *peers;             /* [world] */
     int hosts;                   /* on how many machines they are */
+    bool several_hosts;          /* also in a part that has one: messages name hosts */
     struct yki_watch *watch;     /* asks the store while groups wait; NULL in a job of one */
 } yki_job;
 

@@ -155,10 +155,11 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
 {
     const yk_mismatch *m = &call->base.mismatch;
     group->running = call;
-    if (status == YK_ERROR_NETWORK) {
-        group->broken = true;
+    group->broken = group->broken || status == YK_ERROR_NETWORK;
+    if (status != YK_OK && atomic_load(&group->watched.failed))
+        return yki_group_known_failure(group);
+    if (status == YK_ERROR_NETWORK)
         return yki_group_find_cause(group, status);
-    }
     if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
         return mismatch(group, m);
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
@@ -273,7 +274,7 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     if (checked != YK_OK)
         yki_error_copy(refusal, sizeof refusal);
     bool in_task = yki_queue_is_current(&group->queue);
-    call->base.background = work != NULL || in_task;
+    call->base.background = work != NULL || in_task || group->background;
     if (work)
         *work = NULL;
     if (work && in_task)

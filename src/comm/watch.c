@@ -383,6 +383,16 @@ static void decide_alone(yki_watched *watched, const yki_failure *failure)
     atomic_store(&watched->failed, true);
 }
 
+void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure)
+{
+    yki_watch *watch = watched->job->watch;
+    if (watch)
+        pthread_mutex_lock(&watch->lock);
+    decide_alone(watched, failure);
+    if (watch)
+        pthread_mutex_unlock(&watch->lock);
+}
+
 void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure)
 {
     yki_watch *watch = watched->job->watch;

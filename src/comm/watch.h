@@ -51,6 +51,9 @@ void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting);
  */
 void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure);
 
+/* The same for this process alone, for a group inside another one that has failed. */
+void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure);
+
 /* Whether that rank of the job, on another machine, is gone according to the store. */
 bool yki_watch_gone(const yki_watch *watch, int job_rank);
 /* Since when the store cannot be reached; 0: it can. */

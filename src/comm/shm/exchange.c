@@ -16,10 +16,11 @@ enum { REGION_SHIFT = 40 }; /* offsets up to 1 TiB */
 uint64_t yki_shm_placement(const shm_backend *shm, const void *data)
 {
     const char *at = data;
-    for (uint64_t i = shm->region_count; i-- > 0;) {
-        const char *base = shm->regions[i].segments[shm->rank].memory;
-        if (at >= base && at < base + shm->regions[i].bytes)
-            return (shm->regions[i].id + 1) << REGION_SHIFT | (uint64_t)(at - base);
+    const shm_region *regions = shm->placed->regions;
+    for (uint64_t i = shm->placed->region_count; i-- > 0;) {
+        const char *base = regions[i].segments[shm->rank].memory;
+        if (at >= base && at < base + regions[i].bytes)
+            return (regions[i].id + 1) << REGION_SHIFT | (uint64_t)(at - base);
     }
     return 0;
 }
@@ -28,9 +29,10 @@ void *yki_shm_locate(const shm_backend *shm, int rank, uint64_t placement)
 {
     uint64_t region = placement >> REGION_SHIFT;
     uint64_t offset = placement & ((UINT64_C(1) << REGION_SHIFT) - 1);
-    for (uint64_t i = shm->region_count; region > 0 && i-- > 0;)
-        if (shm->regions[i].id == region - 1)
-            return (char *)shm->regions[i].segments[rank].memory + offset;
+    const shm_region *regions = shm->placed->regions;
+    for (uint64_t i = shm->placed->region_count; region > 0 && i-- > 0;)
+        if (regions[i].id == region - 1)
+            return (char *)regions[i].segments[rank].memory + offset;
     return NULL;
 }
 

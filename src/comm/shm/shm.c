@@ -225,6 +225,7 @@ static yk_status shm_open(yk_backend **backend, const yk_backend_site *site)
         return yki_error_memory(sizeof *shm, "the shm backend");
     shm->base.ops = &yki_backend_shm;
     shm->site = site;
+    shm->placed = shm;
     shm->rank = site->rank;
     shm->world = site->ranks;
     shm->control.fd = shm->mailbox.fd = -1;
@@ -246,6 +247,12 @@ static yk_status shm_post(yk_backend *backend, yk_backend_call *call, yk_backend
     YK_TRY(yki_shm_check_given_up(shm));
     return call->what.operation >= YK_OPERATION_SEND ? yki_shm_transfer(shm, call)
                                                      : yki_shm_collective(shm, call);
+}
+
+void yki_shm_share_regions(yk_backend *borrower, const yk_backend *owner)
+{
+    if (borrower->ops == &yki_backend_shm && owner->ops == &yki_backend_shm)
+        ((shm_backend *)borrower)->placed = (const shm_backend *)owner;
 }
 
 const yk_backend_ops yki_backend_shm = {

@@ -116,7 +116,8 @@ typedef struct shm_backend {
     shm_header *header;
     shm_rank **ranks; /* [world] */
     shm_rank *me;
-    shm_region *regions; /* those not yet freed, by rising id */
+    const struct shm_backend *placed; /* whose regions data may lie in: usually this */
+    shm_region *regions;              /* those not yet freed, by rising id */
     uint64_t region_count, next_region;
     uint32_t ticket, step, chunk; /* the next values are the same on all ranks */
     uint32_t *sent, *received;    /* [world]: messages to and from each rank */

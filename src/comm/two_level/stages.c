@@ -1,0 +1,211 @@
+/* What the three stages do. Each uses groups that no other stage uses. */
+#include <string.h>
+
+#include "comm/two_level/two_level.h"
+
+enum { ONE_SLICE = 16 << 10 }; /* bytes up to which a host's first rank alone crosses the network */
+
+/* ---- calls on the groups --------------------------------------------------------------------- */
+
+yk_status yki_two_level_adopt_failure(two_level *tl, const yk_group *part, yk_status status)
+{
+    if (atomic_load(&part->watched.failed))
+        yki_watch_fail(&tl->group->watched, -1, &part->watched.failure);
+    return status;
+}
+
+static yk_status run_on(two_level *tl, yk_group *part, const yk_descriptor *what, const void *in,
+                        void *out, bool background)
+{
+    yki_call call = {.base = {.what = *what, .in = in, .out = out}};
+    part->background = background;
+    yk_status status = yki_group_submit(part, &call, YK_OK, NULL);
+    return status == YK_OK ? YK_OK : yki_two_level_adopt_failure(tl, part, status);
+}
+
+static yk_descriptor bytes_of(yk_operation operation, size_t count)
+{
+    return (yk_descriptor){.operation = (uint8_t)operation, .dtype = YK_U8, .count = count};
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+typedef struct slices {
+    int count;
+    size_t each; /* elements of a slice; the last one also has the rest of the division */
+    size_t size; /* of an element */
+} slices;
+
+static slices slices_of(const two_level *tl, const yk_backend_call *call)
+{
+    slices s = {.count = tl->slices, .size = yk_dtype_size((yk_dtype)call->what.dtype)};
+    if (call->what.count * s.size <= ONE_SLICE)
+        s.count = 1;
+    s.each = call->what.count / (size_t)s.count;
+    return s;
+}
+
+static void *slice_start(const slices *s, const yk_backend_call *call, int slice)
+{
+    return (char *)call->out + (size_t)slice * s->each * s->size;
+}
+
+static size_t slice_count(const slices *s, const yk_backend_call *call, int slice)
+{
+    bool last = slice == s->count - 1;
+    return last ? call->what.count - (size_t)slice * s->each : s->each;
+}
+
+/* Whether every rank of every host owns a slice. */
+static bool all_own_slices(const two_level *tl, const slices *s)
+{
+    return tl->even && s->count == tl->most && s->count > 1;
+}
+
+static bool is_float(yk_dtype dtype)
+{
+    return dtype != YK_I32 && dtype != YK_I64;
+}
+
+/*
+ * What a level does. The average of equally many averages is the average, and does not overflow
+ * where a sum would. Other averages are sums, divided at the end.
+ */
+static yk_reduce_op level_op(const two_level *tl, const yk_descriptor *what)
+{
+    if (what->reduce != YK_REDUCE_AVG || (tl->even && is_float((yk_dtype)what->dtype)))
+        return (yk_reduce_op)what->reduce;
+    return YK_REDUCE_SUM;
+}
+
+/* ---- stage 1: within the host ---------------------------------------------------------------- */
+
+yk_status yki_two_level_check(two_level *tl, yk_backend_call *call)
+{
+    bool background = call->background;
+    size_t row = (size_t)tl->most * sizeof *tl->here, table = (size_t)tl->hosts * row;
+    yk_descriptor one = bytes_of(YK_OPERATION_ALL_GATHER, sizeof call->what);
+    yk_descriptor rows = bytes_of(YK_OPERATION_ALL_GATHER, row);
+    yk_descriptor whole = bytes_of(YK_OPERATION_BROADCAST, table);
+    YK_TRY(run_on(tl, tl->reducing, &one, &call->what, tl->here, background));
+    if (tl->leaders)
+        YK_TRY(run_on(tl, tl->leaders, &rows, tl->here, tl->all, background));
+    YK_TRY(run_on(tl, tl->reducing, &whole, tl->all, tl->all, background));
+    for (int r = 0; r < tl->world; r++)
+        tl->ordered[r] = tl->all[tl->host_of[r] * tl->most + tl->index_of[r]];
+    return yk_backend_compare(call, tl->ordered, tl->world);
+}
+
+static yk_status reduce_host(two_level *tl, const yk_backend_call *call)
+{
+    slices s = slices_of(tl, call);
+    yk_descriptor what = call->what;
+    what.reduce = (uint8_t)level_op(tl, &what);
+    if (!all_own_slices(tl, &s))
+        return run_on(tl, tl->reducing, &what, call->out, call->out, call->background);
+    yk_descriptor rest = what;
+    rest.count = slice_count(&s, call, s.count - 1) - s.each;
+    what.operation = YK_OPERATION_REDUCE_SCATTER;
+    what.count = s.each;
+    YK_TRY(run_on(tl, tl->reducing, &what, call->out,
+                  slice_start(&s, call, yk_group_rank(tl->reducing)), call->background));
+    void *end = slice_start(&s, call, s.count);
+    return rest.count ? run_on(tl, tl->reducing, &rest, end, end, call->background) : YK_OK;
+}
+
+static yk_status broadcast_from(two_level *tl, yk_group *part, const yk_backend_call *call,
+                                int root)
+{
+    yk_descriptor what = call->what;
+    what.root = root;
+    return run_on(tl, part, &what, call->out, call->out, call->background);
+}
+
+static bool on_roots_host(const two_level *tl, const yk_backend_call *call)
+{
+    return tl->host_of[call->what.root] == tl->host;
+}
+
+yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
+{
+    if (call->what.operation >= YK_OPERATION_SEND)
+        return YK_OK;
+    YK_TRY(yki_two_level_check(tl, call));
+    if (call->what.operation == YK_OPERATION_ALL_REDUCE)
+        return reduce_host(tl, call);
+    if (call->what.operation == YK_OPERATION_BROADCAST && on_roots_host(tl, call))
+        return broadcast_from(tl, tl->reducing, call, tl->index_of[call->what.root]);
+    return YK_OK;
+}
+
+/* ---- stage 2: across the hosts --------------------------------------------------------------- */
+
+static yk_status reduce_across(two_level *tl, const yk_backend_call *call)
+{
+    slices s = slices_of(tl, call);
+    int mine = yk_group_rank(tl->gathering);
+    if (mine >= s.count)
+        return YK_OK;
+    yk_descriptor what = call->what;
+    what.count = slice_count(&s, call, mine);
+    what.reduce = (uint8_t)level_op(tl, &what);
+    void *data = slice_start(&s, call, mine);
+    YK_TRY(run_on(tl, tl->across, &what, data, data, call->background));
+    if (what.reduce != call->what.reduce)
+        yki_two_level_divide(data, what.count, (yk_dtype)what.dtype, tl->world);
+    return YK_OK;
+}
+
+yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
+{
+    switch ((yk_operation)call->what.operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        return reduce_across(tl, call);
+    case YK_OPERATION_BROADCAST:
+        if (yk_group_rank(tl->gathering) != 0)
+            return YK_OK;
+        return broadcast_from(tl, tl->across, call, tl->host_of[call->what.root]);
+    case YK_OPERATION_BARRIER: /* the check was one */
+    case YK_OPERATION_ALLOC:
+        return YK_OK;
+    default:
+        return run_on(tl, tl->flat, &call->what, call->in, call->out, call->background);
+    }
+}
+
+/* ---- stage 3: within the host again ---------------------------------------------------------- */
+
+static yk_status gather_host(two_level *tl, const yk_backend_call *call)
+{
+    slices s = slices_of(tl, call);
+    yk_descriptor what = call->what;
+    what.reduce = 0;
+    if (all_own_slices(tl, &s)) {
+        what.operation = YK_OPERATION_ALL_GATHER;
+        what.count = s.each;
+        YK_TRY(run_on(tl, tl->gathering, &what, slice_start(&s, call, yk_group_rank(tl->gathering)),
+                      call->out, call->background));
+        what.count = slice_count(&s, call, s.count - 1) - s.each;
+        what.operation = YK_OPERATION_BROADCAST;
+        what.root = s.count - 1;
+        void *end = slice_start(&s, call, s.count);
+        return what.count ? run_on(tl, tl->gathering, &what, end, end, call->background) : YK_OK;
+    }
+    what.operation = YK_OPERATION_BROADCAST;
+    for (int i = 0; i < s.count; i++) {
+        what.root = i;
+        what.count = slice_count(&s, call, i);
+        void *data = slice_start(&s, call, i);
+        YK_TRY(run_on(tl, tl->gathering, &what, data, data, call->background));
+    }
+    return YK_OK;
+}
+
+yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call)
+{
+    if (call->what.operation == YK_OPERATION_ALL_REDUCE)
+        return gather_host(tl, call);
+    if (call->what.operation == YK_OPERATION_BROADCAST && !on_roots_host(tl, call))
+        return broadcast_from(tl, tl->gathering, call, 0);
+    return YK_OK;
+}

@@ -1,0 +1,88 @@
+/*
+ * The backend of several hosts with several ranks: shared memory within a host, a network between
+ * them. It is a pipeline of three stages, each with a thread and groups of its own, through which
+ * all calls pass in the same order:
+ *
+ *   1  checks       the descriptors of all ranks, then
+ *      all-reduce:  each rank of a host reduces its slice of the host's buffers
+ *      broadcast:   the ranks of the root's host get the data
+ *   2  all-reduce:  the ranks that own the same slice reduce it across the hosts, all slices at
+ * once broadcast:   the first ranks of the hosts pass the data on all other calls, on a flat group
+ * of all ranks 3  all-reduce:  the ranks of a host gather the slices broadcast:   the ranks of the
+ * other hosts get the data
+ *
+ * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Small buffers
+ * are one slice. Where hosts have different numbers of ranks, each host has as many slices as the
+ * smallest has ranks, is reduced as a whole, and its slices are broadcast one by one.
+ */
+#ifndef YKI_TWO_LEVEL_H
+#define YKI_TWO_LEVEL_H
+
+#include <pthread.h>
+
+#include "comm/group_state.h"
+
+enum { TWO_LEVEL_STAGES = 3, TWO_LEVEL_WORKS = 4 };
+
+/* The table of "shm+NET": what follows the public part is known to this backend alone. */
+typedef struct two_level_ops {
+    yk_backend_ops ops;
+    const yk_backend_ops *network;
+    char name[72];
+} two_level_ops;
+
+/* A call on its way through the stages. */
+typedef struct two_level_work {
+    yk_backend_work *handle[TWO_LEVEL_STAGES]; /* one in each thread's queue */
+    int progress;                              /* stages that are done */
+    yk_status status;                          /* of the first that failed, with its line */
+    char line[YKI_ERROR_LINE];
+} two_level_work;
+
+typedef struct two_level two_level;
+
+typedef struct two_level_stage {
+    two_level *owner;
+    int number;
+    yk_status (*run)(two_level *tl, yk_backend_call *call);
+    yk_backend_thread *thread;
+    uint64_t next; /* the number of its next work */
+} two_level_stage;
+
+struct two_level {
+    yk_backend base;
+    yk_group *group;         /* the group that this is the backend of */
+    int world, hosts, most;  /* the most ranks of a host */
+    int slices;              /* the fewest ranks of a host */
+    bool even;               /* all hosts have the same number of ranks */
+    int host;                /* of this rank; hosts count in the order of their first ranks */
+    int *host_of, *index_of; /* [world]: the host of a rank, and its rank there */
+    yk_group *reducing, *gathering; /* of this host, for stages 1 and 3 */
+    yk_group *leaders;              /* the hosts' first ranks, for stage 1; else NULL */
+    yk_group *across;               /* the owners of this rank's slice; NULL where it has none */
+    yk_group *flat;                 /* all ranks */
+    yk_descriptor *here, *all, *ordered; /* of stage 1: [most], [hosts * most], [world] */
+    two_level_stage stage[TWO_LEVEL_STAGES];
+    two_level_work works[TWO_LEVEL_WORKS]; /* used in turn */
+    uint64_t posted;
+    bool abandoned;       /* a stage does not end */
+    pthread_mutex_t lock; /* of progress and status */
+    pthread_cond_t changed;
+};
+
+/* ---- stages.c -------------------------------------------------------------------------------- */
+
+/* Compares the descriptors of all ranks, for stage 1. */
+yk_status yki_two_level_check(two_level *tl, yk_backend_call *call);
+yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call);
+yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call);
+yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call);
+/* Makes the failure of one of the groups that of the whole. */
+yk_status yki_two_level_adopt_failure(two_level *tl, const yk_group *part, yk_status status);
+
+/* ---- average.c ------------------------------------------------------------------------------- */
+
+/* data /= ranks; integers truncate. */
+void yki_two_level_divide(void *data, size_t count, yk_dtype dtype, int ranks);
+
+#endif

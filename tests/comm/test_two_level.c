@@ -1,0 +1,219 @@
+/* The backend of several hosts with several ranks. Hosts are pretended: YOKE_TEST_HOST. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const size_t counts[] = {0, 1, 5, 4096, 4097, 30011, 300007};
+
+/* The ranks are divided among hosts of these names. */
+static yk_group *join(const char *hosts, double timeout_s)
+{
+    char modules[4096];
+    yk_group *group = NULL;
+    snprintf(modules, sizeof modules, "%s/tests/modules", getenv("YOKE_BUILD"));
+    setenv("YOKE_TEST_HOST", hosts, 1);
+    setenv("YOKE_MODULES", modules, 1);
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.timeout_s = timeout_s, o.backend = "shm+fake")));
+    assert_string_equal(yk_group_backend(group), "shm+fake");
+    return group;
+}
+
+static float value(int rank, size_t i)
+{
+    return (float)((i * 3 + (size_t)rank * 5) % 16);
+}
+
+static void check_sums(yk_group *group, int rank, int world, void *memory)
+{
+    float *data = memory;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (size_t i = 0; i < counts[c]; i++)
+            data[i] = value(rank, i);
+        yk_reduce_op op = c % 2 ? YK_REDUCE_AVG : YK_REDUCE_SUM;
+        assert_ok(yk_all_reduce(group, data, counts[c], YK_F32, op, NULL));
+        for (size_t i = 0; i < counts[c]; i++) {
+            float expected = 0;
+            for (int r = 0; r < world; r++)
+                expected += value(r, i);
+            assert_float_equal(data[i], op == YK_REDUCE_AVG ? expected / (float)world : expected,
+                               1e-5);
+        }
+    }
+}
+
+static void check_broadcasts(yk_group *group, int rank, int world, void *memory)
+{
+    int32_t *data = memory;
+    for (int root = 0; root < world; root++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            for (size_t i = 0; i < counts[c]; i++)
+                data[i] = rank == root ? (int32_t)i + root : -1;
+            assert_ok(yk_broadcast(group, data, counts[c], YK_I32, root, NULL));
+            for (size_t i = 0; i < counts[c]; i++)
+                assert_int_equal(data[i], (int32_t)i + root);
+        }
+}
+
+static void check_integers(yk_group *group, int rank, int world)
+{
+    int64_t data[5000];
+    for (int i = 0; i < 5000; i++)
+        data[i] = i * (rank + 1);
+    assert_ok(yk_all_reduce(group, data, 5000, YK_I64, YK_REDUCE_AVG, NULL));
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(data[i], (int64_t)i * world * (world + 1) / 2 / world);
+    int32_t mine = rank, all[8];
+    assert_ok(yk_all_gather(group, all, &mine, 1, YK_I32, NULL));
+    for (int r = 0; r < world; r++)
+        assert_int_equal(all[r], r);
+    assert_ok(yk_barrier(group));
+    if (rank == 0)
+        assert_ok(yk_send(group, &mine, 1, YK_I32, world - 1));
+    if (rank == world - 1)
+        assert_ok(yk_recv(group, &mine, 1, YK_I32, 0));
+    assert_int_equal(mine, rank == world - 1 ? 0 : rank);
+}
+
+static void check_all(yk_group *group, int rank, int world)
+{
+    void *shared, *own = malloc(300007 * sizeof(float));
+    assert_non_null(own);
+    assert_ok(yk_group_alloc(group, 300007 * sizeof(float), &shared));
+    check_sums(group, rank, world, own);
+    check_sums(group, rank, world, shared);
+    check_broadcasts(group, rank, world, shared);
+    check_broadcasts(group, rank, world, own);
+    check_integers(group, rank, world);
+    assert_ok(yk_group_free(group, shared));
+    yk_group_destroy(group);
+    free(own);
+}
+
+YK_TEST_RANKS(two_hosts_with_two_ranks_each, 4)
+{
+    check_all(join("a|b", 60), rank, world);
+}
+
+YK_TEST_RANKS(hosts_with_three_ranks_and_two, 5)
+{
+    check_all(join("a|b", 60), rank, world);
+}
+
+YK_TEST_RANKS(hosts_with_two_ranks_and_one, 3)
+{
+    check_all(join("a|b", 60), rank, world);
+}
+
+YK_TEST_RANKS(three_hosts_with_one_rank_each, 3)
+{
+    check_all(join("a|b|c", 60), rank, world);
+}
+
+YK_TEST_RANKS(one_host, 3)
+{
+    check_all(join("a", 60), rank, world);
+}
+
+YK_TEST_RANKS(many_works_in_flight, 4)
+{
+    enum { WORKS = 20, COUNT = 20000 };
+    yk_group *group = join("a|b", 60);
+    yk_work *work[WORKS];
+    void *memory;
+    assert_ok(yk_group_alloc(group, WORKS * COUNT * sizeof(float), &memory));
+    float *data = memory;
+    for (int round = 0; round < 3; round++) {
+        for (int w = 0; w < WORKS; w++) {
+            size_t count = w % 4 == 3 ? 7 : COUNT;
+            for (size_t i = 0; i < count; i++)
+                data[w * COUNT + (int)i] = (float)(rank + w);
+            assert_ok(
+                yk_all_reduce(group, data + w * COUNT, count, YK_F32, YK_REDUCE_SUM, &work[w]));
+        }
+        for (int w = 0; w < WORKS; w++) {
+            assert_ok(yk_work_wait(work[w]));
+            assert_true(data[w * COUNT] == (float)(6 + world * w));
+            assert_true(data[w * COUNT + 6] == (float)(6 + world * w));
+        }
+    }
+    yk_group_destroy(group);
+}
+
+/* The last rank differs: all ranks learn of it before any data has moved. */
+YK_TEST_RANKS(promise_05_mismatch_between_hosts, 4)
+{
+    yk_group *group = join("a|b", 60);
+    static float x[100000];
+    for (int i = 0; i < 100000; i++)
+        x[i] = (float)rank;
+    for (int round = 0; round < 3; round++) {
+        size_t count = rank == world - 1 ? 99999 : 100000;
+        assert_status(YK_ERROR_MISMATCH,
+                      yk_all_reduce(group, x, count, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_contains(yk_last_error(), "rank 0 called all_reduce(float32 x 100000, sum)");
+        assert_contains(yk_last_error(), "rank 3 called all_reduce(float32 x 99999, sum)");
+        for (int i = 0; i < 100000; i++)
+            assert_true(x[i] == (float)rank);
+        float one = 1;
+        assert_ok(yk_all_reduce(group, &one, 1, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_true(one == 4);
+    }
+    yk_group_destroy(group);
+}
+
+/* Rank 3, on the other host, is killed while works are in flight. */
+static void death_body(int rank, int world)
+{
+    (void)world;
+    static float x[4][50000];
+    yk_group *group = join("a|b", 60);
+    yk_work *work[4];
+    yk_status status = YK_OK;
+    for (int round = 0; status == YK_OK; round++) {
+        if (rank == 3 && round == 10)
+            raise(SIGKILL);
+        for (int i = 0; i < 4; i++)
+            assert_ok(yk_all_reduce(group, x[i], 50000, YK_F32, YK_REDUCE_AVG, &work[i]));
+        for (int i = 0; i < 4; i++) {
+            yk_status one = yk_work_wait(work[i]);
+            status = one == YK_OK ? status : one;
+        }
+    }
+    assert_int_equal(status, YK_ERROR_PEER_FAILED);
+    assert_contains(yk_last_error(), "rank 3 on host b is dead");
+    assert_contains(yk_last_error(), "all_reduce(float32 x 50000, avg)");
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    yk_group_destroy(group);
+    exit(3);
+}
+
+YK_TEST(promise_01_death_on_another_host)
+{
+    int statuses[4];
+    yk_test_ranks_status(4, death_body, statuses, NULL);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(r == 3 ? WTERMSIG(statuses[r]) : WEXITSTATUS(statuses[r]),
+                         r == 3 ? SIGKILL : 3);
+}
+
+/* Rank 3 does not take part. */
+YK_TEST_RANKS(promise_02_a_late_rank_on_another_host, 4)
+{
+    (void)world;
+    yk_group *group = join("a|b", 1);
+    float x[3] = {0};
+    assert_ok(yk_barrier(group));
+    if (rank == 3) {
+        sleep(3);
+    } else {
+        assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, x, 3, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_contains(yk_last_error(), "rank 3 did not take part");
+    }
+    yk_group_destroy(group);
+}
