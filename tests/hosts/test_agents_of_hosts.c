@@ -86,6 +86,41 @@ YK_TEST(a_host_that_is_cut_off_does_not_continue_on_its_own)
     assert_contains(agents[2].output, "only 1 of 2 hosts can: the job ends here");
 }
 
+/* Trains on three hosts, of which one loses power after the first checkpoint. */
+static void train_and_lose(int lost)
+{
+    char arguments[1024], manifest[256];
+    yk_test_hosts(3);
+    setenv("YOKE_TIMEOUT", "60", 1);
+    snprintf(arguments, sizeof arguments,
+             "%s train --data synthetic --arch mlp --threads 1 --batch-size 120 --lr 0.02 --epochs "
+             "4 --save-every 5 --output %s/trained",
+             test_program(), yk_test_directory());
+    for (int host = 1; host <= 3; host++)
+        start_agent(host, "2:3", arguments);
+    snprintf(manifest, sizeof manifest, "%s/trained/manifest.json", yk_test_directory());
+    for (double deadline = test_now() + 60; access(manifest, R_OK); usleep(5000))
+        if (test_now() > deadline)
+            fail_msg("no checkpoint: %s", test_job_output(&agents[1]));
+    yk_test_kill_host(lost);
+    for (int host = 1; host <= 3; host++)
+        if (host != lost && test_job_wait(&agents[host], 90) != 0)
+            fail_msg("on n%d: %s", host, agents[host].output);
+}
+
+YK_TEST(promise_17_a_training_continues_on_the_remaining_hosts)
+{
+    train_and_lose(3);
+    assert_contains(agents[1].output, "host n3 (rank ");
+    assert_contains(agents[1].output, " is lost");
+}
+
+YK_TEST(promise_17_a_training_continues_without_the_host_of_the_rendezvous)
+{
+    train_and_lose(1);
+    assert_contains(agents[2].output, "takes over at 10.77.0.");
+}
+
 YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
 {
     char command[4096];
