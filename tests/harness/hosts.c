@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_RANKS = 64, START_DEADLINE_S = 20, PORT = 29500 };
+enum { MAX_RANKS = 256, START_DEADLINE_S = 20, PORT = 29500 };
 
 static char folder[128], script[512];
 static pid_t maker;

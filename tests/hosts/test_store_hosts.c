@@ -99,3 +99,27 @@ YK_TEST_HOST_RANKS(a_host_that_calls_itself_127_0_1_1_is_reached, 2, 2)
     assert_ok(yki_job_join(&job, &options));
     expect_addresses(&job);
 }
+
+/* The sum goes through the store, so that what is tested is the meeting and nothing else. */
+YK_TEST_HOST_RANKS(two_hundred_and_fifty_six_ranks_of_eight_hosts_meet, 8, 32)
+{
+    yki_job job;
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    int64_t sum, left;
+    options.timeout_s = 60;
+    assert_ok(yki_job_join(&job, &options));
+    assert_int_equal(job.hosts, 8);
+    for (int r = 0; r < world; r++)
+        assert_string_equal(job.peers[r].address, yk_test_address(1 + r / 32));
+    assert_ok(yk_store_add(job.store, "test/sum", rank, &sum));
+    assert_ok(yk_store_add(job.store, "test/left", 1, &left));
+    while (rank == 0 && left < world) { /* rank 0 serves the store */
+        usleep(1000);
+        assert_ok(yk_store_add(job.store, "test/left", 0, &left));
+    }
+    if (rank == 0) {
+        assert_ok(yk_store_add(job.store, "test/sum", 0, &sum));
+        assert_int_equal(sum, world * (world - 1) / 2);
+    }
+    yki_job_leave(&job);
+}
