@@ -1,0 +1,131 @@
+/* Groups whose ranks misbehave, on two hosts with two ranks each. */
+#define _GNU_SOURCE
+#include "../faults/rank_lines.h"
+#include "hosts.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
+
+/* Rank 3 calls something else; all ranks see both sides, no data moves, and the group still works.
+ */
+static void mismatch(int rank, yk_status (*right)(yk_group *, float *),
+                     yk_status (*wrong)(yk_group *, float *), const char *one, const char *other)
+{
+    yk_group *group = join(30);
+    float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    assert_status(YK_ERROR_MISMATCH, (rank == 3 ? wrong : right)(group, data));
+    assert_contains(yk_last_error(), one);
+    assert_contains(yk_last_error(), other);
+    for (int i = 0; i < 8; i++)
+        assert_true(data[i] == (float)(i + 1));
+    assert_ok(yk_all_reduce(group, data, 8, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_true(data[7] == 32);
+    yk_group_destroy(group);
+}
+
+static yk_status sum_of_8(yk_group *group, float *data)
+{
+    return yk_all_reduce(group, data, 8, YK_F32, YK_REDUCE_SUM, NULL);
+}
+
+static yk_status sum_of_7(yk_group *group, float *data)
+{
+    return yk_all_reduce(group, data, 7, YK_F32, YK_REDUCE_SUM, NULL);
+}
+
+static yk_status largest_of_8(yk_group *group, float *data)
+{
+    return yk_all_reduce(group, data, 8, YK_F32, YK_REDUCE_MAX, NULL);
+}
+
+static yk_status broadcast_of_8(yk_group *group, float *data)
+{
+    return yk_broadcast(group, data, 8, YK_F32, 0, NULL);
+}
+
+YK_TEST_HOST_RANKS(promise_05_counts_that_differ_between_hosts, 2, 2)
+{
+    mismatch(rank, sum_of_8, sum_of_7, "float32 x 8", "float32 x 7");
+}
+
+YK_TEST_HOST_RANKS(promise_05_reductions_that_differ_between_hosts, 2, 2)
+{
+    mismatch(rank, sum_of_8, largest_of_8, "sum", "max");
+}
+
+YK_TEST_HOST_RANKS(promise_06_operations_that_differ_between_hosts, 2, 2)
+{
+    mismatch(rank, sum_of_8, broadcast_of_8, "all_reduce", "broadcast");
+}
+
+/* ---- 8: missing ranks ------------------------------------------------------------------------ */
+
+YK_TEST_HOST_RANKS(promise_08_missing_ranks_of_other_hosts_are_listed, 2, 2)
+{
+    yk_group *group;
+    if (rank >= 2)
+        return;
+    assert_status(
+        YK_ERROR_TIMEOUT,
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 3)));
+    assert_contains(yk_last_error(), "rank 2, 3 of 4 did not join within 3 s");
+}
+
+/* ---- 2: a rank that is stopped --------------------------------------------------------------- */
+
+static void wait_for_stopped(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(4);
+    float data[4] = {0};
+    assert_ok(yk_barrier(group));
+    if (rank == 3)
+        raise(SIGSTOP);
+    assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_contains(yk_last_error(), "all_reduce(float32 x 4, sum)");
+    assert_contains(yk_last_error(), "rank 3");
+    exit(3);
+}
+
+/* Once the others have given up, the stopped rank is ended. */
+static void end_rank_3(void)
+{
+    pid_t pid = 0;
+    for (int i = 0; i < 2000 && !pid; i++, usleep(5000))
+        pid = yk_test_find_process(2, "", "RANK=3");
+    sleep(9);
+    kill(pid, SIGKILL);
+    usleep(100000);
+    kill(0, SIGCONT); /* nsenter stops with what it has started */
+}
+
+YK_TEST(promise_02_a_rank_that_is_stopped_on_another_host_is_named)
+{
+    int statuses[4];
+    yk_test_host_ranks(2, 2, wait_for_stopped, statuses, end_rank_3);
+    for (int rank = 0; rank < 3; rank++)
+        assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
+}
+
+/* ---- many hosts ------------------------------------------------------------------------------ */
+
+static void sum_ranks(int rank, int world)
+{
+    yk_group *group = join(60);
+    int64_t sum = rank + 1;
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_REDUCE_SUM, NULL));
+    assert_int_equal(sum, world * (world + 1) / 2);
+    yk_group_destroy(group);
+}
+
+YK_TEST_HOST_RANKS(eight_ranks_on_four_hosts, 4, 2)
+{
+    sum_ranks(rank, world);
+}
+
+YK_TEST_HOST_RANKS(sixty_four_ranks_on_eight_hosts, 8, 8)
+{
+    sum_ranks(rank, world);
+}
