@@ -42,10 +42,12 @@ typedef enum yk_reduce_op {
 typedef struct yk_group_options {
     size_t size;             /**< of this struct; set by YK_GROUP_OPTIONS_INIT */
     const char *init_method; /**< "env://" [default], "tcp://HOST:PORT" or "file:///PATH" */
-    const char
-        *backend;     /**< "self", "shm", a network: "gloo", "mpi" or a module of
-                           YOKE_MODULES, or "shm+" and a network; NULL [default] reads
-                         YOKE_BACKEND, and where that is not set chooses     by the ranks' places */
+    /**
+     * "self", "shm", a network ("gloo", "mpi" or a module of YOKE_MODULES), or "shm+" and a
+     * network. NULL [default] reads YOKE_BACKEND, and where that is not set chooses by the ranks'
+     * places.
+     */
+    const char *backend;
     int rank;         /**< this process; YK_FROM_ENVIRONMENT [default] reads RANK */
     int world_size;   /**< all processes; YK_FROM_ENVIRONMENT [default] reads WORLD_SIZE */
     double timeout_s; /**< seconds to wait for the other ranks, in rendezvous and in each
