@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <mpi.h>
 
@@ -377,16 +378,32 @@ static yk_status run_message(mpi_engine *engine, yk_backend_call *call)
 
 /* ---- MPI itself ------------------------------------------------------------------------------ */
 
+/*
+ * In MPICH 4.0 over UCX, MPI_Finalize may hang between hosts: ranks that are ahead wait in it for
+ * one that waits for them to complete a connection. All the work is done by then.
+ */
+static void *end_a_hang(void *unused)
+{
+    static const char text[] =
+        "yoke: MPI_Finalize did not return within 10 s; exiting without it\n";
+    nanosleep(&(struct timespec){.tv_sec = 10}, NULL);
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        _exit(1);
+    _exit(0);
+    return unused;
+}
+
 /* At the end of the process. A rank that fails must not wait for the others here. */
 static void finalise(int exit_status, void *unused)
 {
+    pthread_t watchdog;
     (void)unused;
     pthread_mutex_lock(&mpi_lock);
     bool orderly = exit_status == 0 && open_engines == 0 && !broken;
     pthread_mutex_unlock(&mpi_lock);
     int over = 0;
     MPI_Finalized(&over);
-    if (orderly && !over)
+    if (orderly && !over && pthread_create(&watchdog, NULL, end_a_hang, NULL) == 0)
         MPI_Finalize();
 }
 

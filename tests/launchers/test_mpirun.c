@@ -55,14 +55,6 @@ YK_TEST(mpich_starts_ranks_on_two_hosts)
     assert_met(output, 4, 2);
 }
 
-YK_TEST(mpich_is_the_network_where_it_is_asked_for)
-{
-    yk_test_run_as_rank(meet, 0);
-    if (mpich("-genv YOKE_BACKEND mpi", meeting_rank()))
-        fail_with(output);
-    assert_met(output, 4, 2);
-}
-
 YK_TEST(mpirun_trains_on_two_hosts)
 {
     char command[1024];
