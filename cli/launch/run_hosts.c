@@ -150,12 +150,7 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
 static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch,
                         cli_remote *remote, char **commands)
 {
-    char drawn[YK_STORE_SECRET_SIZE];
-    const char *secret = getenv("YOKE_SECRET");
     int port = choose_port(o);
-    if ((!secret || !*secret) && yk_store_secret(drawn, sizeof drawn) != YK_OK)
-        return CLI_EXIT_FAILED;
-    remote->secret = secret && *secret ? secret : drawn;
     remote->commands = commands;
     for (int i = 0; i < launch->ranks; i++)
         if (!(commands[i] = write_command(o, lists->program, remote, launch->ranks, i, port)))
@@ -172,8 +167,11 @@ int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *
     cli_host *hosts = calloc(CLI_HOSTS_MAX, sizeof *hosts);
     char **commands = calloc(CLI_HOSTS_MAX, sizeof *commands);
     int code = CLI_EXIT_FAILED;
-    cli_remote remote = {.hosts = hosts};
-    if (hosts && commands) {
+    char drawn[YK_STORE_SECRET_SIZE];
+    const char *secret = getenv("YOKE_SECRET");
+    bool given = secret && *secret;
+    cli_remote remote = {.hosts = hosts, .secret = given ? secret : drawn};
+    if (hosts && commands && (given || yk_store_secret(drawn, sizeof drawn) == YK_OK)) {
         int count = read_hosts(name, o, launch->ranks, hosts);
         launch->ranks = count;
         code = count ? run_commands(o, lists, launch, &remote, commands) : CLI_EXIT_USAGE;

@@ -2,6 +2,7 @@
  * Creating and destroying groups. A group joins its job, chooses a backend, and opens it on all
  * ranks; run.c runs its calls and look.c watches its ranks. split.c makes groups out of groups.
  */
+#define _GNU_SOURCE
 #include <yoke/group.h>
 
 #include <signal.h>

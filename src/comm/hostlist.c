@@ -60,11 +60,14 @@ static long count_bracket(const char **at)
 /* Writes the number at `index` of a bracket; at is as above. */
 static int write_number(char *text, size_t size, const char **at, long index)
 {
-    range r;
+    range r = {0};
     long chosen = -1;
     int width = 0;
     do {
-        *at = read_range(&r, *at);
+        const char *next = read_range(&r, *at);
+        if (!next)
+            break; /* never: the entry is sound */
+        *at = next;
         long count = r.last - r.first + 1;
         if (chosen < 0 && index < count) {
             chosen = r.first + index;
@@ -85,6 +88,8 @@ static const char *measure_entry(const char *at, long *hosts, long counts[MAX_BR
 {
     int brackets = 0;
     *hosts = 1;
+    for (int i = 0; i < MAX_BRACKETS; i++)
+        counts[i] = 1;
     while (!ends_entry(*at)) {
         if (*at == ']')
             return NULL;

@@ -132,7 +132,7 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
     for (int r = 0; job->peers && r < job->world; r++)
         job->peers[r] = (yki_peer){.pidfd = -1, .job_rank = r};
-    job->lock = yki_calloc(1, sizeof *job->lock);
+    job->lock = yki_calloc(1, sizeof(pthread_mutex_t));
     if (!job->peers || !job->lock) {
         yki_job_leave(job);
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");

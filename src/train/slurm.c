@@ -42,15 +42,16 @@ yk_status yki_slurm_end_time(double *end_s)
 
 /* ---- scontrol -------------------------------------------------------------------------------- */
 
-/* Starts the program with its output in a pipe, and signals as in any new program. */
-static int spawn_command(const char *const *words, pid_t *pid, int *output)
+/* Starts the program with its output in a pipe, whose read end it returns, and signals as in any
+ * new program. Returns -1 with errno set on failure. */
+static int spawn_command(const char *const *words, pid_t *pid)
 {
     int ends[2];
     sigset_t none, all;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC))
-        return errno;
+        return -1;
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawnattr_init(&attributes);
@@ -64,11 +65,11 @@ static int spawn_command(const char *const *words, pid_t *pid, int *output)
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     close(ends[1]);
-    if (error)
-        close(ends[0]);
-    else
-        *output = ends[0];
-    return error;
+    if (!error)
+        return ends[0];
+    close(ends[0]);
+    errno = error;
+    return -1;
 }
 
 /* Reads to the end of the output, and drops what does not fit; false when the time is over first.
@@ -95,12 +96,11 @@ static bool read_answer(int output, char answer[ANSWER])
 /* Runs `scontrol ...` to its end, its output in answer. */
 static yk_status run_scontrol(const char *const *words, char answer[ANSWER])
 {
-    pid_t pid;
-    int output, status;
-    int error = spawn_command(words, &pid, &output);
-    if (error)
-        return yki_error(error == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
-                         "cannot run scontrol: %s", strerror(error));
+    pid_t pid = 0;
+    int status, output = spawn_command(words, &pid);
+    if (output < 0)
+        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
+                         "cannot run scontrol: %s", strerror(errno));
     if (!read_answer(output, answer))
         kill(pid, SIGKILL);
     close(output);
