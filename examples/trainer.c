@@ -29,10 +29,8 @@ int main(int argc, char **argv)
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = 3;
     options.output = "run";
-    const flag flags[] = {
-        FLAG_DATA(&data),
-        {"epochs", "N", "passes over the data [3]", .number = &options.epochs},
-        {"output", "FOLDER", "where checkpoints are written [run]", .text = &options.output}};
+    const flag flags[] = {FLAG_DATA(&data),
+                          {"epochs", "N", "passes over the data [3]", .number = &options.epochs}};
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
 
     yk_group *world;
@@ -59,10 +57,10 @@ int main(int argc, char **argv)
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
     YK_CHECK(yk_trainer_fit(trainer));
+    const yk_training_state *state = yk_trainer_state(trainer);
     if (yk_group_rank(world) == 0)
-        printf("After step %lld: validation accuracy %.2f %%\n",
-               (long long)yk_trainer_state(trainer)->step,
-               100 * yk_trainer_state(trainer)->val_accuracy);
+        printf("After step %d: validation accuracy %.2f %%\n", (int)state->step,
+               100 * state->val_accuracy);
 
     yk_trainer_destroy(trainer);
     yk_optimizer_destroy(optimizer);
@@ -71,5 +69,4 @@ int main(int argc, char **argv)
     yk_loader_destroy(options.validation);
     yk_loader_destroy(loader);
     yk_group_destroy(world);
-    return 0;
 }

@@ -297,25 +297,38 @@ static const char *outer_address(const yki_job *job)
     return NULL;
 }
 
+static bool is_ipv6(const char *address)
+{
+    return strchr(address, ':') != NULL;
+}
+
+/* Whether the other ranks cannot use an address, or engines not together with the outer one. */
+static bool needs_correction(const char *address, const char *outer)
+{
+    return yki_host_is_loopback(address) || is_ipv6(address) != is_ipv6(outer);
+}
+
 /*
- * The ranks on the store's own host may have reached it through a loopback interface. They publish
- * the address from which they would reach the other hosts instead.
+ * The ranks on the store's own host may have reached it through a loopback interface, and where it
+ * has several addresses, some ranks over IPv4 and others over IPv6. Such ranks publish the address
+ * from which they would reach the other hosts instead.
  */
 static yk_status correct_addresses(yki_job *job, const yki_init_method *m)
 {
     char key[YKI_JOB_KEY];
     yki_peer *me = &job->peers[job->rank];
-    const char *outer = outer_address(job);
-    if (!outer)
+    char outer[sizeof me->address];
+    if (!outer_address(job))
         return YK_OK;
-    if (yki_host_is_loopback(me->address)) {
+    snprintf(outer, sizeof outer, "%s", outer_address(job));
+    if (needs_correction(me->address, outer)) {
         yki_host_address_towards(me, outer);
         yki_job_key(job, key, sizeof key, "address", job->rank);
         YK_TRY(yk_store_set(job->store, key, me->address, strlen(me->address)));
     }
     for (int r = 0; r < job->world; r++) {
         yki_peer *peer = &job->peers[r];
-        if (peer == me || !yki_host_is_loopback(peer->address))
+        if (peer == me || !needs_correction(peer->address, outer))
             continue;
         yki_job_key(job, key, sizeof key, "address", r);
         YK_TRY(get_text(job->store, key, peer->address, sizeof peer->address,
