@@ -100,7 +100,7 @@ void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t 
              agent->host, ranks, agent->pid);
 }
 
-/* ---- who is there --------------------------------------------------------------------------- */
+/* ---- membership ----------------------------------------------------------------------------- */
 
 static int count_in(const cli_agents *agents, cli_agent_state state)
 {

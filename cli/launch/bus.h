@@ -23,7 +23,7 @@ typedef struct cli_bus_reader {
 #define CLI_BUS_ORDERS  "orders"
 
 yk_status cli_bus_post(yk_store *store, const char *stream, const char *text);
-/* Starts to read a stream behind the messages that are in it. */
+/* Starts reading a stream after the messages that it already holds. */
 yk_status cli_bus_open(cli_bus_reader *reader, yk_store *store, const char *stream);
 /*
  * Waits up to wait_s seconds for the next message and copies it to text[CLI_MESSAGE_SIZE];

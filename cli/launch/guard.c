@@ -95,11 +95,11 @@ static bool started_once(const cli_launch *launch)
     yk_place place;
     if (getenv("WORLD_SIZE") || yk_group_place(&place) != YK_OK || !place.source)
         return true;
-    fprintf(stderr,
-            "%s: %s has started %d processes, each of which would start a job of its own: start "
-            "the program itself that often, or start one process, or set YOKE_SEPARATE=1 if the "
-            "jobs are to run apart\n",
-            launch->name, place.source, place.world_size);
+    fprintf(
+        stderr,
+        "%s: %s has started %d processes, and each would start a separate job: let it start the "
+        "program directly, or start a single process; YOKE_SEPARATE=1 allows separate jobs\n",
+        launch->name, place.source, place.world_size);
     return false;
 }
 

@@ -209,7 +209,7 @@ static void report_failure(cli_job *job)
     cli_job_print_cause(job, words, failed->rank, tail);
 }
 
-/* Whether the ranks should be started once more: one has failed, and nobody wants the job to stop.
+/* Whether to restart the ranks: one has failed, and nobody has asked the job to stop.
  */
 static bool may_restart(const cli_job *job)
 {

@@ -47,7 +47,7 @@ typedef struct cli_job {
     bool usr_forwarded;    /* SIGUSR1 or SIGUSR2: a rank may stop for it */
     bool kill_sent;        /* to the launchers on other hosts */
     bool asked_twice;      /* to stop */
-    bool save_granted;     /* the last checkpoint has been given a grace period of its own */
+    bool save_granted;     /* the last checkpoint has been given a second grace period */
     bool stop_failed;      /* first_failed did so while the job was stopping */
     bool stop_killed;      /* a rank that did not stop had to be killed */
     bool output_abandoned; /* a signal came when only output was left to write */

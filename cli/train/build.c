@@ -66,7 +66,7 @@ static bool create_ddp(cli_training *t)
 {
     yk_ddp_options options = YK_DDP_OPTIONS_INIT;
     options.virtual_ranks = t->options.loader.virtual_ranks;
-    /* A single rank shares gradients with nobody; unless a launcher has made it a job of one. */
+    /* A single rank needs no DDP, unless a launcher has started it as a job of one rank. */
     if (yk_group_size(t->world) == 1 && t->ranks == 1 && !cli_is_rank())
         return true;
     return cli_ok(yk_ddp_create(&t->ddp, t->model, t->world, &options)) && cli_ok(register_hook(t));
