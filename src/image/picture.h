@@ -1,0 +1,58 @@
+/*
+ * Pictures in memory: rows of bytes with interleaved channels (RGB, or one channel of grey), as
+ * decoders write and Pillow keeps them. A picture either owns its memory, which grows as needed and
+ * is reused from sample to sample, or looks at memory that belongs to someone else.
+ */
+#ifndef YKI_PICTURE_H
+#define YKI_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The longest side: that of JPEG, and enough for every offset in a row to fit an int. */
+#define YKI_PICTURE_SIDE_MAX 65535
+
+typedef struct yki_picture_size {
+    int width, height, channels;
+} yki_picture_size;
+
+/* Columns left to left + width, rows top to top + height. */
+typedef struct yki_box {
+    int left, top, width, height;
+} yki_box;
+
+typedef struct yki_picture {
+    uint8_t *pixels;             /* (height, width, channels) */
+    int width, height, channels; /* 1 or 3 channels */
+    size_t stride;               /* bytes from one row to the next */
+    size_t capacity;             /* bytes of pixels that the picture owns; 0 if it owns none */
+} yki_picture;
+
+/*
+ * Gives the picture this size in memory of its own, which is kept if it is large enough. What the
+ * pixels are afterwards is undefined. Start from a picture of zeros.
+ */
+yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int channels);
+/* Frees what the picture owns. */
+void yki_picture_free(yki_picture *picture);
+
+/* The part of a picture that lies in box, without copying. The box must lie within the picture. */
+static inline yki_picture yki_picture_part(const yki_picture *picture, yki_box box)
+{
+    return (yki_picture){picture->pixels + (size_t)box.top * picture->stride +
+                             (size_t)box.left * (size_t)picture->channels,
+                         box.width,
+                         box.height,
+                         picture->channels,
+                         picture->stride,
+                         0};
+}
+
+static inline uint8_t *yki_picture_row(const yki_picture *picture, int y)
+{
+    return picture->pixels + (size_t)y * picture->stride;
+}
+
+#endif
