@@ -11,7 +11,7 @@
 
 #include <yoke/data.h>
 
-enum { PATH_SIZE = 4096, MAX_CLASSES = 1000, CHANNELS = 3, PLANE = 32 * 32 };
+enum { PATH_SIZE = 4096, MAX_CLASSES = 1000 };
 
 static const char summary[] =
     "Inspects a data set without training on it.\n\n"
@@ -41,55 +41,104 @@ static int print_failure(void)
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
+enum { MAX_CHANNELS = 4 };
+
 typedef struct totals {
     int64_t of_class[MAX_CLASSES];
-    double sum[CHANNELS], squares[CHANNELS];
+    int channels; /* the most that a picture has */
+    double sum[MAX_CHANNELS], squares[MAX_CHANNELS], pixels[MAX_CHANNELS];
 } totals;
 
-static bool count_images(totals *all, const yk_dataset *dataset)
+static void count_pixels(totals *all, const yk_tensor *image)
 {
-    *all = (totals){.sum = {0}};
-    for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
-        int label = 0;
-        uint8_t image[CHANNELS * PLANE], *pixels = image;
-        if (yk_dataset_image(dataset, i, image, &label) != YK_OK)
-            return false;
-        if (label < MAX_CLASSES)
-            all->of_class[label]++;
-        for (int c = 0; c < CHANNELS; c++) {
-            uint32_t sum = 0, squares = 0; /* at most 1024 x 255 x 255 */
-            for (int p = 0; p < PLANE; p++, pixels++) {
-                sum += *pixels;
-                squares += (uint32_t)*pixels * *pixels;
-            }
-            all->sum[c] += sum;
-            all->squares[c] += squares;
+    int channels = image->dims[0] < MAX_CHANNELS ? (int)image->dims[0] : MAX_CHANNELS;
+    const uint8_t *pixels = image->data;
+    all->channels = channels > all->channels ? channels : all->channels;
+    for (int c = 0; c < channels; c++) {
+        int64_t plane = image->dims[1] * image->dims[2];
+        uint64_t sum = 0, squares = 0;
+        for (int64_t p = 0; p < plane; p++, pixels++) {
+            sum += *pixels;
+            squares += (uint32_t)*pixels * *pixels;
         }
+        all->sum[c] += (double)sum;
+        all->squares[c] += (double)squares;
+        all->pixels[c] += (double)plane;
     }
-    return true;
+}
+
+static bool count_samples(totals *all, const yk_dataset *dataset)
+{
+    int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
+    yk_reader *reader;
+    const yk_tensor *fields;
+    *all = (totals){.channels = 0};
+    bool fine = cli_ok(yk_reader_create(&reader, dataset));
+    for (int64_t i = 0; fine && i < yk_dataset_size(dataset); i++) {
+        fine = cli_ok(yk_reader_read(reader, i, &fields));
+        if (fine && images >= 0)
+            count_pixels(all, &fields[images]);
+        int32_t label = fine && labels >= 0 ? *(const int32_t *)fields[labels].data : -1;
+        if (label >= 0 && label < MAX_CLASSES)
+            all->of_class[label]++;
+    }
+    yk_reader_destroy(reader);
+    return fine;
+}
+
+static const char *channel_name(const totals *all, int channel)
+{
+    static const char *const names[] = {"red", "green", "blue", "alpha"};
+    return all->channels == 1 ? "grey" : names[channel];
+}
+
+static void print_pixels(const totals *all)
+{
+    printf("\n       ");
+    for (int c = 0; c < all->channels; c++)
+        printf("%8s", channel_name(all, c));
+    printf("\n  mean ");
+    for (int c = 0; c < all->channels; c++)
+        printf("  %.4f", all->sum[c] / all->pixels[c] / 255);
+    printf("\n  std  ");
+    for (int c = 0; c < all->channels; c++) {
+        double mean = all->sum[c] / all->pixels[c];
+        printf("  %.4f", sqrt(fmax(all->squares[c] / all->pixels[c] - mean * mean, 0)) / 255);
+    }
+    printf("\n");
+}
+
+/* "3x32x32", or "3-channel" where sizes differ. */
+static void describe_images(char text[64], const yk_dataset *dataset)
+{
+    const yk_field *field = yk_dataset_find_field(dataset, "images");
+    const int64_t *dims = field ? field->dims : NULL;
+    if (!field || field->ndim != 3)
+        snprintf(text, 64, "samples");
+    else if (dims[1] == YK_ANY_SIZE || dims[2] == YK_ANY_SIZE)
+        snprintf(text, 64, "images of different sizes");
+    else
+        snprintf(text, 64, "images of %lldx%lldx%lld", (long long)dims[0], (long long)dims[1],
+                 (long long)dims[2]);
 }
 
 static int print_info(const yk_dataset *dataset, const char *split)
 {
     totals all;
-    if (!count_images(&all, dataset))
-        return print_failure();
-    int64_t images = yk_dataset_size(dataset), classes = yk_dataset_classes(dataset);
-    printf("%s, %s: %lld images of 3x32x32 in %lld classes\n\n", yk_dataset_name(dataset), split,
-           (long long)images, (long long)classes);
-    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++)
-        printf("  %2lld  %-14s %8lld\n", (long long)label, yk_dataset_class_name(dataset, label),
+    char images[64];
+    if (!count_samples(&all, dataset))
+        return CLI_EXIT_FAILED;
+    int64_t classes = yk_dataset_classes(dataset);
+    describe_images(images, dataset);
+    printf("%s, %s: %lld %s in %lld classes\n\n", yk_dataset_name(dataset), split,
+           (long long)yk_dataset_size(dataset), images, (long long)classes);
+    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
+        const char *name = yk_dataset_class_name(dataset, label);
+        printf("  %2lld  %-14s %8lld\n", (long long)label, name ? name : "",
                (long long)all.of_class[label]);
-    printf("\n             red   green    blue\n  mean ");
-    double values = (double)images * PLANE, mean[CHANNELS];
-    for (int c = 0; c < CHANNELS; c++) {
-        mean[c] = all.sum[c] / values;
-        printf("  %.4f", mean[c] / 255);
     }
-    printf("\n  std  ");
-    for (int c = 0; c < CHANNELS; c++)
-        printf("  %.4f", sqrt(fmax(all.squares[c] / values - mean[c] * mean[c], 0)) / 255);
-    printf("\n");
+    if (all.channels > 0)
+        print_pixels(&all);
     return CLI_EXIT_OK;
 }
 

@@ -82,17 +82,21 @@ static bool draw_images(contact_sheet *sheet, const yk_dataset *dataset)
 {
     int drawn[MAX_CLASSES] = {0};
     int64_t missing = yk_dataset_classes(dataset) * sheet->columns;
-    for (int64_t i = 0; i < yk_dataset_size(dataset) && missing > 0; i++) {
-        int label = 0;
-        uint8_t pixels[3 * PLANE];
-        if (!cli_ok(yk_dataset_image(dataset, i, pixels, &label)))
-            return false;
-        if (drawn[label] == sheet->columns)
+    int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
+    yk_reader *reader;
+    const yk_tensor *fields;
+    bool fine = cli_ok(yk_reader_create(&reader, dataset));
+    for (int64_t i = 0; fine && i < yk_dataset_size(dataset) && missing > 0; i++) {
+        fine = cli_ok(yk_reader_read(reader, i, &fields));
+        int32_t label = fine ? *(const int32_t *)fields[labels].data : 0;
+        if (!fine || drawn[label] == sheet->columns)
             continue;
-        draw_image(sheet, sheet->first_x + drawn[label]++ * (CELL + GAP), row_y(label), pixels);
+        draw_image(sheet, sheet->first_x + drawn[label]++ * (CELL + GAP), row_y(label),
+                   fields[images].data);
         missing--;
     }
-    return true;
+    yk_reader_destroy(reader);
+    return fine;
 }
 
 bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns)

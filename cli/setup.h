@@ -42,6 +42,9 @@ bool cli_share_text(yk_group *world, char *text, size_t size);
 bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data,
                    int *stop_signal);
 
+/* The number of the field of that name, or -1. */
+int cli_field_index(const yk_dataset *dataset, const char *name);
+
 /* ---- files (setup_files.c) ------------------------------------------------------------------- */
 
 /* Whether a file or folder can be read; true for NULL. option is the option that named it, or "".

@@ -91,3 +91,11 @@ bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const
     return cli_ok(yk_cifar10_open(train, data, YK_SPLIT_TRAIN)) &&
            cli_ok(yk_cifar10_open(test, data, YK_SPLIT_TEST));
 }
+
+int cli_field_index(const yk_dataset *dataset, const char *name)
+{
+    for (int i = 0; i < yk_dataset_field_count(dataset); i++)
+        if (strcmp(yk_dataset_field(dataset, i)->name, name) == 0)
+            return i;
+    return -1;
+}

@@ -54,7 +54,8 @@ static void *allocate(size_t bytes)
 /* A TensorDataset: CIFAR-10, or random images with two labels. */
 typedef struct tensor_dataset {
     int64_t count;
-    yk_dataset *cifar; /* or NULL, and then */
+    yk_dataset *cifar; /* or NULL, and then images and labels */
+    yk_reader *reader; /* of cifar */
     float *images;     /* (count, 3, 32, 32) */
     int32_t *labels;   /* (count) */
 } tensor_dataset;
@@ -98,12 +99,14 @@ static tensor_dataset get_data(const arguments *args, yk_split split)
                                        : random_dataset(args->samples / 5, 2022);
     tensor_dataset set = {.count = 0};
     YK_CHECK(yk_cifar10_open(&set.cifar, args->data_url, split));
+    YK_CHECK(yk_reader_create(&set.reader, set.cifar));
     set.count = yk_dataset_size(set.cifar);
     return set;
 }
 
 static void free_data(tensor_dataset *set)
 {
+    yk_reader_destroy(set->reader);
     yk_dataset_destroy(set->cifar);
     free(set->images);
     free(set->labels);
@@ -158,8 +161,10 @@ static void read_sample(const tensor_dataset *set, int64_t index, float *image, 
         *label = set->labels[index];
         return;
     }
-    uint8_t pixels[IMAGE];
-    YK_CHECK(yk_dataset_image(set->cifar, index, pixels, label));
+    const yk_tensor *fields; /* CIFAR-10's: images and labels */
+    YK_CHECK(yk_reader_read(set->reader, index, &fields));
+    const uint8_t *pixels = fields[0].data;
+    *label = *(const int32_t *)fields[1].data;
     for (int i = 0; i < IMAGE; i++)
         image[i] = (float)pixels[i] / 255;
 }

@@ -1,7 +1,8 @@
 /**
  * @file
- * Data sets, the distributed sampler and the loader. Images stay bytes, in their files or in
- * memory; the loader's worker threads write each one once, transformed, straight into the batch.
+ * Data sets, the distributed sampler and the loader. A data set gives access to single samples; a
+ * sample has fields, each of which becomes one tensor of a batch. The loader's worker threads write
+ * every field once, straight into the batch, and transform pictures on the way.
  */
 #ifndef YOKE_DATA_H
 #define YOKE_DATA_H
@@ -21,8 +22,115 @@ typedef enum yk_split { YK_SPLIT_TRAIN, YK_SPLIT_TEST } yk_split;
 
 /* ---- data sets ------------------------------------------------------------------------------ */
 
-/** A data set of images with labels. Any thread may read it. */
+/** A data set. Any thread may use it. */
 typedef struct yk_dataset yk_dataset;
+
+/** What a field holds, and what the loader does with it. */
+typedef enum yk_field_kind {
+    YK_FIELD_TENSOR,       /**< a tensor of one shape and dtype, read straight into the batch */
+    YK_FIELD_IMAGE,        /**< a picture of bytes (C, H, W), transformed by the loader */
+    YK_FIELD_ENCODED_IMAGE /**< a JPEG, PNG or WebP file, decoded and transformed by the loader */
+} yk_field_kind;
+
+/** A height or width that differs from picture to picture. */
+#define YK_ANY_SIZE (-1)
+
+/** One tensor of each sample, without the batch's first dimension. */
+typedef struct yk_field {
+    const char *name; /**< of the batch's tensor: that of the model's input */
+    yk_field_kind kind;
+    yk_dtype dtype; /**< of a tensor's elements; YK_U8 for pictures, whose tensors in a batch are of
+                         yk_loader_options.dtype */
+    int ndim;       /**< of a tensor 0 (a number) to YK_MAX_DIMS - 1; 3 for pictures */
+    int64_t dims[YK_MAX_DIMS - 1]; /**< of a picture (C, H, W); H and W may be YK_ANY_SIZE */
+} yk_field;
+
+/** Where a data set's read() puts one field of one sample. */
+typedef struct yk_field_buffer {
+    void *data;      /**< of YK_FIELD_TENSOR: the place in the batch, to be filled. Of the others
+                          NULL: yk_field_buffer_reserve or yk_field_buffer_lend sets it */
+    size_t bytes;    /**< at data */
+    int64_t dims[3]; /**< of YK_FIELD_IMAGE: as the field has them; write what is YK_ANY_SIZE */
+    void *room;      /**< the library's */
+} yk_field_buffer;
+
+/** Makes room for a picture, to be filled by read(); NULL when out of memory, which the library
+ * then reports. The memory is the worker's and serves again for its next sample. */
+void *yk_field_buffer_reserve(yk_field_buffer *buffer, size_t bytes);
+/** Uses the caller's memory for a picture, without a copy; it must stay as it is until the same
+ *  worker's next read(). */
+void yk_field_buffer_lend(yk_field_buffer *buffer, const void *data, size_t bytes);
+
+/**
+ * What a data set is: how many samples of which fields, and the functions that read them. Texts and
+ * fields are copied. Functions report failure with yk_set_error; the library adds the sample's
+ * number and name. Functions that are NULL are not needed.
+ */
+typedef struct yk_dataset_ops {
+    size_t size;                    /**< set by YK_DATASET_OPS_INIT */
+    const char *name;               /**< such as "CIFAR-10" ["data"] */
+    int64_t count;                  /**< samples [0] */
+    int field_count;                /**< 1 or more [0] */
+    const yk_field *fields;         /**< (field_count); class labels are a field named "labels",
+                                         YK_I32 with ndim 0 [NULL] */
+    int64_t classes;                /**< labels are below it; 0 if there are no classes [0] */
+    const char *const *class_names; /**< (classes), or NULL [NULL] */
+    /** Reads sample `index` into buffers (field_count). Called by several workers at once, each
+     * with its own `worker`. Reading an index again must give the same bytes. */
+    yk_status (*read)(void *data, void *worker, int64_t index, yk_field_buffer *buffers);
+    /** Makes what one worker needs for itself, such as a decoder. Runs on the thread that creates
+     * the loader; may be NULL, and workers are then given NULL. */
+    yk_status (*open_worker)(void *data, void **worker);
+    void (*close_worker)(void *data, void *worker); /**< releases it; may be NULL */
+    /** Writes what the user calls a sample, such as the name of its file; may be NULL. */
+    void (*sample_name)(void *data, int64_t index, char *name, size_t size);
+    void (*close)(void *data); /**< releases data, once nothing uses the data set; may be NULL */
+} yk_dataset_ops;
+
+/** The defaults of yk_dataset_ops. */
+#define YK_DATASET_OPS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(yk_dataset_ops), "data", 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL          \
+    }
+
+/**
+ * Makes a data set of a program's own. It takes over data, which ops.close releases; on failure
+ * data remains the caller's, and *dataset is NULL. YK_ERROR_INVALID_ARGUMENT for fields that make
+ * no sense.
+ */
+yk_status yk_dataset_create(yk_dataset **dataset, const yk_dataset_ops *ops, void *data);
+/** Releases the data set; its loaders keep it alive. Accepts NULL. */
+void yk_dataset_destroy(yk_dataset *dataset);
+
+/** The name of the data set, such as "CIFAR-10"; NULL for NULL. */
+const char *yk_dataset_name(const yk_dataset *dataset);
+/** Number of samples; 0 for NULL. */
+int64_t yk_dataset_size(const yk_dataset *dataset);
+/** Number of fields of a sample; 0 for NULL. */
+int yk_dataset_field_count(const yk_dataset *dataset);
+/** A field, from 0 on; NULL where there is none, and for NULL. */
+const yk_field *yk_dataset_field(const yk_dataset *dataset, int index);
+/** The field of that name; NULL where there is none, and for NULL. */
+const yk_field *yk_dataset_find_field(const yk_dataset *dataset, const char *name);
+/** Number of classes: labels are 0 to classes - 1. 0 where there are none, and for NULL. */
+int64_t yk_dataset_classes(const yk_dataset *dataset);
+/** The name of a class; NULL for a label that does not exist or has no name, and for NULL. */
+const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
+/** Writes the name of a sample, such as "cat/0001.jpg", or "" where it has none. */
+void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size);
+
+/** Reads single samples of a data set as they are, without transforms. One thread at a time. */
+typedef struct yk_reader yk_reader;
+/** Makes a reader, which keeps the data set alive. On failure *reader is NULL. */
+yk_status yk_reader_create(yk_reader **reader, const yk_dataset *dataset);
+/** Accepts NULL. */
+void yk_reader_destroy(yk_reader *reader);
+/**
+ * Reads one sample. *fields is an array of its tensors, one for each field of the data set, valid
+ * until the next read; a picture is YK_U8 (C, H, W). On failure *fields is NULL, and the error
+ * names the sample.
+ */
+yk_status yk_reader_read(yk_reader *reader, int64_t index, const yk_tensor **fields);
 
 /**
  * Opens CIFAR-10 at path, recognised by content: the folder of the Python pickles or of the binary
@@ -52,22 +160,6 @@ typedef struct yk_synthetic_options {
  *  failure *dataset is NULL. */
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options);
-/** Releases the data set; its loaders keep it alive. Accepts NULL. */
-void yk_dataset_destroy(yk_dataset *dataset);
-
-/** Number of samples; 0 for NULL. */
-int64_t yk_dataset_size(const yk_dataset *dataset);
-/** Number of classes: labels are 0 to classes - 1. 0 for NULL. */
-int64_t yk_dataset_classes(const yk_dataset *dataset);
-/** The name of a class; NULL for a label that does not exist, and for NULL. */
-const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
-/** The name of the data set, such as "CIFAR-10"; NULL for NULL. */
-const char *yk_dataset_name(const yk_dataset *dataset);
-/**
- * Copies one image: pixels (3, 32, 32), R then G then B, and its label (may be NULL). YK_ERROR_IO
- * when its file can no longer be read. Any thread.
- */
-yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label);
 
 /** Options of yk_cifar10_download. */
 typedef struct yk_download_options {
@@ -104,16 +196,16 @@ yk_status yk_cifar10_find(char *path, size_t path_size);
 /* ---- transforms ----------------------------------------------------------------------------- */
 
 /**
- * What happens to an image on its way into a batch: RandomCrop(32, padding), RandomHorizontalFlip,
- * ToTensor and Normalize, in this order. Random choices depend only on (seed, epoch, index of the
- * sample).
+ * What happens to a picture on its way into a batch: RandomCrop(its own size, padding),
+ * RandomHorizontalFlip, ToTensor and Normalize, in this order. Random choices depend only on (seed,
+ * epoch, index of the sample).
  */
 typedef struct yk_transform {
-    int crop_padding; /**< rows and columns of zeros on each side before a random crop of 32x32;
-                           0 adds none, so that the crop is the whole image [0]
-                       */
+    int crop_padding; /**< rows and columns of zeros on each side before a random crop of the
+                           picture's size; 0 adds none, so that the crop is the whole picture [0] */
     bool flip;        /**< mirror every second image, at random [false] */
-    float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1] [0] */
+    float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1]; a grey picture
+                           uses the first [0] */
     float std[3];     /**< then each channel is divided by it; above 0 [1] */
 } yk_transform;
 
@@ -178,11 +270,11 @@ typedef struct yk_loader_options {
     bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly
                                  [false] */
     bool exact;             /**< for evaluation: every sample exactly once over all ranks [false] */
-    yk_transform transform; /**< of each image [YK_TRANSFORM_INIT] */
+    yk_transform transform; /**< of each picture [YK_TRANSFORM_INIT] */
     uint64_t seed;          /**< of order and transform; the same on all ranks [0] */
     int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
     int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */
-    yk_dtype dtype;         /**< of images: YK_F32 or YK_F64 [YK_F32] */
+    yk_dtype dtype;         /**< of pictures: YK_F32 or YK_F64 [YK_F32] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */
@@ -204,10 +296,10 @@ yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
 void yk_loader_destroy(yk_loader *loader);
 
 /**
- * The next batch, "images" (n, 3, 32, 32) of options.dtype and "labels" (n) i32, valid until the
- * next call; NULL at the end of the epoch, after which the next call starts the following epoch by
- * itself; or NULL with yk_loader_status other than YK_OK when a worker failed. Blocks while none is
- * ready. NULL for NULL.
+ * The next batch, one tensor for each field of the data set, of the field's name and with n samples
+ * as the first dimension. It is valid until the next call; NULL at the end of the epoch, after
+ * which the next call starts the following epoch by itself; or NULL with yk_loader_status other
+ * than YK_OK when a worker failed. Blocks while none is ready. NULL for NULL.
  */
 const yk_batch *yk_loader_next(yk_loader *loader);
 /** Why yk_loader_next returned NULL: YK_OK at the end of an epoch, otherwise the failure.
@@ -223,7 +315,7 @@ int64_t yk_loader_batches(const yk_loader *loader);
  * ended, until its next call. 0 for NULL. */
 int64_t yk_loader_epoch(const yk_loader *loader);
 /** Continues with batch number `batch` of `epoch` (at most 2^53), both from 0, without reading the
- *  images in between. Clears a worker's failure. */
+ *  samples in between. Clears a worker's failure. */
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
 /** Seconds that the last yk_loader_next waited for data; 0 for NULL. */
 double yk_loader_wait_s(const yk_loader *loader);

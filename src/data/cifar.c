@@ -7,38 +7,72 @@
  * (3, 32, 32), and images stay where they are, in the file, of which only the places of its images
  * are kept. Any number of rows is taken, as long as labels and pixels agree.
  */
-#include "data/dataset.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <yoke/data.h>
+
+#include "base/memory.h"
+#include "io/input_file.h"
 #include "io/pickle.h"
 
-enum { RECORD_BYTES = 1 + YKI_IMAGE_BYTES, PATH_BYTES = 4096 };
+enum { SIDE = 32, IMAGE_BYTES = 3 * SIDE * SIDE, CLASSES = 10, MAX_FILES = 5 };
+enum { RECORD_BYTES = 1 + IMAGE_BYTES, PATH_BYTES = 4096 };
 
-static const char *const class_names[YKI_CLASSES] = {
+static const char *const class_names[CLASSES] = {
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+
+typedef struct image {
+    size_t offset;
+    int8_t file;
+    uint8_t label; /* below CLASSES */
+} image;
+
+typedef struct cifar {
+    int64_t count;
+    image *images; /* (count) */
+    yki_input_file files[MAX_FILES];
+    int file_count;
+} cifar;
+
+/* Makes room for `more` further images; the count does not change. */
+static yk_status reserve(cifar *set, int64_t more)
+{
+    size_t bytes = (size_t)(set->count + more) * sizeof *set->images;
+    image *images = realloc(set->images, bytes ? bytes : 1);
+    if (!images)
+        return yki_error_memory(bytes, "a list of images");
+    set->images = images;
+    return YK_OK;
+}
+
+/* Adds one image, for which there must be room. */
+static void add(cifar *set, int file, size_t offset, int label)
+{
+    set->images[set->count++] =
+        (image){.offset = offset, .file = (int8_t)file, .label = (uint8_t)label};
+}
 
 /* ---- the binary version ------------------------------------------------------------------------
  */
 
-static yk_status add_binary(yk_dataset *dataset, int number, const uint8_t *data)
+static yk_status add_binary(cifar *set, int number, const uint8_t *data)
 {
-    const yki_input_file *file = &dataset->files[number];
+    const yki_input_file *file = &set->files[number];
     size_t rows = file->size / RECORD_BYTES, torn = file->size % RECORD_BYTES;
     if (torn)
         return yki_error(YK_ERROR_FORMAT,
                          "%s: offset %zu: expected records of %d bytes, found %zu bytes",
                          file->path, file->size - torn, RECORD_BYTES, torn);
-    YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
+    YK_TRY(reserve(set, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
         const uint8_t *record = data + i * RECORD_BYTES;
-        if (record[0] >= YKI_CLASSES)
+        if (record[0] >= CLASSES)
             return yki_error(YK_ERROR_FORMAT,
                              "%s: offset %zu: expected a label from 0 to 9, found %d", file->path,
                              i * RECORD_BYTES, record[0]);
-        yki_dataset_add(dataset, number, i * RECORD_BYTES + 1, record[0]);
+        add(set, number, i * RECORD_BYTES + 1, record[0]);
     }
     return YK_OK;
 }
@@ -82,18 +116,17 @@ static yk_status find_pixels(const yki_pickle *pickle, const yki_pickle_value *a
         fortran->integer != 0 || !yki_pickle_is(bytes, YKI_PICKLE_BYTES))
         return yki_pickle_unexpected(pickle, array, "\"data\" as a row-major numpy array of uint8");
     if (!shape || shape->count != 2 || !yki_pickle_is(count, YKI_PICKLE_INT) ||
-        !is_integer(yki_pickle_item(shape, 1), YKI_IMAGE_BYTES))
-        return yki_pickle_unexpected(pickle, shape, "the shape (rows, %d)", YKI_IMAGE_BYTES);
-    if (bytes->count % YKI_IMAGE_BYTES || bytes->count / YKI_IMAGE_BYTES != count->integer)
+        !is_integer(yki_pickle_item(shape, 1), IMAGE_BYTES))
+        return yki_pickle_unexpected(pickle, shape, "the shape (rows, %d)", IMAGE_BYTES);
+    if (bytes->count % IMAGE_BYTES || bytes->count / IMAGE_BYTES != count->integer)
         return yki_pickle_unexpected(pickle, bytes, "%lld rows of %d bytes, not %u bytes,",
-                                     (long long)count->integer, YKI_IMAGE_BYTES, bytes->count);
+                                     (long long)count->integer, IMAGE_BYTES, bytes->count);
     *pixels = (const uint8_t *)bytes->text;
     *rows = (size_t)count->integer;
     return YK_OK;
 }
 
-static yk_status add_rows(yk_dataset *dataset, int number, const uint8_t *file,
-                          const yki_pickle *pickle)
+static yk_status add_rows(cifar *set, int number, const uint8_t *file, const yki_pickle *pickle)
 {
     const yki_pickle_value *root = yki_pickle_root(pickle);
     if (!yki_pickle_is(root, YKI_PICKLE_DICT))
@@ -108,24 +141,23 @@ static yk_status add_rows(yk_dataset *dataset, int number, const uint8_t *file,
     if (labels->count != rows)
         return yki_pickle_unexpected(pickle, labels, "%zu labels, one a row, not %u,", rows,
                                      labels->count);
-    YK_TRY(yki_dataset_reserve(dataset, (int64_t)rows));
+    YK_TRY(reserve(set, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
         const yki_pickle_value *label = yki_pickle_item(labels, i);
         if (!yki_pickle_is(label, YKI_PICKLE_INT) || label->integer < 0 ||
-            label->integer >= YKI_CLASSES)
+            label->integer >= CLASSES)
             return yki_pickle_unexpected(pickle, label, "a label from 0 to 9");
-        yki_dataset_add(dataset, number, (size_t)(pixels - file) + i * YKI_IMAGE_BYTES,
-                        (int)label->integer);
+        add(set, number, (size_t)(pixels - file) + i * IMAGE_BYTES, (int)label->integer);
     }
     return YK_OK;
 }
 
-static yk_status add_pickle(yk_dataset *dataset, int number, const uint8_t *data)
+static yk_status add_pickle(cifar *set, int number, const uint8_t *data)
 {
     yki_pickle *pickle;
-    const yki_input_file *file = &dataset->files[number];
+    const yki_input_file *file = &set->files[number];
     YK_TRY(yki_pickle_parse(&pickle, file->path, data, file->size, pickle_globals));
-    yk_status status = add_rows(dataset, number, data, pickle);
+    yk_status status = add_rows(set, number, data, pickle);
     yki_pickle_destroy(pickle);
     return status;
 }
@@ -137,7 +169,7 @@ static yk_status add_pickle(yk_dataset *dataset, int number, const uint8_t *data
  * number `number`, whose bytes are data. */
 static const struct version {
     const char *folder, *suffix;
-    yk_status (*add)(yk_dataset *dataset, int number, const uint8_t *data);
+    yk_status (*add)(cifar *set, int number, const uint8_t *data);
 } versions[] = {{"cifar-10-batches-py", "", add_pickle},
                 {"cifar-10-batches-bin", ".bin", add_binary}};
 
@@ -173,14 +205,14 @@ static yk_status recognise(const char *path, const struct version **version, con
                      path);
 }
 
-static yk_status add_batch(yk_dataset *dataset, const struct version *version, const char *path,
+static yk_status add_batch(cifar *set, const struct version *version, const char *path,
                            const char *sub, const char *name)
 {
     char file[PATH_BYTES];
     YK_TRY(join(file, path, sub, name, version->suffix));
-    yki_input_file *opened = &dataset->files[dataset->file_count];
+    yki_input_file *opened = &set->files[set->file_count];
     YK_TRY(yki_input_file_open(opened, file));
-    int number = dataset->file_count++;
+    int number = set->file_count++;
     if (opened->size == 0)
         return yki_error(YK_ERROR_FORMAT,
                          "%s: offset 0: expected a batch of images, found it empty", file);
@@ -189,34 +221,80 @@ static yk_status add_batch(yk_dataset *dataset, const struct version *version, c
         return yki_error_memory(opened->size, file);
     yk_status status = yki_input_file_read(opened, 0, data, opened->size);
     if (status == YK_OK)
-        status = version->add(dataset, number, data);
+        status = version->add(set, number, data);
     free(data);
     return status;
 }
 
-yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split)
+/* ---- the data set ------------------------------------------------------------------------------
+ */
+
+static yk_status read_image(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    const cifar *set = data;
+    const image *found = &set->images[index];
+    (void)worker;
+    *(int32_t *)buffers[1].data = found->label;
+    uint8_t *pixels = yk_field_buffer_reserve(&buffers[0], IMAGE_BYTES);
+    if (!pixels)
+        return YK_ERROR_OUT_OF_MEMORY;
+    return yki_input_file_read(&set->files[found->file], found->offset, pixels, IMAGE_BYTES);
+}
+
+static void close_cifar(void *data)
+{
+    cifar *set = data;
+    for (int i = 0; i < set->file_count; i++)
+        yki_input_file_close(&set->files[i]);
+    free(set->images);
+    free(set);
+}
+
+static yk_status create_cifar(yk_dataset **dataset, cifar *set)
+{
+    static const yk_field fields[] = {
+        {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, SIDE, SIDE}},
+        {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}},
+    };
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = "CIFAR-10";
+    ops.count = set->count;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = CLASSES;
+    ops.class_names = class_names;
+    ops.read = read_image;
+    ops.close = close_cifar;
+    return yk_dataset_create(dataset, &ops, set);
+}
+
+static yk_status add_split(cifar *set, const char *path, yk_split split)
 {
     const struct version *version = NULL;
     const char *sub = NULL;
+    YK_TRY(recognise(path, &version, &sub));
+    if (split == YK_SPLIT_TEST)
+        return add_batch(set, version, path, sub, "test_batch");
+    for (int i = 1; i <= 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d", i);
+        YK_TRY(add_batch(set, version, path, sub, name));
+    }
+    return YK_OK;
+}
+
+yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split)
+{
     YKI_NOT_NULL(dataset);
     *dataset = NULL;
     YKI_NOT_NULL(path);
-    YK_TRY(recognise(path, &version, &sub));
-    yk_dataset *self = yki_dataset_new("CIFAR-10", class_names);
-    if (!self)
-        return YK_ERROR_OUT_OF_MEMORY;
-
-    yk_status status = YK_OK;
-    if (split == YK_SPLIT_TEST)
-        status = add_batch(self, version, path, sub, "test_batch");
-    for (int i = 1; i <= 5 && split == YK_SPLIT_TRAIN && status == YK_OK; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "data_batch_%d", i);
-        status = add_batch(self, version, path, sub, name);
-    }
+    cifar *set = yki_calloc(1, sizeof *set);
+    if (!set)
+        return yki_error_memory(sizeof *set, "CIFAR-10");
+    yk_status status = add_split(set, path, split);
     if (status == YK_OK)
-        *dataset = self;
-    else
-        yk_dataset_destroy(self);
+        status = create_cifar(dataset, set);
+    if (status != YK_OK)
+        close_cifar(set);
     return status;
 }

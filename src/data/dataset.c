@@ -1,52 +1,162 @@
-/* What all data sets have in common: ownership, and access to a single image. */
+/* Data sets: checking and copying what describes them, and their ownership. */
 #include "data/dataset.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 
-yk_dataset *yki_dataset_new(const char *name, const char *const *class_names)
+enum { MAX_FIELDS = 256 };
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 30; /* of a field, so that bytes fit a size_t */
+static const int64_t MAX_CLASSES = (int64_t)1 << 24;
+
+/* ---- checking ---------------------------------------------------------------------------------
+ */
+
+static bool is_image(const yk_field *field)
 {
-    yk_dataset *dataset = yki_calloc(1, sizeof *dataset);
-    if (!dataset) {
-        yki_error_memory(sizeof *dataset, "a data set");
-        return NULL;
-    }
-    yki_reference_init(&dataset->reference);
-    dataset->name = name;
-    dataset->class_names = class_names;
-    return dataset;
+    return field->kind != YK_FIELD_TENSOR;
 }
 
-yk_status yki_dataset_reserve(yk_dataset *dataset, int64_t more)
+static yk_status check_dims(const yk_dataset_ops *ops, const yk_field *field)
 {
-    size_t bytes = (size_t)(dataset->count + more) * sizeof *dataset->images;
-    yki_image *images = realloc(dataset->images, bytes ? bytes : 1);
-    if (!images)
-        return yki_error_memory(bytes, "a list of images");
-    dataset->images = images;
+    int64_t count = 1;
+    for (int d = 0; d < field->ndim; d++) {
+        bool any = is_image(field) && d > 0 && field->dims[d] == YK_ANY_SIZE;
+        int64_t size = any ? 1 : field->dims[d];
+        if (size < 1 || size > MAX_ELEMENTS / count)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "data set %s: field \"%s\": dimension %d is %lld: expected 1 or more, "
+                             "and at most %lld elements in all",
+                             ops->name, field->name, d, (long long)field->dims[d],
+                             (long long)MAX_ELEMENTS);
+        count *= size;
+    }
     return YK_OK;
 }
 
-void yki_dataset_add(yk_dataset *dataset, int file, size_t offset, int label)
+static yk_status check_field(const yk_dataset_ops *ops, int index)
 {
-    dataset->images[dataset->count++] =
-        (yki_image){.offset = offset, .file = (int8_t)file, .label = (uint8_t)label};
+    const yk_field *field = &ops->fields[index];
+    if (!field->name || !*field->name)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: field %d has no name", ops->name,
+                         index);
+    for (int i = 0; i < index; i++)
+        if (strcmp(ops->fields[i].name, field->name) == 0)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: two fields are named \"%s\"",
+                             ops->name, field->name);
+    if (is_image(field) && (field->ndim != 3 || field->dtype != YK_U8))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "data set %s: field \"%s\": a picture is uint8 with 3 dimensions "
+                         "(C, H, W), not %s with %d",
+                         ops->name, field->name, yk_dtype_name(field->dtype), field->ndim);
+    if (field->ndim < 0 || field->ndim >= YK_MAX_DIMS || !yk_dtype_size(field->dtype))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "data set %s: field \"%s\": expected 0 to %d dimensions of a known dtype",
+                         ops->name, field->name, YK_MAX_DIMS - 1);
+    return check_dims(ops, field);
 }
 
-yk_status yki_dataset_read(const yk_dataset *dataset, int64_t index, uint8_t *scratch,
-                           const uint8_t **pixels, int *label)
+static yk_status check_ops(const yk_dataset_ops *ops)
 {
-    const yki_image *image = &dataset->images[index];
-    *label = image->label;
-    if (image->file < 0) {
-        *pixels = dataset->block + image->offset;
-        return YK_OK;
+    if (!ops->name || !ops->read)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_dataset_create: ops.%s is NULL",
+                         ops->name ? "read" : "name");
+    if (ops->count < 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: %lld samples: expected 0 or more",
+                         ops->name, (long long)ops->count);
+    if (!ops->fields || ops->field_count < 1 || ops->field_count > MAX_FIELDS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: %d fields: expected 1 to %d",
+                         ops->name, ops->fields ? ops->field_count : 0, MAX_FIELDS);
+    if (ops->classes < 0 || ops->classes > MAX_CLASSES)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: %lld classes: expected 0 to %lld",
+                         ops->name, (long long)ops->classes, (long long)MAX_CLASSES);
+    for (int64_t i = 0; ops->class_names && i < ops->classes; i++)
+        if (!ops->class_names[i])
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "data set %s: class %lld has no name",
+                             ops->name, (long long)i);
+    for (int i = 0; i < ops->field_count; i++)
+        YK_TRY(check_field(ops, i));
+    return YK_OK;
+}
+
+/* ---- copying ----------------------------------------------------------------------------------
+ */
+
+static bool copy_fields(yk_dataset *dataset, const yk_dataset_ops *from)
+{
+    size_t count = (size_t)from->field_count;
+    yk_field *fields = yki_calloc(count, sizeof *fields);
+    dataset->ops.fields = fields;
+    dataset->names = yki_calloc(count, sizeof *dataset->names);
+    for (size_t i = 0; fields && dataset->names && i < count; i++) {
+        fields[i] = from->fields[i];
+        fields[i].name = dataset->names[i] = yki_strdup(from->fields[i].name);
+        dataset->ops.field_count = (int)i + 1;
+        if (!fields[i].name)
+            return false;
     }
-    *pixels = scratch;
-    return yki_input_file_read(&dataset->files[image->file], image->offset, scratch,
-                               YKI_IMAGE_BYTES);
+    return fields && dataset->names;
+}
+
+static bool copy_class_names(yk_dataset *dataset, const yk_dataset_ops *from)
+{
+    char **names = from->class_names ? yki_calloc((size_t)from->classes, sizeof *names) : NULL;
+    dataset->ops.class_names = (const char *const *)names;
+    dataset->ops.classes = from->classes;
+    for (int64_t i = 0; names && i < from->classes; i++)
+        if (!(names[i] = yki_strdup(from->class_names[i])))
+            return false;
+    return names || !from->class_names;
+}
+
+static void free_const(const void *memory)
+{
+    free((void *)(uintptr_t)memory);
+}
+
+static void free_copies(yk_dataset *dataset)
+{
+    const yk_dataset_ops *ops = &dataset->ops;
+    for (int i = 0; dataset->names && i < ops->field_count; i++)
+        free_const(dataset->names[i]);
+    for (int64_t i = 0; ops->class_names && i < ops->classes; i++)
+        free_const(ops->class_names[i]);
+    free_const(ops->class_names);
+    free_const(ops->fields);
+    free_const(ops->name);
+    free(dataset->names);
+    free(dataset);
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+yk_status yk_dataset_create(yk_dataset **dataset, const yk_dataset_ops *ops, void *data)
+{
+    YKI_NOT_NULL(dataset);
+    *dataset = NULL;
+    YKI_NOT_NULL(ops);
+    yk_dataset_ops given;
+    YK_TRY(YKI_READ_OPTIONS(&given, ops, yk_dataset_ops, YK_DATASET_OPS_INIT));
+    YK_TRY(check_ops(&given));
+    yk_dataset *self = yki_calloc(1, sizeof *self);
+    if (!self)
+        return yki_error_memory(sizeof *self, "a data set");
+    yki_reference_init(&self->reference);
+    self->data = data;
+    self->ops = given;
+    self->ops.fields = NULL;
+    self->ops.field_count = 0;
+    self->ops.class_names = NULL;
+    self->ops.name = yki_strdup(given.name);
+    if (!self->ops.name || !copy_fields(self, &given) || !copy_class_names(self, &given)) {
+        free_copies(self);
+        return yki_error_memory(sizeof *self, "a data set");
+    }
+    *dataset = self;
+    return YK_OK;
 }
 
 void yki_dataset_retain(const yk_dataset *dataset)
@@ -58,46 +168,60 @@ void yk_dataset_destroy(yk_dataset *dataset)
 {
     if (!dataset || !yki_reference_release(&dataset->reference))
         return;
-    for (int i = 0; i < dataset->file_count; i++)
-        yki_input_file_close(&dataset->files[i]);
-    yki_unmap(dataset->block, dataset->block_bytes);
-    free(dataset->images);
-    free(dataset);
+    if (dataset->ops.close)
+        dataset->ops.close(dataset->data);
+    free_copies(dataset);
+}
+
+/* ---- questions --------------------------------------------------------------------------------
+ */
+
+const char *yk_dataset_name(const yk_dataset *dataset)
+{
+    return dataset ? dataset->ops.name : NULL;
 }
 
 int64_t yk_dataset_size(const yk_dataset *dataset)
 {
-    return dataset ? dataset->count : 0;
+    return dataset ? dataset->ops.count : 0;
+}
+
+int yk_dataset_field_count(const yk_dataset *dataset)
+{
+    return dataset ? dataset->ops.field_count : 0;
+}
+
+const yk_field *yk_dataset_field(const yk_dataset *dataset, int index)
+{
+    bool exists = index >= 0 && index < yk_dataset_field_count(dataset);
+    return exists ? &dataset->ops.fields[index] : NULL;
+}
+
+const yk_field *yk_dataset_find_field(const yk_dataset *dataset, const char *name)
+{
+    for (int i = 0; name && i < yk_dataset_field_count(dataset); i++)
+        if (strcmp(dataset->ops.fields[i].name, name) == 0)
+            return &dataset->ops.fields[i];
+    return NULL;
 }
 
 int64_t yk_dataset_classes(const yk_dataset *dataset)
 {
-    return dataset ? YKI_CLASSES : 0;
+    return dataset ? dataset->ops.classes : 0;
 }
 
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label)
 {
-    return label >= 0 && label < yk_dataset_classes(dataset) ? dataset->class_names[label] : NULL;
+    bool exists = label >= 0 && label < yk_dataset_classes(dataset) && dataset->ops.class_names;
+    return exists ? dataset->ops.class_names[label] : NULL;
 }
 
-const char *yk_dataset_name(const yk_dataset *dataset)
+void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size)
 {
-    return dataset ? dataset->name : NULL;
-}
-
-yk_status yk_dataset_image(const yk_dataset *dataset, int64_t index, uint8_t *pixels, int *label)
-{
-    const uint8_t *found = NULL;
-    int found_label = -1;
-    YKI_NOT_NULL(dataset);
-    YKI_NOT_NULL(pixels);
-    if (index < 0 || index >= dataset->count)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: there is no image %lld", dataset->name,
-                         (long long)index);
-    YK_TRY(yki_dataset_read(dataset, index, pixels, &found, &found_label));
-    if (found != pixels)
-        memcpy(pixels, found, YKI_IMAGE_BYTES);
-    if (label)
-        *label = found_label;
-    return YK_OK;
+    if (!name || size == 0)
+        return;
+    name[0] = '\0';
+    if (dataset && dataset->ops.sample_name && index >= 0 && index < dataset->ops.count)
+        dataset->ops.sample_name(dataset->data, index, name, size);
+    name[size - 1] = '\0';
 }

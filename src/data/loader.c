@@ -20,8 +20,8 @@
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/loader.h"
+#include "data/pipeline.h"
 #include "data/sampler.h"
-#include "data/transform.h"
 
 enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
 static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in every file */
@@ -29,14 +29,28 @@ static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in ever
 typedef struct slot {
     bool ready;
     int64_t epoch;
-    void *images;     /* (batch_size, 3, 32, 32) */
-    int32_t *labels;  /* (batch_size) */
-    int64_t *indices; /* (batch_size) */
-    yk_tensor tensors[2];
+    yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory */
+    int64_t *indices;   /* (batch_size) */
     yk_batch batch;
     yk_status status;
     char error[YKI_ERROR_LINE];
 } slot;
+
+/* A thread with what it needs for itself. */
+typedef struct worker {
+    yk_loader *loader;
+    pthread_t thread;
+    yki_worker reading;
+    yki_room scratch; /* of the pipelines */
+} worker;
+
+/* One field of the data set in a batch. */
+typedef struct column {
+    bool is_picture;
+    yki_pipeline pipeline; /* of a picture */
+    yk_tensor row;         /* one sample, without data */
+    size_t row_bytes;
+} column;
 
 struct yk_loader {
     yki_reference reference;
@@ -45,12 +59,14 @@ struct yk_loader {
     yk_sampler_options sampler; /* of this rank's first virtual rank */
     int virtual_ranks;          /* that take turns here, batch by batch; 1 without virtual ranks */
     int64_t *starts;            /* (virtual_ranks + 1): where the indices of each begin */
-    yki_transform_plan plan;
+    column *columns;            /* (fields) */
+    int fields;
     int64_t count, batches; /* samples and batches of an epoch on this rank */
 
     slot *slots;
     int slot_count;
-    void *memory; /* of all slots' images */
+    void *memory;       /* of all slots' rows and indices */
+    yk_tensor *tensors; /* of all slots */
     size_t memory_bytes;
     int64_t *permutation; /* scratch (size) */
     int64_t *indices;     /* (count) of the epoch that is being claimed */
@@ -58,8 +74,8 @@ struct yk_loader {
 
     pthread_mutex_t mutex;
     pthread_cond_t space, ready; /* workers wait for space, the consumer for ready */
-    pthread_t *threads;
-    int started, busy; /* workers running; workers between claim and ready */
+    worker *workers;             /* (options.workers) */
+    int started, busy;           /* workers running; workers between claim and ready */
     bool stopping, paused;
     pid_t process;          /* whose threads they are; a forked child has none */
     int64_t claimed, taken; /* batches since the last seek */
@@ -98,7 +114,9 @@ static slot *claim(yk_loader *loader)
     int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
     claimed->ready = false;
     claimed->epoch = loader->claim_epoch;
-    claimed->batch.size = claimed->tensors[0].dims[0] = claimed->tensors[1].dims[0] = size;
+    claimed->batch.size = size;
+    for (int i = 0; i < loader->fields; i++)
+        claimed->tensors[i].dims[0] = size;
     memcpy(claimed->indices, loader->indices + first, (size_t)size * sizeof *claimed->indices);
     if (++loader->claim_batch == loader->batches) {
         loader->claim_batch = 0;
@@ -107,21 +125,34 @@ static slot *claim(yk_loader *loader)
     return claimed;
 }
 
-/* Writes the claimed batch; no lock is held. */
-static yk_status prepare(const yk_loader *loader, slot *claimed)
+/* Where row number `row` of a field begins. */
+static void *place(const slot *claimed, const column *columns, int field, int64_t row)
 {
-    uint8_t scratch[YKI_IMAGE_BYTES];
-    size_t image_bytes = YKI_IMAGE_BYTES * yk_dtype_size(loader->options.dtype);
-    for (int64_t i = 0; i < claimed->batch.size; i++) {
-        int label = -1;
-        int64_t index = claimed->indices[i];
-        const uint8_t *pixels = NULL;
-        YK_TRY(yki_dataset_read(loader->dataset, index, scratch, &pixels, &label));
-        yki_transform_apply(&loader->plan, pixels, loader->options.seed, claimed->epoch, index,
-                            loader->options.dtype,
-                            (char *)claimed->images + (size_t)i * image_bytes);
-        claimed->labels[i] = label;
-    }
+    return (char *)claimed->tensors[field].data + (size_t)row * columns[field].row_bytes;
+}
+
+/* Writes one row of the batch. */
+static yk_status prepare_sample(worker *self, const slot *claimed, int64_t row)
+{
+    const yk_loader *loader = self->loader;
+    yki_pipeline_draw draw = {loader->options.seed, claimed->epoch, claimed->indices[row]};
+    yk_field_buffer *buffers = self->reading.buffers;
+    for (int i = 0; i < loader->fields; i++)
+        if (!loader->columns[i].is_picture)
+            buffers[i].data = place(claimed, loader->columns, i, row);
+    YK_TRY(yki_worker_read(&self->reading, draw.index));
+    for (int i = 0; i < loader->fields; i++)
+        if (loader->columns[i].is_picture)
+            YK_TRY(yki_pipeline_run(&loader->columns[i].pipeline, &self->scratch, &buffers[i], draw,
+                                    place(claimed, loader->columns, i, row)));
+    return YK_OK;
+}
+
+/* Writes the claimed batch; no lock is held. */
+static yk_status prepare(worker *self, const slot *claimed)
+{
+    for (int64_t row = 0; row < claimed->batch.size; row++)
+        YK_TRY(prepare_sample(self, claimed, row));
     return YK_OK;
 }
 
@@ -139,7 +170,8 @@ static bool may_claim(const yk_loader *loader)
 
 static void *work(void *argument)
 {
-    yk_loader *loader = argument;
+    worker *self = argument;
+    yk_loader *loader = self->loader;
     yki_trace_name_thread("data loading", YKI_TRACE_DATA);
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stopping) {
@@ -152,7 +184,7 @@ static void *work(void *argument)
         pthread_mutex_unlock(&loader->mutex);
 
         double begin = yki_trace_begin();
-        claimed->status = prepare(loader, claimed);
+        claimed->status = prepare(self, claimed);
         YKI_TRACE_END(begin, trace_batch(claimed), "prepare batch");
         if (claimed->status != YK_OK) {
             yki_error_context(claimed->status, "loader worker: epoch %lld",
@@ -171,9 +203,13 @@ static void *work(void *argument)
 
 static yk_status start_workers(yk_loader *loader)
 {
+    for (int i = 0; i < loader->options.workers; i++) {
+        loader->workers[i].loader = loader;
+        YK_TRY(yki_worker_open(&loader->workers[i].reading, loader->dataset));
+    }
     for (; loader->started < loader->options.workers; loader->started++) {
-        int error =
-            yki_thread_create(&loader->threads[loader->started], "yoke-loader", NULL, work, loader);
+        worker *self = &loader->workers[loader->started];
+        int error = yki_thread_create(&self->thread, "yoke-loader", NULL, work, self);
         if (error)
             return yki_error(YK_ERROR_INTERNAL, "loader: cannot start worker %d of %d: %s",
                              loader->started + 1, loader->options.workers, strerror(error));
@@ -201,44 +237,85 @@ static yk_status check_options(const yk_loader_options *options)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: prefetch %d: expected 1 to %d",
                          options->prefetch, MAX_SLOTS / MAX_WORKERS);
     if (options->dtype != YK_F32 && options->dtype != YK_F64)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: images are float32 or float64, not %s",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "loader: pictures become float32 or float64, not %s",
                          yk_dtype_name(options->dtype));
     return YK_OK;
 }
 
-static void describe(slot *one, yk_dtype dtype)
+/* What each field becomes in a batch. */
+static yk_status plan_columns(yk_loader *loader)
 {
-    static const char *const names[] = {"images", "labels"};
-    one->tensors[0] = (yk_tensor){.data = one->images,
-                                  .dtype = dtype,
-                                  .ndim = 4,
-                                  .dims = {0, 3, YKI_IMAGE_SIDE, YKI_IMAGE_SIDE}};
-    one->tensors[1] = (yk_tensor){.data = one->labels, .dtype = YK_I32, .ndim = 1};
-    one->batch =
-        (yk_batch){.count = 2, .names = names, .tensors = one->tensors, .indices = one->indices};
+    loader->fields = yk_dataset_field_count(loader->dataset);
+    loader->columns = yki_calloc((size_t)loader->fields, sizeof *loader->columns);
+    if (!loader->columns)
+        return yki_error_memory((size_t)loader->fields * sizeof *loader->columns, "a loader");
+    for (int i = 0; i < loader->fields; i++) {
+        const yk_field *field = yk_dataset_field(loader->dataset, i);
+        column *made = &loader->columns[i];
+        const int64_t *dims = field->dims;
+        made->is_picture = field->kind != YK_FIELD_TENSOR;
+        made->row.dtype = made->is_picture ? loader->options.dtype : field->dtype;
+        made->row.ndim = field->ndim;
+        if (made->is_picture) {
+            YK_TRY(yki_pipeline_prepare(&made->pipeline, field, &loader->options));
+            dims = made->pipeline.dims;
+        }
+        memcpy(made->row.dims, dims, (size_t)field->ndim * sizeof *dims);
+        made->row_bytes = yk_tensor_bytes(&made->row);
+    }
+    return YK_OK;
 }
 
-/* One block for the images, labels and indices of all slots, each part on a cache line. */
+/* Points a slot to its part of the memory: the rows of each field, then the indices. */
+static void describe(const yk_loader *loader, slot *one, char *memory, size_t rows)
+{
+    for (int i = 0; i < loader->fields; i++) {
+        const column *from = &loader->columns[i];
+        yk_tensor *tensor = &one->tensors[i];
+        tensor->data = memory;
+        tensor->dtype = from->row.dtype;
+        tensor->ndim = from->row.ndim + 1;
+        memcpy(tensor->dims + 1, from->row.dims, (size_t)from->row.ndim * sizeof *tensor->dims);
+        memory += yki_align(rows * from->row_bytes, YKI_ALIGNMENT);
+    }
+    one->indices = (int64_t *)(void *)memory;
+    one->batch = (yk_batch){.count = loader->fields,
+                            .names = loader->dataset->names,
+                            .tensors = one->tensors,
+                            .indices = one->indices};
+}
+
+/* Bytes of a slot; 0 if they do not fit a size_t. */
+static size_t slot_bytes(const yk_loader *loader, size_t rows)
+{
+    size_t total = yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT), bytes;
+    for (int i = 0; i < loader->fields; i++) {
+        if (__builtin_mul_overflow(rows, loader->columns[i].row_bytes, &bytes) ||
+            __builtin_add_overflow(total, yki_align(bytes, YKI_ALIGNMENT), &total))
+            return 0;
+    }
+    return __builtin_mul_overflow(total, (size_t)loader->slot_count, &bytes) ? 0 : total;
+}
+
+/* One block for the rows and indices of all slots, each part on a cache line. */
 static yk_status allocate_slots(yk_loader *loader)
 {
     /* A batch never holds more than an epoch. */
     int64_t epoch = loader->count > 0 ? loader->count : 1;
     size_t rows = (size_t)(loader->options.batch_size < epoch ? loader->options.batch_size : epoch);
-    size_t images = rows * YKI_IMAGE_BYTES * yk_dtype_size(loader->options.dtype);
-    size_t labels = yki_align(rows * sizeof(int32_t), YKI_ALIGNMENT);
-    size_t indices = yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT);
-    size_t bytes = images + labels + indices;
-    loader->memory_bytes = bytes * (size_t)loader->slot_count;
+    size_t bytes = slot_bytes(loader, rows), slots = (size_t)loader->slot_count;
+    if (bytes == 0)
+        return yki_error_memory(SIZE_MAX, "the loader's batches");
+    loader->memory_bytes = bytes * slots;
     loader->memory = yki_map(loader->memory_bytes);
-    loader->slots = yki_calloc((size_t)loader->slot_count, sizeof *loader->slots);
-    if (!loader->memory || !loader->slots)
+    loader->slots = yki_calloc(slots, sizeof *loader->slots);
+    loader->tensors = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->tensors);
+    if (!loader->memory || !loader->slots || !loader->tensors)
         return yki_error_memory(loader->memory_bytes, "the loader's batches");
-    for (int i = 0; i < loader->slot_count; i++) {
-        char *base = (char *)loader->memory + (size_t)i * bytes;
-        loader->slots[i].images = base;
-        loader->slots[i].labels = (int32_t *)(void *)(base + images);
-        loader->slots[i].indices = (int64_t *)(void *)(base + images + labels);
-        describe(&loader->slots[i], loader->options.dtype);
+    for (size_t i = 0; i < slots; i++) {
+        loader->slots[i].tensors = loader->tensors + i * (size_t)loader->fields;
+        describe(loader, &loader->slots[i], (char *)loader->memory + i * bytes, rows);
     }
     return YK_OK;
 }
@@ -267,8 +344,8 @@ static yk_status allocate(yk_loader *loader)
     YK_TRY(plan_virtual_ranks(loader));
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
-    loader->threads = yki_calloc((size_t)loader->options.workers, sizeof *loader->threads);
-    if (!loader->permutation || !loader->indices || !loader->threads)
+    loader->workers = yki_calloc((size_t)loader->options.workers, sizeof *loader->workers);
+    if (!loader->permutation || !loader->indices || !loader->workers)
         return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
                                 "the loader's indices");
     return allocate_slots(loader);
@@ -302,10 +379,10 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
 }
 
 /* Everything that may fail; the caller destroys the loader then. */
-static yk_status start_loader(yk_loader *self, const yk_loader_options *options)
+static yk_status start_loader(yk_loader *self)
 {
     YK_TRY(yki_sampler_validate(&self->sampler));
-    YK_TRY(yki_transform_prepare(&self->plan, &options->transform));
+    YK_TRY(plan_columns(self));
     YK_TRY(allocate(self));
     return start_workers(self);
 }
@@ -323,7 +400,7 @@ yk_status yk_loader_create(yk_loader **loader, const yk_dataset *dataset,
     if (!self)
         return yki_error_memory(sizeof *self, "a loader");
     set_up(self, dataset, &chosen);
-    yk_status status = start_loader(self, &chosen);
+    yk_status status = start_loader(self);
     if (status != YK_OK) {
         yk_loader_destroy(self);
         return status;
@@ -337,6 +414,26 @@ void yki_loader_retain(yk_loader *loader)
     yki_reference_retain(&loader->reference);
 }
 
+static void free_loader(yk_loader *loader)
+{
+    for (int i = 0; loader->workers && i < loader->options.workers; i++) {
+        yki_worker_close(&loader->workers[i].reading);
+        yki_room_free(&loader->workers[i].scratch);
+    }
+    for (int i = 0; loader->columns && i < loader->fields; i++)
+        yki_pipeline_destroy(&loader->columns[i].pipeline);
+    yki_unmap(loader->memory, loader->memory_bytes);
+    free(loader->slots);
+    free(loader->tensors);
+    free(loader->columns);
+    free(loader->workers);
+    free(loader->permutation);
+    free(loader->indices);
+    free(loader->starts);
+    yk_dataset_destroy((yk_dataset *)(uintptr_t)loader->dataset);
+    free(loader);
+}
+
 void yk_loader_destroy(yk_loader *loader)
 {
     if (!loader || !yki_reference_release(&loader->reference))
@@ -348,18 +445,11 @@ void yk_loader_destroy(yk_loader *loader)
     pthread_cond_broadcast(&loader->space);
     pthread_mutex_unlock(&loader->mutex);
     for (int i = 0; i < loader->started; i++)
-        pthread_join(loader->threads[i], NULL);
+        pthread_join(loader->workers[i].thread, NULL);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->space);
     pthread_mutex_destroy(&loader->mutex);
-    yki_unmap(loader->memory, loader->memory_bytes);
-    free(loader->slots);
-    free(loader->threads);
-    free(loader->permutation);
-    free(loader->indices);
-    free(loader->starts);
-    yk_dataset_destroy((yk_dataset *)(uintptr_t)loader->dataset);
-    free(loader);
+    free_loader(loader);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------------

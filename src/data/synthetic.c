@@ -4,15 +4,17 @@
  * blurred spot, under noise. Every draw is a function of (seed, split, index), so that an image
  * does not depend on how many are made.
  */
-#include "data/dataset.h"
-
 #include <math.h>
+#include <stdlib.h>
+
+#include <yoke/data.h>
 
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "data/shapes.h"
 
+enum { SIDE = 32, PLANE = SIDE * SIDE, IMAGE_BYTES = 3 * PLANE, CLASSES = 10 };
 enum { DEFAULT_TRAIN = 5000, DEFAULT_TEST = 1000, MAX_COUNT = 10000000 };
 
 /* ---- drawing numbers ---------------------------------------------------------------------------
@@ -153,11 +155,11 @@ static uint8_t to_byte(float value)
 /* pixels (3, 32, 32) */
 static void paint(const scene *drawn, dice *draws, uint8_t *pixels)
 {
-    for (int row = 0; row < YKI_IMAGE_SIDE; row++)
-        for (int column = 0; column < YKI_IMAGE_SIDE; column++) {
+    for (int row = 0; row < SIDE; row++)
+        for (int column = 0; column < SIDE; column++) {
             float x = (float)column + 0.5f, y = (float)row + 0.5f;
             float front = coverage(drawn, x, y), blurred = spot(drawn, x, y);
-            float shade = (x + y) / (2 * YKI_IMAGE_SIDE);
+            float shade = (x + y) / (2 * SIDE);
             float light = 1 + drawn->light_x * (x - 16) + drawn->light_y * (y - 16);
             for (int c = 0; c < 3; c++) {
                 float value =
@@ -165,7 +167,7 @@ static void paint(const scene *drawn, dice *draws, uint8_t *pixels)
                 value += blurred * (drawn->spot.c[c] - value);
                 value += front * (drawn->front.c[c] - value);
                 value = 255 * light * value + drawn->noise * noise(draws);
-                pixels[c * YKI_IMAGE_PLANE + row * YKI_IMAGE_SIDE + column] = to_byte(value);
+                pixels[c * PLANE + row * SIDE + column] = to_byte(value);
             }
         }
 }
@@ -173,16 +175,64 @@ static void paint(const scene *drawn, dice *draws, uint8_t *pixels)
 /* ---- the data set ------------------------------------------------------------------------------
  */
 
-static void fill(yk_dataset *dataset, int64_t count, uint64_t seed, yk_split split)
+typedef struct synthetic {
+    uint8_t *pixels; /* (count, 3, 32, 32), from yki_map */
+    size_t bytes;
+} synthetic;
+
+static void paint_all(const synthetic *set, int64_t count, uint64_t seed, yk_split split)
 {
-    uint8_t *pixels = dataset->block;
-    for (int64_t i = 0; i < count; i++, pixels += YKI_IMAGE_BYTES) {
+    uint8_t *pixels = set->pixels;
+    for (int64_t i = 0; i < count; i++, pixels += IMAGE_BYTES) {
         dice draws = {.key = yki_hash3(seed, (uint64_t)split, (uint64_t)i)};
-        int label = (int)(i % YKI_CLASSES);
-        scene drawn = draw_scene(&draws, &yki_shapes[label]);
+        scene drawn = draw_scene(&draws, &yki_shapes[i % CLASSES]);
         paint(&drawn, &draws, pixels);
-        yki_dataset_add(dataset, -1, (size_t)i * YKI_IMAGE_BYTES, label);
     }
+}
+
+static yk_status read_painting(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    const synthetic *set = data;
+    (void)worker;
+    yk_field_buffer_lend(&buffers[0], set->pixels + index * IMAGE_BYTES, IMAGE_BYTES);
+    *(int32_t *)buffers[1].data = (int32_t)(index % CLASSES);
+    return YK_OK;
+}
+
+static void close_synthetic(void *data)
+{
+    synthetic *set = data;
+    yki_unmap(set->pixels, set->bytes);
+    free(set);
+}
+
+static yk_status paint_data_set(yk_dataset **dataset, int64_t count, uint64_t seed, yk_split split)
+{
+    static const yk_field fields[] = {
+        {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, SIDE, SIDE}},
+        {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}},
+    };
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = "synthetic";
+    ops.count = count;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = CLASSES;
+    ops.class_names = yki_shape_names;
+    ops.read = read_painting;
+    ops.close = close_synthetic;
+    synthetic *set = yki_calloc(1, sizeof *set);
+    if (!set)
+        return yki_error_memory(sizeof *set, "synthetic images");
+    set->bytes = (size_t)count * IMAGE_BYTES;
+    set->pixels = yki_map(set->bytes);
+    yk_status status = set->pixels ? yk_dataset_create(dataset, &ops, set)
+                                   : yki_error_memory(set->bytes, "synthetic images");
+    if (status == YK_OK)
+        paint_all(set, count, seed, split);
+    else
+        close_synthetic(set);
+    return status;
 }
 
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
@@ -199,18 +249,5 @@ yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "synthetic: %lld images: expected 0 to %d or YK_SYNTHETIC_COUNT_AUTO",
                          (long long)count, MAX_COUNT);
-    yk_dataset *self = yki_dataset_new("synthetic", yki_shape_names);
-    if (!self)
-        return YK_ERROR_OUT_OF_MEMORY;
-    self->block_bytes = (size_t)count * YKI_IMAGE_BYTES;
-    self->block = yki_map(self->block_bytes);
-    yk_status status = self->block ? yki_dataset_reserve(self, count)
-                                   : yki_error_memory(self->block_bytes, "synthetic images");
-    if (status != YK_OK) {
-        yk_dataset_destroy(self);
-        return status;
-    }
-    fill(self, count, o.seed, split);
-    *dataset = self;
-    return YK_OK;
+    return paint_data_set(dataset, count, o.seed, split);
 }

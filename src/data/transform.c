@@ -1,8 +1,8 @@
 /*
  * RandomCrop with zero padding, RandomHorizontalFlip, ToTensor, Normalize. Crop and flip move bytes
- * into a scratch image in the first-level cache; then each byte is looked up once, straight into
- * the batch. The f32 table is computed as torchvision does, (x / 255 - mean) / std in f32, so that
- * values are bit for bit its own.
+ * into scratch memory, of small pictures in the first-level cache; then each byte is looked up
+ * once, straight into the batch. The f32 table is computed as torchvision does, (x / 255 - mean) /
+ * std in f32, so that values are bit for bit its own.
  */
 #include "data/transform.h"
 
@@ -18,14 +18,28 @@ const yk_transform yk_cifar10_augment = {.crop_padding = 4,
 const yk_transform yk_cifar10_normalize = {.mean = {0.4914f, 0.4822f, 0.4465f},
                                            .std = {0.2023f, 0.1994f, 0.2010f}};
 
-yk_status yki_transform_prepare(yki_transform_plan *plan, const yk_transform *transform)
+static yk_status check_dims(const yk_transform *transform, const int64_t dims[3])
 {
-    if (transform->crop_padding < 0 || transform->crop_padding > YKI_IMAGE_SIDE)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "crop padding %d: expected 0 to %d",
-                         transform->crop_padding, YKI_IMAGE_SIDE);
+    int64_t side = dims[1] < dims[2] ? dims[1] : dims[2];
+    if (dims[0] > YKI_TRANSFORM_CHANNELS)
+        return yki_error(YK_ERROR_UNSUPPORTED, "transform: pictures of %lld channels, not 1 to %d",
+                         (long long)dims[0], YKI_TRANSFORM_CHANNELS);
+    if (transform->crop_padding < 0 || transform->crop_padding > side)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "crop padding %d: expected 0 to %lld",
+                         transform->crop_padding, (long long)side);
+    return YK_OK;
+}
+
+yk_status yki_transform_prepare(yki_transform_plan *plan, const yk_transform *transform,
+                                const int64_t dims[3])
+{
+    YK_TRY(check_dims(transform, dims));
+    plan->channels = (int)dims[0];
+    plan->height = (int)dims[1];
+    plan->width = (int)dims[2];
     plan->padding = transform->crop_padding;
     plan->flip = transform->flip;
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < YKI_TRANSFORM_CHANNELS; c++) {
         float mean = transform->mean[c], std = transform->std[c];
         if (!(std > 0 && isfinite(std) && isfinite(mean)))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -40,61 +54,79 @@ yk_status yki_transform_prepare(yki_transform_plan *plan, const yk_transform *tr
     return YK_OK;
 }
 
-/* The window that starts at (top, left) of the image, zeros where it reaches beyond. */
-static void crop(const uint8_t *pixels, int top, int left, uint8_t *out)
+/* The size of a picture. Where it is known when compiling, the loops over it are unrolled. */
+typedef struct extent {
+    int channels, height, width;
+} extent;
+
+/* The window of the picture's size that starts at (top, left), zeros where it reaches beyond. */
+static inline __attribute__((always_inline)) void crop(extent e, const uint8_t *pixels, int top,
+                                                       int left, uint8_t *out)
 {
-    enum { S = YKI_IMAGE_SIDE };
-    int from = left > 0 ? left : 0, to = left < 0 ? S + left : S; /* columns of the image */
-    memset(out, 0, YKI_IMAGE_BYTES);
-    for (int c = 0; c < 3; c++)
-        for (int y = 0; y < S; y++)
-            if (top + y >= 0 && top + y < S && from < to)
-                memcpy(out + (c * S + y) * S + (from - left), pixels + (c * S + top + y) * S + from,
+    int h = e.height, w = e.width;
+    int from = left > 0 ? left : 0, to = left < 0 ? w + left : w; /* columns of the picture */
+    memset(out, 0, (size_t)(e.channels * h * w));
+    for (int c = 0; c < e.channels; c++)
+        for (int y = 0; y < h; y++)
+            if (top + y >= 0 && top + y < h && from < to)
+                memcpy(out + (c * h + y) * w + (from - left), pixels + (c * h + top + y) * w + from,
                        (size_t)(to - from));
 }
 
-static void flip(uint8_t *pixels)
+static inline __attribute__((always_inline)) void flip(extent e, const uint8_t *restrict pixels,
+                                                       uint8_t *restrict out)
 {
-    enum { S = YKI_IMAGE_SIDE };
-    for (int row = 0; row < 3 * S; row++, pixels += S) {
-        uint8_t mirrored[S];
-        for (int x = 0; x < S; x++)
-            mirrored[x] = pixels[S - 1 - x];
-        memcpy(pixels, mirrored, S);
-    }
+    for (int row = 0; row < e.channels * e.height; row++, pixels += e.width, out += e.width)
+        for (int x = 0; x < e.width; x++)
+            out[x] = pixels[e.width - 1 - x];
 }
 
-static void look_up_f32(const yki_transform_plan *plan, const uint8_t *pixels, float *out)
+static inline __attribute__((always_inline)) void
+look_up_f32(extent e, const yki_transform_plan *plan, const uint8_t *pixels, float *out)
 {
-    for (int c = 0; c < 3; c++)
-        for (int i = 0; i < YKI_IMAGE_PLANE; i++)
+    for (int c = 0; c < e.channels; c++)
+        for (int i = 0; i < e.height * e.width; i++)
             *out++ = plan->f32[c][*pixels++];
 }
 
-static void look_up_f64(const yki_transform_plan *plan, const uint8_t *pixels, double *out)
+static inline __attribute__((always_inline)) void
+look_up_f64(extent e, const yki_transform_plan *plan, const uint8_t *pixels, double *out)
 {
-    for (int c = 0; c < 3; c++)
-        for (int i = 0; i < YKI_IMAGE_PLANE; i++)
+    for (int c = 0; c < e.channels; c++)
+        for (int i = 0; i < e.height * e.width; i++)
             *out++ = plan->f64[c][*pixels++];
 }
 
-void yki_transform_apply(const yki_transform_plan *plan, const uint8_t *pixels, uint64_t seed,
-                         int64_t epoch, int64_t index, yk_dtype dtype, void *out)
+static inline __attribute__((always_inline)) void apply(extent e, const yki_transform_plan *plan,
+                                                        const uint8_t *pixels, uint64_t draw,
+                                                        uint8_t *scratch, yk_dtype dtype, void *out)
 {
-    uint8_t scratch[YKI_IMAGE_BYTES];
-    uint64_t draw = yki_hash3(seed, (uint64_t)epoch, (uint64_t)index);
     bool flipped = plan->flip && (draw & 1);
     if (plan->padding || flipped) {
         uint32_t offsets = 2 * (uint32_t)plan->padding + 1;
         int top = (int)((uint32_t)(draw >> 32) % offsets) - plan->padding;
         int left = (int)((uint32_t)(draw & 0xffffffffu) / 2 % offsets) - plan->padding;
-        crop(pixels, top, left, scratch);
-        if (flipped)
-            flip(scratch);
+        crop(e, pixels, top, left, scratch);
         pixels = scratch;
+        if (flipped) {
+            uint8_t *mirrored = scratch + e.channels * e.height * e.width;
+            flip(e, pixels, mirrored);
+            pixels = mirrored;
+        }
     }
     if (dtype == YK_F64)
-        look_up_f64(plan, pixels, out);
+        look_up_f64(e, plan, pixels, out);
     else
-        look_up_f32(plan, pixels, out);
+        look_up_f32(e, plan, pixels, out);
+}
+
+void yki_transform_apply(const yki_transform_plan *plan, const uint8_t *pixels, uint64_t seed,
+                         int64_t epoch, int64_t index, uint8_t *scratch, yk_dtype dtype, void *out)
+{
+    uint64_t draw = yki_hash3(seed, (uint64_t)epoch, (uint64_t)index);
+    extent e = {plan->channels, plan->height, plan->width};
+    if (e.channels == 3 && e.height == 32 && e.width == 32)
+        apply((extent){3, 32, 32}, plan, pixels, draw, scratch, dtype, out);
+    else
+        apply(e, plan, pixels, draw, scratch, dtype, out);
 }

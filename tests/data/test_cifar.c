@@ -25,9 +25,13 @@ static void check_rows(const char *path, int rows)
         for (int p = 0; p < ROW_BYTES; p += 97)
             assert_int_equal(pixels[p], row_pixel(i / rows, i % rows, p));
     }
-    uint8_t none[ROW_BYTES];
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_image(dataset, 5 * rows, none, NULL));
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_dataset_image(dataset, -1, none, NULL));
+    yk_reader *reader;
+    const yk_tensor *fields;
+    assert_ok(yk_reader_create(&reader, dataset));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_reader_read(reader, 5 * rows, &fields));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_reader_read(reader, -1, &fields));
+    assert_null(fields);
+    yk_reader_destroy(reader);
     yk_dataset_destroy(dataset);
 
     assert_ok(yk_cifar10_open(&dataset, path, YK_SPLIT_TEST));
@@ -147,18 +151,22 @@ YK_TEST(promise_31_a_file_cut_short_while_it_is_open)
 {
     for (int binary = 0; binary < 2; binary++) {
         char path[512];
-        uint8_t pixels[ROW_BYTES];
         yk_dataset *dataset;
+        yk_reader *reader;
+        const yk_tensor *fields;
         const char *folder = fresh_folder();
         write_cifar(folder, binary, 3);
         snprintf(path, sizeof path, "%s/cifar-10-batches-%s/test_batch%s", folder,
                  binary ? "bin" : "py", binary ? ".bin" : "");
         assert_ok(yk_cifar10_open(&dataset, folder, YK_SPLIT_TEST));
         assert_int_equal(truncate(path, 4096), 0);
-        assert_ok(yk_dataset_image(dataset, 0, pixels, NULL));
-        assert_status(YK_ERROR_IO, yk_dataset_image(dataset, 1, pixels, NULL));
+        assert_ok(yk_reader_create(&reader, dataset));
+        assert_ok(yk_reader_read(reader, 0, &fields));
+        assert_status(YK_ERROR_IO, yk_reader_read(reader, 1, &fields));
+        assert_contains(yk_last_error(), "sample 1");
         assert_contains(yk_last_error(), "test_batch");
         assert_contains(yk_last_error(), "offset 4096: the file ends here");
+        yk_reader_destroy(reader);
         yk_dataset_destroy(dataset);
     }
 }

@@ -12,7 +12,8 @@ static void assert_invalid(yk_status status, const char *words)
 YK_TEST(data_sets_that_are_null_are_empty)
 {
     yk_dataset *dataset = (yk_dataset *)1;
-    uint8_t pixels[3072];
+    yk_reader *reader = (yk_reader *)1;
+    const yk_tensor *fields;
     assert_invalid(yk_cifar10_open(NULL, ".", YK_SPLIT_TEST), "dataset is NULL");
     assert_invalid(yk_cifar10_open(&dataset, NULL, YK_SPLIT_TEST), "path is NULL");
     assert_null(dataset);
@@ -24,7 +25,12 @@ YK_TEST(data_sets_that_are_null_are_empty)
     assert_int_equal(yk_dataset_classes(NULL), 0);
     assert_null(yk_dataset_class_name(NULL, 0));
     assert_null(yk_dataset_name(NULL));
-    assert_invalid(yk_dataset_image(NULL, 0, pixels, NULL), "dataset is NULL");
+    assert_int_equal(yk_dataset_field_count(NULL), 0);
+    assert_null(yk_dataset_field(NULL, 0));
+    assert_null(yk_dataset_find_field(NULL, "images"));
+    assert_invalid(yk_reader_create(&reader, NULL), "dataset is NULL");
+    assert_null(reader);
+    assert_invalid(yk_reader_read(NULL, 0, &fields), "reader is NULL");
     assert_invalid(yk_cifar10_download(NULL, 0, NULL), "path is NULL");
 }
 

@@ -8,6 +8,9 @@
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE };
 
+static const int64_t dims[3] = {3, SIDE, SIDE};
+static uint8_t scratch[2 * PIXELS];
+
 static void make_image(uint8_t *pixels)
 {
     for (int i = 0; i < PIXELS; i++)
@@ -46,9 +49,9 @@ YK_TEST(crop_and_flip_draw_all_offsets_evenly)
     yk_transform transform = YK_TRANSFORM_INIT;
     transform.crop_padding = 4;
     transform.flip = true;
-    assert_ok(yki_transform_prepare(&plan, &transform));
+    assert_ok(yki_transform_prepare(&plan, &transform, dims));
     for (int draw = 0; draw < DRAWS; draw++) {
-        yki_transform_apply(&plan, pixels, 1, 2, draw, YK_F64, out);
+        yki_transform_apply(&plan, pixels, 1, 2, draw, scratch, YK_F64, out);
         int found = 0;
         for (int i = 0; i < 9 * 9 * 2; i++)
             if (equals(pixels, out, i / 18 - 4, i / 2 % 9 - 4, i % 2)) {
@@ -72,9 +75,9 @@ YK_TEST(normalises_as_torchvision_does)
     double precise[PIXELS];
     make_image(pixels);
     yki_transform_plan plan;
-    assert_ok(yki_transform_prepare(&plan, &yk_cifar10_normalize));
-    yki_transform_apply(&plan, pixels, 0, 0, 0, YK_F32, out);
-    yki_transform_apply(&plan, pixels, 0, 0, 0, YK_F64, precise);
+    assert_ok(yki_transform_prepare(&plan, &yk_cifar10_normalize, dims));
+    yki_transform_apply(&plan, pixels, 0, 0, 0, scratch, YK_F32, out);
+    yki_transform_apply(&plan, pixels, 0, 0, 0, scratch, YK_F64, precise);
     static const float mean[] = {0.4914f, 0.4822f, 0.4465f}, std[] = {0.2023f, 0.1994f, 0.2010f};
     for (int i = 0; i < PIXELS; i++) {
         float scaled = (float)pixels[i] / 255.0f, centred = scaled - mean[i / 1024];
@@ -86,15 +89,15 @@ YK_TEST(normalises_as_torchvision_does)
 YK_TEST(zero_std_means_one_and_bad_padding_is_refused)
 {
     yki_transform_plan plan;
-    assert_ok(yki_transform_prepare(&plan,
-                                    YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32)));
+    assert_ok(yki_transform_prepare(
+        &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32), dims));
     assert_true(plan.f32[2][255] == 1.0f && plan.f64[0][51] == 0.2);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yki_transform_prepare(
-                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = -1)));
+                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = -1), dims));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yki_transform_prepare(
-                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 33)));
+                      &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 33), dims));
 }
 
 YK_TEST(padding_as_wide_as_the_image_stays_inside)
@@ -104,9 +107,9 @@ YK_TEST(padding_as_wide_as_the_image_stays_inside)
     make_image(pixels);
     yki_transform_plan plan;
     assert_ok(yki_transform_prepare(
-        &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32, o.flip = true)));
+        &plan, YK_WITH(yk_transform, YK_TRANSFORM_INIT, o.crop_padding = 32, o.flip = true), dims));
     for (int draw = 0; draw < 20000; draw++)
-        yki_transform_apply(&plan, pixels, 9, 0, draw, YK_F64, out);
+        yki_transform_apply(&plan, pixels, 9, 0, draw, scratch, YK_F64, out);
 }
 
 YK_TEST(promise_29_augmentation_depends_on_seed_epoch_and_index)
@@ -116,16 +119,16 @@ YK_TEST(promise_29_augmentation_depends_on_seed_epoch_and_index)
     int differ[3] = {0};
     make_image(pixels);
     yki_transform_plan plan;
-    assert_ok(yki_transform_prepare(&plan, &yk_cifar10_augment));
+    assert_ok(yki_transform_prepare(&plan, &yk_cifar10_augment, dims));
     for (int i = 0; i < 100; i++) {
-        yki_transform_apply(&plan, pixels, 5, 6, i, YK_F32, first);
-        yki_transform_apply(&plan, pixels, 5, 6, i, YK_F32, again);
+        yki_transform_apply(&plan, pixels, 5, 6, i, scratch, YK_F32, first);
+        yki_transform_apply(&plan, pixels, 5, 6, i, scratch, YK_F32, again);
         assert_memory_equal(first, again, sizeof first);
-        yki_transform_apply(&plan, pixels, 4, 6, i, YK_F32, again);
+        yki_transform_apply(&plan, pixels, 4, 6, i, scratch, YK_F32, again);
         differ[0] += memcmp(first, again, sizeof first) != 0;
-        yki_transform_apply(&plan, pixels, 5, 7, i, YK_F32, again);
+        yki_transform_apply(&plan, pixels, 5, 7, i, scratch, YK_F32, again);
         differ[1] += memcmp(first, again, sizeof first) != 0;
-        yki_transform_apply(&plan, pixels, 5, 6, i + 1, YK_F32, again);
+        yki_transform_apply(&plan, pixels, 5, 6, i + 1, scratch, YK_F32, again);
         differ[2] += memcmp(first, again, sizeof first) != 0;
     }
     for (int i = 0; i < 3; i++)

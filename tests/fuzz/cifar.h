@@ -15,12 +15,18 @@ static inline void fuzz_cifar(const char *file_name, const uint8_t *data, size_t
     yk_status status = yk_cifar10_open(&dataset, folder, YK_SPLIT_TEST);
     fuzz_check(status);
     if (status == YK_OK) {
-        uint8_t pixels[3072];
+        yk_reader *reader;
+        const yk_tensor *fields;
+        if (yk_reader_create(&reader, dataset) != YK_OK)
+            __builtin_trap();
         for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
-            int label = -1;
-            if (yk_dataset_image(dataset, i, pixels, &label) != YK_OK || label < 0 || label > 9)
+            if (yk_reader_read(reader, i, &fields) != YK_OK)
+                __builtin_trap();
+            int32_t label = *(const int32_t *)fields[1].data;
+            if (label < 0 || label > 9)
                 __builtin_trap();
         }
+        yk_reader_destroy(reader);
         yk_dataset_destroy(dataset);
     }
     fuzz_end();
