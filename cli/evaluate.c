@@ -52,9 +52,10 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
             "yoke\n"
             "record their network; checkpoints also record the data they were trained on. Nothing\n"
             "is downloaded unless --data cifar10 is given.",
-        .examples = "  yoke evaluate runs/a\n"
-                    "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
-                    "  yoke evaluate --nproc 2 --arch resnet18 --data ~/cifar10 from_pytorch.pth",
+        .examples =
+            "  yoke evaluate runs/a\n"
+            "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
+            "  yoke evaluate --nproc 2 --arch resnet18-cifar --data ~/cifar10 from_pytorch.pth",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .max_operands = 1};
@@ -228,7 +229,7 @@ static int check_evaluate_options(const char *name, const evaluate_options *o,
 int cli_cmd_evaluate(const char *name, int argc, char **argv)
 {
     evaluate_options o = {.data = "cifar10",
-                          .arch = "resnet18",
+                          .arch = "resnet18-cifar",
                           .group = YK_GROUP_OPTIONS_INIT,
                           .model = YK_MODEL_OPTIONS_INIT,
                           .batch_size = 256,

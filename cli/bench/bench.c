@@ -131,7 +131,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                  "[by where the ranks are]",
                  &o->backend, NULL),
         CLI_GROUP("Options for step"),
-        CLI_ARCH("network to train [resnet18]", &o->arch, &o->step_given),
+        CLI_ARCH("network to train [resnet18-cifar]", &o->arch, &o->step_given),
         CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
                 &o->batch_size, &o->step_given, 1, 1e7),
         CLI_AMP("mixed precision [off]", &o->model.amp, &o->step_given),
@@ -150,7 +150,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                                             "number of ranks. For the options of scaling, run\n"
                                             "`yoke bench scaling --help`.",
                                  .examples = "  yoke bench all-reduce --nproc 2\n"
-                                             "  yoke bench step --arch resnet18 --amp bf16\n"
+                                             "  yoke bench step --arch resnet18-cifar --amp bf16\n"
                                              "  yoke bench scaling --svg scaling.svg",
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
@@ -194,7 +194,7 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "scaling") == 0)
         return cli_bench_scaling("yoke bench scaling", argc - 1, argv + 1);
     bench_options o = {
-        .arch = "resnet18", .model = YK_MODEL_OPTIONS_INIT, .batch_size = 128, .steps = 10};
+        .arch = "resnet18-cifar", .model = YK_MODEL_OPTIONS_INIT, .batch_size = 128, .steps = 10};
     char *what;
     int operands, code = parse_bench_options(&o, name, argc, argv, &what, &operands);
     if (code >= 0)

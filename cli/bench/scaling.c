@@ -26,7 +26,7 @@ static const char summary[] =
     "rows; --per-rank-batch measures weak scaling.";
 
 static const char examples[] =
-    "  yoke bench scaling --data synthetic --arch resnet18 --max-steps 10\n"
+    "  yoke bench scaling --data synthetic --arch resnet18-cifar --max-steps 10\n"
     "  yoke bench scaling --data cifar10 --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
     "  yoke bench scaling --ranks 1,2,3,4,6,8 --json scaling.json --svg scaling.svg";
 
@@ -36,7 +36,7 @@ static int parse_scaling_options(cli_scaling_options *o, const char *name, int a
         CLI_GROUP("Training"),
         CLI_TEXT(0, "data", "DATA", "cifar10, synthetic, or a folder with CIFAR-10\n[cifar10]",
                  &o->data, NULL),
-        CLI_ARCH("network to train [resnet18]", &o->arch, NULL),
+        CLI_ARCH("network to train [resnet18-cifar]", &o->arch, NULL),
         CLI_INT(0, "epochs", "N", "passes over the data [1]", &o->epochs, NULL, 1, 1e6),
         CLI_INT(0, "max-steps", "S", "stop after S steps; 0: no limit [0]", &o->max_steps, NULL, 0,
                 1e12),
@@ -184,7 +184,7 @@ static int measure_rows(cli_scaling *s)
 int cli_bench_scaling(const char *name, int argc, char **argv)
 {
     cli_scaling s = {.options = {.data = "cifar10",
-                                 .arch = "resnet18",
+                                 .arch = "resnet18-cifar",
                                  .device = "cpu",
                                  .amp = YK_AMP_BF16,
                                  .ranks = "1,2,4",

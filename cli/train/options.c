@@ -20,12 +20,12 @@ static const char summary[] =
 
 static const char examples[] =
     "  yoke train --data synthetic --arch mlp --lr 0.01 --epochs 3\n"
-    "  yoke train --data cifar10 --arch resnet18 --epochs 10 --nproc 2 --output runs/a\n"
-    "  yoke train --data cifar10 --arch resnet18 --epochs 20 --nproc 2 --output runs/a \\\n"
+    "  yoke train --data cifar10 --arch resnet18-cifar --epochs 10 --nproc 2 --output runs/a\n"
+    "  yoke train --data cifar10 --arch resnet18-cifar --epochs 20 --nproc 2 --output runs/a \\\n"
     "             --resume auto";
 
 static const cli_train_options defaults = {.data = "cifar10",
-                                           .arch = "resnet18",
+                                           .arch = "resnet18-cifar",
                                            .group = YK_GROUP_OPTIONS_INIT,
                                            .model = YK_MODEL_OPTIONS_INIT,
                                            .loader = YK_LOADER_OPTIONS_INIT,
@@ -53,7 +53,7 @@ static const cli_option table[] = {
     CLI_TEXT(0, "data", "DATA",
              "cifar10 (downloaded once), synthetic, or a folder\nwith CIFAR-10 [cifar10]",
              &parsed.data, &parsed.given.data),
-    CLI_ARCH("network to train [resnet18]", &parsed.arch, &parsed.given.arch),
+    CLI_ARCH("network to train [resnet18-cifar]", &parsed.arch, &parsed.given.arch),
     CLI_GROUP_KEPT("Training"),
     CLI_INT(0, "epochs", "N", "passes over the data [10]", &parsed.trainer.epochs, NULL, 1, 1e6),
     CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
@@ -305,17 +305,19 @@ int cli_train_options_parse(cli_train_options *options, const char *name, int ar
     return complete(options, false) ? -1 : CLI_EXIT_USAGE;
 }
 
-bool cli_train_options_resume(cli_train_options *options, const char *stored)
+bool cli_train_options_resume(cli_train_options *options, const yk_training_state *saved)
 {
     enum { MOST = 256 };
     static char text[2 * sizeof options->kept]; /* the options point into it */
     char *words[MOST] = {options->argv[0]};
     int count = 1;
     size_t used = 0;
-    for (const char *line = stored; *line && count < MOST; line = strchr(line, '\n') + 1) {
+    for (const char *line = saved->program; *line && count < MOST; line = strchr(line, '\n') + 1) {
+        bool arch = strncmp(line, "arch=", 5) == 0; /* the state has its name of today */
+        int length = (int)strcspn(line, "\n");
         words[count++] = text + used;
-        used += (size_t)snprintf(text + used, sizeof text - used, "--%.*s",
-                                 (int)strcspn(line, "\n"), line) +
+        used += (size_t)snprintf(text + used, sizeof text - used, "--%.*s%s", arch ? 5 : length,
+                                 line, arch ? saved->arch : "") +
                 1;
     }
     set_defaults(options->name, options->argc, options->argv);

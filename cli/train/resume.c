@@ -189,7 +189,7 @@ static bool adopt(cli_training *t)
         return cli_train_options_check_batch(o) && cli_train_options_check(o, true);
     if (!cli_ok(yk_checkpoint_read_state(t->resumed, state)))
         return false;
-    if (!cli_train_options_resume(o, state->program))
+    if (!cli_train_options_resume(o, state))
         return cli_complain("cannot resume from %s with these options", t->resumed);
     if (!check_adopted(t))
         return false;

@@ -84,7 +84,7 @@ typedef struct cli_train_options {
 /* Parses and checks; -1 to continue, else the exit code. */
 int cli_train_options_parse(cli_train_options *options, const char *name, int argc, char **argv);
 /* Parses again, on top of the options that a checkpoint has stored. */
-bool cli_train_options_resume(cli_train_options *options, const char *stored);
+bool cli_train_options_resume(cli_train_options *options, const yk_training_state *saved);
 
 /* Whether the options fit together; prints an error if not. Fills trace_window. Leaves out what
  * depends on a checkpoint until that has been read (check.c). */

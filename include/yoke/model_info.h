@@ -15,9 +15,9 @@ extern "C" {
 
 /** A description of a network. What is unknown keeps its default. */
 typedef struct yk_model_info {
-    size_t size;                    /**< of this struct */
-    const char *arch;               /**< name of the architecture, "resnet18"; NULL if unknown */
-    int64_t classes;                /**< number of classes, 0 if unknown */
+    size_t size;      /**< of this struct */
+    const char *arch; /**< name of the architecture, "resnet18-cifar"; NULL if unknown */
+    int64_t classes;  /**< number of classes, 0 if unknown */
     const char *const *class_names; /**< (classes) their names, UTF-8; NULL if unknown */
     int channels;                   /**< of the images: entries of mean and std */
     const float *mean; /**< (channels) subtracted from pixels in [0, 1]; NULL if unknown */

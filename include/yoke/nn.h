@@ -1,9 +1,8 @@
 /**
  * @file
  * Layers, which are operators with their parameters, and networks made of layers. Parameters have
- * torchvision's names, shapes and order: yk_resnet18_imagenet, yk_resnet34, yk_resnet50 and
- * yk_resnet101 exchange checkpoints with the torchvision models resnet18, resnet34, resnet50 and
- * resnet101. yk_resnet18 does not: its stem is made for CIFAR's small images.
+ * torchvision's names, shapes and order, and a network that has the name of a torchvision model
+ * exchanges checkpoints with it: yk_resnet50 with torchvision's resnet50.
  */
 #ifndef YOKE_NN_H
 #define YOKE_NN_H
@@ -26,20 +25,21 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
  *  int64 scalar that counts forwards in training mode). */
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name);
 
-/**
- * ResNet-18 for small images such as CIFAR's: images (N, 3, H, W) -> logits (N, classes). Its stem
- * is a 3x3 convolution of stride 1 without max-pooling; the rest is torchvision's.
- */
+/** torchvision's resnet18 (the stem is a 7x7 convolution of stride 2 and a max-pooling, for images
+ *  such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */
 yk_value *yk_resnet18(yk_value *images, int64_t classes);
-/** torchvision's resnet18, with the ImageNet stem (7x7 of stride 2, max-pooling), as have those
- *  below: images (N, 3, H, W) -> logits (N, classes). */
-yk_value *yk_resnet18_imagenet(yk_value *images, int64_t classes);
 /** torchvision's resnet34. */
 yk_value *yk_resnet34(yk_value *images, int64_t classes);
 /** torchvision's resnet50 (V1.5). */
 yk_value *yk_resnet50(yk_value *images, int64_t classes);
 /** torchvision's resnet101 (V1.5). */
 yk_value *yk_resnet101(yk_value *images, int64_t classes);
+/** torchvision's resnet152 (V1.5). */
+yk_value *yk_resnet152(yk_value *images, int64_t classes);
+
+/** ResNet-18 for small images such as CIFAR's: its stem is a 3x3 convolution of stride 1 without
+ *  max-pooling. The rest is yk_resnet18, but checkpoints of the two do not fit each other. */
+yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes);
 /**
  * ResNet-9 for small images, of 8x8 pixels or more: images (N, 3, H, W) -> logits (N, classes). Its
  * 1.6 million parameters train in minutes on two cores. After David Page, "How to Train Your

@@ -10,8 +10,10 @@
 #include "base/c_locale.h"
 #include "base/memory.h"
 #include "model/model_info.h"
+#include "nn/arch.h"
 
-enum { FORMAT_VERSION = 1 };
+/* Format 2 renamed networks (nn/arch.h). */
+enum { FORMAT_VERSION = 2 };
 
 /* ---- writing ----------------------------------------------------------------------------------
  */
@@ -139,15 +141,26 @@ static yk_status read_classes(const cJSON *root, const char *path, int64_t *clas
     return YK_OK;
 }
 
+/* The name of the network, NULL if there is none. Before format 2 some had other names. */
+static yk_status read_arch(const cJSON *root, const char *path, const char **name)
+{
+    const cJSON *arch = cJSON_GetObjectItemCaseSensitive(root, "arch");
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
+    if (!cJSON_IsObject(root) || (arch && !cJSON_IsString(arch)))
+        return refuse_member(path, "arch");
+    *name = arch ? arch->valuestring : NULL;
+    if (arch && !(cJSON_IsNumber(format) && format->valuedouble >= 2))
+        *name = yki_arch_renamed(*name);
+    return YK_OK;
+}
+
 static yk_status read_info(yk_model_info **info, const char *path, const cJSON *root)
 {
     yk_model_info read = YK_MODEL_INFO_INIT;
     const char **names = NULL;
     float *mean = NULL, *std = NULL;
     int channels = -1; /* none known yet */
-    const cJSON *arch = cJSON_GetObjectItemCaseSensitive(root, "arch");
-    if (!cJSON_IsObject(root) || (arch && !cJSON_IsString(arch)))
-        return refuse_member(path, "arch");
+    YK_TRY(read_arch(root, path, &read.arch));
     yk_status status = read_classes(root, path, &read.classes);
     if (status != YK_OK)
         goto out;
@@ -160,7 +173,6 @@ static yk_status read_info(yk_model_info **info, const char *path, const cJSON *
     status = read_floats(root, "std", path, &std, &channels);
     if (status != YK_OK)
         goto out;
-    read.arch = arch ? arch->valuestring : NULL;
     read.class_names = names;
     read.channels = channels > 0 ? channels : 0;
     read.mean = mean;

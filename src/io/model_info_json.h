@@ -1,7 +1,7 @@
 /*
  * A network's description as JSON, the same in every format of file:
  *
- *     {"format": 1, "yoke": "0.1.0", "arch": "resnet18", "classes": 10,
+ *     {"format": 2, "yoke": "0.1.0", "arch": "resnet18-cifar", "classes": 10,
  *      "class_names": ["airplane", ...], "mean": [0.4914, ...], "std": [0.2023, ...]}
  *
  * Members that are not known are left out.

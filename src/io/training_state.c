@@ -3,6 +3,7 @@
 
 #include "io/program_state.h"
 #include "io/schedule_state.h"
+#include "nn/arch.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static const state_field fields[] = {
     ROW(COUNT, true, dataset_size),
 };
 
-enum { FIELDS = sizeof fields / sizeof *fields, FORMAT_VERSION = 1 };
+/* Version 2 renamed networks (nn/arch.h). */
+enum { FIELDS = sizeof fields / sizeof *fields, FORMAT_VERSION = 2 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -189,12 +191,17 @@ yk_status yki_training_state_read(const yki_pth *pth, const yki_pickle_value *va
     yk_training_state new = {0};
     int64_t version = 0;
     YK_TRY(read_count(pth, value, "version", &version));
-    if (version != FORMAT_VERSION)
+    if (version < 1 || version > FORMAT_VERSION)
         return yki_error(YK_ERROR_UNSUPPORTED,
-                         "%s: training state of version %lld; this yoke reads %d",
+                         "%s: training state of version %lld; this yoke reads versions 1 to %d",
                          yki_pth_path(pth), (long long)version, FORMAT_VERSION);
     for (int i = 0; i < FIELDS; i++)
         YK_TRY(read_field(pth, value, &fields[i], (char *)&new + fields[i].offset));
+    if (version == 1) {
+        char arch[sizeof new.arch];
+        memcpy(arch, new.arch, sizeof arch);
+        snprintf(new.arch, sizeof new.arch, "%s", yki_arch_renamed(arch));
+    }
     YK_TRY(yki_program_state_read(pth, value, new.program, sizeof new.program));
     const yki_pickle_value *schedule = yki_pickle_get(value, "schedule");
     new.has_schedule = schedule != NULL;

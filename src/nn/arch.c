@@ -1,5 +1,7 @@
 /* The networks by name, as in a command line or a checkpoint; '-' and '_' are equivalent. */
-#include <yoke/nn.h>
+#include "nn/arch.h"
+
+#include <stddef.h>
 
 typedef struct arch {
     const char *name;
@@ -7,13 +9,10 @@ typedef struct arch {
 } arch;
 
 static const arch archs[] = {
-    {"resnet9", yk_resnet9},
-    {"resnet18", yk_resnet18},
-    {"resnet18-imagenet", yk_resnet18_imagenet},
-    {"resnet34", yk_resnet34},
-    {"resnet50", yk_resnet50},
-    {"resnet101", yk_resnet101},
-    {"mlp", yk_mlp},
+    {"resnet9", yk_resnet9},     {"resnet18-cifar", yk_resnet18_cifar},
+    {"resnet18", yk_resnet18},   {"resnet34", yk_resnet34},
+    {"resnet50", yk_resnet50},   {"resnet101", yk_resnet101},
+    {"resnet152", yk_resnet152}, {"mlp", yk_mlp},
 };
 
 enum { ARCHS = sizeof archs / sizeof *archs };
@@ -41,4 +40,11 @@ yk_arch_fn yk_arch_find(const char *name)
         if (same_name(archs[i].name, name))
             return archs[i].build;
     return NULL;
+}
+
+const char *yki_arch_renamed(const char *name)
+{
+    return same_name(name, "resnet18")            ? "resnet18-cifar"
+           : same_name(name, "resnet18-imagenet") ? "resnet18"
+                                                  : name;
 }

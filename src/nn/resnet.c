@@ -102,11 +102,6 @@ static yk_value *resnet(yk_value *images, int64_t classes, const resnet_config *
 
 yk_value *yk_resnet18(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true});
-}
-
-yk_value *yk_resnet18_imagenet(yk_value *images, int64_t classes)
-{
     return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, false});
 }
 
@@ -123,4 +118,14 @@ yk_value *yk_resnet50(yk_value *images, int64_t classes)
 yk_value *yk_resnet101(yk_value *images, int64_t classes)
 {
     return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false});
+}
+
+yk_value *yk_resnet152(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 8, 36, 3}, false});
+}
+
+yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true});
 }

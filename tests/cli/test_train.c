@@ -132,12 +132,12 @@ YK_TEST(a_checkpoint_of_another_network_is_refused)
 {
     assert_int_equal(train("a", "--max-steps 1"), 0);
     char options[512];
-    snprintf(options, sizeof options, "--arch resnet18 --resume %s",
+    snprintf(options, sizeof options, "--arch resnet18-cifar --resume %s",
              path_of("a", "checkpoint-step-1.pth"));
     if (access(path_of("a", "checkpoint-step-1.pth"), R_OK))
-        snprintf(options, sizeof options, "--arch resnet18 --resume auto");
+        snprintf(options, sizeof options, "--arch resnet18-cifar --resume auto");
     assert_int_equal(train("a", options), 1);
-    assert_contains(job.output, "holds a mlp, not the resnet18 of --arch");
+    assert_contains(job.output, "holds a mlp, not the resnet18-cifar of --arch");
 }
 
 YK_TEST(missing_data_is_one_line)

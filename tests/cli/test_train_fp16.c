@@ -23,7 +23,7 @@ YK_TEST(fp16_learns_on_two_ranks)
 /* A convolutional network, its norms synchronised, its gradients accumulated. */
 YK_TEST(fp16_goes_with_sync_bn_and_accumulation)
 {
-    assert_int_equal(train("a", "--amp fp16 --arch resnet18-imagenet --sync-bn --accumulate 2 "
+    assert_int_equal(train("a", "--amp fp16 --arch resnet18 --sync-bn --accumulate 2 "
                                 "--max-steps 2 --batch-size 32 --nproc 2"),
                      0);
     assert_int_equal(count(metrics_of("a"), "\"scale\""), 2);

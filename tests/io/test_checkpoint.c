@@ -100,7 +100,7 @@ static void assert_same_optimizer(const yk_optimizer *a, const yk_optimizer *b)
     assert_int_equal(yk_optimizer_steps(a), yk_optimizer_steps(b));
 }
 
-static const yk_training_state sample = {.arch = "resnet18",
+static const yk_training_state sample = {.arch = "resnet18-cifar",
                                          .epoch = 3,
                                          .step = 1173,
                                          .epoch_batch = 17,
@@ -405,5 +405,39 @@ YK_TEST(a_state_that_could_not_be_read_again_is_not_written)
     assert_int_equal(access(path, F_OK), -1);
     assert_ok(yk_checkpoint_save(path, model, NULL, &sample));
     assert_ok(yk_checkpoint_read_state(path, &training));
+    yk_model_destroy(model);
+}
+
+/* Checkpoints that a yoke of file format 1 has written, in which networks had other names. */
+static void assert_arch_was(const char *was, const char *is)
+{
+    char path[PATH_MAX];
+    yk_training_state found;
+    snprintf(path, sizeof path, "%s/tests/io/earlier/%s.pth", getenv("YOKE_SOURCE"), was);
+    assert_ok(yk_checkpoint_read_state(path, &found));
+    assert_string_equal(found.arch, is);
+    assert_int_equal(found.epoch, 3);
+    yk_tensor_file *file;
+    const yk_model_info *info;
+    assert_ok(yk_tensor_file_open(&file, path));
+    assert_ok(yk_tensor_file_info(file, &info));
+    assert_string_equal(info->arch, is);
+    yk_tensor_file_close(file);
+}
+
+YK_TEST(checkpoints_of_format_1_keep_their_network)
+{
+    assert_arch_was("resnet18", "resnet18-cifar");
+    assert_arch_was("resnet18-imagenet", "resnet18");
+}
+
+YK_TEST(renamed_networks_stay_when_saved_again)
+{
+    yk_model *model = make_model(1, 3);
+    yk_training_state found;
+    const char *path = scratch("again.pth");
+    assert_ok(yk_checkpoint_save(path, model, NULL, &(yk_training_state){.arch = "resnet18"}));
+    assert_ok(yk_checkpoint_read_state(path, &found));
+    assert_string_equal(found.arch, "resnet18");
     yk_model_destroy(model);
 }

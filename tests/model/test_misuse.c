@@ -66,7 +66,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_nn_conv2d(NULL, "conv", 3, 3, NULL),
         yk_nn_linear(NULL, NULL, 3),
         yk_nn_batch_norm(NULL, "norm"),
-        yk_resnet18(NULL, 10),
+        yk_resnet18_cifar(NULL, 10),
         yk_mlp(NULL, 10),
         yk_input(NULL, "x", YK_F32, 0, NULL),
         yk_parameter(NULL, "p", YK_F32, 0, NULL, 0, 0)};

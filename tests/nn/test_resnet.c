@@ -59,11 +59,12 @@ static void assert_size(const char *arch, int64_t side, int64_t tensors, int64_t
 YK_TEST(element_counts_are_torchvisions)
 {
     assert_size("resnet9", 32, 26, 1646122);
-    assert_size("resnet18", 32, 62, 11173962);
-    assert_size("resnet18-imagenet", 224, 62, 11181642);
+    assert_size("resnet18-cifar", 32, 62, 11173962);
+    assert_size("resnet18", 224, 62, 11181642);
     assert_size("resnet34", 224, 110, 21289802);
     assert_size("resnet50", 224, 161, 23528522);
     assert_size("resnet101", 224, 314, 42520650);
+    assert_size("resnet152", 224, 467, 58164298);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
 }
 
@@ -74,7 +75,7 @@ YK_TEST(order_of_declaration_is_torchvisions)
         "layer1.0.conv1.weight", "layer1.0.bn1.weight", "layer1.0.bn1.bias",
         "layer1.0.conv2.weight", "layer1.0.bn2.weight", "layer1.0.bn2.bias"};
     yk_value *logits;
-    yk_graph *graph = build("resnet18", 32, &logits);
+    yk_graph *graph = build("resnet18-cifar", 32, &logits);
     for (int i = 0; i < 9; i++)
         assert_string_equal(nth(graph, YKI_PARAMETER, i)->name, expected[i]);
     static const char *const second_stage[] = {"layer2.0.conv1.weight",
@@ -143,7 +144,7 @@ YK_TEST(wrong_input_is_the_graphs_error)
     yk_graph *graph = yk_graph_create();
     yk_value *flat = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, 3072});
     int64_t dims[YK_MAX_DIMS];
-    yk_value *logits = yk_resnet18(flat, 10);
+    yk_value *logits = yk_resnet18_cifar(flat, 10);
     assert_non_null(logits);
     assert_int_equal(yk_value_shape(logits, dims), -1);
     assert_contains(graph->error, "conv2d");
@@ -164,7 +165,9 @@ YK_TEST(names_of_networks)
 {
     for (size_t i = 0; yk_arch_name(i); i++)
         assert_non_null(yk_arch_find(yk_arch_name(i)));
-    assert_ptr_equal(yk_arch_find("resnet18_imagenet"), yk_arch_find("resnet18-imagenet"));
+    assert_ptr_equal(yk_arch_find("resnet18_cifar"), yk_arch_find("resnet18-cifar"));
+    assert_ptr_equal(yk_arch_find("resnet18"), yk_resnet18);
+    assert_null(yk_arch_find("resnet18-imagenet"));
     assert_null(yk_arch_find("resnet"));
     assert_null(yk_arch_find("resnet180"));
     assert_null(yk_arch_find(NULL));

@@ -129,7 +129,7 @@ static void assert_buckets(const char *arch, size_t stem_bytes, const double *ex
 
 YK_TEST(resnet18_has_pytorchs_buckets)
 {
-    assert_buckets("resnet18", 64 * 3 * 3 * 3 * 4, (double[]){9.02, 25.27, 8.33}, 3);
+    assert_buckets("resnet18-cifar", 64 * 3 * 3 * 3 * 4, (double[]){9.02, 25.27, 8.33}, 3);
 }
 
 /* PyTorch was observed with the CIFAR stem, whose first convolution is 3x3 instead of 7x7. */
@@ -141,7 +141,7 @@ YK_TEST(resnet50_has_pytorchs_buckets)
 /* Every parameter's gradient comes once, the last layer's first. */
 YK_TEST(order_of_gradients_is_a_permutation)
 {
-    yk_model *model = make_network("resnet18");
+    yk_model *model = make_network("resnet18-cifar");
     size_t count = yk_model_parameter_count(model);
     const size_t *order = yki_model_grad_order(model);
     bool seen[64] = {false};

@@ -72,7 +72,7 @@ static yk_model *make_resnet(int threads)
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(yk_resnet18(images, 10), labels, NULL);
+    yk_value *loss = yk_cross_entropy(yk_resnet18_cifar(images, 10), labels, NULL);
     yk_model *model;
     assert_ok(yk_model_create(
         &model, loss,

@@ -28,7 +28,7 @@ def load_checkpoint(path):
 def network(name):
     """The torchvision model of a yoke architecture, 10 classes."""
     model = torchvision.models.__dict__[name.split("-")[0]](num_classes=10)
-    if name == "resnet18":  # the CIFAR stem
+    if name == "resnet18-cifar":  # the CIFAR stem
         model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
         torch.nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
         model.maxpool = torch.nn.Identity()

@@ -128,10 +128,10 @@ def network(name, classes=10):
     if name == "resnet9":
         return ResNet9(classes)
     block, blocks = {
+        "resnet18-cifar": (BasicBlock, [2, 2, 2, 2]),
         "resnet18": (BasicBlock, [2, 2, 2, 2]),
-        "resnet18-imagenet": (BasicBlock, [2, 2, 2, 2]),
         "resnet34": (BasicBlock, [3, 4, 6, 3]),
         "resnet50": (Bottleneck, [3, 4, 6, 3]),
         "resnet101": (Bottleneck, [3, 4, 23, 3]),
     }[name]
-    return ResNet(block, blocks, classes, small_images=name == "resnet18")
+    return ResNet(block, blocks, classes, small_images=name == "resnet18-cifar")

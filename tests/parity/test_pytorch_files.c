@@ -57,12 +57,12 @@ static void check_network(const char *name, int64_t side)
 
 YK_TEST(torchvision_loads_resnet18)
 {
-    check_network("resnet18", 32);
+    check_network("resnet18-cifar", 32);
 }
 
 YK_TEST(torchvision_loads_resnet18_imagenet)
 {
-    check_network("resnet18-imagenet", 224);
+    check_network("resnet18", 224);
 }
 
 YK_TEST(torchvision_loads_resnet50)
@@ -409,7 +409,7 @@ static void check_logits(const char *name, int64_t side)
 
 YK_TEST(the_same_logits_of_resnet18)
 {
-    check_logits("resnet18", 32);
+    check_logits("resnet18-cifar", 32);
 }
 
 YK_TEST(the_same_logits_of_resnet50)

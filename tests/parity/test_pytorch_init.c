@@ -85,8 +85,8 @@ static void check(const char *arch, int seed)
 
 YK_TEST(resnet18_starts_where_pytorch_does)
 {
-    check("resnet18", 0);
-    check("resnet18", 1);
+    check("resnet18-cifar", 0);
+    check("resnet18-cifar", 1);
 }
 
 YK_TEST(resnet50_starts_where_torchvision_does)

@@ -238,7 +238,7 @@ YK_TEST(resnet9_is_pytorchs)
 
 YK_TEST(resnet18_is_pytorchs)
 {
-    compare_f32("resnet18", 8, 32, 0);
+    compare_f32("resnet18-cifar", 8, 32, 0);
 }
 
 YK_TEST(resnet34_is_pytorchs)
@@ -282,7 +282,7 @@ YK_TEST(resnet9_in_f64_is_pytorchs)
 
 YK_TEST(resnet18_in_f64_is_pytorchs)
 {
-    compare_f64("resnet18", 8, 4, 1e-3);
+    compare_f64("resnet18-cifar", 8, 4, 1e-3);
 }
 
 YK_TEST(resnet34_in_f64_is_pytorchs)

@@ -247,7 +247,7 @@ static void train_resnet(int rank, int world)
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(yk_resnet18(images, 10), labels, NULL);
+    yk_value *loss = yk_cross_entropy(yk_resnet18_cifar(images, 10), labels, NULL);
     assert_ok(yk_model_create(&model, loss,
                               YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = 1)));
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
