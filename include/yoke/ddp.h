@@ -39,6 +39,10 @@ typedef struct yk_ddp_options {
     /** The cap of the first bucket [1], so that communication starts sooner. Never more than
      * bucket_cap_mb. */
     double first_bucket_mb;
+    /** Of the last bucket, the gradients that are finished last, up to this many MiB [1], travel in
+     * a bucket of their own, because nothing is left to compute while they travel. INFINITY keeps
+     * the bucket whole. */
+    double last_bucket_mb;
     /** Whether buffers (running statistics) follow rank 0's before each synced forward [true]. */
     bool broadcast_buffers;
     /**
@@ -64,7 +68,7 @@ typedef struct yk_ddp_options {
 /** The defaults of yk_ddp_options. */
 #define YK_DDP_OPTIONS_INIT                                                                        \
     {                                                                                              \
-        sizeof(yk_ddp_options), 25, 1, true, false, 0                                              \
+        sizeof(yk_ddp_options), 25, 1, 1, true, false, 0                                           \
     }
 
 /**

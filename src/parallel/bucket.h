@@ -24,4 +24,12 @@ typedef struct yki_bucket {
 size_t yki_bucket_plan(yki_bucket *buckets, const size_t *order, const size_t *bytes,
                        const yk_dtype *dtypes, size_t count, size_t first_cap, size_t cap);
 
+/*
+ * Moves the gradients that are finished last, as many as fit into cap bytes, from the last of count
+ * buckets to one of their own, if the bucket is larger than cap. Returns how many buckets there
+ * are. Not in PyTorch, where the last bucket is whatever is left, and is waited for.
+ */
+size_t yki_bucket_split_last(yki_bucket *buckets, size_t count, const size_t *order,
+                             const size_t *bytes, size_t cap);
+
 #endif

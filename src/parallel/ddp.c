@@ -40,10 +40,12 @@ static yk_status attach_hooks(yk_ddp *ddp)
 /* The comparisons also reject NaN. */
 static yk_status check_ddp_options(const yk_ddp_options *options)
 {
-    if (!(options->bucket_cap_mb >= 0) || !(options->first_bucket_mb >= 0))
+    if (!(options->bucket_cap_mb >= 0) || !(options->first_bucket_mb >= 0) ||
+        !(options->last_bucket_mb >= 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "ddp: bucket_cap_mb is %g and first_bucket_mb is %g, expected 0 or more",
-                         options->bucket_cap_mb, options->first_bucket_mb);
+                         "ddp: bucket_cap_mb is %g, first_bucket_mb is %g and last_bucket_mb is "
+                         "%g, expected 0 or more",
+                         options->bucket_cap_mb, options->first_bucket_mb, options->last_bucket_mb);
     return YK_OK;
 }
 

@@ -55,6 +55,8 @@ static yk_status plan_buckets(yk_ddp *ddp)
     size_t first = bytes_of_mb(ddp->options.first_bucket_mb);
     ddp->bucket_count =
         yki_bucket_plan(plan, order, bytes, dtypes, ddp->used, first < cap ? first : cap, cap);
+    ddp->bucket_count = yki_bucket_split_last(plan, ddp->bucket_count, order, bytes,
+                                              bytes_of_mb(ddp->options.last_bucket_mb));
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         ddp->buckets[b].plan = plan[b];
         for (size_t i = 0; i < plan[b].count; i++)

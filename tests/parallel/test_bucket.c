@@ -63,6 +63,28 @@ YK_TEST(first_cap_is_the_first_buckets_alone)
     assert_bucket(&buckets[2], 5, 1, 10);
 }
 
+YK_TEST(what_is_finished_last_has_a_small_bucket)
+{
+    yki_bucket buckets[MAX_BUCKETS];
+    const size_t bytes[] = {10, 500, 60, 30, 20}, order[] = {0, 1, 2, 3, 4};
+    size_t made = plan(buckets, bytes, 5, 10, 1000);
+    assert_int_equal(yki_bucket_split_last(buckets, made, order, bytes, 50), 3);
+    assert_bucket(&buckets[0], 0, 1, 10);
+    assert_bucket(&buckets[1], 1, 2, 560);
+    assert_bucket(&buckets[2], 3, 2, 50);
+}
+
+YK_TEST(a_last_bucket_stays_whole_if_it_is_small_or_ends_with_a_large_gradient)
+{
+    yki_bucket buckets[MAX_BUCKETS];
+    const size_t bytes[] = {10, 20, 30}, order[] = {0, 1, 2};
+    assert_int_equal(plan(buckets, bytes, 3, 1000, 1000), 1);
+    assert_int_equal(yki_bucket_split_last(buckets, 1, order, bytes, 60), 1);
+    assert_int_equal(yki_bucket_split_last(buckets, 1, order, bytes, 29), 1);
+    assert_bucket(&buckets[0], 0, 3, 60);
+    assert_int_equal(yki_bucket_split_last(buckets, 0, order, bytes, 1), 0);
+}
+
 YK_TEST(bucket_holds_one_dtype)
 {
     yki_bucket buckets[MAX_BUCKETS];
