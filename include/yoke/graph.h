@@ -135,8 +135,16 @@ yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value 
                         yk_value *running_var, const yk_batch_norm_options *options);
 /** max(x, 0), of any shape. */
 yk_value *yk_relu(yk_value *x);
+/** min(max(x, 0), 6), of any shape. */
+yk_value *yk_relu6(yk_value *x);
 /** GELU in its exact form, with erf; of any shape. */
 yk_value *yk_gelu(yk_value *x);
+/** 1 / (1 + exp(-x)), of any shape. */
+yk_value *yk_sigmoid(yk_value *x);
+/** x sigmoid(x), also called swish; of any shape. */
+yk_value *yk_silu(yk_value *x);
+/** x relu6(x + 3) / 6, of any shape. */
+yk_value *yk_hardswish(yk_value *x);
 /** a + b, of one shape and dtype: there is no broadcasting. */
 yk_value *yk_add(yk_value *a, yk_value *b);
 /** alpha x, of any shape. */

@@ -1,7 +1,7 @@
 /*
  * Fusions that save a pass over memory: in ResNets, conv -> batch_norm -> (+ residual) -> relu
- * becomes conv -> batch_norm. An operator is taken in only when nothing else reads what lay
- * between.
+ * becomes conv -> batch_norm, and likewise with relu6. An operator is taken in only when nothing
+ * else reads what lay between.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,12 +100,14 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
     return best;
 }
 
+/* relu or relu6. */
 static yki_node *fuse_relu(yk_graph *graph, size_t at, const int *uses)
 {
     yki_node *norm = fusible_norm(graph->nodes[at]->in[0], uses);
     if (!norm)
         return NULL;
     norm->attrs.relu = true;
+    norm->attrs.relu6 = graph->nodes[at]->op == &yki_op_relu6;
     graph->nodes[at] = NULL;
     return norm;
 }
@@ -119,7 +121,7 @@ yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value
         yki_node *node = graph->nodes[n], *norm = NULL;
         if (node->op == &yki_op_add)
             norm = fuse_add(graph, n, uses);
-        else if (node->op == &yki_op_relu)
+        else if (node->op == &yki_op_relu || node->op == &yki_op_relu6)
             norm = fuse_relu(graph, n, uses);
         if (!norm)
             continue;

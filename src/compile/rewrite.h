@@ -20,7 +20,7 @@ yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 /* Removes nodes that neither loss nor logits needs. */
 yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);
 
-/* Fuses batch_norm with the add and the relu after it. *logits may be redirected. */
+/* Fuses batch_norm with the add and the relu or relu6 after it. *logits may be redirected. */
 yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits);
 /* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
 yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);

@@ -1,47 +1,5 @@
-/* Operators that work element by element: relu, gelu, add, scale, cast, dropout. */
+/* Operators that work element by element without a curve: add, scale, cast, dropout. */
 #include "graph/operators.h"
-
-/* ---- relu, gelu: the gradient needs dy and what was kept ------------------------------------ */
-
-yk_status yki_infer_relu(const yki_node *node, yki_shape *out)
-{
-    return yki_infer_same(node, out);
-}
-
-yk_status yki_infer_gelu(const yki_node *node, yki_shape *out)
-{
-    return yki_infer_same(node, out);
-}
-
-yk_status yki_gradient_relu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                            const bool *needs, yk_value **din)
-{
-    yk_value *in[] = {dout[YKI_RELU_Y], node->out[YKI_RELU_Y]};
-    if (needs[YKI_RELU_X])
-        din[YKI_RELU_X] =
-            yki_append_like(graph, &yki_op_relu_backward, NULL, in, node->in[YKI_RELU_X]);
-    return YK_OK;
-}
-
-yk_status yki_gradient_gelu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                            const bool *needs, yk_value **din)
-{
-    yk_value *in[] = {dout[YKI_GELU_Y], node->in[YKI_GELU_X]};
-    if (needs[YKI_GELU_X])
-        din[YKI_GELU_X] =
-            yki_append_like(graph, &yki_op_gelu_backward, NULL, in, node->in[YKI_GELU_X]);
-    return YK_OK;
-}
-
-yk_value *yk_relu(yk_value *x)
-{
-    return yki_emit_one(x, &yki_op_relu, NULL);
-}
-
-yk_value *yk_gelu(yk_value *x)
-{
-    return yki_emit_one(x, &yki_op_gelu, NULL);
-}
 
 /* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 

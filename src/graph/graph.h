@@ -49,6 +49,7 @@ typedef struct yki_attrs {
     double label_smoothing; /* cross_entropy */
     yk_loss_reduction reduction;
     bool relu;     /* batch_norm: relu on the result (set by fuse.c) */
+    bool relu6;    /* batch_norm: with relu, the result is at most 6 */
     uint64_t salt; /* dropout: tells its draws from another node's */
 } yki_attrs;
 

@@ -20,7 +20,9 @@ static yk_value *build(yk_value *images)
     yk_value *x = yk_max_pool2d(yk_relu(yk_nn_batch_norm(stem, "bn1")), 2, 2, 0);
     yk_value *y = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", CHANNELS, 3, &same), "bn2");
     x = yk_relu(yk_add(y, x));
-    x = yk_scale(yk_avg_pool2d(yk_gelu(x), 2, 2, 0), 1.5);
+    x = yk_gelu(x);
+    x = yk_add(x, yk_sigmoid(yk_silu(yk_hardswish(yk_relu6(x)))));
+    x = yk_scale(yk_avg_pool2d(x, 2, 2, 0), 1.5);
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);
 }

@@ -225,8 +225,9 @@ static void append_gradient(machine *m, yki_node *node)
 static void fill_leaf(machine *m, const yk_value *value)
 {
     double *numbers = m->numbers[value->id];
+    double spread = m->row->spread > 0 ? m->row->spread : 1;
     for (int64_t i = 0; i < count_of(value); i++) {
-        numbers[i] = draw(m);
+        numbers[i] = spread * draw(m);
         if (m->row->ties)
             numbers[i] = floor(2 * numbers[i]) / 2;
         if (value->dtype == YK_I32)
@@ -234,7 +235,7 @@ static void fill_leaf(machine *m, const yk_value *value)
         else if (value->dtype == YK_I64)
             numbers[i] = 41;
         else if (value->name && strcmp(value->name, "running_var") == 0)
-            numbers[i] = 1.25 + numbers[i];
+            numbers[i] = 1.25 + numbers[i] / spread;
     }
     round_to_dtype(value, numbers);
 }
@@ -248,7 +249,10 @@ static void describe(machine *m, const char *device)
              device, (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
              (long long)c->filters, (long long)c->kernel[0], (long long)c->stride,
              (long long)c->padding, (long long)c->dilation, (long long)c->groups,
-             c->relu ? ", relu" : "", c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
+             c->relu6  ? ", relu6"
+             : c->relu ? ", relu"
+                       : "",
+             c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
              c->evaluation ? ", evaluation" : "");
 }
 

@@ -24,11 +24,12 @@ typedef struct conformance_case {
     int64_t stride, padding, dilation, groups;
     bool bias;
     double alpha, p, smoothing;
-    bool sum;                    /* cross_entropy: reduction */
-    bool relu, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
-    bool evaluation;             /* default: training */
-    bool ties;                   /* inputs are multiples of 1/2; not differentiable */
-    double floor;                /* added to the norm that errors are relative to */
+    bool sum;                           /* cross_entropy: reduction */
+    bool relu, relu6, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
+    bool evaluation;                    /* default: training */
+    bool ties;                          /* inputs are multiples of 1/2; not differentiable */
+    double spread;                      /* inputs are from -spread to spread; 0: from -1 to 1 */
+    double floor;                       /* added to the norm that errors are relative to */
 } conformance_case;
 
 typedef struct conformance_family {

@@ -259,6 +259,14 @@ YK_TEST(cpu_linear_f16)
         {.x = __VA_ARGS__, .floor = least, .relu = true, .residual = true, .dy2 = true},           \
         {.x = __VA_ARGS__, .floor = least, .residual = true, .dy2 = true},                         \
         {.x = __VA_ARGS__, .floor = least, .dy2 = true},                                           \
+        {.x = __VA_ARGS__, .floor = least, .relu = true, .relu6 = true, .spread = 4},              \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = least,                                                                           \
+         .relu = true,                                                                             \
+         .relu6 = true,                                                                            \
+         .residual = true,                                                                         \
+         .dy2 = true,                                                                              \
+         .spread = 4},                                                                             \
         {.x = __VA_ARGS__, .floor = least, .evaluation = true},                                    \
         {.x = __VA_ARGS__, .floor = least, .evaluation = true, .relu = true, .dy2 = true},         \
     {                                                                                              \
@@ -278,7 +286,7 @@ static const conformance_case batch_norm_cases[] = {
 static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     static const int64_t scalar[1];
-    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = c->relu};
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = c->relu, .relu6 = c->relu6};
     const int64_t *channels = &c->x[1];
     yk_value *x = conformance_x(graph, c, dtype);
     yki_shape shape = yki_shape_of(x);
@@ -420,6 +428,26 @@ static yk_value *build_gelu(yk_graph *graph, const conformance_case *c, yk_dtype
     return yk_gelu(conformance_x(graph, c, dtype));
 }
 
+static yk_value *build_relu6(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_relu6(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_sigmoid(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_sigmoid(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_silu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_silu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_hardswish(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_hardswish(conformance_x(graph, c, dtype));
+}
+
 static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *a = conformance_x(graph, c, dtype);
@@ -437,11 +465,22 @@ static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dt
     return yk_dropout(conformance_x(graph, c, dtype), c->p);
 }
 
+/* For functions whose bends lie beyond 1: inputs from -8 to 8. */
+static const conformance_case wide_cases[] = {
+    {.x = {1, 1}, .spread = 8},        {.x = {3, 17}, .spread = 8},
+    {.x = {2, 3, 5, 4}, .spread = 8},  {.x = {2, 16, 3, 3}, .spread = 8},
+    {.x = {1, 24, 1, 1}, .spread = 8}, {.x = {2, 40, 5, 7}, .spread = 8},
+    {.x = {4, 64, 6, 6}, .spread = 8},
+};
+enum { WIDE_CASES = sizeof wide_cases / sizeof *wide_cases };
+
 enum { ELEMENT_CASES = sizeof element_cases / sizeof *element_cases };
 static const conformance_family elementwise[] = {
     {build_relu, element_cases, ELEMENT_CASES},    {build_gelu, element_cases, ELEMENT_CASES},
     {build_add, element_cases, ELEMENT_CASES},     {build_scale, element_cases, ELEMENT_CASES},
-    {build_dropout, element_cases, ELEMENT_CASES},
+    {build_dropout, element_cases, ELEMENT_CASES}, {build_relu6, wide_cases, WIDE_CASES},
+    {build_sigmoid, wide_cases, WIDE_CASES},       {build_silu, wide_cases, WIDE_CASES},
+    {build_hardswish, wide_cases, WIDE_CASES},
 };
 enum { ELEMENTWISE = sizeof elementwise / sizeof *elementwise };
 

@@ -15,10 +15,14 @@ static void elementwise(check_case start)
     static const struct {
         const yki_op *op;
         int inputs;
-    } ops[] = {{&yki_op_relu, 1},    {&yki_op_relu_backward, 2},
-               {&yki_op_add, 2},     {&yki_op_scale, 1},
-               {&yki_op_gelu, 1},    {&yki_op_gelu_backward, 2},
-               {&yki_op_dropout, 1}, {&yki_op_dropout_backward, 1}};
+    } ops[] = {{&yki_op_relu, 1},      {&yki_op_relu_backward, 2},
+               {&yki_op_add, 2},       {&yki_op_scale, 1},
+               {&yki_op_gelu, 1},      {&yki_op_gelu_backward, 2},
+               {&yki_op_relu6, 1},     {&yki_op_relu6_backward, 2},
+               {&yki_op_sigmoid, 1},   {&yki_op_sigmoid_backward, 2},
+               {&yki_op_silu, 1},      {&yki_op_silu_backward, 2},
+               {&yki_op_hardswish, 1}, {&yki_op_hardswish_backward, 2},
+               {&yki_op_dropout, 1},   {&yki_op_dropout_backward, 1}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int m = 0; m < MAPS; m++)
             for (int training = 0; training < 2; training++) {
@@ -38,10 +42,10 @@ YK_TEST(elementwise_equals_ref)
     check_everywhere(elementwise);
 }
 
-static void relu_of_nan(check_case start)
+static void nan_through(check_case start, const yki_op *op)
 {
     check_case c = start;
-    c.op = &yki_op_relu;
+    c.op = op;
     double *values = check_in(&c, c.dtype, 4, maps[1], 1, 0);
     values[200] = NAN;
     check_out(&c, c.dtype, 4, maps[1]);
@@ -55,9 +59,17 @@ static void relu_of_nan(check_case start)
     check_end(&c);
 }
 
-YK_TEST(nan_passes_through_relu)
+static void activations_of_nan(check_case start)
 {
-    check_everywhere(relu_of_nan);
+    static const yki_op *const ops[] = {&yki_op_relu, &yki_op_relu6, &yki_op_sigmoid, &yki_op_silu,
+                                        &yki_op_hardswish};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        nan_through(start, ops[i]);
+}
+
+YK_TEST(nan_passes_through_activations)
+{
+    check_everywhere(activations_of_nan);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */

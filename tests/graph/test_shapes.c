@@ -68,6 +68,10 @@ static const shape_case cases[] = {
     {"add", {B, 3}, {5, 3}, .expected = "differ"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
+    {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"sigmoid", {B, 3}, .expected = "(N, 3)"},
+    {"silu", {B}, .expected = "(N)"},
+    {"hardswish", {5}, .expected = "(5)"},
     {"scale", {B, 3}, .number = 2, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 0.5, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 1, .expected = "p is 1, expected 0 <= p < 1"},
@@ -161,15 +165,20 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
                              o.groups = c->groups ? c->groups : 1));
 }
 
+static const struct {
+    const char *name;
+    yk_value *(*apply)(yk_value *x);
+} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6}, {"gelu", yk_gelu},
+                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},   {"hardswish", yk_hardswish}};
+
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
     if (strcmp(c->call, "flatten") == 0)
         return yk_flatten(x);
-    if (strcmp(c->call, "relu") == 0)
-        return yk_relu(x);
-    if (strcmp(c->call, "gelu") == 0)
-        return yk_gelu(x);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(c->call, functions[i].name) == 0)
+            return functions[i].apply(x);
     if (strcmp(c->call, "scale") == 0)
         return yk_scale(x, c->number);
     if (strcmp(c->call, "dropout") == 0)

@@ -26,16 +26,22 @@ static int64_t channels_of(yk_value *x)
     return dims[1];
 }
 
-static yk_value *conv(yk_value *x, const char *name, int64_t filters, int64_t stride)
+static yk_value *grouped_conv(yk_value *x, const char *name, int64_t filters, int64_t stride,
+                              int64_t groups)
 {
-    filters *= net_width;
     yk_scope_push(yk_value_graph(x), name);
-    yk_value *weight = parameter(x, "weight", 4, (int64_t[]){filters, channels_of(x), 3, 3});
-    x = yk_conv2d(
-        x, weight, NULL,
-        YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = stride, o.padding = 1));
+    yk_value *weight =
+        parameter(x, "weight", 4, (int64_t[]){filters, channels_of(x) / groups, 3, 3});
+    x = yk_conv2d(x, weight, NULL,
+                  YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = stride,
+                          o.padding = 1, o.groups = groups));
     yk_scope_pop(yk_value_graph(x));
     return x;
+}
+
+static yk_value *conv(yk_value *x, const char *name, int64_t filters, int64_t stride)
+{
+    return grouped_conv(x, name, filters * net_width, stride, 1);
 }
 
 static yk_value *norm(yk_value *x, const char *name)
@@ -94,6 +100,19 @@ static yk_value *residual_net(yk_value *x, uint64_t seed)
     yk_value *projected = norm(conv(identity, "down", 6, 2), "down_norm");
     x = yk_relu(yk_add(x, projected));
     return classify(yk_global_avg_pool2d(x));
+}
+
+/* MobileNetV2's block: depthwise in the middle, relu6 after two norms and none after the third. */
+static yk_value *inverted_net(yk_value *x, uint64_t seed)
+{
+    (void)seed;
+    x = yk_relu6(norm(conv(x, "stem", 4, 1), "stem_norm"));
+    yk_value *identity = x;
+    x = yk_relu6(norm(conv(x, "expand", 6, 1), "expand_norm"));
+    x = grouped_conv(x, "depthwise", channels_of(x), 1, channels_of(x));
+    x = yk_relu6(norm(x, "depthwise_norm"));
+    x = norm(conv(x, "project", 4, 1), "project_norm");
+    return classify(yk_global_avg_pool2d(yk_add(x, identity)));
 }
 
 /* A norm read twice, a relu read twice, adds in a chain and of a value with itself. */
@@ -221,13 +240,13 @@ static yk_value *drawn_net(yk_value *x, uint64_t seed)
 
 /* Seed 6 is left out: a channel that relu all but closes, twice normalised, is ill-conditioned. */
 const test_net nets[] = {
-    {"linear", linear_net, 0},   {"plain", plain_net, 0},   {"residual", residual_net, 0},
-    {"tangled", tangled_net, 0}, {"norms", norms_net, 0},   {"shared", shared_net, 0},
-    {"dropout", dropout_net, 0}, {"loose", loose_net, 0},   {"derived", derived_net, 0},
-    {"summed", summed_net, 0},   {"drawn 1", drawn_net, 1}, {"drawn 2", drawn_net, 2},
-    {"drawn 3", drawn_net, 3},   {"drawn 4", drawn_net, 4}, {"drawn 5", drawn_net, 5},
-    {"drawn 10", drawn_net, 10}, {"drawn 7", drawn_net, 7}, {"drawn 8", drawn_net, 8},
-    {"drawn 9", drawn_net, 9},
+    {"linear", linear_net, 0},     {"plain", plain_net, 0},     {"residual", residual_net, 0},
+    {"inverted", inverted_net, 0}, {"tangled", tangled_net, 0}, {"norms", norms_net, 0},
+    {"shared", shared_net, 0},     {"dropout", dropout_net, 0}, {"loose", loose_net, 0},
+    {"derived", derived_net, 0},   {"summed", summed_net, 0},   {"drawn 1", drawn_net, 1},
+    {"drawn 2", drawn_net, 2},     {"drawn 3", drawn_net, 3},   {"drawn 4", drawn_net, 4},
+    {"drawn 5", drawn_net, 5},     {"drawn 10", drawn_net, 10}, {"drawn 7", drawn_net, 7},
+    {"drawn 8", drawn_net, 8},     {"drawn 9", drawn_net, 9},
 };
 const int net_count = sizeof nets / sizeof *nets;
 

@@ -51,6 +51,10 @@ YK_TEST(operators_on_null_give_an_invalid_value)
     yk_value *const wrong[] = {
         yk_relu(NULL),
         yk_gelu(NULL),
+        yk_relu6(NULL),
+        yk_sigmoid(NULL),
+        yk_silu(NULL),
+        yk_hardswish(NULL),
         yk_scale(NULL, 2),
         yk_flatten(NULL),
         yk_dropout(NULL, 0.5),

@@ -195,6 +195,26 @@ static yk_value *build_gelu(operator_case *c)
     return yk_gelu(image_or_features(c));
 }
 
+static yk_value *build_relu6(operator_case *c)
+{
+    return yk_relu6(image_or_features(c));
+}
+
+static yk_value *build_sigmoid(operator_case *c)
+{
+    return yk_sigmoid(image_or_features(c));
+}
+
+static yk_value *build_silu(operator_case *c)
+{
+    return yk_silu(image_or_features(c));
+}
+
+static yk_value *build_hardswish(operator_case *c)
+{
+    return yk_hardswish(image_or_features(c));
+}
+
 static yk_value *build_add(operator_case *c)
 {
     yk_value *x = image_or_features(c);
@@ -227,6 +247,26 @@ YK_TEST(relu_is_pytorchs)
 YK_TEST(gelu_is_pytorchs)
 {
     compare("gelu", 6, build_gelu);
+}
+
+YK_TEST(relu6_is_pytorchs)
+{
+    compare("relu6", 16, build_relu6);
+}
+
+YK_TEST(sigmoid_is_pytorchs)
+{
+    compare("sigmoid", 17, build_sigmoid);
+}
+
+YK_TEST(silu_is_pytorchs)
+{
+    compare("silu", 18, build_silu);
+}
+
+YK_TEST(hardswish_is_pytorchs)
+{
+    compare("hardswish", 19, build_hardswish);
 }
 
 YK_TEST(add_is_pytorchs)

@@ -1,6 +1,7 @@
 /*
- * Element-wise operators: relu, gelu, add, scale, cast, dropout. All but dropout ignore the layout:
- * they run over the whole memory, padding included, and map zero to zero.
+ * Element-wise operators: activation functions, add, scale, cast, dropout. All but dropout and
+ * sigmoid ignore the layout: they run over the whole memory, padding included, and map zero to
+ * zero.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 typedef struct eltwise {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    yki_geometry shape; /* for dropout */
+    yki_geometry shape; /* for dropout and sigmoid */
     int64_t count;      /* elements in memory */
     int team;
     yk_dtype dtype, to; /* to: for casts */
@@ -50,45 +51,71 @@ static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-/* ---- relu, add, scale: vector loops ---------------------------------------------------------- */
+/* ---- vector loops ---------------------------------------------------------------------------- */
 
-static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op,
-                        const void *second)
+/* With in[1] as the second operand, where there is one. */
+static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op)
 {
     const eltwise *k = (const eltwise *)kernel;
     size_t size = yk_dtype_size(k->dtype);
     float factor = (float)k->attrs.alpha;
+    const char *a = run->in[0], *b = run->in[1];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t at = 0; at < k->count; at += CHUNK) {
         size_t offset = (size_t)at * size;
         int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;
-        k->loops->map(op, k->dtype, (const char *)run->in[0] + offset,
-                      second ? (const char *)second + offset : NULL, (char *)run->out[0] + offset,
+        k->loops->map(op, k->dtype, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
                       factor, count);
     }
 }
 
-static yk_status relu(const yki_kernel *kernel, const yki_kernel_args *run)
+#define MAP(name, op)                                                                              \
+    static yk_status name(const yki_kernel *kernel, const yki_kernel_args *run)                    \
+    {                                                                                              \
+        eltwise_map(kernel, run, op);                                                              \
+        return YK_OK;                                                                              \
+    }
+MAP(relu, YKI_MAP_RELU)
+MAP(relu_backward, YKI_MAP_RELU_BACKWARD)
+MAP(relu6, YKI_MAP_RELU6)
+MAP(relu6_backward, YKI_MAP_RELU6_BACKWARD)
+MAP(sigmoid_backward, YKI_MAP_SIGMOID_BACKWARD)
+MAP(silu, YKI_MAP_SILU)
+MAP(silu_backward, YKI_MAP_SILU_BACKWARD)
+MAP(hardswish, YKI_MAP_HARDSWISH)
+MAP(hardswish_backward, YKI_MAP_HARDSWISH_BACKWARD)
+MAP(add, YKI_MAP_ADD)
+MAP(scale, YKI_MAP_SCALE)
+
+/* ---- sigmoid, which alone does not map zero to zero ------------------------------------------ */
+
+static yk_status prepare_sigmoid(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
 {
-    eltwise_map(kernel, run, YKI_MAP_RELU, NULL);
+    YK_TRY(eltwise_prepare(device, desc, kernel));
+    if (desc->in[YKI_SIGMOID_X].layout == YKI_BLOCKED)
+        ((eltwise *)*kernel)->shape = yki_geometry_of(device, &desc->in[YKI_SIGMOID_X]);
     return YK_OK;
 }
 
-static yk_status relu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+/* Sets the channels of the last block that are none to zero. */
+static void clear_padding(const eltwise *k, void *y)
 {
-    eltwise_map(kernel, run, YKI_MAP_RELU_BACKWARD, run->in[YKI_RELU_BACKWARD_Y]);
-    return YK_OK;
+    const yki_geometry *g = &k->shape;
+    size_t size = yk_dtype_size(k->dtype), used = (size_t)(g->channels % g->b) * size;
+    for (int64_t image = 0; image < g->images; image++) {
+        int64_t last = ((image + 1) * g->blocks - 1) * g->pixels;
+        for (int64_t pixel = last; pixel < last + g->pixels; pixel++)
+            memset((char *)y + (size_t)(pixel * g->b) * size + used, 0, (size_t)g->b * size - used);
+    }
 }
 
-static yk_status add(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status sigmoid(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    eltwise_map(kernel, run, YKI_MAP_ADD, run->in[YKI_ADD_B]);
-    return YK_OK;
-}
-
-static yk_status scale(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    eltwise_map(kernel, run, YKI_MAP_SCALE, NULL);
+    const eltwise *k = (const eltwise *)kernel;
+    eltwise_map(kernel, run, YKI_MAP_SIGMOID);
+    if (k->shape.b && k->shape.channels % k->shape.b)
+        clear_padding(k, run->out[YKI_SIGMOID_Y]);
     return YK_OK;
 }
 
@@ -219,6 +246,14 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
                                             .run = function}
 IMPL(relu, 1, eltwise_supports, eltwise_prepare, relu);
 IMPL(relu_backward, 1, eltwise_supports, eltwise_prepare, relu_backward);
+IMPL(relu6, 1, eltwise_supports, eltwise_prepare, relu6);
+IMPL(relu6_backward, 1, eltwise_supports, eltwise_prepare, relu6_backward);
+IMPL(sigmoid, 1, eltwise_supports, prepare_sigmoid, sigmoid);
+IMPL(sigmoid_backward, 1, eltwise_supports, eltwise_prepare, sigmoid_backward);
+IMPL(silu, 1, eltwise_supports, eltwise_prepare, silu);
+IMPL(silu_backward, 1, eltwise_supports, eltwise_prepare, silu_backward);
+IMPL(hardswish, 1, eltwise_supports, eltwise_prepare, hardswish);
+IMPL(hardswish_backward, 1, eltwise_supports, eltwise_prepare, hardswish_backward);
 IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
 IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
 IMPL(add, 1, eltwise_supports, eltwise_prepare, add);

@@ -42,7 +42,7 @@ static inline int64_t yki_run_at(const yki_runs *runs, int64_t index, int64_t *c
     return runs->base + image * runs->image + pixel * runs->b;
 }
 
-/* y = (x - mean) * scale + bias, then + residual, then relu. */
+/* y = (x - mean) * scale + bias, then + residual, then relu, then at most the ceiling. */
 typedef struct yki_norm_constants {
     float mean[YKI_PERIOD], scale[YKI_PERIOD], bias[YKI_PERIOD];
 } yki_norm_constants;
@@ -51,7 +51,8 @@ typedef struct yki_norm_forward {
     const void *x, *residual; /* residual may be NULL */
     void *y;
     bool relu;
-    bool stream; /* y is written past the caches */
+    float ceiling; /* 6 for relu6, else infinity */
+    bool stream;   /* y is written past the caches */
 } yki_norm_forward;
 
 /* How the mask of relu is found: there was no relu; from y; from y, computed again from x. */
@@ -61,7 +62,8 @@ typedef struct yki_norm_backward {
     const void *x, *dy, *dy2, *y; /* dy2 may be NULL */
     void *dx, *dresidual;         /* dresidual may be NULL */
     yki_norm_mask mask;
-    bool stream; /* dx is written past the caches */
+    float passing; /* the largest y through which relu6 passes a gradient; else infinity */
+    bool stream;   /* dx is written past the caches */
 } yki_norm_backward;
 
 /* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu. */
@@ -74,11 +76,20 @@ typedef struct yki_norm_sums {
     double first[YKI_PERIOD], second[YKI_PERIOD];
 } yki_norm_sums;
 
+/* First those of one operand. */
 typedef enum yki_map_op {
-    YKI_MAP_RELU,          /* max(a, 0) */
-    YKI_MAP_RELU_BACKWARD, /* a where b > 0 */
-    YKI_MAP_ADD,           /* a + b */
-    YKI_MAP_SCALE          /* factor * a */
+    YKI_MAP_RELU,               /* max(a, 0) */
+    YKI_MAP_RELU6,              /* min(max(a, 0), 6) */
+    YKI_MAP_SIGMOID,            /* 1 / (1 + exp(-a)) */
+    YKI_MAP_SILU,               /* a sigmoid(a) */
+    YKI_MAP_HARDSWISH,          /* a relu6(a + 3) / 6 */
+    YKI_MAP_SCALE,              /* factor * a */
+    YKI_MAP_RELU_BACKWARD,      /* a where b > 0 */
+    YKI_MAP_RELU6_BACKWARD,     /* a where 0 < b < 6 */
+    YKI_MAP_SIGMOID_BACKWARD,   /* a b (1 - b): b is sigmoid's result */
+    YKI_MAP_SILU_BACKWARD,      /* a times the slope of silu at b */
+    YKI_MAP_HARDSWISH_BACKWARD, /* a times the slope of hardswish at b */
+    YKI_MAP_ADD                 /* a + b */
 } yki_map_op;
 
 typedef struct yki_cpu_loops {

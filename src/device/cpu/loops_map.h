@@ -1,13 +1,52 @@
 /* Element by element, y = op(a, b): included by loops_table.h alone. */
 
+YKI_INLINE yki_lanes sigmoid(yki_lanes x)
+{
+    return 1.0f / (1.0f + yki_exp(-x));
+}
+
+/* min(max(x, 0), 6); NaN passes. */
+YKI_INLINE yki_lanes relu6(yki_lanes x)
+{
+    yki_lanes zero = {0}, six = yki_splat(6);
+    x = yki_select((yki_bits)(x < zero), zero, x);
+    return yki_select((yki_bits)(x > six), six, x);
+}
+
+/* a where x / 3 + 1 / 2 is hardswish's slope; 0 to the left and a to the right of it. */
+YKI_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
+{
+    yki_lanes slope = x * (1 / 3.0f) + 0.5f, zero = {0};
+    yki_lanes inside = yki_select((yki_bits)(x > yki_splat(3)), a, a * slope);
+    return yki_select((yki_bits)(x < yki_splat(-3)), zero, inside);
+}
+
 YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor)
 {
-    yki_lanes zero = {0};
+    yki_lanes zero = {0}, six = yki_splat(6);
     switch (op) {
     case YKI_MAP_RELU:
         return yki_select((yki_bits)(a < zero), zero, a); /* NaN passes */
     case YKI_MAP_RELU_BACKWARD:
         return yki_select((yki_bits)(b <= zero), zero, a);
+    case YKI_MAP_RELU6:
+        return relu6(a);
+    case YKI_MAP_RELU6_BACKWARD:
+        return yki_select((yki_bits)(b <= zero) | (yki_bits)(b >= six), zero, a);
+    case YKI_MAP_SIGMOID:
+        return sigmoid(a);
+    case YKI_MAP_SIGMOID_BACKWARD:
+        return a * b * (1.0f - b);
+    case YKI_MAP_SILU:
+        return a * sigmoid(a);
+    case YKI_MAP_SILU_BACKWARD: {
+        yki_lanes s = sigmoid(b);
+        return a * s * (1.0f + b * (1.0f - s));
+    }
+    case YKI_MAP_HARDSWISH:
+        return a * relu6(a + 3.0f) * (1 / 6.0f);
+    case YKI_MAP_HARDSWISH_BACKWARD:
+        return hardswish_backward(a, b);
     case YKI_MAP_ADD:
         return a + b;
     case YKI_MAP_SCALE:
@@ -19,7 +58,7 @@ YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor
 YKI_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float factor,
                        int64_t count, yk_dtype dtype)
 {
-    bool two = op == YKI_MAP_RELU_BACKWARD || op == YKI_MAP_ADD;
+    bool two = op >= YKI_MAP_RELU_BACKWARD;
     int64_t i = 0;
     for (; i + YKI_PACK <= count; i += YKI_PACK) {
         yki_pack p = yki_load(a, i, dtype), q = two ? yki_load(b, i, dtype) : p;
@@ -45,9 +84,17 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         break
     switch (op) {
         CASE(YKI_MAP_RELU);
-        CASE(YKI_MAP_RELU_BACKWARD);
-        CASE(YKI_MAP_ADD);
+        CASE(YKI_MAP_RELU6);
+        CASE(YKI_MAP_SIGMOID);
+        CASE(YKI_MAP_SILU);
+        CASE(YKI_MAP_HARDSWISH);
         CASE(YKI_MAP_SCALE);
+        CASE(YKI_MAP_RELU_BACKWARD);
+        CASE(YKI_MAP_RELU6_BACKWARD);
+        CASE(YKI_MAP_SIGMOID_BACKWARD);
+        CASE(YKI_MAP_SILU_BACKWARD);
+        CASE(YKI_MAP_HARDSWISH_BACKWARD);
+        CASE(YKI_MAP_ADD);
     }
 #undef CASE
 }

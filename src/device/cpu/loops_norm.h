@@ -110,13 +110,14 @@ YKI_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
 }
 
 YKI_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
-                                 yki_lanes floor)
+                                 yki_lanes floor, yki_lanes ceiling)
 {
     for (int j = 0; j < 2; j++) {
         yki_lanes y = normalised(x.v[j], c, j);
         if (residual)
             y += residual->v[j];
-        x.v[j] = yki_select((yki_bits)(y < floor), floor, y); /* NaN passes */
+        y = yki_select((yki_bits)(y < floor), floor, y); /* NaN passes */
+        x.v[j] = yki_select((yki_bits)(y > ceiling), ceiling, y);
     }
     return x;
 }
@@ -126,6 +127,7 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
 {
     constants c = spread_constants(given, dtype);
     yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
+    yki_lanes ceiling = yki_splat(o->ceiling);
     const void *x = o->x, *residual = o->residual;
     void *y = o->y;
     yki_pack added;
@@ -140,7 +142,7 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
             if (with_residual)
                 added = yki_load(residual, i, dtype);
             yki_pack value = yki_load(x, i, dtype);
-            value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
+            value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling);
             if (stream)
                 yki_stream(y, i, value, dtype);
             else
@@ -151,7 +153,7 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
         if (with_residual)
             added = yki_load_part(residual, i, end - i, dtype);
         yki_pack value = yki_load_part(x, i, end - i, dtype);
-        value = forward_pack(value, with_residual ? &added : NULL, &c, floor);
+        value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling);
         yki_store_part(y, i, end - i, value, dtype);
     }
     yki_stream_end();
@@ -196,11 +198,11 @@ YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_d
         yki_store_part(memory, at, part, value, dtype);
 }
 
-/* g is dy + dy2 where relu passed its input on. */
+/* g is dy + dy2 where relu or relu6 passed its input on. */
 YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x, int64_t at,
                              int64_t part, yki_norm_mask mask, yk_dtype dtype)
 {
-    yki_lanes zero = {0};
+    yki_lanes zero = {0}, passing = yki_splat(o->passing);
     yki_pack g = fetch(o->dy, at, part, dtype);
     if (o->dy2) {
         yki_pack more = fetch(o->dy2, at, part, dtype);
@@ -214,7 +216,8 @@ YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki
         y = fetch(o->y, at, part, dtype);
     for (int j = 0; j < 2; j++) {
         yki_lanes open = mask == YKI_MASK_Y ? y.v[j] : normalised(x.v[j], c, j);
-        g.v[j] = yki_select((yki_bits)(open > zero), g.v[j], zero);
+        yki_bits passes = (yki_bits)(open > zero) & (yki_bits)(open <= passing);
+        g.v[j] = yki_select(passes, g.v[j], zero);
     }
     return g;
 }

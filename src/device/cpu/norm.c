@@ -1,7 +1,7 @@
 /*
- * batch_norm, fused with the residual addition and relu that follow it, and its gradient. It is
- * bound by memory: there are two sweeps over each channel block, and the second finds its data in
- * the cache.
+ * batch_norm, fused with the residual addition and relu or relu6 that follow it, and its gradient.
+ * It is bound by memory: there are two sweeps over each channel block, and the second finds its
+ * data in the cache.
  *
  * For accuracy, a value near the mean is subtracted from x before it is summed, in f32 over short
  * runs and in f64 beyond; slices are combined as in Chan, Golub and LeVeque (1979).
@@ -177,6 +177,7 @@ static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const 
                                  .residual = in(k, run, YKI_BATCH_NORM_RESIDUAL),
                                  .y = run->out[YKI_BATCH_NORM_Y],
                                  .relu = k->relu,
+                                 .ceiling = k->ceiling,
                                  .stream = k->stream};
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
@@ -222,6 +223,7 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_a
                                   .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
                                   .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
                                   .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
+                                  .passing = nextafterf(k->ceiling, 0),
                                   .stream = k->stream};
     if (k->relu)
         operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;

@@ -30,6 +30,7 @@ typedef struct yki_norm {
     int64_t run_count, slices;
     int team;
     bool training, relu, stream;
+    float ceiling; /* of relu6, else infinity */
     double eps, momentum;
     bool in[YKI_MAX_IN], out[YKI_MAX_OUT]; /* which operands there are */
 } yki_norm;

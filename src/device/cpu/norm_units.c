@@ -1,6 +1,8 @@
 /* See norm.h. */
 #include "device/cpu/norm.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 
 enum {
@@ -55,6 +57,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     k->stream = yki_operand_bytes(device, &desc->in[INPUT]) >= STREAM;
     k->training = desc->training;
     k->relu = desc->attrs->relu;
+    k->ceiling = desc->attrs->relu6 ? 6 : INFINITY;
     k->eps = desc->attrs->eps;
     k->momentum = desc->attrs->momentum;
     for (int i = 0; i < YKI_MAX_IN; i++)

@@ -62,6 +62,29 @@ YKI_INLINE yki_lanes yki_splat(float value)
 }
 
 /*
+ * e^x to about 2 units in the last place, by Cephes' expf: x = n ln 2 + r, and e^r is a polynomial.
+ * Results are within the range of normal numbers: from 1e-38 to 1.6e38. NaN passes.
+ */
+YKI_INLINE yki_lanes yki_exp(yki_lanes x)
+{
+    yki_lanes least = yki_splat(-87.3f), most = yki_splat(88.0f);
+    x = yki_select((yki_bits)(x < least), least, x);
+    x = yki_select((yki_bits)(x > most), most, x);
+    yki_lanes rounder = yki_splat(0x1.8p23f); /* adding it leaves an integer in the lowest bits */
+    yki_lanes shifted = x * 1.44269504088896341f + rounder, n = shifted - rounder;
+    yki_lanes r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    yki_lanes p = yki_splat(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    yki_bits exponent = ((yki_bits)shifted << 23) + 0x3f800000u;
+    return p * (yki_lanes)exponent;
+}
+
+/*
  * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. Memory of
  * any type, as all accesses here.
  */

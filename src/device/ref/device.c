@@ -105,3 +105,22 @@ yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int 
     bool present = index < desc->out_count && desc->out[index].ndim >= 0;
     return present ? tensor(&desc->out[index], run->out[index]) : (yk_tensor){.ndim = -1};
 }
+
+/* ---- element by element ---------------------------------------------------------------------- */
+
+void yki_ref_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_unary_fn f)
+{
+    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    int64_t count = yk_tensor_count(&x);
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(&y, i, f(yki_ref_get(&x, i), yki_ref_attrs(kernel)));
+}
+
+void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f)
+{
+    yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
+    yk_tensor y = yki_ref_out(kernel, run, 0);
+    int64_t count = yk_tensor_count(&a);
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i)));
+}

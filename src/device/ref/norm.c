@@ -96,6 +96,8 @@ static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, cons
             value += yki_ref_get(&residual, element);
         if (yki_ref_attrs(kernel)->relu && value < 0)
             value = 0;
+        if (yki_ref_attrs(kernel)->relu6 && value > 6)
+            value = 6;
         yki_ref_set(&y, element, value);
     }
 }
@@ -150,7 +152,7 @@ static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
 /* The operands of backward, and one channel's constants. */
 typedef struct backward {
     yk_tensor x, dy, y, dy2;
-    bool relu;
+    bool relu, relu6;
     double weight, bias, mean, invstd;
 } backward;
 
@@ -159,7 +161,8 @@ static double normalised(const backward *b, int64_t element)
     return (yki_ref_get(&b->x, element) - b->mean) * b->invstd;
 }
 
-/* dy + dy2 where relu passed its input on, which is known from y or, without y, from bn(x). */
+/* dy + dy2 where relu or relu6 passed its input on, which is known from y or, without y, from
+ * bn(x). */
 static double incoming(const backward *b, int64_t element)
 {
     double dy = yki_ref_get(&b->dy, element) + (b->dy2.data ? yki_ref_get(&b->dy2, element) : 0);
@@ -167,7 +170,7 @@ static double incoming(const backward *b, int64_t element)
         return dy;
     double y =
         b->y.data ? yki_ref_get(&b->y, element) : normalised(b, element) * b->weight + b->bias;
-    return y > 0 ? dy : 0;
+    return y > 0 && !(b->relu6 && y >= 6) ? dy : 0;
 }
 
 static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_args *run,
@@ -254,7 +257,8 @@ static yk_status ref_batch_norm_backward(const yki_kernel *kernel, const yki_ker
                   .dy = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY),
                   .y = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_Y),
                   .dy2 = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY2),
-                  .relu = yki_ref_attrs(kernel)->relu};
+                  .relu = yki_ref_attrs(kernel)->relu,
+                  .relu6 = yki_ref_attrs(kernel)->relu6};
     if (run->sync)
         YK_TRY(share_sums(run->sync, &b, kernel, run));
     for (int64_t c = 0; c < b.x.dims[1]; c++) {

@@ -31,6 +31,12 @@ bool yki_ref_training(const yki_kernel *kernel);
 yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 
+/* y[i] = f(x[i]), and y[i] = f(a[i], b[i]). */
+typedef double (*yki_ref_unary_fn)(double x, const yki_attrs *attrs);
+typedef double (*yki_ref_binary_fn)(double a, double b);
+void yki_ref_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_unary_fn f);
+void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f);
+
 /* One kernel for every operator of the list: yki_ref_conv2d, ... */
 #define EACH(number, name) extern const yki_kernel_impl yki_ref_##name;
 #include "graph/operators.def"
