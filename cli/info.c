@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <yoke/backend.h>
+#include <yoke/system.h>
 
 #include "cli.h"
 #include "options.h"
@@ -139,6 +140,8 @@ static void print_build(void)
            yk_download_supported()
                ? "yes (libcurl, libarchive)"
                : "no: install libcurl and libarchive, configure with -DYOKE_DOWNLOAD=ON");
+    const char *formats = yk_image_formats();
+    printf("  image files   %s%s\n", formats ? "" : "no: ", formats ? formats : reason());
     printf("  pictures      %s\n", cli_png_supported()
                                        ? "yes (libpng)"
                                        : "no: install libpng, configure with -DYOKE_PREVIEW=ON");

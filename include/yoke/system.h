@@ -1,6 +1,6 @@
 /**
  * @file
- * What this machine offers to a process.
+ * What this machine and this installation offer to a process.
  */
 #ifndef YOKE_SYSTEM_H
 #define YOKE_SYSTEM_H
@@ -21,6 +21,11 @@ int yk_threads_default(int local_world_size);
 /** Whether this processor has bf16 arithmetic (AVX-512 BF16). Without it, YK_AMP_BF16 stores values
  *  in bf16 and computes in float32. */
 bool yk_cpu_has_bf16(void);
+
+/** The picture formats that can be read and the libraries behind them, such as "JPEG (libjpeg-turbo
+ *  2.1.5), PNG (libpng 1.6.39), WebP (libwebp 1.2.4)"; NULL, with an error, when the module
+ *  libyoke-image.so is not installed. */
+const char *yk_image_formats(void);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,10 +1,6 @@
 /*
- * The one table of backends that are modules. A module lies next to libyoke (or next to the
- * program, where that is linked with the library's objects) or in a folder of YOKE_MODULES, where a
- * site may also have modules of its own: any file libyoke-NAME.so there is a backend NAME.
- *
- * Modules are never closed: their libraries start threads and register functions that must not
- * disappear.
+ * The one table of backends that are modules (base/module.h). A site may have more: any file
+ * libyoke-NAME.so is a backend NAME.
  */
 #define _GNU_SOURCE
 #include "comm/modules.h"
@@ -12,9 +8,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/environment.h"
+#include "base/module.h"
 
 typedef struct known_module {
     const char *backend, *file;
@@ -31,61 +26,19 @@ static const known_module known_modules[] = {
     {"nccl", "libyoke-nccl.so", "libnccl-dev", NULL},
 };
 
-enum { PATH = 4096, KNOWN = sizeof known_modules / sizeof *known_modules };
+enum { KNOWN = sizeof known_modules / sizeof *known_modules };
 
-/* ---- where modules lie ----------------------------------------------------------------------- */
-
-/* The folder of the object that contains this function. Of a program, dladdr() knows no more than
- * argv[0]. */
-static void own_folder(char folder[PATH])
-{
-    Dl_info info;
-    char *real = NULL;
-    if (dladdr((void *)(uintptr_t)own_folder, &info))
-        real = realpath(info.dli_fname, NULL);
-    if (!real)
-        real = realpath("/proc/self/exe", NULL);
-    const char *slash = real ? strrchr(real, '/') : NULL;
-    snprintf(folder, PATH, "%.*s", slash ? (int)(slash - real) : 1, slash ? real : ".");
-    free(real);
-}
-
-/* Whether the file is in one of the folders; then its path. */
-static bool find_file(char path[PATH], const char *file)
-{
-    const char *folders = getenv("YOKE_MODULES");
-    for (const char *at = folders ? folders : ""; *at;) {
-        size_t length = strcspn(at, ":");
-        if (length > 0 && snprintf(path, PATH, "%.*s/%s", (int)length, at, file) < PATH &&
-            access(path, R_OK) == 0)
-            return true;
-        at += length + (at[length] == ':');
-    }
-    char folder[PATH];
-    own_folder(folder);
-    return snprintf(path, PATH, "%s/%s", folder, file) < PATH && access(path, R_OK) == 0;
-}
+static const yki_module_contract contract = {"yk_backend_module", "the backend contract",
+                                             YK_BACKEND_VERSION, sizeof(yk_backend_ops)};
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static yk_status open_file(const yk_backend_ops **ops, const char *path, const char *package)
 {
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!object)
-        return yki_error(YK_ERROR_UNSUPPORTED, "cannot load %s%s%s%s", dlerror(),
-                         package ? " (Debian: install " : "", package ? package : "",
-                         package ? ")" : "");
-    const yk_backend_ops *found = dlsym(object, "yk_backend_module");
-    if (!found)
-        return yki_error(YK_ERROR_UNSUPPORTED, "%s is no backend: it has no yk_backend_module",
-                         path);
-    if (found->version != YK_BACKEND_VERSION || found->size < sizeof *found)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "%s was built for version %u of the backend contract, this is version %d: "
-                         "build it again",
-                         path, found->version, YK_BACKEND_VERSION);
-    *ops = found;
-    return YK_OK;
+    const void *table;
+    yk_status status = yki_module_open(&table, path, &contract, package);
+    *ops = table;
+    return status;
 }
 
 static bool is_name(const char *name)
@@ -95,18 +48,18 @@ static bool is_name(const char *name)
 }
 
 /* The known module to open for a backend; NULL when none is there. */
-static const known_module *choose_module(char path[PATH], const char *name)
+static const known_module *choose_module(char path[YKI_MODULE_PATH], const char *name)
 {
     const known_module *found = NULL;
     for (int i = 0; i < KNOWN; i++) {
-        char candidate[PATH];
+        char candidate[YKI_MODULE_PATH];
         const known_module *known = &known_modules[i];
-        if (strcmp(known->backend, name) != 0 || !find_file(candidate, known->file))
+        if (strcmp(known->backend, name) != 0 || !yki_module_locate(candidate, known->file))
             continue;
         bool sure = known->sign && getenv(known->sign);
         if (!found || sure) {
             found = known;
-            memcpy(path, candidate, PATH);
+            memcpy(path, candidate, YKI_MODULE_PATH);
         }
         if (sure)
             break;
@@ -116,8 +69,8 @@ static const known_module *choose_module(char path[PATH], const char *name)
 
 static yk_status missing_module(const char *name)
 {
-    char folder[PATH];
-    own_folder(folder);
+    char folder[YKI_MODULE_PATH];
+    yki_module_folder(folder);
     for (int i = 0; i < KNOWN; i++)
         if (strcmp(known_modules[i].backend, name) == 0)
             return yki_error(YK_ERROR_UNSUPPORTED,
@@ -129,7 +82,7 @@ static yk_status missing_module(const char *name)
 
 yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
 {
-    char path[PATH], file[80];
+    char path[YKI_MODULE_PATH], file[80];
     *ops = NULL;
     if (!is_name(name))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
@@ -137,12 +90,12 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
     if (known)
         return open_file(ops, path, known->package);
     snprintf(file, sizeof file, "libyoke-%s.so", name);
-    return find_file(path, file) ? open_file(ops, path, NULL) : missing_module(name);
+    return yki_module_locate(path, file) ? open_file(ops, path, NULL) : missing_module(name);
 }
 
 yk_status yki_module_share_text(const char *name, char *text, size_t size)
 {
-    char path[PATH];
+    char path[YKI_MODULE_PATH];
     if (!choose_module(path, name))
         return YK_ERROR_NOT_FOUND;
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -163,12 +116,12 @@ const char *yk_backend_module_file(size_t index, const char **backend)
 
 yk_status yk_backend_module_check(size_t index)
 {
-    char path[PATH];
+    char path[YKI_MODULE_PATH];
     const yk_backend_ops *ops;
     if (index >= KNOWN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no module %zu", index);
     const known_module *known = &known_modules[index];
-    if (find_file(path, known->file))
+    if (yki_module_locate(path, known->file))
         return open_file(&ops, path, known->package);
     return yki_error(YK_ERROR_UNSUPPORTED,
                      "not installed; build yoke where Debian's package %s is installed",
