@@ -1,7 +1,8 @@
 /*
  * `yoke ps`: the ranks of running jobs and what they wait for, from the keys that the ranks keep in
- * their job's store (src/comm/meeting.c and waiting.c): group/0/ranks, a line "PID MACHINE HOST
- * ADDRESS" per rank, and group/N/waiting/RANK, "SEQUENCE SINCE OPERATION PEER WORDS".
+ * their job's store (src/comm/meeting.c, watch.c and waiting.c): group/0/ranks, a line "PID MACHINE
+ * HOST ADDRESS" per rank, group/N/step/RANK, a number, and group/N/waiting/RANK, "SEQUENCE SINCE
+ * OPERATION PEER WORDS".
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -24,16 +25,21 @@ enum { VALUE_MAX = 1 << 20, JOBS_MAX = 64 };
 static const double patience_s = 3;
 
 static const char summary[] =
-    "Lists the ranks of running jobs: host, pid, and the collective that a rank has waited for\n"
-    "longer than a second, with its sequence number. Without HOST:PORT, these are the jobs that\n"
-    "have a rank of this user on this host. HOST:PORT is the rendezvous of a job on any host; the\n"
-    "job's secret is taken from YOKE_SECRET.";
+    "Lists the ranks of running jobs: host, pid, the training steps that a rank has finished, and\n"
+    "the collective that it has waited for longer than a second, with its sequence number.\n"
+    "Without HOST:PORT, these are the jobs that have a rank of this user on this host. HOST:PORT\n"
+    "is the rendezvous of a job on any host; the job's secret is taken from YOKE_SECRET.";
 
 /* Where a job's ranks have their store. */
 typedef struct job_address {
     char host[256], secret[256];
     int port;
 } job_address;
+
+/* Values of the store. */
+typedef struct job_texts {
+    char ranks[VALUE_MAX + 1], keys[VALUE_MAX + 1], step[VALUE_MAX + 1], waiting[VALUE_MAX + 1];
+} job_texts;
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
@@ -46,11 +52,12 @@ static bool get_text(yk_store *store, const char *key, char *text)
     return true;
 }
 
-/* What the rank waits for in one of its groups; false if it waits for nothing. */
-static bool find_waiting(yk_store *store, const char *keys, size_t size, int rank, char *text)
+/* The rank's entry NAME in one of its groups; false if there is none. */
+static bool find_entry(yk_store *store, const char *keys, size_t size, const char *name, int rank,
+                       char *text)
 {
     char ending[32];
-    snprintf(ending, sizeof ending, "/waiting/%d", rank);
+    snprintf(ending, sizeof ending, "/%s/%d", name, rank);
     for (const char *key = keys; key < keys + size; key += strlen(key) + 1) {
         int group, at = 0;
         if (sscanf(key, "group/%d%n", &group, &at) == 1 && strcmp(key + at, ending) == 0)
@@ -59,23 +66,25 @@ static bool find_waiting(yk_store *store, const char *keys, size_t size, int ran
     return false;
 }
 
-static void print_rank(int rank, const char *entry, const char *waiting)
+/* step and waiting are NULL where they are not known. */
+static void print_rank(int rank, const char *entry, const char *step, const char *waiting)
 {
     int pid = 0, at = 0;
     char host[64] = "?";
     long long sequence, since;
     sscanf(entry, "%d %*s %63s", &pid, host);
-    printf("%5d  %-16s %8d  ", rank, host, pid);
+    printf("%5d  %-16s %8d  %8s  ", rank, host, pid, step ? step : "-");
     if (waiting && sscanf(waiting, "%lld %lld %*d %*d %n", &sequence, &since, &at) == 2 && at > 0)
         printf("%8lld  %6lld s  %s\n", sequence, (long long)time(NULL) - since, waiting + at);
     else
         printf("%8s  %8s  -\n", "-", "-");
 }
 
-static bool print_ranks(yk_store *store, char *entries, char *waiting, char *keys)
+static bool print_ranks(yk_store *store, job_texts *texts)
 {
     size_t size = 0;
-    if (!get_text(store, "group/0/ranks", entries)) {
+    char *keys = texts->keys;
+    if (!get_text(store, "group/0/ranks", texts->ranks)) {
         puts("The ranks have not met yet.");
         return true;
     }
@@ -83,10 +92,14 @@ static bool print_ranks(yk_store *store, char *entries, char *waiting, char *key
         fprintf(stderr, "%s\n", yk_last_error());
         return false;
     }
-    printf("%5s  %-16s %8s  %8s  %8s  %s\n", "rank", "host", "pid", "sequence", "waiting", "for");
-    char *line, *rest = entries;
-    for (int rank = 0; (line = strsep(&rest, "\n")) && *line; rank++)
-        print_rank(rank, line, find_waiting(store, keys, size, rank, waiting) ? waiting : NULL);
+    printf("%5s  %-16s %8s  %8s  %8s  %8s  %s\n", "rank", "host", "pid", "step", "sequence",
+           "waiting", "for");
+    char *line, *rest = texts->ranks;
+    for (int rank = 0; (line = strsep(&rest, "\n")) && *line; rank++) {
+        bool steps = find_entry(store, keys, size, "step", rank, texts->step);
+        bool waits = find_entry(store, keys, size, "waiting", rank, texts->waiting);
+        print_rank(rank, line, steps ? texts->step : NULL, waits ? texts->waiting : NULL);
+    }
     return true;
 }
 
@@ -109,7 +122,7 @@ static bool follow_rendezvous(yk_store **store, const job_address *job)
 static int print_job(const job_address *job)
 {
     yk_store *store = NULL;
-    char *texts = calloc(3, VALUE_MAX + 1);
+    job_texts *texts = calloc(1, sizeof *texts);
     bool printed = false;
     if (!texts) {
         fputs("yoke ps: no memory\n", stderr);
@@ -117,7 +130,7 @@ static int print_job(const job_address *job)
                !follow_rendezvous(&store, job)) {
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
-        printed = print_ranks(store, texts, texts + VALUE_MAX + 1, texts + 2 * (VALUE_MAX + 1));
+        printed = print_ranks(store, texts);
     }
     yk_store_destroy(store);
     free(texts);
@@ -133,6 +146,16 @@ static const char *find_variable(const char *block, size_t size, const char *nam
         if (strncmp(block + at, name, length) == 0 && block[at + length] == '=')
             return block + at + length + 1;
     return NULL;
+}
+
+/* Whether the process has the same network as this one; that of a container differs. */
+static bool shares_network(const char *pid)
+{
+    char path[300], own[64], other[64];
+    snprintf(path, sizeof path, "/proc/%s/ns/net", pid);
+    ssize_t a = readlink("/proc/self/ns/net", own, sizeof own);
+    ssize_t b = readlink(path, other, sizeof other);
+    return a < 0 || b < 0 || (a == b && memcmp(own, other, (size_t)a) == 0);
 }
 
 /* Whether the process is a rank under a launcher; then where its store is. */
@@ -166,7 +189,8 @@ static int find_jobs(job_address *jobs)
     int count = 0;
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && count < JOBS_MAX && (entry = readdir(processes));) {
-        if (!isdigit((unsigned char)entry->d_name[0]) || !read_rank(entry->d_name, &jobs[count]))
+        const char *pid = entry->d_name;
+        if (!isdigit((unsigned char)*pid) || !read_rank(pid, &jobs[count]) || !shares_network(pid))
             continue;
         int known = 0;
         while (known < count && (jobs[known].port != jobs[count].port ||

@@ -12,6 +12,7 @@
 #define YOKE_GROUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <yoke/status.h>
 #include <yoke/tensor.h>
@@ -129,6 +130,13 @@ int yk_group_local_rank(const yk_group *group);
 int yk_group_local_size(const yk_group *group);
 /** The backend's name, e.g. "shm"; "" where group is NULL. */
 const char *yk_group_backend(const yk_group *group);
+
+/**
+ * Says how many training steps this rank has finished, for `yoke ps`. Cheap enough for every step:
+ * only the newest number is sent, about once a second, by a thread of the job. A trainer calls this
+ * by itself. Without effect in a job of one rank, where step is negative, and where group is NULL.
+ */
+void yk_group_note_step(yk_group *group, int64_t step);
 
 /**
  * Allocates memory that every rank of the group can read directly; collectives on it need no copy.

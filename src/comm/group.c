@@ -159,6 +159,12 @@ const char *yk_group_backend(const yk_group *group)
     return group ? group->backend->ops->name : "";
 }
 
+void yk_group_note_step(yk_group *group, int64_t step)
+{
+    if (group && group->job.watch && step >= 0)
+        yki_watch_note_step(group->job.watch, step);
+}
+
 void yki_group_announce_save(yk_group *group)
 {
     const yki_job *job = &group->job;

@@ -4,6 +4,9 @@
  * wills gone/RANK). Once the store is lost, it asks nothing more; groups on one machine do not need
  * it, because the kernel tells of deaths.
  *
+ * It also publishes the training step of this rank (key step/RANK) once a second, if it has
+ * changed, so that a step sends nothing itself.
+ *
  * Records of failures are written here too. If the store does not answer, the group reports what it
  * has found by itself.
  */
@@ -12,6 +15,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,8 +31,12 @@
 #define LINGER_S 0.25 /* the process that serves the store gives the others time to read it */
 #define LEAVE_S  1.0  /* how long the store is served for ranks that have not left yet */
 #define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
+#define STEP_S   1.0  /* between two looks at the training step */
 
-enum { KEY_ROOM = 32 }; /* of a key as yk_store_list writes it, without the group's prefix */
+enum {
+    NO_STEP = -1,
+    KEY_ROOM = 32
+}; /* of a key as yk_store_list writes it, without the group's prefix */
 
 struct yki_watch {
     const yki_job *job; /* of all ranks */
@@ -37,7 +45,11 @@ struct yki_watch {
     pthread_cond_t changed;
     bool started, stopping;
     yki_watched *first;
-    const yki_watched *busy; /* the one that the thread works on, without the lock */
+    bool working;            /* the thread asks the store, without the lock, */
+    const yki_watched *busy; /* for this group, if it is for one */
+    atomic_llong step;       /* the training step of this rank; NO_STEP: none was noted */
+    long long told_step;     /* what the store says */
+    double step_read;        /* when step was last looked at */
     atomic_bool *gone;       /* [world of the job] */
     atomic_bool is_lost;
     double lost; /* valid once is_lost is set */
@@ -148,12 +160,20 @@ static double due(const yki_watch *watch, const yki_watched *watched, double now
     return watched->read + PERIOD_S;
 }
 
+/* When the training step is to be published. */
+static double step_due(const yki_watch *watch, double now)
+{
+    bool any = atomic_load(&watch->step) != NO_STEP && !atomic_load(&watch->is_lost);
+    return any ? watch->step_read + STEP_S : now + 3600;
+}
+
+/* The first group with something to do before *when, and the moment; NULL where there is none. */
 static yki_watched *most_urgent(const yki_watch *watch, double now, double *when)
 {
     yki_watched *urgent = NULL;
     for (yki_watched *at = watch->first; at; at = at->next) {
         double moment = due(watch, at, now);
-        if (!urgent || moment < *when) {
+        if (moment < *when) {
             urgent = at;
             *when = moment;
         }
@@ -168,22 +188,53 @@ static void sleep_until(yki_watch *watch, double moment)
     pthread_cond_timedwait(&watch->changed, &watch->lock, &at);
 }
 
+static void begin_request(yki_watch *watch, const yki_watched *watched)
+{
+    watch->working = true;
+    watch->busy = watched;
+    pthread_mutex_unlock(&watch->lock);
+}
+
+static void end_request(yki_watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->working = false;
+    watch->busy = NULL;
+    pthread_cond_broadcast(&watch->changed);
+}
+
 static void serve(yki_watch *watch, yki_watched *watched, double now)
 {
-    watch->busy = watched;
     watched->read = now;
     bool proposed = watched->proposed;
     yki_failure failure = watched->failure;
     yki_waiting waiting = watched->waiting;
     waiting.active = waiting.active && is_waiting(watched, now);
-    pthread_mutex_unlock(&watch->lock);
+    begin_request(watch, watched);
     if (proposed)
         record_failure(watch, watched, failure);
     else
         read_group(watch, watched, &waiting);
-    pthread_mutex_lock(&watch->lock);
-    watch->busy = NULL;
-    pthread_cond_broadcast(&watch->changed);
+    end_request(watch);
+}
+
+static void publish_step(yki_watch *watch, double now)
+{
+    const yki_job *job = watch->job;
+    char key[YKI_JOB_KEY], text[24];
+    long long step = atomic_load(&watch->step);
+    watch->step_read = now;
+    if (step == watch->told_step)
+        return;
+    watch->told_step = step;
+    yki_job_key(job, key, sizeof key, "step", job->rank);
+    int size = snprintf(text, sizeof text, "%lld", step);
+    begin_request(watch, NULL);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_set(job->store, key, text, (size_t)size);
+    pthread_mutex_unlock(job->lock);
+    note_loss(watch, status);
+    end_request(watch);
 }
 
 static void *run(void *argument)
@@ -191,12 +242,14 @@ static void *run(void *argument)
     yki_watch *watch = argument;
     pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
-        double now = yki_now(), when = now + 3600;
+        double now = yki_now(), when = step_due(watch, now);
         yki_watched *urgent = most_urgent(watch, now, &when);
-        if (urgent && when <= now)
+        if (when > now)
+            sleep_until(watch, when);
+        else if (urgent)
             serve(watch, urgent, now);
         else
-            sleep_until(watch, when);
+            publish_step(watch, now);
     }
     pthread_mutex_unlock(&watch->lock);
     return NULL;
@@ -214,7 +267,7 @@ static void start(yki_watch *watch)
 static void await_idle(yki_watch *watch, const yki_watched *watched)
 {
     double patience = yki_now() + STUCK_S;
-    while (watch->busy && (!watched || watch->busy == watched)) {
+    while (watched ? watch->busy == watched : watch->working) {
         if (yki_now() >= patience) {
             yki_store_interrupt(watch->job->store);
             patience = yki_now() + STUCK_S;
@@ -247,6 +300,8 @@ yk_status yki_watch_create(yki_watch **watch, const yki_job *job)
     pthread_cond_init(&made->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     made->job = job;
+    made->told_step = NO_STEP;
+    atomic_init(&made->step, NO_STEP);
     made->keys_size = (size_t)job->world * (KEY_ROOM + YKI_JOB_PREFIX);
     made->keys = yki_calloc(made->keys_size, 1);
     made->gone = yki_calloc((size_t)job->world, sizeof *made->gone);
@@ -281,6 +336,16 @@ bool yki_watch_gone(const yki_watch *watch, int job_rank)
 double yki_watch_lost(const yki_watch *watch)
 {
     return atomic_load(&watch->is_lost) ? watch->lost : 0;
+}
+
+void yki_watch_note_step(yki_watch *watch, int64_t step)
+{
+    if (atomic_exchange(&watch->step, step) != NO_STEP)
+        return;
+    pthread_mutex_lock(&watch->lock);
+    start(watch);
+    pthread_cond_broadcast(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
 }
 
 /* ---- for a group ----------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /*
  * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
  * while the process that serves the store is stopped, which must not keep a group from noticing
- * that its time is up. The thread starts when a group waits for the first time, and sleeps while
- * none does.
+ * that its time is up. The thread starts when a group waits for the first time or a training step is
+ * noted, and sleeps while there is nothing to do.
  */
 #ifndef YKI_WATCH_H
 #define YKI_WATCH_H
@@ -34,6 +34,9 @@ typedef struct yki_watch yki_watch;
 yk_status yki_watch_create(yki_watch **watch, const yki_job *job);
 /* Accepts NULL. */
 void yki_watch_destroy(yki_watch *watch);
+
+/* The training step that this rank has finished, from 0, which the watch publishes. */
+void yki_watch_note_step(yki_watch *watch, int64_t step);
 
 /* Begins to watch a group of the job. */
 yk_status yki_watch_add(yki_watched *watched, const yki_job *job);

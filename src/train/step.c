@@ -225,6 +225,7 @@ yk_status yki_trainer_step(yk_trainer *t)
     YK_TRY(check_loss(t, t->totals->loss, loss));
     YK_TRY(update_weights(t, &record));
     t->state.step++;
+    yk_group_note_step(t->options.group, t->state.step);
     t->state.epoch_batch++;
     t->state.val_accuracy = -1;
     t->stopped = t->totals->stopping > 0;

@@ -370,6 +370,7 @@ yk_status yk_trainer_fit(yk_trainer *trainer)
     YKI_NOT_NULL(trainer);
     yk_trainer *t = trainer;
     t->times = (yki_epoch_times){.start_s = yki_now()};
+    yk_group_note_step(t->options.group, t->state.step);
     YK_TRY(yki_trainer_look(t));
     YK_TRY(stop_at_start(t));
     if (!t->stopped && yk_trainer_owes_evaluation(t))
