@@ -27,7 +27,9 @@
 #define SLICE_S     1.0
 
 struct yk_store {
-    int fd; /* -1 once the connection is lost */
+    int fd;      /* open until the end, because yki_store_interrupt uses it on another thread */
+    bool lost;   /* the connection is not used again */
+    bool closed; /* by the server */
     char where[80], address[YKI_ADDRESS_TEXT];
     char *prefix;
     size_t prefix_size;
@@ -35,9 +37,9 @@ struct yk_store {
 
 static yk_status lose_connection(yk_store *store, const char *why)
 {
-    if (store->fd >= 0)
-        close(store->fd);
-    store->fd = -1;
+    if (!store->lost)
+        shutdown(store->fd, SHUT_RDWR);
+    store->lost = true;
     return yki_error(YK_ERROR_NETWORK, "the connection to the store at %s is lost: %s",
                      store->where, why);
 }
@@ -72,8 +74,10 @@ static yk_status receive_all(yk_store *store, void *bytes, size_t size, double *
         ssize_t more = recv(store->fd, at, size, 0);
         if (more < 0 && errno == EINTR)
             continue;
-        if (more <= 0)
+        if (more <= 0) {
+            store->closed = more == 0 || errno == ECONNRESET;
             return lose_connection(store, more ? strerror(errno) : "closed by the server");
+        }
         at += more;
         size -= (size_t)more;
     }
@@ -98,8 +102,10 @@ static yk_status send_all(yk_store *store, struct iovec *parts, size_t count)
         ssize_t sent = sendmsg(store->fd, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0)
+        if (sent < 0) {
+            store->closed = errno == EPIPE || errno == ECONNRESET;
             return lose_connection(store, strerror(errno));
+        }
         size_t left = (size_t)sent;
         for (; count > 0 && left >= parts->iov_len; parts++, count--)
             left -= parts->iov_len;
@@ -192,7 +198,7 @@ static yk_status reply_status(const yki_store_request *request)
 yk_status yki_store_run(yk_store *store, yki_store_request *request)
 {
     YK_TRY(check_request(store, request));
-    if (store->fd < 0)
+    if (store->lost)
         return lose_connection(store, "it failed before");
     YK_TRY(send_request(store, request));
     YK_TRY(receive_reply(store, request, (request->wait_s > 0 ? request->wait_s : 0) + GRACE_S));
@@ -327,10 +333,10 @@ void yk_store_destroy(yk_store *store)
 {
     if (!store)
         return;
-    if (store->fd >= 0) {
+    if (store->fd >= 0 && !store->lost)
         leave(store);
+    if (store->fd >= 0)
         close(store->fd);
-    }
     free(store->prefix);
     free(store);
 }
@@ -338,6 +344,11 @@ void yk_store_destroy(yk_store *store)
 void yki_store_interrupt(const yk_store *store)
 {
     shutdown(store->fd, SHUT_RDWR);
+}
+
+bool yki_store_was_closed(const yk_store *store)
+{
+    return store->closed;
 }
 
 const char *yk_store_local_address(const yk_store *store)

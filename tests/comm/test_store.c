@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/store_wire.h"
+#include "comm/store_client.h"
 
 typedef struct fixture {
     yk_store_server *server;
@@ -695,6 +695,32 @@ YK_TEST(server_gone)
     assert_status(YK_ERROR_NETWORK, yk_store_set(f.store, "a", "b", 1));
     assert_status(YK_ERROR_NETWORK, yk_store_set(f.store, "a", "b", 1));
     end(&f);
+}
+
+static void *request_until_lost(void *store)
+{
+    bool found;
+    while (yk_store_check(store, "key", &found) == YK_OK)
+        ;
+    return NULL;
+}
+
+/* Other threads may interrupt while the one that requests finds out that the server is gone. */
+YK_TEST(a_connection_may_be_interrupted_while_it_is_lost)
+{
+    for (int round = 0; round < 20; round++) {
+        fixture f = begin(NULL);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, request_until_lost, f.store), 0);
+        usleep(500);
+        yk_store_server_destroy(f.server);
+        f.server = NULL;
+        for (int i = 0; i < 10; i++)
+            yki_store_interrupt(f.store);
+        pthread_join(thread, NULL);
+        assert_true(yki_store_was_closed(f.store));
+        end(&f);
+    }
 }
 
 YK_TEST(missing_stores_keys_and_values_are_errors)
