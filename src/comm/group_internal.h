@@ -35,6 +35,14 @@ yk_status yki_group_channel(yk_group **channel, yk_group *group);
  */
 void yki_group_announce_save(yk_group *group);
 
+/*
+ * For backends of the library whose ranks tell each other of a failure: what it is, once
+ * yk_backend_site.look has returned it, and making it the failure of this rank's group without
+ * asking the store. context is that of the site.
+ */
+const char *yki_group_failure_text(const void *context);
+yk_status yki_group_adopt_failure(void *context, yk_status status, const char *text);
+
 /* Whether sums are added in the order of ranks, so that they have the same bits everywhere. */
 bool yki_group_adds_in_rank_order(const yk_group *group);
 

@@ -44,6 +44,21 @@ yk_status yki_group_known_failure(yk_group *group)
                : YK_OK;
 }
 
+const char *yki_group_failure_text(const void *context)
+{
+    const yk_group *group = context;
+    return group->watched.failure.text;
+}
+
+yk_status yki_group_adopt_failure(void *context, yk_status status, const char *text)
+{
+    yk_group *group = context;
+    yki_failure failure = {.status = status, .culprit = -1};
+    snprintf(failure.text, sizeof failure.text, "%s", text);
+    yki_watch_fail_here(&group->watched, &failure);
+    return report_failure(group);
+}
+
 /* culprit is a rank of the group; dead tells that its end is the failure. */
 static yk_status fail(yk_group *group, int culprit, bool dead, yk_status status, const char *text)
 {
@@ -115,15 +130,28 @@ static int serving_rank(const yki_job *job)
     return -1;
 }
 
+/* server is the rank that served it, or -1. */
 static yk_status fail_without_store(yk_group *group, int server)
 {
-    char name[YKI_RANK_NAME] = "the launcher", text[YKI_RANK_NAME + 128];
+    const yki_job *job = &group->job;
+    char name[YKI_RANK_NAME], text[YKI_RANK_NAME + 128];
+    bool closed = yki_watch_was_closed(job->watch);
     if (server >= 0)
-        yki_rank_name(&group->job, server, name);
-    snprintf(text, sizeof text,
-             "the store of the job, which %s serves, is gone: its process or host has ended, or "
-             "the network is down",
-             server >= 0 || group->job.launcher ? name : "rank 0");
+        yki_rank_name(job, server, name);
+    if (server < 0)
+        snprintf(text, sizeof text,
+                 "the store of the job, which %s serves, is gone: its process or host has ended, "
+                 "or the network is down",
+                 job->launcher ? "the launcher" : "rank 0");
+    else if (closed)
+        snprintf(text, sizeof text,
+                 "%s is dead, or has left the job: pid %d, which served its store, has closed it",
+                 name, job->peers[server].pid);
+    else
+        snprintf(text, sizeof text,
+                 "%s, which serves the store of the job, does not answer: its host or the network "
+                 "is down",
+                 name);
     return fail(group, server, false, YK_ERROR_PEER_FAILED, text);
 }
 

@@ -52,8 +52,9 @@ struct yki_watch {
     double step_read;        /* when step was last looked at */
     atomic_bool *gone;       /* [world of the job] */
     atomic_bool is_lost;
-    double lost; /* valid once is_lost is set */
-    char *keys;  /* scratch for lists */
+    double lost;     /* valid once is_lost is set, */
+    bool was_closed; /* and so is this */
+    char *keys;      /* scratch for lists */
     size_t keys_size;
 };
 
@@ -64,6 +65,9 @@ static void note_loss(yki_watch *watch, yk_status status)
     if (status != YK_ERROR_NETWORK || atomic_load(&watch->is_lost))
         return;
     watch->lost = yki_now();
+    pthread_mutex_lock(watch->job->lock);
+    watch->was_closed = yki_store_was_closed(watch->job->store);
+    pthread_mutex_unlock(watch->job->lock);
     atomic_store(&watch->is_lost, true);
 }
 
@@ -346,6 +350,11 @@ void yki_watch_note_step(yki_watch *watch, int64_t step)
     start(watch);
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
+}
+
+bool yki_watch_was_closed(const yki_watch *watch)
+{
+    return atomic_load(&watch->is_lost) && watch->was_closed;
 }
 
 /* ---- for a group ----------------------------------------------------------------------------- */

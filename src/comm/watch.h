@@ -1,8 +1,8 @@
 /*
  * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
  * while the process that serves the store is stopped, which must not keep a group from noticing
- * that its time is up. The thread starts when a group waits for the first time or a training step is
- * noted, and sleeps while there is nothing to do.
+ * that its time is up. The thread starts when a group waits for the first time or a training step
+ * is noted, and sleeps while there is nothing to do.
  */
 #ifndef YKI_WATCH_H
 #define YKI_WATCH_H
@@ -61,5 +61,7 @@ void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure);
 bool yki_watch_gone(const yki_watch *watch, int job_rank);
 /* Since when the store cannot be reached; 0: it can. */
 double yki_watch_lost(const yki_watch *watch);
+/* Whether its process has closed the connection, because it has ended or left. */
+bool yki_watch_was_closed(const yki_watch *watch);
 
 #endif

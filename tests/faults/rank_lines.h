@@ -59,13 +59,19 @@ static inline const char *line_of(int rank)
     return text_of("line", rank);
 }
 
-/* Waits until every rank has left this text: it is in the thick of it. */
-static inline void await_texts(const char *name, int world)
+/* Waits until the rank has left this text. */
+static inline void await_text(const char *name, int rank)
 {
     double deadline = yki_now() + 20;
+    while (text_of(name, rank)[0] == '\0' && yki_now() < deadline)
+        usleep(5000);
+}
+
+/* The same for every rank: all are in the thick of it. */
+static inline void await_texts(const char *name, int world)
+{
     for (int r = 0; r < world; r++)
-        while (text_of(name, r)[0] == '\0' && yki_now() < deadline)
-            usleep(5000);
+        await_text(name, r);
 }
 
 static inline yk_group *join(double timeout_s)

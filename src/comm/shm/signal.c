@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/group_internal.h"
 #include "comm/shm/shm.h"
 
 enum {
@@ -91,13 +92,15 @@ static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
 }
 
 /* Tells the ranks that arrive later. Only the first reason counts. */
-static yk_status give_up(shm_header *header, yk_status status)
+static yk_status give_up(const shm_backend *shm, yk_status status)
 {
+    shm_header *header = shm->header;
     int before = SHM_GOES_ON;
     if (!atomic_compare_exchange_strong(&header->given_up, &before, SHM_GIVING_UP))
         return status;
     header->status = (int)status;
-    snprintf(header->reason, sizeof header->reason, "%s", yki_error_text());
+    snprintf(header->reason, sizeof header->reason, "%s",
+             yki_group_failure_text(shm->site->context));
     atomic_store(&header->given_up, SHM_GIVEN_UP);
     return status;
 }
@@ -119,7 +122,7 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
         next_look = now + 1e-9 * SLICE_NS;
         yk_status status = shm->site->look(shm->site->context, missing, wait);
         if (status != YK_OK)
-            return give_up(shm->header, status);
+            return give_up(shm, status);
     }
 }
 
@@ -136,7 +139,7 @@ yk_status yki_shm_check_given_up(const shm_backend *shm)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (atomic_load(&header->given_up) != SHM_GIVEN_UP)
         return yki_error(YK_ERROR_NETWORK, "another rank has given up the group");
-    return yki_error((yk_status)header->status, "%s", header->reason);
+    return yki_group_adopt_failure(shm->site->context, (yk_status)header->status, header->reason);
 }
 
 yk_status yki_shm_wait_for(const shm_wait *wait)
