@@ -15,6 +15,7 @@
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;
+static const double connect_s = 2; /* for reports: the store is there, or lost */
 
 typedef struct order {
     struct order *next;
@@ -115,7 +116,7 @@ static bool connect_to_store(cli_link *link)
         notice_waiting(link, &notice_at);
     }
     if (status == YK_OK)
-        status = yk_store_connect(&link->reports, o->host, o->port, o->secret, 5);
+        status = yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
     if (status != YK_OK)
         enqueue_lost(link, yk_last_error());
     return status == YK_OK;
@@ -205,10 +206,24 @@ cli_link *cli_link_open(const cli_link_options *options)
     return link;
 }
 
+static yk_status connect_for_reports(cli_link *link)
+{
+    const cli_link_options *o = &link->options;
+    yk_store_destroy(link->reports);
+    return yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
+}
+
+/* The connection is idle most of the time, so an outage of the network may end it unnoticed. */
 void cli_link_report(cli_link *link, const char *text)
 {
-    if (link && cli_link_id(link) >= 0 && link->reports)
-        cli_bus_post(link->reports, CLI_BUS_REPORTS, text);
+    if (!link || cli_link_id(link) < 0 || !link->reports ||
+        cli_bus_post(link->reports, CLI_BUS_REPORTS, text) == YK_OK)
+        return;
+    yk_status status = connect_for_reports(link);
+    if (status == YK_OK)
+        status = cli_bus_post(link->reports, CLI_BUS_REPORTS, text);
+    if (status != YK_OK)
+        enqueue_lost(link, yk_last_error());
 }
 
 void cli_link_close(cli_link *link)

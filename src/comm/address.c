@@ -20,7 +20,9 @@
 #include "base/environment.h"
 #include "comm/port_owner.h"
 
+/* The system sends keepalive packets once a second at most. With 3 s, two of them must get lost. */
 #define DEFAULT_HEARTBEAT_S 5.0
+#define MIN_HEARTBEAT_S     3.0
 
 enum { BACKLOG = 1024, CONNECT_S = 2 };
 
@@ -177,14 +179,13 @@ yk_status yki_heartbeat_timeout(double *seconds)
 {
     bool found;
     *seconds = DEFAULT_HEARTBEAT_S;
-    return yki_env_double("YOKE_HEARTBEAT_TIMEOUT", 1, 3600, seconds, &found);
+    return yki_env_double("YOKE_HEARTBEAT_TIMEOUT", MIN_HEARTBEAT_S, 3600, seconds, &found);
 }
 
 void yki_watch_connection(int fd, double heartbeat_s)
 {
-    int on = 1, interval_s = 1, idle_s = heartbeat_s >= 4 ? (int)(heartbeat_s / 2) : 1;
+    int on = 1, interval_s = 1, idle_s = (int)(heartbeat_s / 2);
     int probes = (int)heartbeat_s - idle_s, timeout_ms = (int)(heartbeat_s * 1e3);
-    probes = probes > 1 ? probes : 1;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);

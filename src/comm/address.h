@@ -19,7 +19,8 @@ yk_status yki_listen(int *fd, const char *host, int *port);
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);
 
-/* YOKE_HEARTBEAT_TIMEOUT in seconds, 5 by default: after how long a silent host counts as lost. */
+/* YOKE_HEARTBEAT_TIMEOUT in seconds, at least 3, 5 by default: after how long a silent host counts
+ * as lost. */
 yk_status yki_heartbeat_timeout(double *seconds);
 /*
  * Makes the system end the connection when the other host has not answered for that long. The hosts

@@ -26,7 +26,7 @@ static inline void start_job(int hosts, const char *arguments)
     char all[6000];
     snprintf(all, sizeof all, "--nnodes %d %s", hosts, arguments);
     for (int host = 1; host <= hosts; host++)
-        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=2", "10.77.0.1:29400", all);
+        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=3", "10.77.0.1:29400", all);
 }
 
 /* Waits for the launchers of the hosts, which agree on the exit code. */

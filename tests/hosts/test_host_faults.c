@@ -136,7 +136,7 @@ static void start_training(int number)
         "--nproc-per-node 2 -- env -u YK_TEST_LAUNCHER %s train --output %s/run-%d " TRAINING,
         test_program(), yk_test_directory(), number);
     for (int host = 1; host <= 2; host++)
-        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=2", "10.77.0.1:29400", arguments);
+        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=3", "10.77.0.1:29400", arguments);
 }
 
 /* Words of which one is in the last lines of every job that ends in an error. */

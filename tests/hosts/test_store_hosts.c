@@ -35,7 +35,7 @@ static void be_cut_off(int rank, int world)
     int port = atoi(getenv("MASTER_PORT"));
     char text[64] = "";
     size_t used;
-    setenv("YOKE_HEARTBEAT_TIMEOUT", "2", 1);
+    setenv("YOKE_HEARTBEAT_TIMEOUT", "3", 1);
     if (rank == 0)
         assert_ok(yk_store_serve(&server, getenv("MASTER_ADDR"), &port, "s"));
     assert_ok(yk_store_connect(&store, getenv("MASTER_ADDR"), port, "s", 20));

@@ -1,0 +1,84 @@
+/* The connection between an agent of a job and the rendezvous. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launch/link.h"
+
+#define SECRET "0123456789abcdef"
+
+/* Shuts down this process's connections to the port but for the `first` oldest. Returns their
+ * number. */
+static int shut_down(int port, int first)
+{
+    int found = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in peer = {.sin_family = AF_UNSPEC};
+        socklen_t size = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) || ntohs(peer.sin_port) != port)
+            continue;
+        if (found++ >= first)
+            shutdown(fd, SHUT_RDWR);
+    }
+    return found;
+}
+
+static cli_link *join(int port)
+{
+    static char *program[] = {"program", NULL};
+    static const cli_launch launch = {
+        .name = "yoke run", .ranks = 1, .program = program, .run_id = "job"};
+    cli_link *link = cli_link_open(&(cli_link_options){
+        .launch = &launch, .host = "127.0.0.1", .port = port, .secret = SECRET, .join_s = 10});
+    assert_non_null(link);
+    while (cli_link_id(link) < 0)
+        usleep(1000);
+    return link;
+}
+
+/* Reads reports until this one arrives. */
+static void expect_report(yk_store *store, const char *report)
+{
+    static char text[CLI_MESSAGE_SIZE];
+    cli_bus_reader reader = {.stream = CLI_BUS_REPORTS};
+    while (strcmp(text, report) != 0) {
+        yk_status status = cli_bus_next(&reader, store, text, 1);
+        assert_true(status == YK_OK || status == YK_ERROR_TIMEOUT);
+    }
+}
+
+YK_TEST(a_report_survives_the_loss_of_its_connection)
+{
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    yk_store *store;
+    assert_int_equal(yk_store_serve(&server, "127.0.0.1", &port, SECRET), YK_OK);
+    cli_link *link = join(port);
+    assert_int_equal(shut_down(port, 1), 2); /* orders, reports */
+    cli_link_report(link, "ended 0 0 o 0 -1 0");
+    assert_int_equal(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5), YK_OK);
+    expect_report(store, "ended 0 0 o 0 -1 0");
+    cli_link_close(link);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
+YK_TEST(a_report_that_cannot_arrive_means_that_the_rendezvous_is_lost)
+{
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    assert_int_equal(yk_store_serve(&server, "127.0.0.1", &port, SECRET), YK_OK);
+    cli_link *link = join(port);
+    yk_store_server_destroy(server);
+    cli_link_report(link, "ended 0 0 o 0 -1 0");
+    char *order = cli_link_next(link);
+    assert_non_null(order);
+    assert_int_equal(strncmp(order, "lost ", 5), 0);
+    free(order);
+    cli_link_close(link);
+}
