@@ -38,7 +38,7 @@ check: ## build, and run the fast tests (the default)
 
 .PHONY: deps
 deps: ## only install the packages that building and testing need and that are missing
-	@scripts/install-deps build test
+	@scripts/install-deps build test pypi
 
 .PHONY: train
 train: ## install what is missing, build, train on 2 ranks; DATA=DIR uses your copy of CIFAR-10
@@ -48,7 +48,7 @@ train: ## install what is missing, build, train on 2 ranks; DATA=DIR uses your c
 
 .PHONY: test
 test: ## install what is missing, build, run every test; T=REGEX runs the tests whose names match
-	@scripts/install-deps build test
+	@scripts/install-deps build test pypi
 	$(call cmake_build,release,all)
 	$(call run_tests,release)
 

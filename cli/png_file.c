@@ -67,3 +67,21 @@ bool cli_png_write(const char *path, const uint8_t *rgb, int width, int height)
     unlink(temporary);
     return cli_complain("%s: %s", path, reason);
 }
+
+bool cli_png_encode(yk_png *png, const uint8_t *rgb, int width, int height)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)width,
+                       .height = (png_uint_32)height,
+                       .format = PNG_FORMAT_RGB};
+    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+    void *bytes = malloc(size);
+    *png = (yk_png){.width = width, .height = height};
+    if (!bytes || !png_image_write_to_memory(&image, bytes, &size, 0, rgb, 0, NULL)) {
+        free(bytes);
+        return false;
+    }
+    png->bytes = bytes;
+    png->size = size;
+    return true;
+}

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <yoke/report.h>
+
 /* Whether this build can write PNG files. */
 bool cli_png_supported(void);
 
@@ -13,5 +15,9 @@ bool cli_png_supported(void);
  * False: it has said why on stderr.
  */
 bool cli_png_write(const char *path, const uint8_t *rgb, int width, int height);
+
+/* The same file in memory; its bytes are to be freed. False where this build cannot write PNG
+ * files, or when memory runs out; png->bytes is then NULL. */
+bool cli_png_encode(yk_png *png, const uint8_t *rgb, int width, int height);
 
 #endif

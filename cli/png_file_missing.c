@@ -16,3 +16,10 @@ bool cli_png_write(const char *path, const uint8_t *rgb, int width, int height)
         "then configure with -DYOKE_PREVIEW=ON and build again",
         path);
 }
+
+bool cli_png_encode(yk_png *png, const uint8_t *rgb, int width, int height)
+{
+    (void)rgb;
+    *png = (yk_png){.width = width, .height = height};
+    return false;
+}

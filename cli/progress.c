@@ -165,6 +165,8 @@ static void erase_line(cli_progress *progress)
 
 void cli_progress_step(cli_progress *progress, const yk_step_record *record, int64_t step_in_epoch)
 {
+    if (!progress)
+        return;
     bool first = progress->steps_done++ == 0;
     progress->epoch = record->epoch;
     progress->images_per_s =
@@ -179,7 +181,7 @@ void cli_progress_step(cli_progress *progress, const yk_step_record *record, int
 void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all)
 {
     enum { SHOWN = 3 };
-    if (!is_line_due(progress))
+    if (!progress || !is_line_due(progress))
         return;
     char bar[BAR + 1];
     piece pieces[SHOWN];
@@ -209,6 +211,8 @@ static void print_wrapped_after(const char *label, int indent, const char *forma
 void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
 {
     char took[32], label[64];
+    if (!progress)
+        return;
     erase_line(progress);
     format_duration(took, sizeof took, r->epoch_s);
     int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)r->epoch,

@@ -1,6 +1,7 @@
 /*
  * What `yoke train` shows while it trains. On a terminal one line on stderr is redrawn in place;
- * elsewhere a plain line is printed now and then. The end of each epoch is printed to stdout.
+ * elsewhere a plain line is printed now and then. The end of each epoch is printed to stdout. All
+ * functions accept NULL, which shows nothing.
  */
 #ifndef YOKE_CLI_PROGRESS_H
 #define YOKE_CLI_PROGRESS_H
@@ -22,7 +23,7 @@ void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all);
 /* Removes the line and prints the epoch's results. */
 void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *record);
 
-/* Removes the line. Accepts NULL. */
+/* Removes the line. */
 void cli_progress_destroy(cli_progress *progress);
 
 #endif

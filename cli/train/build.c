@@ -143,20 +143,14 @@ static yk_status on_step(void *context, yk_trainer *trainer, const yk_step_recor
 {
     const cli_training *t = context;
     yk_trace_step_end(t->trace);
-    if (!t->leads)
-        return YK_OK;
-    cli_progress_step(t->progress, record, yk_trainer_state(trainer)->epoch_batch);
-    return yk_metrics_step(t->metrics, record);
+    return t->leads ? cli_reports_step(t, record, yk_trainer_state(trainer)->epoch_batch) : YK_OK;
 }
 
 static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
 {
     const cli_training *t = context;
     (void)trainer;
-    if (!t->leads)
-        return YK_OK;
-    cli_progress_epoch(t->progress, record);
-    return yk_metrics_epoch(t->metrics, record);
+    return t->leads ? cli_reports_epoch(t, record) : YK_OK;
 }
 
 static bool create_trainer(cli_training *t)
@@ -183,39 +177,6 @@ static bool create_trainer(cli_training *t)
            (!t->resumed[0] || cli_ok(yk_trainer_resume(t->trainer, t->resumed)));
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
-
-/* Epochs that the run will begin. */
-static int64_t epochs_begun(const cli_training *t)
-{
-    int64_t steps = t->options.trainer.max_steps, epochs = steps / t->steps_per_epoch;
-    epochs += steps % t->steps_per_epoch > 0;
-    return epochs < t->options.trainer.epochs ? epochs : t->options.trainer.epochs;
-}
-
-static bool create_reports(cli_training *t)
-{
-    const yk_training_state *state = yk_trainer_state(t->trainer);
-    const cli_train_options *o = &t->options;
-    if (o->trace && !cli_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
-        return false;
-    if (!t->leads)
-        return true;
-    const yk_header_record header = {.arch = o->arch,
-                                     .data = o->data,
-                                     .options = o->kept,
-                                     .ranks = yk_group_size(t->world),
-                                     .threads = t->threads,
-                                     .batch_size = o->batch_size,
-                                     .seed = o->model.seed,
-                                     .step = state->step};
-    t->progress = cli_progress_create(epochs_begun(t), t->steps_per_epoch, o->trainer.max_steps);
-    if (!t->progress)
-        return cli_complain("out of memory");
-    return cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
-           cli_ok(yk_metrics_header(t->metrics, &header));
-}
-
 bool cli_training_create(cli_training *t, const cli_train_options *options)
 {
     *t = (cli_training){.options = *options};
@@ -224,19 +185,18 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
     if (!cli_ok(yk_stop_on_signals()))
         return false;
     t->leads = yk_group_rank(t->world) == 0;
+    t->talks = t->leads && !options->quiet && !options->json;
     if (!cli_training_find(t))
         return false;
     t->ranks = cli_shares_of_batch(&t->options, yk_group_size(t->world));
     return cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data, &t->stop_signal) &&
            create_model(t) && distribute(t) && cli_training_create_optimizer(t) &&
-           create_companions(t) && create_loaders(t) && create_trainer(t) && create_reports(t);
+           create_companions(t) && create_loaders(t) && create_trainer(t) && cli_reports_open(t);
 }
 
 void cli_training_destroy(cli_training *t)
 {
-    cli_ok(yk_trace_close(t->trace));
-    cli_progress_destroy(t->progress);
-    yk_metrics_close(t->metrics);
+    cli_reports_close(t);
     yk_trainer_destroy(t->trainer);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);

@@ -239,11 +239,16 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
     return true;
 }
 
-/* The timeline may be written into the output folder, which does not exist yet. */
+/* A file may be written into the output folder, which does not exist yet. */
+static bool check_report_file(const cli_train_options *o, const char *option, const char *path)
+{
+    bool in_output = path && o->output && strncmp(path, o->output, strlen(o->output)) == 0;
+    return in_output || cli_check_writable(o->name, option, path);
+}
+
 static bool check_trace(cli_train_options *o)
 {
-    bool in_output = o->trace && o->output && strncmp(o->trace, o->output, strlen(o->output)) == 0;
-    if (!in_output && !cli_check_writable(o->name, "--trace", o->trace))
+    if (!check_report_file(o, "--trace", o->trace))
         return false;
     if (!o->trace_steps)
         return true;
@@ -255,6 +260,14 @@ static bool check_trace(cli_train_options *o)
                     "--trace-steps %s: expected A:B, the first and the last step, e.g. 10:19",
                     o->trace_steps);
     return false;
+}
+
+static bool check_reports(const cli_train_options *o)
+{
+    return check_report_file(o, "--metrics-file", o->metrics_file) &&
+           accept(o, o->histograms && !o->tensorboard ? "--histograms requires --tensorboard"
+                                                      : NULL) &&
+           accept(o, o->quiet && o->json ? "--quiet and --json exclude each other" : NULL);
 }
 
 static bool is_auto(const char *resume)
@@ -301,8 +314,8 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
     cli_model_setup model = {.arch = o->arch, .options = o->model};
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
-    return check_trace(o) && check_virtual_ranks(o) && accept(o, beginning_trouble(o)) &&
-           (!known || check_others(o)) && check_parallel(o) &&
+    return check_trace(o) && check_reports(o) && check_virtual_ranks(o) &&
+           accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
            check_data(o, checkpoint_known) && check_resume(o) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&

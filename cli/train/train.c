@@ -31,7 +31,7 @@ static void close_timeline(cli_training *t)
 {
     bool asked_for = t->trace != NULL, written = cli_ok(yk_trace_close(t->trace));
     t->trace = NULL;
-    if (asked_for && written && t->leads)
+    if (asked_for && written && t->talks)
         printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
 }
 
@@ -48,7 +48,7 @@ static bool requeue(const cli_training *t)
         return false;
     if (!cli_ok(yk_job_requeue(&requeued, t->world)) || !requeued)
         return false;
-    if (t->leads)
+    if (t->talks)
         printf("The Slurm job is back in the queue and will resume by itself\n");
     return true;
 }
@@ -57,14 +57,13 @@ static int run(cli_training *t)
 {
     if (!cli_ok(yk_barrier(t->world))) /* readers of the introduction may signal any rank */
         return CLI_EXIT_FAILED;
-    if (t->leads)
+    if (t->talks)
         cli_training_introduce(t);
     bool fine = cli_ok(yk_trainer_fit(t->trainer));
-    cli_progress_destroy(t->progress);
-    t->progress = NULL;
+    cli_reports_end(t, fine);
     if (!fine)
         return CLI_EXIT_FAILED;
-    if (t->leads)
+    if (t->talks)
         say_goodbye(t);
     close_timeline(t);
     if (!yk_trainer_stopped(t->trainer))

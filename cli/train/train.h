@@ -44,6 +44,7 @@ typedef struct cli_train_options {
     const char *name; /* of the command, for usage errors */
     const char *data, *arch, *output, *checkpoint, *resume, *milestones;
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
+    const char *metrics_file;        /* for Prometheus; NULL: none */
     yk_group_options group;
     yk_model_options model; /* threads: as given */
     yk_loader_options loader;
@@ -65,7 +66,9 @@ typedef struct cli_train_options {
     cli_comm_hook comm_hook;
     int64_t batch_size, nproc, warmup_epochs, warmup_steps;
     bool decay_norms, memory_plan, sync_bn, zero, requeue;
-    bool restarted; /* by Slurm or by an elastic launcher: --resume auto by itself */
+    bool tensorboard, histograms;
+    bool quiet, json; /* nothing on stdout, or the records of metrics.jsonl */
+    bool restarted;   /* by Slurm or by an elastic launcher: --resume auto by itself */
     /* On the command line; a resumed run takes the others from its checkpoint. */
     struct {
         bool data, arch, batch_size, seed, devices, powersgd, scaler, nproc;
@@ -102,7 +105,8 @@ yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *opt
 typedef struct cli_training {
     cli_train_options options;
     yk_group *world;
-    bool leads; /* rank 0: prints, writes metrics and checkpoints */
+    bool leads; /* rank 0: writes metrics and checkpoints */
+    bool talks; /* rank 0, unless --quiet or --json: prints for people */
     yk_dataset *train_set, *test_set;
     yk_loader *train, *test;
     yk_model *model;
@@ -114,9 +118,11 @@ typedef struct cli_training {
     yk_ema *ema;            /* NULL without --ema */
     yk_grad_scaler *scaler; /* NULL without --amp fp16 */
     yk_trainer *trainer;
-    yk_metrics *metrics;    /* on rank 0 */
-    cli_progress *progress; /* on rank 0 */
-    yk_trace *trace;        /* NULL without --trace */
+    yk_metrics *metrics; /* on rank 0, as the next three */
+    cli_progress *progress;
+    yk_tensorboard *board;     /* NULL without --tensorboard */
+    yk_prometheus *prometheus; /* NULL without --metrics-file */
+    yk_trace *trace;           /* NULL without --trace */
     int64_t ranks;       /* or virtual ranks: what does not depend on where the run takes place */
     int64_t micro_batch; /* images of a batch of the loader */
     int64_t steps_per_epoch;
@@ -140,6 +146,20 @@ bool cli_training_find(cli_training *training);
  * given again. */
 bool cli_training_create_optimizer(cli_training *training);
 yk_status cli_training_override_hyperparameters(cli_training *training);
+
+/* What is reported of the run (reports.c). On rank 0: the record of a step, which is number
+ * step_in_epoch of its epoch, and that of an epoch. */
+bool cli_reports_open(cli_training *training);
+yk_status cli_reports_step(const cli_training *training, const yk_step_record *record,
+                           int64_t step_in_epoch);
+yk_status cli_reports_epoch(const cli_training *training, const yk_epoch_record *record);
+/* Training is over: the terminal is free for other lines. */
+void cli_reports_end(cli_training *training, bool succeeded);
+void cli_reports_close(cli_training *training);
+
+/* TensorBoard's part of it (board.c). */
+bool cli_board_open(cli_training *training);
+yk_status cli_board_epoch(const cli_training *training, const yk_epoch_record *record);
 
 /* Prints what the run will do and where each number comes from (introduce.c). */
 void cli_training_introduce(const cli_training *training);

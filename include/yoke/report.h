@@ -1,13 +1,14 @@
 /**
  * @file
- * What a run records: metrics.jsonl, which rank 0 writes, and the timeline, which all ranks write
- * together.
+ * What a run records: metrics.jsonl and TensorBoard's event file, which rank 0 writes, and the
+ * timeline, which all ranks write together.
  */
 #ifndef YOKE_REPORT_H
 #define YOKE_REPORT_H
 
 #include <yoke/group.h>
 #include <yoke/status.h>
+#include <yoke/tensor.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,6 +79,10 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
 /** When a run resumes from a checkpoint: removes the records that were written after this step, and
  * the step's evaluation unless the checkpoint was saved after it (evaluated). */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
+/** From now on every record is also written to this file descriptor, such as a program's standard
+ * output; that it cannot be written there is no failure. A negative one ends that. NULL is ignored.
+ */
+void yk_metrics_echo(yk_metrics *metrics, int fd);
 /** Writes the header, with its "type" and the time like every record: after yk_metrics_rewind and
  *  before any step. YK_ERROR_IO names the file. */
 yk_status yk_metrics_header(yk_metrics *metrics, const yk_header_record *record);
@@ -87,6 +92,90 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record);
 yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record);
 /** Closes the file. Accepts NULL. */
 void yk_metrics_close(yk_metrics *metrics);
+
+/** What metrics.jsonl has recorded. The arrays are in the order of the file. */
+typedef struct yk_metrics_history {
+    yk_header_record header; /**< the last one; all zeros where there is none */
+    size_t starts;           /**< headers: how often the run was started or resumed */
+    yk_step_record *steps;   /**< (step_count) */
+    size_t step_count;       /**< steps recorded */
+    yk_epoch_record *epochs; /**< (epoch_count) */
+    size_t epoch_count;      /**< epochs recorded */
+    size_t skipped_lines;    /**< lines that are not records of a type known here */
+} yk_metrics_history;
+
+/** Reads a metrics.jsonl, also while a run is writing it; numbers recorded as null are NaN.
+ * YK_ERROR_NOT_FOUND where there is none. On failure *history is NULL. */
+yk_status yk_metrics_read(yk_metrics_history **history, const char *path);
+/** Releases it. Accepts NULL. */
+void yk_metrics_history_destroy(yk_metrics_history *history);
+
+/* ---- Prometheus ----------------------------------------------------------------------------- */
+
+/**
+ * A file with the present state of a run in Prometheus' text format, for node_exporter's textfile
+ * collector. It is replaced at most once a second and after each epoch, and a reader always finds a
+ * whole file. If it cannot be written later on, the log has one warning and the run continues.
+ */
+typedef struct yk_prometheus yk_prometheus;
+
+/** Writes the first file, and missing folders above it. run: the value of the label "run", which
+ * tells runs apart; header: the run's network, data, ranks and batch size. YK_ERROR_IO if the file
+ * cannot be written. On failure *prometheus is NULL. */
+yk_status yk_prometheus_open(yk_prometheus **prometheus, const char *path, const char *run,
+                             const yk_header_record *header);
+/** Takes over the values of a step. */
+yk_status yk_prometheus_step(yk_prometheus *prometheus, const yk_step_record *record);
+/** Takes over the values of an epoch. */
+yk_status yk_prometheus_epoch(yk_prometheus *prometheus, const yk_epoch_record *record);
+/** Writes the file a last time and leaves it. Accepts NULL. */
+void yk_prometheus_close(yk_prometheus *prometheus);
+
+/* ---- TensorBoard ---------------------------------------------------------------------------- */
+
+/**
+ * An event file that TensorBoard reads (`tensorboard --logdir runs`): one more view of what
+ * metrics.jsonl records. Each call below appends one event, so a run can be watched while it
+ * trains. Functions return YK_ERROR_IO, which names the file, if it cannot be written.
+ */
+typedef struct yk_tensorboard yk_tensorboard;
+
+/** A picture as a PNG file in memory. */
+typedef struct yk_png {
+    const void *bytes; /**< the file */
+    size_t size;       /**< its bytes */
+    int width;         /**< in pixels */
+    int height;        /**< in pixels */
+} yk_png;
+
+/**
+ * Creates an event file in the folder, and missing folders above it. step: steps completed before,
+ * 0 in a new run; what earlier files in the folder have recorded after it is no longer shown. On
+ * failure *writer is NULL.
+ */
+yk_status yk_tensorboard_open(yk_tensorboard **writer, const char *folder, int64_t step);
+/** Records one value under a tag, such as "loss/train". */
+yk_status yk_tensorboard_scalar(yk_tensorboard *writer, const char *tag, int64_t step,
+                                double value);
+/** Records all values of a step: loss, learning rate, throughput, and where the time went. */
+yk_status yk_tensorboard_step(yk_tensorboard *writer, const yk_step_record *record);
+/** Records the losses and accuracies of an epoch. */
+yk_status yk_tensorboard_epoch(yk_tensorboard *writer, const yk_epoch_record *record);
+/** Records a picture. */
+yk_status yk_tensorboard_image(yk_tensorboard *writer, const char *tag, int64_t step,
+                               const yk_png *picture);
+/** Records how the tensor's finite elements are distributed. YK_ERROR_UNSUPPORTED unless it is of
+ * YK_F32 or YK_F64. */
+yk_status yk_tensorboard_histogram(yk_tensorboard *writer, const char *tag, int64_t step,
+                                   const yk_tensor *tensor);
+/** Records the hyperparameters of the run as lines "NAME=VALUE\n". Values that are numbers, "true"
+ * and "false" are stored as such. The table of TensorBoard's page HPARAMS shows them beside the
+ * last value of every scalar. */
+yk_status yk_tensorboard_hyperparameters(yk_tensorboard *writer, const char *lines);
+/** Records that the run has ended. */
+yk_status yk_tensorboard_finish(yk_tensorboard *writer, bool succeeded);
+/** Closes the file. Accepts NULL. */
+void yk_tensorboard_close(yk_tensorboard *writer);
 
 /* ---- the timeline --------------------------------------------------------------------------- */
 

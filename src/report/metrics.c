@@ -33,6 +33,7 @@ enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or
 
 struct yk_metrics {
     int fd;
+    int echo_fd;  /* see yk_metrics_echo; -1: none */
     dev_t device; /* identifies the open file */
     ino_t inode;
     char *path;
@@ -110,7 +111,7 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
         free(copy);
         return yki_error_memory(sizeof *made, "metrics");
     }
-    *made = (yk_metrics){.fd = -1, .path = copy};
+    *made = (yk_metrics){.fd = -1, .echo_fd = -1, .path = copy};
     yk_status status = open_metrics_file(made);
     if (status != YK_OK) {
         yk_metrics_close(made);
@@ -170,6 +171,12 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
     return status;
 }
 
+void yk_metrics_echo(yk_metrics *metrics, int fd)
+{
+    if (metrics)
+        metrics->echo_fd = fd;
+}
+
 /* ---- writing lines --------------------------------------------------------------------------- */
 
 static bool is_at_its_path(const yk_metrics *metrics)
@@ -199,6 +206,8 @@ static yk_status begin_again(yk_metrics *metrics)
 
 static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_t length)
 {
+    if (metrics->echo_fd >= 0 && write(metrics->echo_fd, line, length) < 0)
+        YKI_DEBUG("a record cannot be echoed: %s", strerror(errno));
     if (!is_at_its_path(metrics))
         YK_TRY(begin_again(metrics));
     return append_line(metrics, line, length);

@@ -1,0 +1,97 @@
+/*
+ * What rank 0 reports of a run: metrics.jsonl, from which the other tools read; the progress on the
+ * terminal; TensorBoard's event file (board.c); and the file for Prometheus.
+ */
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "options.h"
+#include "setup.h"
+#include "train/train.h"
+
+/* Epochs that the run will begin. */
+static int64_t epochs_begun(const cli_training *t)
+{
+    int64_t steps = t->options.trainer.max_steps, epochs = steps / t->steps_per_epoch;
+    epochs += steps % t->steps_per_epoch > 0;
+    return epochs < t->options.trainer.epochs ? epochs : t->options.trainer.epochs;
+}
+
+static bool open_progress(cli_training *t)
+{
+    if (t->options.quiet || t->options.json)
+        return true;
+    t->progress =
+        cli_progress_create(epochs_begun(t), t->steps_per_epoch, t->options.trainer.max_steps);
+    return t->progress || cli_complain("out of memory");
+}
+
+static bool open_files(cli_training *t, const yk_header_record *header)
+{
+    const yk_training_state *state = yk_trainer_state(t->trainer);
+    const char *file = t->options.metrics_file;
+    if (t->options.json)
+        yk_metrics_echo(t->metrics, STDOUT_FILENO);
+    return cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
+           cli_ok(yk_metrics_header(t->metrics, header)) &&
+           (!file || cli_ok(yk_prometheus_open(&t->prometheus, file, t->output, header))) &&
+           (!t->options.tensorboard || cli_board_open(t));
+}
+
+bool cli_reports_open(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    if (o->trace && !cli_ok(yk_trace_open(&t->trace, o->trace, t->world, &o->trace_window)))
+        return false;
+    if (!t->leads)
+        return true;
+    const yk_header_record header = {.arch = o->arch,
+                                     .data = o->data,
+                                     .options = o->kept,
+                                     .ranks = yk_group_size(t->world),
+                                     .threads = t->threads,
+                                     .batch_size = o->batch_size,
+                                     .seed = o->model.seed,
+                                     .step = yk_trainer_state(t->trainer)->step};
+    return open_progress(t) && open_files(t, &header);
+}
+
+yk_status cli_reports_step(const cli_training *t, const yk_step_record *record,
+                           int64_t step_in_epoch)
+{
+    yk_status status = yk_metrics_step(t->metrics, record);
+    cli_progress_step(t->progress, record, step_in_epoch);
+    if (t->board && status == YK_OK)
+        status = yk_tensorboard_step(t->board, record);
+    if (t->prometheus && status == YK_OK)
+        status = yk_prometheus_step(t->prometheus, record);
+    return status;
+}
+
+yk_status cli_reports_epoch(const cli_training *t, const yk_epoch_record *record)
+{
+    yk_status status = yk_metrics_epoch(t->metrics, record);
+    cli_progress_epoch(t->progress, record);
+    if (t->board && status == YK_OK)
+        status = cli_board_epoch(t, record);
+    if (t->prometheus && status == YK_OK)
+        status = yk_prometheus_epoch(t->prometheus, record);
+    return status;
+}
+
+void cli_reports_end(cli_training *t, bool succeeded)
+{
+    cli_progress_destroy(t->progress);
+    t->progress = NULL;
+    if (t->board)
+        cli_ok(yk_tensorboard_finish(t->board, succeeded));
+}
+
+void cli_reports_close(cli_training *t)
+{
+    cli_ok(yk_trace_close(t->trace));
+    cli_progress_destroy(t->progress);
+    yk_tensorboard_close(t->board);
+    yk_prometheus_close(t->prometheus);
+    yk_metrics_close(t->metrics);
+}

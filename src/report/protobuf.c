@@ -1,0 +1,123 @@
+/* See protobuf.h. */
+#include "report/protobuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 } wire_type;
+enum { MAX_VARINT = 10, FIRST_CAPACITY = 1024 };
+
+void yki_protobuf_clear(yki_protobuf *message)
+{
+    message->size = 0;
+    message->failed = false;
+}
+
+void yki_protobuf_fini(yki_protobuf *message)
+{
+    free(message->data);
+    *message = (yki_protobuf){.size = 0};
+}
+
+/* Makes room for so many more bytes. */
+static bool reserve(yki_protobuf *message, size_t bytes)
+{
+    size_t capacity = message->capacity ? message->capacity : FIRST_CAPACITY;
+    while (capacity - message->size < bytes)
+        capacity *= 2;
+    if (message->failed || capacity == message->capacity)
+        return !message->failed;
+    uint8_t *data = realloc(message->data, capacity);
+    if (!data) {
+        message->failed = true;
+        return false;
+    }
+    message->data = data;
+    message->capacity = capacity;
+    return true;
+}
+
+static void append(yki_protobuf *message, const void *bytes, size_t size)
+{
+    if (size == 0 || !reserve(message, size))
+        return;
+    memcpy(message->data + message->size, bytes, size);
+    message->size += size;
+}
+
+/* Seven bits a byte, the low ones first; returns their number. */
+static size_t encode_varint(uint8_t bytes[MAX_VARINT], uint64_t value)
+{
+    size_t size = 0;
+    for (; value >= 0x80; value >>= 7)
+        bytes[size++] = (uint8_t)(value | 0x80);
+    bytes[size++] = (uint8_t)value;
+    return size;
+}
+
+static void append_varint(yki_protobuf *message, uint64_t value)
+{
+    uint8_t bytes[MAX_VARINT];
+    append(message, bytes, encode_varint(bytes, value));
+}
+
+static void append_key(yki_protobuf *message, int field, wire_type type)
+{
+    append_varint(message, (uint64_t)field << 3 | (uint64_t)type);
+}
+
+void yki_protobuf_int(yki_protobuf *message, int field, int64_t value)
+{
+    append_key(message, field, WIRE_VARINT);
+    append_varint(message, (uint64_t)value);
+}
+
+/* Numbers are little-endian, as the machines that yoke runs on. */
+void yki_protobuf_double(yki_protobuf *message, int field, double value)
+{
+    append_key(message, field, WIRE_64);
+    append(message, &value, sizeof value);
+}
+
+void yki_protobuf_float(yki_protobuf *message, int field, float value)
+{
+    append_key(message, field, WIRE_32);
+    append(message, &value, sizeof value);
+}
+
+void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, size_t size)
+{
+    append_key(message, field, WIRE_BYTES);
+    append_varint(message, size);
+    append(message, bytes, size);
+}
+
+void yki_protobuf_text(yki_protobuf *message, int field, const char *text)
+{
+    yki_protobuf_bytes(message, field, text, strlen(text));
+}
+
+void yki_protobuf_doubles(yki_protobuf *message, int field, const double *values, size_t count)
+{
+    yki_protobuf_bytes(message, field, values, count * sizeof *values);
+}
+
+size_t yki_protobuf_begin(yki_protobuf *message, int field)
+{
+    append_key(message, field, WIRE_BYTES);
+    return message->size;
+}
+
+/* The length goes before the fields, which move to make room for it. */
+void yki_protobuf_end(yki_protobuf *message, size_t begin)
+{
+    uint8_t length[MAX_VARINT];
+    if (message->failed)
+        return;
+    size_t inner = message->size - begin, bytes = encode_varint(length, inner);
+    if (!reserve(message, bytes))
+        return;
+    memmove(message->data + begin + bytes, message->data + begin, inner);
+    memcpy(message->data + begin, length, bytes);
+    message->size += bytes;
+}

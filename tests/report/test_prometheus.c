@@ -1,0 +1,81 @@
+/* The file for Prometheus: its text, and that it is always whole. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *file_path(void)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/sub/x.prom", yk_test_directory());
+    return path;
+}
+
+static const char *file_text(void)
+{
+    static char text[16384];
+    FILE *file = fopen(file_path(), "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static const yk_header_record header = {
+    .arch = "mlp", .data = "a\\b", .ranks = 2, .batch_size = 64};
+
+/* Every line is a comment or a sample with its labels and its value. */
+static void check_lines(const char *text)
+{
+    char name[64], value[64];
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        assert_non_null(strchr(line, '\n'));
+        if (strncmp(line, "# HELP yoke_", 12) == 0 || strncmp(line, "# TYPE yoke_", 12) == 0)
+            continue;
+        assert_int_equal(sscanf(line, "%63[a-z_]{run=%*[^\n}]} %63s", name, value), 2);
+        char *end;
+        strtod(value, &end);
+        assert_int_equal(*end, '\0');
+    }
+}
+
+YK_TEST(prometheus_file_has_every_value)
+{
+    yk_prometheus *prometheus;
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), "runs/\"a\"\n", &header));
+    assert_contains(file_text(), "yoke_ranks{run=\"runs/\\\"a\\\"\\n\"} 2\n");
+    assert_ok(yk_prometheus_step(
+        prometheus,
+        &(yk_step_record){.epoch = 1, .step = 7, .loss = 0.5, .scale = 2, .skipped = true}));
+    assert_ok(yk_prometheus_epoch(
+        prometheus, &(yk_epoch_record){.epoch = 1, .val_loss = -INFINITY, .val_accuracy = 0.25}));
+    yk_prometheus_close(prometheus);
+    const char *text = file_text();
+    check_lines(text);
+    assert_contains(text, "arch=\"mlp\",data=\"a\\\\b\",version=\"");
+    assert_contains(text, "# TYPE yoke_steps_total counter\nyoke_steps_total{");
+    assert_contains(text, "} 7\n");
+    assert_contains(text, "yoke_validation_loss{run=\"runs/\\\"a\\\"\\n\"} -Inf\n");
+    assert_contains(text, "yoke_validation_accuracy{run=\"runs/\\\"a\\\"\\n\"} 0.25\n");
+    assert_contains(text, "yoke_step_seconds{run=\"runs/\\\"a\\\"\\n\",part=\"data\"} 0\n");
+    assert_contains(text, "yoke_skipped_steps_total{run=\"runs/\\\"a\\\"\\n\"} 1\n");
+}
+
+/* A run is not worth less because its monitoring is gone. */
+YK_TEST(prometheus_file_that_goes_away_does_not_end_the_run)
+{
+    char command[512];
+    yk_prometheus *prometheus = (yk_prometheus *)1;
+    assert_status(YK_ERROR_IO, yk_prometheus_open(&prometheus, "/dev/null", "a", &header));
+    assert_null(prometheus);
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), "a", &header));
+    snprintf(command, sizeof command, "rm -r %s/sub", yk_test_directory());
+    assert_int_equal(system(command), 0);
+    assert_ok(yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = 1}));
+    assert_ok(yk_prometheus_step(prometheus, &(yk_step_record){.step = 1}));
+    yk_prometheus_close(prometheus);
+    assert_int_not_equal(access(file_path(), F_OK), 0);
+}
