@@ -1,6 +1,5 @@
 /* `yoke data`: describes, previews and downloads data sets. */
 #include "cli.h"
-#include "download.h"
 #include "options.h"
 #include "preview.h"
 #include "setup.h"
@@ -11,16 +10,14 @@
 
 #include <yoke/data.h>
 
-enum { PATH_SIZE = 4096, MAX_CLASSES = 1000 };
+enum { MAX_CLASSES = 1000 };
 
 static const char summary[] =
     "Inspects a data set without training on it.\n\n"
     "  info      print the number of images per class, and the mean and standard deviation\n"
     "  preview   write a PNG that shows the first images of each class, one class per row\n"
-    "  fetch     download CIFAR-10 into the cache if it is not there, and print its folder\n\n"
-    "DATA is synthetic (generated, no download), cifar10 (downloaded once into the cache), or\n"
-    "a folder that contains CIFAR-10 as Python pickles (cifar-10-batches-py) or in its binary\n"
-    "version (cifar-10-batches-bin); the parent of such a folder works too. [synthetic]";
+    "  fetch     download DATA into the cache if it is not there, and print its folder\n\n"
+    "DATA is a folder whose content tells what it is, or one of [synthetic; fetch: cifar10]\n";
 
 static const char examples[] = "  yoke data preview synthetic\n"
                                "  yoke data preview ~/data --split test -o sheet.png\n"
@@ -157,22 +154,19 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
 static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
 {
     yk_split split = strcmp(split_name, "test") == 0 ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
-    char path[PATH_SIZE];
-    if (strcmp(data, "synthetic") == 0)
-        return yk_synthetic_create(dataset, split, NULL);
-    if (strcmp(data, "cifar10") == 0) {
-        yk_status status = cli_cifar10_download(path, sizeof path);
-        if (status != YK_OK)
-            return status;
-        data = path;
-    }
-    return yk_cifar10_open(dataset, data, split);
+    char path[CLI_DATA_PATH];
+    const char *detail;
+    const cli_data_kind *kind = cli_data_kind_of(data, &detail);
+    bool downloads = kind && kind->download && !*detail;
+    yk_status status = downloads ? kind->download(path, sizeof path) : YK_OK;
+    return status == YK_OK ? cli_data_open(dataset, data, downloads ? path : NULL, split) : status;
 }
 
-static int fetch_cifar10(void)
+static int fetch_data(const char *data)
 {
-    char path[PATH_SIZE];
-    if (cli_cifar10_download(path, sizeof path) != YK_OK)
+    char path[CLI_DATA_PATH];
+    const char *detail;
+    if (cli_data_kind_of(data, &detail)->download(path, sizeof path) != YK_OK)
         return print_failure();
     printf("%s\n", path);
     return CLI_EXIT_OK;
@@ -187,6 +181,17 @@ static int describe_or_draw(const char *action, const char *data, const data_opt
                                            : draw_preview(dataset, options);
     yk_dataset_destroy(dataset);
     return code;
+}
+
+/* The summary, with a line for each kind of data. */
+static const char *full_summary(void)
+{
+    static char text[4096];
+    const cli_data_kind *kind;
+    size_t at = (size_t)snprintf(text, sizeof text, "%s", summary);
+    for (size_t i = 0; (kind = cli_data_kind_at(i)) && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "\n  %-26s %s", kind->form, kind->help);
+    return text;
 }
 
 static int parse_data_options(data_options *o, const char *name, int argc, char **argv,
@@ -204,12 +209,32 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
     };
     const cli_command command = {.name = name,
                                  .operands = "info|preview|fetch [DATA]",
-                                 .summary = summary,
+                                 .summary = full_summary(),
                                  .examples = examples,
                                  .options = options,
                                  .option_count = sizeof options / sizeof *options,
                                  .max_operands = 2};
     return cli_options_parse(&command, argc, argv, operands, count);
+}
+
+static bool can_download(const char *data)
+{
+    const char *detail;
+    const cli_data_kind *kind = cli_data_kind_of(data, &detail);
+    return kind && kind->download && !*detail;
+}
+
+/* "cifar10, ...": what can be downloaded. */
+static const char *downloads(void)
+{
+    static char names[256];
+    const cli_data_kind *kind;
+    size_t at = 0;
+    for (size_t i = 0; (kind = cli_data_kind_at(i)) && at < sizeof names; i++)
+        if (kind->download)
+            at +=
+                (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", kind->name);
+    return names;
 }
 
 static int check_data_options(const char *name, const data_options *o, char **operands)
@@ -225,8 +250,8 @@ static int check_data_options(const char *name, const data_options *o, char **op
     if (fetches && o->split_given)
         return cli_usage_error(
             name, "--split applies to info and preview only; fetch downloads all images");
-    if (fetches && data && strcmp(data, "cifar10") != 0)
-        return cli_usage_error(name, "only cifar10 can be downloaded, not %s", data);
+    if (fetches && data && !can_download(data))
+        return cli_usage_error(name, "%s is not downloaded; expected %s", data, downloads());
     if ((data && !cli_check_data(name, "", data)) ||
         (previews && !cli_check_writable(name, "--output", o->output)))
         return CLI_EXIT_USAGE;
@@ -245,6 +270,6 @@ int cli_cmd_data(const char *name, int argc, char **argv)
     if (code >= 0)
         return code;
     if (strcmp(operands[0], "fetch") == 0)
-        return fetch_cifar10();
+        return fetch_data(count > 1 ? operands[1] : "cifar10");
     return describe_or_draw(operands[0], count > 1 ? operands[1] : "synthetic", &options);
 }

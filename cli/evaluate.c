@@ -1,4 +1,5 @@
 /* `yoke evaluate`: the loss and accuracy of a checkpoint, yoke's or PyTorch's. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,8 +24,8 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
     const cli_option options[] = {
         CLI_GROUP("Model and data"),
         CLI_TEXT(0, "data", "DATA",
-                 "cifar10, synthetic, or a folder with CIFAR-10; its\ntest images are used [the "
-                 "data of the training run]",
+                 "cifar10, synthetic, a folder, ...: see `yoke data --help`;\nits test images are "
+                 "used [the data of the training run]",
                  &o->data, &o->data_given),
         CLI_ARCH("network in the file [read from the file]", &o->arch, &o->arch_given),
         CLI_SWITCH(0, "ema", "evaluate the averaged weights that --ema has saved", &o->ema),
@@ -68,6 +69,7 @@ typedef struct subject {
     char path[PATH_SIZE]; /* the file */
     char arch[64], data[PATH_SIZE];
     yk_transform transform;
+    double val_split; /* as in the training run */
 } subject;
 
 /* The value of a setting in lines "NAME=VALUE" (or "--NAME=VALUE", as checkpoints of earlier
@@ -119,6 +121,7 @@ static bool read_description(subject *s)
 static bool read_run(subject *s)
 {
     yk_training_state state;
+    char part[64];
     yk_status status = yk_checkpoint_read_state(s->path, &state);
     if (status == YK_ERROR_NOT_FOUND)
         return true;
@@ -126,27 +129,35 @@ static bool read_run(subject *s)
         return false;
     if (!s->arch[0])
         snprintf(s->arch, sizeof s->arch, "%s", state.arch);
-    if (find_setting(state.program, "data", s->data, sizeof s->data) && !s->options.data_given)
+    if (s->options.data_given)
+        return true;
+    if (find_setting(state.program, "data", s->data, sizeof s->data))
         s->options.data = s->data;
+    if (find_setting(state.program, "val-split", part, sizeof part))
+        s->val_split = atof(part);
     return true;
 }
 
-/* Without --data nothing is downloaded: CIFAR-10 is looked for where an earlier download put it. */
+/* Without --data nothing is downloaded: data is looked for where an earlier download put it. */
 static bool find_data(subject *s, const yk_group *world)
 {
     struct stat info;
-    const char *data = s->options.data;
-    bool found = true;
-    if (s->options.data_given || strcmp(data, "synthetic") == 0)
+    char path[CLI_DATA_PATH - 64];
+    const char *detail, *data = s->options.data;
+    const cli_data_kind *kind = cli_data_kind_of(data, &detail);
+    bool downloads = kind && kind->find && !*detail, found = true;
+    if (s->options.data_given)
         return true;
-    if (strcmp(data, "cifar10") != 0)
+    if (!kind)
         found = stat(data, &info) == 0 && S_ISDIR(info.st_mode);
-    else if ((found = yk_cifar10_find(s->data, sizeof s->data) == YK_OK))
+    else if (downloads && (found = kind->find(path, sizeof path) == YK_OK))
         s->options.data = s->data;
+    if (downloads && found)
+        snprintf(s->data, sizeof s->data, "%s:%s", kind->name, path);
     if (!found && yk_group_rank(world) == 0)
-        cli_complain("the data of this evaluation, %s, is not here: name a folder with --data%s",
-                     data,
-                     strcmp(data, "cifar10") == 0 ? ", or download it with --data cifar10" : "");
+        cli_complain("the data of this evaluation, %s, is not here: name a folder with --data%s%s",
+                     data, downloads ? ", or download it with --data " : "",
+                     downloads ? kind->name : "");
     return found;
 }
 
@@ -172,6 +183,8 @@ static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader *
     const char *source;
     cli_model_setup setup = {
         .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
+    if (!cli_find_images(&setup.images, test))
+        return false;
     setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
     yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
     loading.group = world;
@@ -187,16 +200,21 @@ static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader *
            cli_ok(yk_evaluate(result, *model, *loader, &evaluating));
 }
 
+static bool open_data(yk_dataset **test, const subject *s, yk_group *world)
+{
+    int stop_signal; /* nothing is saved that a stop could lose: signals end the process */
+    cli_data_setup setup = {.data = s->options.data, .val_split = s->val_split};
+    return cli_open_data(NULL, test, world, &setup, &stop_signal);
+}
+
 static bool evaluate(const char *checkpoint, const evaluate_options *options, yk_group *world)
 {
     subject s = {.options = *options, .transform = yk_cifar10_normalize};
-    yk_dataset *train = NULL, *test = NULL;
+    yk_dataset *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;
     yk_evaluation result;
-    int stop_signal; /* nothing is saved that a stop could lose: signals end the process */
-    bool fine = find_subject(&s, checkpoint, world) &&
-                cli_open_data(&train, &test, world, s.options.data, &stop_signal) &&
+    bool fine = find_subject(&s, checkpoint, world) && open_data(&test, &s, world) &&
                 measure_subject(&result, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", s.path, s.options.arch,
@@ -205,7 +223,6 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_loader_destroy(loader);
     yk_model_destroy(model);
     yk_dataset_destroy(test);
-    yk_dataset_destroy(train);
     return fine;
 }
 

@@ -7,6 +7,8 @@
 
 #include <yoke/yoke.h>
 
+#include "data_kinds.h"
+
 /* True for YK_OK; else prints the library's line. */
 bool cli_ok(yk_status status);
 /* Prints "yoke: ..." and returns false. */
@@ -36,12 +38,23 @@ bool cli_share_text(yk_group *world, char *text, size_t size);
 
 /* ---- data (setup_data.c) --------------------------------------------------------------------- */
 
-/* Opens "cifar10" (rank 0 downloads it if it is missing), "synthetic" or a folder. Collective. A
- * stop signal ends the download on all ranks; they agree on *stop_signal, 0 where there was none.
- */
-bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data,
-                   int *stop_signal);
+/* Which data: as --data and --val-split name it. */
+typedef struct cli_data_setup {
+    const char *data; /* see data_kinds.h */
+    double val_split; /* part of the training data that validates; 0: the data's own test data */
+} cli_data_setup;
 
+/*
+ * Opens the training and the validation data, or the latter alone if train is NULL. Collective:
+ * rank 0 downloads what is missing. A stop signal ends the download on all ranks; they agree on
+ * *stop_signal, 0 where there was none.
+ */
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
+                   const cli_data_setup *setup, int *stop_signal);
+
+/* What a network learns from: the field "images" as the loader serves it, where "labels" say their
+ * class. */
+bool cli_find_images(yk_field *images, const yk_dataset *dataset);
 /* The number of the field of that name, or -1. */
 int cli_field_index(const yk_dataset *dataset, const char *name);
 
@@ -54,8 +67,6 @@ bool cli_check_readable(const char *name, const char *option, const char *path);
 bool cli_check_writable(const char *name, const char *option, const char *path);
 /* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
-/* Whether a data set is cifar10, synthetic or an existing folder. */
-bool cli_check_data(const char *name, const char *option, const char *data);
 
 enum { CLI_SIZE_TEXT = 32 };
 /* "3.2 MB", in powers of ten. */
@@ -67,6 +78,7 @@ typedef struct cli_model_setup {
     const char *arch;
     yk_model_options options; /* the logits are filled in when the model is built */
     double label_smoothing;
+    yk_field images; /* the network's input, as it comes from the loader */
     int64_t classes;
 } cli_model_setup;
 
@@ -87,7 +99,7 @@ const char *cli_arch_choices(void);
 const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
 bool cli_check_model(const char *name, const cli_model_setup *setup);
-/* A classifier of (N, 3, 32, 32) with its cross-entropy loss. */
+/* A classifier of setup->images with its cross-entropy loss. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
 /* Describes the model for its files: the network, the data's classes, how images are normalised. */
 bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,

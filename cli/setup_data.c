@@ -1,29 +1,29 @@
 /*
- * Opening data. Only rank 0 looks for CIFAR-10 and downloads it. This may take longer than the
- * timeout of a collective, so it runs on a thread while the ranks synchronise every second.
+ * Opening data. Only rank 0 downloads. This may take longer than the timeout of a collective, so it
+ * runs on a thread while the ranks synchronise every second.
  */
 #define _GNU_SOURCE
 #include "setup.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-#include "download.h"
-
-enum { PATH_SIZE = 4096 };
+/* ---- downloading ----------------------------------------------------------------------------- */
 
 typedef struct search {
-    char path[PATH_SIZE], error[512];
+    const cli_data_kind *kind;
+    char path[CLI_DATA_PATH], error[512];
     yk_status status;
     atomic_int done;
 } search;
 
-static void *look_for_cifar10(void *argument)
+static void *download(void *argument)
 {
     search *found = argument;
-    found->status = cli_cifar10_download(found->path, sizeof found->path);
+    found->status = found->kind->download(found->path, sizeof found->path);
     snprintf(found->error, sizeof found->error, "%s", yk_last_error());
     atomic_store(&found->done, 1);
     return NULL;
@@ -43,15 +43,16 @@ static bool agree_on_data(search *found, yk_group *world, progress *now)
     return cli_ok(yk_all_reduce(world, now, 2, YK_I32, YK_REDUCE_MAX, NULL));
 }
 
-/* Writes the folder of CIFAR-10 to path, on all ranks. */
-static bool find_cifar10(char path[PATH_SIZE], yk_group *world, int *stop_signal)
+/* Writes the folder of the kind's data to path, on all ranks. */
+static bool download_data(char path[CLI_DATA_PATH], const cli_data_kind *kind, yk_group *world,
+                          int *stop_signal)
 {
     static search found; /* outlives a search that is given up */
     progress now = {.done = 0};
     pthread_t thread;
-    found = (search){.done = 0};
+    found = (search){.kind = kind};
     bool here = yk_group_rank(world) == 0, fine = true;
-    if (here && pthread_create(&thread, NULL, look_for_cifar10, &found))
+    if (here && pthread_create(&thread, NULL, download, &found))
         return cli_complain("cannot start a thread");
     while (fine && !now.done && !now.stop_signal)
         fine = agree_on_data(&found, world, &now);
@@ -68,28 +69,75 @@ static bool find_cifar10(char path[PATH_SIZE], yk_group *world, int *stop_signal
         }
     }
     fine = fine && cli_share_text(world, found.path, sizeof found.path);
-    memcpy(path, found.path, PATH_SIZE);
+    memcpy(path, found.path, CLI_DATA_PATH);
     if (fine && !path[0] && !here) /* rank 0 has said why and leaves: that is what we wait for */
         return cli_ok(yk_barrier(world)) && false;
     return fine && path[0];
 }
 
-bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world, const char *data,
-                   int *stop_signal)
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Holds out the given part of the training data, the same samples in every run. */
+static bool split_data(yk_dataset **train, yk_dataset **test, yk_dataset *whole, double part)
 {
-    *train = *test = NULL;
-    *stop_signal = 0;
-    if (strcmp(data, "synthetic") == 0)
-        return cli_ok(yk_synthetic_create(train, YK_SPLIT_TRAIN, NULL)) &&
-               cli_ok(yk_synthetic_create(test, YK_SPLIT_TEST, NULL));
-    char path[PATH_SIZE];
-    if (strcmp(data, "cifar10") == 0) {
-        if (!find_cifar10(path, world, stop_signal))
-            return false;
-        data = path;
+    int64_t count = llround(part * (double)yk_dataset_size(whole));
+    return cli_ok(yk_dataset_random_split(train, test, whole, yk_dataset_size(whole) - count, 0));
+}
+
+static bool open_splits(yk_dataset **train, yk_dataset **test, const cli_data_setup *setup,
+                        const char *path)
+{
+    yk_dataset *whole = NULL;
+    if (setup->val_split > 0) {
+        bool fine = cli_ok(cli_data_open(&whole, setup->data, path, YK_SPLIT_TRAIN)) &&
+                    split_data(train, test, whole, setup->val_split);
+        yk_dataset_destroy(whole); /* its parts keep it alive */
+        return fine;
     }
-    return cli_ok(yk_cifar10_open(train, data, YK_SPLIT_TRAIN)) &&
-           cli_ok(yk_cifar10_open(test, data, YK_SPLIT_TEST));
+    if (!cli_ok(cli_data_open(train, setup->data, path, YK_SPLIT_TRAIN)))
+        return false;
+    yk_status status = cli_data_open(test, setup->data, path, YK_SPLIT_TEST);
+    if (status == YK_ERROR_NOT_FOUND)
+        return cli_complain("%s has no images for validation: --val-split 0.1 holds out a tenth of "
+                            "the training images",
+                            setup->data);
+    return cli_ok(status);
+}
+
+bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
+                   const cli_data_setup *setup, int *stop_signal)
+{
+    char path[CLI_DATA_PATH];
+    const char *detail, *downloaded = NULL;
+    const cli_data_kind *kind = cli_data_kind_of(setup->data, &detail);
+    yk_dataset *unused = NULL;
+    if (train)
+        *train = NULL;
+    *test = NULL;
+    *stop_signal = 0;
+    if (kind && kind->download && !*detail) {
+        if (!download_data(path, kind, world, stop_signal))
+            return false;
+        downloaded = path;
+    }
+    if (!train && setup->val_split == 0)
+        return cli_ok(cli_data_open(test, setup->data, downloaded, YK_SPLIT_TEST));
+    bool fine = open_splits(train ? train : &unused, test, setup, downloaded);
+    yk_dataset_destroy(unused);
+    return fine;
+}
+
+bool cli_find_images(yk_field *images, const yk_dataset *dataset)
+{
+    const yk_field *found = yk_dataset_find_field(dataset, "images");
+    const yk_field *labels = yk_dataset_find_field(dataset, "labels");
+    const char *name = yk_dataset_name(dataset);
+    if (!found || !labels || labels->dtype != YK_I32 || labels->ndim != 0)
+        return cli_complain("%s has no images with labels: the program trains classifiers", name);
+    if (yk_dataset_classes(dataset) < 1)
+        return cli_complain("%s does not say how many classes it has", name);
+    *images = *found;
+    return true;
 }
 
 int cli_field_index(const yk_dataset *dataset, const char *name)

@@ -58,18 +58,6 @@ bool cli_check_folder(const char *name, const char *option, const char *path)
     return false;
 }
 
-bool cli_check_data(const char *name, const char *option, const char *data)
-{
-    struct stat info;
-    if (strcmp(data, "cifar10") == 0 || strcmp(data, "synthetic") == 0)
-        return true;
-    if (stat(data, &info) == 0 && S_ISDIR(info.st_mode))
-        return true;
-    cli_usage_error(name, "%s%s%s: no such folder; expected cifar10, synthetic or a folder", option,
-                    *option ? " " : "", data);
-    return false;
-}
-
 const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};

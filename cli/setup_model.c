@@ -44,7 +44,9 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     yk_graph *graph = yk_graph_create();
     if (!graph)
         return cli_complain("out of memory");
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
+    memcpy(dims + 1, setup->images.dims, sizeof setup->images.dims);
+    yk_value *images = yk_input(graph, "images", YK_F32, setup->images.ndim + 1, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = arch(images, setup->classes);
     yk_cross_entropy_options cross_entropy = YK_CROSS_ENTROPY_OPTIONS_INIT;
@@ -72,7 +74,7 @@ bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *dat
         return cli_complain("out of memory");
     for (int64_t i = 0; i < info.classes; i++)
         names[i] = yk_dataset_class_name(data, i);
-    info.class_names = names;
+    info.class_names = yk_dataset_class_name(data, 0) ? names : NULL;
     bool fine = cli_ok(yk_model_set_info(model, &info));
     free(names);
     return fine;

@@ -84,7 +84,10 @@ static bool bench_step(const bench_options *o, yk_group *world)
     static double times[MAX_REPEATS], exposed[MAX_REPEATS];
     int ranks = yk_group_size(world), steps = (int)o->steps;
     const char *source;
-    cli_model_setup setup = {.arch = o->arch, .options = o->model, .classes = CLASSES};
+    cli_model_setup setup = {.arch = o->arch,
+                             .options = o->model,
+                             .images = {.ndim = 3, .dims = {3, 32, 32}},
+                             .classes = CLASSES};
     setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
     yk_model *model = NULL;
     yk_ddp *ddp = NULL;

@@ -34,8 +34,9 @@ static int parse_scaling_options(cli_scaling_options *o, const char *name, int a
 {
     const cli_option options[] = {
         CLI_GROUP("Training"),
-        CLI_TEXT(0, "data", "DATA", "cifar10, synthetic, or a folder with CIFAR-10\n[cifar10]",
-                 &o->data, NULL),
+        CLI_TEXT(0, "data", "DATA",
+                 "cifar10, synthetic, a folder, ...: see `yoke data --help`\n[cifar10]", &o->data,
+                 NULL),
         CLI_ARCH("network to train [resnet18-cifar]", &o->arch, NULL),
         CLI_INT(0, "epochs", "N", "passes over the data [1]", &o->epochs, NULL, 1, 1e6),
         CLI_INT(0, "max-steps", "S", "stop after S steps; 0: no limit [0]", &o->max_steps, NULL, 0,

@@ -35,6 +35,8 @@ static bool create_model(cli_training *t)
                              .options = o->model,
                              .label_smoothing = o->label_smoothing,
                              .classes = yk_dataset_classes(t->train_set)};
+    if (!cli_find_images(&setup.images, t->train_set))
+        return false;
     choose_threads(t);
     setup.options.threads = t->threads;
     return cli_build_model(&t->model, &setup) &&
@@ -189,7 +191,8 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
     if (!cli_training_find(t))
         return false;
     t->ranks = cli_shares_of_batch(&t->options, yk_group_size(t->world));
-    return cli_open_data(&t->train_set, &t->test_set, t->world, t->options.data, &t->stop_signal) &&
+    cli_data_setup data = {.data = t->options.data, .val_split = t->options.val_split};
+    return cli_open_data(&t->train_set, &t->test_set, t->world, &data, &t->stop_signal) &&
            create_model(t) && distribute(t) && cli_training_create_optimizer(t) &&
            create_companions(t) && create_loaders(t) && create_trainer(t) && cli_reports_open(t);
 }

@@ -303,7 +303,8 @@ static bool check_resume(const cli_train_options *o)
 static bool check_data(const cli_train_options *o, bool checkpoint_known)
 {
     bool stored = o->resume && checkpoint_known && !o->given.data;
-    if (!stored || cli_is_choice("cifar10|synthetic", o->data) || access(o->data, F_OK) == 0)
+    const char *detail;
+    if (!stored || cli_data_kind_of(o->data, &detail) || access(o->data, F_OK) == 0)
         return cli_check_data(o->name, "--data", o->data);
     cli_usage_error(o->name, "the data of the resumed run is no longer at %s: name it with --data",
                     o->data);

@@ -51,8 +51,12 @@ static cli_train_options parsed;
 static const cli_option table[] = {
     CLI_GROUP_KEPT("Data and network"),
     CLI_TEXT(0, "data", "DATA",
-             "cifar10 (downloaded once), synthetic, or a folder\nwith CIFAR-10 [cifar10]",
-             &parsed.data, &parsed.given.data),
+             "cifar10, synthetic, a folder, ...: see `yoke data --help`\n[cifar10]", &parsed.data,
+             &parsed.given.data),
+    CLI_REAL(0, "val-split", "FRACTION",
+             "validate with this part of the training images instead\nof the test images; 0: off "
+             "[0]",
+             &parsed.val_split, NULL, 0, 0.9),
     CLI_ARCH("network to train [resnet18-cifar]", &parsed.arch, &parsed.given.arch),
     CLI_GROUP_KEPT("Training"),
     CLI_INT(0, "epochs", "N", "passes over the data [10]", &parsed.trainer.epochs, NULL, 1, 1e6),
@@ -257,11 +261,10 @@ static void set_defaults(const char *name, int argc, char **argv)
 /* A checkpoint stores where the data is for a run that is resumed from another folder. */
 static bool make_data_absolute(void)
 {
-    static char path[PATH_MAX];
-    if (cli_is_choice("cifar10|synthetic", parsed.data) || !realpath(parsed.data, path))
-        return true; /* a folder that is missing is found by the checks */
-    parsed.data = path;
-    if (cli_options_keep(parsed.kept, sizeof parsed.kept, "data", path))
+    static char path[CLI_DATA_PATH];
+    if (cli_data_absolute(parsed.data, path))
+        parsed.data = path;
+    if (parsed.data == path && cli_options_keep(parsed.kept, sizeof parsed.kept, "data", path))
         return true;
     cli_usage_error(parsed.name, "--data: the path is too long: %s", path);
     return false;

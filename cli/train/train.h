@@ -54,6 +54,7 @@ typedef struct cli_train_options {
     yk_adam_options adam;    /* likewise */
     double lr, weight_decay; /* NaN: the optimizer's usual */
     double ema;              /* decay; 0: no average */
+    double val_split;        /* part of the training data that validates; 0: the data's own */
     double label_smoothing, grace_s;
     yk_grad_scaler_options scaler;
     yk_data_parallel_options dp;

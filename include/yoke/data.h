@@ -161,6 +161,40 @@ typedef struct yk_synthetic_options {
 yk_status yk_synthetic_create(yk_dataset **dataset, yk_split split,
                               const yk_synthetic_options *options);
 
+/** What random images are like. */
+typedef struct yk_random_options {
+    size_t size;      /**< set by YK_RANDOM_OPTIONS_INIT */
+    int64_t count;    /**< images, or YK_SYNTHETIC_COUNT_AUTO [YK_SYNTHETIC_COUNT_AUTO] */
+    int64_t channels; /**< of an image [3] */
+    int64_t height;   /**< of an image [32] */
+    int64_t width;    /**< of an image [32] */
+    int64_t classes;  /**< label i is i modulo it [10] */
+    uint64_t seed;    /**< the bytes depend on it, on the split and on their index [0] */
+} yk_random_options;
+
+/** The defaults of yk_random_options. */
+#define YK_RANDOM_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_random_options), YK_SYNTHETIC_COUNT_AUTO, 3, 32, 32, 10, 0                       \
+    }
+
+/** Makes images of noise, of any size, for measuring speed; nothing can be learnt from them. On
+ *  failure *dataset is NULL. */
+yk_status yk_random_create(yk_dataset **dataset, yk_split split, const yk_random_options *options);
+
+/**
+ * Makes a data set of some samples of another, which it keeps alive, like torch.utils.data.Subset:
+ * its sample i is sample indices[i]. Indices are copied and may repeat. On failure *part is NULL.
+ */
+yk_status yk_subset_create(yk_dataset **part, const yk_dataset *dataset, const int64_t *indices,
+                           int64_t count);
+/**
+ * Splits a data set in two at random: first gets first_count samples, second the others. The choice
+ * depends on seed and the size alone. On failure both are NULL.
+ */
+yk_status yk_dataset_random_split(yk_dataset **first, yk_dataset **second,
+                                  const yk_dataset *dataset, int64_t first_count, uint64_t seed);
+
 /** Options of yk_cifar10_download. */
 typedef struct yk_download_options {
     size_t size; /**< set by YK_DOWNLOAD_OPTIONS_INIT */

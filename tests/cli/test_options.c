@@ -85,7 +85,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
 YK_TEST(files_that_are_not_there_get_one_line)
 {
     refused("train --data /no/such/folder",
-            "--data /no/such/folder: no such folder; expected cifar10, synthetic");
+            "--data /no/such/folder: no such folder; expected cifar10[:DIR], synthetic");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
@@ -93,8 +93,8 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("train --data synthetic --resume /",
             "is a folder: resume the run in it with --resume auto --output /");
     refused("evaluate no.pth", "no.pth: No such file");
-    refused("evaluate --data mnist /",
-            "--data mnist: no such folder; expected cifar10, synthetic or a folder");
+    refused("evaluate --data nowhere /",
+            "--data nowhere: no such folder; expected cifar10[:DIR], synthetic");
 }
 
 YK_TEST(run_checks_its_options)
@@ -129,7 +129,10 @@ YK_TEST(data_checks_its_options)
 {
     refused("data", "expected info, preview or fetch, found nothing");
     refused("data draw", "expected info, preview or fetch, found draw");
-    refused("data info mnist", "mnist: no such folder; expected cifar10, synthetic or a folder");
+    refused("data info nowhere", "nowhere: no such folder; expected cifar10[:DIR], synthetic");
+    refused("data info cifar10:/nowhere", "cifar10:/nowhere: there is no /nowhere");
+    refused("data info synthetic:3", "synthetic:3: expected synthetic alone");
+    refused("data info random:", "random:: expected random[:CxHxW[,CLASSES]]");
     refused("data info synthetic cifar10", "unexpected argument 'cifar10'");
     refused("data info --split val", "expected one of train|test");
     refused("data info --columns 3", "--columns applies to preview only");
@@ -139,7 +142,7 @@ YK_TEST(data_checks_its_options)
             "--output /no/such/a.png: cannot be written: No such");
     refused("data preview -o /", "--output /: cannot be written: Is a directory");
     refused("data preview -o /dev/null/a.png", "cannot be written: Not a directory");
-    refused("data fetch synthetic", "only cifar10 can be downloaded");
+    refused("data fetch synthetic", "synthetic is not downloaded; expected cifar10");
     refused("data fetch --split test", "--split applies to info and preview only");
 }
 

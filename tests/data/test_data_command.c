@@ -96,3 +96,20 @@ YK_TEST(a_folder_named_cifar10_is_mentioned)
                      1);
     assert_contains(output, "to use the folder of that name, write ./cifar10\n");
 }
+
+YK_TEST(info_knows_data_by_its_kind)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    write_cifar(folder, false, 4);
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "%s data info cifar10:%s", program(), folder), 0);
+    assert_contains(output, "CIFAR-10, train: 20 images of 3x32x32 in 10 classes");
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "%s data info random:1x28x20,3", program()), 0);
+    assert_contains(output, "random, train: 5000 images of 1x28x20 in 3 classes");
+    assert_contains(output, "grey");
+    assert_int_equal(yk_test_command(output, sizeof output, "%s data info random:3x", program()),
+                     1);
+    assert_contains(output, "random:3x: expected CxHxW or CxHxW,CLASSES");
+}

@@ -1,0 +1,162 @@
+/* See data_kinds.h. */
+#define _GNU_SOURCE
+#include "data_kinds.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "download.h"
+#include "options.h"
+
+/* ---- the kinds ------------------------------------------------------------------------------- */
+
+static yk_status open_synthetic(yk_dataset **dataset, const char *detail, yk_split split)
+{
+    (void)detail;
+    return yk_synthetic_create(dataset, split, NULL);
+}
+
+/* detail: "", "CxHxW" or "CxHxW,CLASSES". */
+static yk_status open_random(yk_dataset **dataset, const char *detail, yk_split split)
+{
+    yk_random_options options = YK_RANDOM_OPTIONS_INIT;
+    long long c = options.channels, h = options.height, w = options.width, n = options.classes;
+    int used = 0, used_classes = 0;
+    if (*detail &&
+        (sscanf(detail, "%9lldx%9lldx%9lld%n,%9lld%n", &c, &h, &w, &used, &n, &used_classes) < 3 ||
+         detail[used_classes ? used_classes : used])) {
+        *dataset = NULL;
+        return yk_set_error(YK_ERROR_INVALID_ARGUMENT,
+                            "random:%s: expected CxHxW or CxHxW,CLASSES, such as "
+                            "random:3x224x224,1000",
+                            detail);
+    }
+    options.channels = c;
+    options.height = h;
+    options.width = w;
+    options.classes = n;
+    return yk_random_create(dataset, split, &options);
+}
+
+static const cli_data_kind kinds[] = {
+    {.name = "cifar10",
+     .form = "cifar10[:DIR]",
+     .help = "CIFAR-10: downloaded once, or the Python or binary files in DIR",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .by_content = true,
+     .open = yk_cifar10_open,
+     .download = cli_cifar10_download,
+     .find = yk_cifar10_find},
+    {.name = "synthetic",
+     .form = "synthetic",
+     .help = "ten classes of drawn 3x32x32 images; needs no files",
+     .open = open_synthetic},
+    {.name = "random",
+     .form = "random[:CxHxW[,CLASSES]]",
+     .help = "noise, for measuring speed [random:3x32x32,10]",
+     .detail = CLI_DATA_DETAIL_WORDS,
+     .open = open_random},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const cli_data_kind *cli_data_kind_at(size_t index)
+{
+    return index < KINDS ? &kinds[index] : NULL;
+}
+
+const cli_data_kind *cli_data_kind_of(const char *text, const char **detail)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t length = strlen(kinds[i].name);
+        if (strncmp(text, kinds[i].name, length) != 0 || (text[length] && text[length] != ':'))
+            continue;
+        *detail = text + length + (text[length] == ':');
+        return &kinds[i];
+    }
+    *detail = text;
+    return NULL;
+}
+
+const char *cli_data_choices(void)
+{
+    static char choices[512];
+    size_t at = 0;
+    for (size_t i = 0; i < KINDS && at < sizeof choices; i++)
+        at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? ", " : "",
+                               kinds[i].form);
+    if (at < sizeof choices)
+        snprintf(choices + at, sizeof choices - at, " or a folder");
+    return choices;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* The first kind that knows the folder's content; the last one's error where none does. */
+static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_split split)
+{
+    yk_status status = YK_ERROR_NOT_FOUND;
+    for (size_t i = 0; i < KINDS && status == YK_ERROR_NOT_FOUND; i++)
+        if (kinds[i].by_content)
+            status = kinds[i].open(dataset, path, split);
+    return status;
+}
+
+yk_status cli_data_open(yk_dataset **dataset, const char *text, const char *path, yk_split split)
+{
+    const char *detail;
+    const cli_data_kind *kind = cli_data_kind_of(text, &detail);
+    if (!kind)
+        return open_by_content(dataset, detail, split);
+    return kind->open(dataset, *detail || !path ? detail : path, split);
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+bool cli_data_absolute(const char *text, char absolute[CLI_DATA_PATH])
+{
+    char path[PATH_MAX];
+    const char *detail, *found = NULL;
+    const cli_data_kind *kind = cli_data_kind_of(text, &detail);
+    bool is_path = !kind || (kind->detail == CLI_DATA_DETAIL_PATH && *detail);
+    if (is_path && !realpath(detail, path)) { /* missing, or a pattern */
+        char *folder = *detail == '/' ? NULL : get_current_dir_name();
+        if ((size_t)snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "",
+                             detail) >= sizeof path)
+            path[0] = '\0';
+        free(folder);
+    }
+    found = is_path ? path : detail;
+    bool colon = kind && *detail;
+    return (!is_path || path[0]) &&
+           (size_t)snprintf(absolute, CLI_DATA_PATH, "%s%s%s", kind ? kind->name : "",
+                            colon ? ":" : "", found) < CLI_DATA_PATH;
+}
+
+bool cli_check_data(const char *name, const char *option, const char *text)
+{
+    struct stat info;
+    const char *detail, *space = *option ? " " : "";
+    const cli_data_kind *kind = cli_data_kind_of(text, &detail);
+    if (!kind) {
+        if (stat(text, &info) == 0 && S_ISDIR(info.st_mode))
+            return true;
+        cli_usage_error(name, "%s%s%s: no such folder; expected %s", option, space, text,
+                        cli_data_choices());
+        return false;
+    }
+    if (*detail && kind->detail == CLI_DATA_DETAIL_NONE)
+        cli_usage_error(name, "%s%s%s: expected %s alone", option, space, text, kind->name);
+    else if (!*detail && (kind->needs_detail || text[strlen(kind->name)]))
+        cli_usage_error(name, "%s%s%s: expected %s", option, space, text, kind->form);
+    else if (*detail && kind->detail == CLI_DATA_DETAIL_PATH && !strchr(detail, '{') &&
+             access(detail, F_OK) != 0)
+        cli_usage_error(name, "%s%s%s: there is no %s", option, space, text, detail);
+    else
+        return true;
+    return false;
+}
