@@ -30,7 +30,7 @@ static int shut_down(int port, int first)
 
 static cli_link *join(int port)
 {
-    static char *program[] = {"program", NULL};
+    static char word[] = "program", *program[] = {word, NULL};
     static const cli_launch launch = {
         .name = "yoke run", .ranks = 1, .program = program, .run_id = "job"};
     cli_link *link = cli_link_open(&(cli_link_options){
