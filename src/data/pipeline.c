@@ -43,12 +43,41 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_room *scratch,
     return YK_OK;
 }
 
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch,
+/* From (H, W, 3) to (3, H, W). */
+static void separate_channels(const yki_picture *picture, uint8_t *planes)
+{
+    size_t plane = (size_t)picture->width * (size_t)picture->height;
+    for (int y = 0; y < picture->height; y++) {
+        const uint8_t *row = yki_picture_row(picture, y);
+        for (int x = 0; x < picture->width; x++, planes++)
+            for (size_t c = 0; c < 3; c++)
+                planes[c * plane] = row[3 * x + (int)c];
+    }
+}
+
+static yk_status decode(yki_decoder *decoder, yki_room *scratch, const yk_field_buffer *file,
+                        yk_tensor *tensor)
+{
+    yki_picture_size size;
+    yki_picture picture;
+    yki_scale scale;
+    YK_TRY(yki_decode_open(decoder, file->data, file->bytes, &size));
+    YK_TRY(yki_decode_read(decoder, NULL, size.width, size.height, &picture, &scale));
+    size_t bytes = 3 * (size_t)size.width * (size_t)size.height;
+    uint8_t *planes = yki_room_reserve(scratch, bytes);
+    if (!planes)
+        return yki_error_memory(bytes, "a picture");
+    separate_channels(&picture, planes);
+    *tensor = (yk_tensor){
+        .data = planes, .dtype = YK_U8, .ndim = 3, .dims = {3, size.height, size.width}};
+    return YK_OK;
+}
+
+yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch, yki_decoder *decoder,
                               const yk_field_buffer *picture, yk_tensor *tensor)
 {
-    (void)scratch;
     if (field->kind == YK_FIELD_ENCODED_IMAGE)
-        return refuse_encoded(field);
+        return decode(decoder, scratch, picture, tensor);
     *tensor = (yk_tensor){.data = picture->data, .dtype = YK_U8, .ndim = 3};
     memcpy(tensor->dims, picture->dims, sizeof picture->dims);
     return YK_OK;

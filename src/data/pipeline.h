@@ -31,7 +31,7 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_room *scratch,
 
 /* The picture as it is, for a yk_reader: *tensor is YK_U8 (C, H, W), valid until the picture's
  * buffer or scratch is used again. */
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch,
+yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch, yki_decoder *decoder,
                               const yk_field_buffer *picture, yk_tensor *tensor);
 
 #endif

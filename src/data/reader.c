@@ -70,6 +70,14 @@ void yk_reader_destroy(yk_reader *reader)
     free(reader);
 }
 
+static yk_status decode(yk_reader *reader, int64_t index, int i)
+{
+    yk_status status = yki_pipeline_decode(yk_dataset_field(reader->dataset, i), &reader->rooms[i],
+                                           reader->worker.decoder, &reader->worker.buffers[i],
+                                           &reader->tensors[i]);
+    return status == YK_OK ? YK_OK : yki_worker_name_sample(&reader->worker, index, status);
+}
+
 yk_status yk_reader_read(yk_reader *reader, int64_t index, const yk_tensor **fields)
 {
     YKI_NOT_NULL(fields);
@@ -84,8 +92,7 @@ yk_status yk_reader_read(yk_reader *reader, int64_t index, const yk_tensor **fie
     for (int i = 0; i < yk_dataset_field_count(dataset); i++) {
         const yk_field *field = yk_dataset_field(dataset, i);
         if (field->kind != YK_FIELD_TENSOR)
-            YK_TRY(yki_pipeline_decode(field, &reader->rooms[i], &reader->worker.buffers[i],
-                                       &reader->tensors[i]));
+            YK_TRY(decode(reader, index, i));
     }
     *fields = reader->tensors;
     return YK_OK;

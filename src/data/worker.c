@@ -68,6 +68,9 @@ yk_status yki_worker_open(yki_worker *worker, const yk_dataset *dataset)
             worker->buffers[i].bytes = yki_field_bytes(&ops->fields[i]);
         else
             worker->buffers[i].room = &worker->rooms[i];
+    for (size_t i = 0; i < count && !worker->decoder; i++)
+        if (ops->fields[i].kind == YK_FIELD_ENCODED_IMAGE)
+            YK_TRY(yki_decoder_create(&worker->decoder));
     yk_status status = ops->open_worker ? ops->open_worker(dataset->data, &worker->state) : YK_OK;
     worker->open = status == YK_OK;
     return status == YK_OK ? YK_OK : yki_error_context(status, "data set %s", ops->name);
@@ -82,6 +85,7 @@ void yki_worker_close(yki_worker *worker)
         ops->close_worker(worker->dataset->data, worker->state);
     for (int i = 0; worker->rooms && i < ops->field_count; i++)
         yki_room_free(&worker->rooms[i]);
+    yki_decoder_destroy(worker->decoder);
     free(worker->rooms);
     free(worker->buffers);
     *worker = (yki_worker){.open = false};
@@ -112,10 +116,10 @@ static yk_status check_picture(const yk_field *field, const yk_field_buffer *buf
     return YK_OK;
 }
 
-static yk_status name_sample(const yk_dataset *dataset, int64_t index, yk_status status)
+yk_status yki_worker_name_sample(const yki_worker *worker, int64_t index, yk_status status)
 {
     char name[256];
-    yk_dataset_sample_name(dataset, index, name, sizeof name);
+    yk_dataset_sample_name(worker->dataset, index, name, sizeof name);
     return yki_error_context(status, "sample %lld%s%s", (long long)index, *name ? ", " : "", name);
 }
 
@@ -134,5 +138,5 @@ yk_status yki_worker_read(yki_worker *worker, int64_t index)
     for (int i = 0; i < ops->field_count && status == YK_OK; i++)
         if (ops->fields[i].kind != YK_FIELD_TENSOR)
             status = check_picture(&ops->fields[i], &worker->buffers[i]);
-    return status == YK_OK ? YK_OK : name_sample(dataset, index, status);
+    return status == YK_OK ? YK_OK : yki_worker_name_sample(worker, index, status);
 }

@@ -6,6 +6,7 @@
 #define YKI_WORKER_H
 
 #include "data/dataset.h"
+#include "image/decode.h"
 
 /* Memory that grows to the largest size that it was asked for. All zeros is an empty one. */
 typedef struct yki_room {
@@ -23,6 +24,7 @@ typedef struct yki_worker {
     bool open;
     yk_field_buffer *buffers; /* (field_count) */
     yki_room *rooms;          /* (field_count) */
+    yki_decoder *decoder;     /* if a field holds encoded pictures, else NULL */
 } yki_worker;
 
 /* Into a worker of zeros; close it on failure, too. */
@@ -33,6 +35,9 @@ void yki_worker_close(yki_worker *worker);
  * their places; after it, those of pictures hold one. Errors name the sample.
  */
 yk_status yki_worker_read(yki_worker *worker, int64_t index);
+
+/* Adds the sample's number and name to the error line; returns status. */
+yk_status yki_worker_name_sample(const yki_worker *worker, int64_t index, yk_status status);
 
 /* Bytes of a tensor field, or of a picture of fixed size. */
 size_t yki_field_bytes(const yk_field *field);

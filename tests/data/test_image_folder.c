@@ -1,0 +1,131 @@
+/* Folders of pictures, with the semantics of torchvision's ImageFolder. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char output[4096];
+
+/* Runs commands in the test's folder, with SEEDS naming that of the pictures. */
+static void shell(const char *commands)
+{
+    const char *source = getenv("YOKE_SOURCE");
+    int code =
+        yk_test_command(output, sizeof output, "set -e; SEEDS=%s/tests/fuzz/corpus; cd %s; %s",
+                        source ? source : ".", yk_test_directory(), commands);
+    if (code != 0)
+        fail_msg("%s", output);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    return path;
+}
+
+static const char *sample_name(const yk_dataset *dataset, int64_t index)
+{
+    static char name[256];
+    yk_dataset_sample_name(dataset, index, name, sizeof name);
+    return name;
+}
+
+YK_TEST(classes_and_files_are_in_image_folders_order)
+{
+    static const char *const names[] = {"Zebra/1.png",  "cat/10.JPG",    "cat/9.jpeg",
+                                        "cat/a/4.webp", "cat/a-b/0.png", "cat/a/b/2.jpg"};
+    static const int labels[] = {0, 1, 1, 1, 1, 1};
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    shell("mkdir -p d/cat/a/b d/cat/a-b d/Zebra d/.hidden; cp $SEEDS/png/rgb d/Zebra/1.png;"
+          "cp $SEEDS/jpeg/rgb_420 d/cat/10.JPG; cp $SEEDS/jpeg/grey d/cat/9.jpeg;"
+          "cp $SEEDS/webp/lossy_rgb d/cat/a/4.webp; cp $SEEDS/png/la d/cat/a-b/0.png;"
+          "cp $SEEDS/jpeg/cmyk d/cat/a/b/2.jpg; echo > d/cat/notes.txt; echo > d/readme");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 6);
+    assert_int_equal(yk_dataset_classes(dataset), 2);
+    assert_string_equal(yk_dataset_class_name(dataset, 0), "Zebra");
+    assert_string_equal(yk_dataset_class_name(dataset, 1), "cat");
+    if (yk_reader_create(&reader, dataset) != YK_OK)
+        skip_because("%s", yk_last_error());
+    /* os.walk's folders are sorted as texts: "cat/a" < "cat/a-b" < "cat/a/b". */
+    for (int i = 0; i < 6; i++) {
+        assert_string_equal(sample_name(dataset, i), names[i]);
+        assert_ok(yk_reader_read(reader, i, &fields));
+        assert_int_equal(fields[0].ndim, 3);
+        assert_int_equal(fields[0].dims[0], 3);
+        assert_int_equal(fields[0].dims[1], 35);
+        assert_int_equal(fields[0].dims[2], 45);
+        assert_int_equal(*(const int32_t *)fields[1].data, labels[i]);
+    }
+    yk_reader_destroy(reader);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(the_validation_split_has_the_numbers_of_the_training_split)
+{
+    yk_dataset *dataset;
+    shell("mkdir -p d/train/a d/train/b d/val/b; cp $SEEDS/png/rgb d/train/a/1.png;"
+          "cp $SEEDS/png/rgb d/train/b/1.png; cp $SEEDS/png/rgb d/val/b/1.png");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 2);
+    yk_dataset_destroy(dataset);
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TEST));
+    assert_int_equal(yk_dataset_classes(dataset), 2);
+    assert_string_equal(sample_name(dataset, 0), "b/1.png");
+    yk_reader *reader;
+    const yk_tensor *fields;
+    if (yk_reader_create(&reader, dataset) == YK_OK) {
+        assert_ok(yk_reader_read(reader, 0, &fields));
+        assert_int_equal(*(const int32_t *)fields[1].data, 1);
+        yk_reader_destroy(reader);
+    }
+    yk_dataset_destroy(dataset);
+}
+
+static void assert_refused(yk_status status, yk_split split, const char *why)
+{
+    yk_dataset *dataset;
+    assert_status(status, yk_folder_open(&dataset, in_folder("d"), split));
+    assert_null(dataset);
+    assert_contains(yk_last_error(), why);
+}
+
+YK_TEST(what_is_wrong_with_a_folder_is_said)
+{
+    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TRAIN, "No such file or directory");
+    shell("mkdir d; cp $SEEDS/png/rgb d/1.png");
+    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TRAIN, "expected a folder for each class");
+    shell("mkdir d/a d/b; mv d/1.png d/a; echo > d/b/1.bmp");
+    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TRAIN, "/d/b: no pictures in this class");
+    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TEST, "expected the folders train and val");
+    shell("mkdir -p d/train d/val/c; mv d/a d/train; cp d/train/a/1.png d/val/c");
+    assert_refused(YK_ERROR_FORMAT, YK_SPLIT_TEST,
+                   "/val/c: the data for training has no class of this name");
+    shell("ln -s .. d/train/a/loop");
+    assert_refused(YK_ERROR_INVALID_ARGUMENT, YK_SPLIT_TRAIN, "symbolic link part of a loop");
+}
+
+YK_TEST(a_damaged_picture_is_named)
+{
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    shell("mkdir -p d/a; cp $SEEDS/jpeg/torn d/a/torn.jpg; cp $SEEDS/jpeg/grey d/a/fine.jpg;"
+          "cp $SEEDS/jpeg/grey d/a/gone.jpg");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    if (yk_reader_create(&reader, dataset) != YK_OK)
+        skip_because("%s", yk_last_error());
+    assert_status(YK_ERROR_FORMAT, yk_reader_read(reader, 2, &fields));
+    assert_contains(yk_last_error(), "sample 2, a/torn.jpg: damaged JPEG");
+    assert_ok(yk_reader_read(reader, 0, &fields));
+    shell("rm d/a/gone.jpg");
+    assert_status(YK_ERROR_NOT_FOUND, yk_reader_read(reader, 1, &fields));
+    assert_contains(yk_last_error(), "a/gone.jpg");
+    yk_reader_destroy(reader);
+    yk_dataset_destroy(dataset);
+}
