@@ -1,6 +1,9 @@
 /*
- * Losses. cross_entropy of logits and class labels, with label smoothing as PyTorch: the target is
- * (1 - s) * one_hot + s / C. The softmax is kept for backward: dlogits = probabilities - target.
+ * Losses. cross_entropy of logits and class labels, or of logits and the probabilities that a
+ * sample should have, with label smoothing as in PyTorch: the target is (1 - s) * labels + s / C,
+ * in which a class label counts as one-hot. The softmax is kept for backward: dlogits = softmax *
+ * sum(target)
+ * - target, where the sum is 1 unless the given probabilities add up to something else.
  */
 #include "graph/operators.h"
 
@@ -14,17 +17,36 @@ static yk_status expect_reduction(const yki_node *node)
     return YK_OK;
 }
 
-yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
+/* int32 class labels (N), or probabilities like the logits. */
+static yk_status expect_labels(const yki_node *node)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     const yk_value *labels = node->in[YKI_CROSS_ENTROPY_LABELS];
+    char here[96], there[96];
+    if (labels->ndim != 2) {
+        YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_LABELS, logits->dims[0]));
+        return labels->dtype == YK_I32
+                   ? YK_OK
+                   : yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
+                               yk_dtype_name(labels->dtype));
+    }
+    if (labels->dims[0] == logits->dims[0] && labels->dims[1] == logits->dims[1] &&
+        labels->dtype == logits->dtype)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE,
+                     "labels that are probabilities have the logits' shape and dtype, %s %s, not "
+                     "%s %s",
+                     yki_shape_text(logits, here, sizeof here), yk_dtype_name(logits->dtype),
+                     yki_shape_text(labels, there, sizeof there), yk_dtype_name(labels->dtype));
+}
+
+yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
+{
+    const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     double smoothing = node->attrs.label_smoothing;
     YK_TRY(yki_expect_float(node, 1));
     YK_TRY(yki_expect_dims(node, YKI_CROSS_ENTROPY_LOGITS, 2));
-    YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_LABELS, logits->dims[0]));
-    if (labels->dtype != YK_I32)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
-                         yk_dtype_name(labels->dtype));
+    YK_TRY(expect_labels(node));
     if (!(smoothing >= 0 && smoothing <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "label_smoothing is %g, expected 0 to 1",
                          smoothing);

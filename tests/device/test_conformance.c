@@ -542,16 +542,39 @@ static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c,
                                     o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
 }
 
+/* Labels that are numbers from -1 to 1: the rule holds for any. */
+static const conformance_case soft_cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {130, 10}, .smoothing = 1},
+    {.x = {4, 100}},
+};
+
+static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,
+                                          yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    yk_value *shares = yk_input(graph, "labels", dtype, 2, c->x);
+    return yk_cross_entropy(logits, shares,
+                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                    o.label_smoothing = c->smoothing,
+                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
 FAMILY(cross_entropy, build_cross_entropy);
+FAMILY(soft_cross_entropy, build_soft_cross_entropy);
 
 YK_TEST(ref_cross_entropy)
 {
     on_ref(&cross_entropy);
+    on_ref(&soft_cross_entropy);
 }
 
 YK_TEST(cpu_cross_entropy)
 {
     on_cpu(&cross_entropy);
+    on_cpu(&soft_cross_entropy);
 }
 
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */

@@ -77,6 +77,8 @@ static void fill(operator_case *c, const yk_value *value, void *data)
                 (int32_t)operator_between(&c->dice, 0, c->graph->nodes[0]->in[0]->dims[1] - 1);
         else if (variance)
             ((float *)data)[i] = (float)(1.25 + number);
+        else if (value->name && strcmp(value->name, "labels") == 0) /* shares of classes */
+            ((float *)data)[i] = (float)fabs(number);
         else
             ((float *)data)[i] = (float)(c->ties ? floor(2 * number) / 2 : number);
     }

@@ -49,7 +49,8 @@ def compute(operator, t, attrs, training, out):
         return dropout(t["x"], attrs, training, out)
     if operator == "cross_entropy":
         how = {"label_smoothing": attrs["label_smoothing"]}
-        return F.cross_entropy(t["x"], t["labels"].long(), reduction=reduction(attrs), **how)
+        labels = t["labels"] if t["labels"].is_floating_point() else t["labels"].long()
+        return F.cross_entropy(t["x"], labels, reduction=reduction(attrs), **how)
     return {
         "relu": lambda: F.relu(t["x"]),
         "mse_loss": lambda: F.mse_loss(t["x"], t["other"], reduction=reduction(attrs)),

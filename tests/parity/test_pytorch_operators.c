@@ -335,7 +335,8 @@ YK_TEST(global_avg_pool2d_is_pytorchs)
 
 /* ---- losses --------------------------------------------------------------------------------- */
 
-static yk_value *build_cross_entropy(operator_case *c)
+/* Labels are classes, or a share for each class; shares need not add up to 1. */
+static yk_value *cross_entropy_of(operator_case *c, yk_dtype labels, int ndim)
 {
     operator_dice *dice = &c->dice;
     int64_t dims[] = {operator_between(dice, 1, 150), operator_between(dice, 2, 120)};
@@ -344,12 +345,27 @@ static yk_value *build_cross_entropy(operator_case *c)
     if (operator_once_in(dice, 2))
         options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
     yk_value *logits = input(c, "x", 2, dims);
-    return yk_cross_entropy(logits, yk_input(c->graph, "labels", YK_I32, 1, dims), &options);
+    return yk_cross_entropy(logits, yk_input(c->graph, "labels", labels, ndim, dims), &options);
+}
+
+static yk_value *build_cross_entropy(operator_case *c)
+{
+    return cross_entropy_of(c, YK_I32, 1);
+}
+
+static yk_value *build_soft_cross_entropy(operator_case *c)
+{
+    return cross_entropy_of(c, YK_F32, 2);
 }
 
 YK_TEST(cross_entropy_is_pytorchs)
 {
     compare("cross_entropy", 14, build_cross_entropy);
+}
+
+YK_TEST(cross_entropy_of_probabilities_is_pytorchs)
+{
+    compare("cross_entropy", 20, build_soft_cross_entropy);
 }
 
 static yk_value *build_mse_loss(operator_case *c)

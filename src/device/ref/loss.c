@@ -1,14 +1,27 @@
 /*
- * cross_entropy of logits (N, C) and labels (N). With smoothing s the target of a sample is
- * (1 - s) * one_hot(label) + s / C, as in PyTorch. The softmax first subtracts the largest logit.
+ * cross_entropy of logits (N, C) and labels: classes (N) or probabilities (N, C). With smoothing s
+ * the target of a sample is (1 - s) * labels + s / C, as in PyTorch, where a class counts as
+ * one-hot. The softmax first subtracts the largest logit.
  */
 #include "device/ref/ref.h"
 
 #include <math.h>
 
-static double target(const yki_attrs *a, int64_t label, int64_t c, int64_t classes)
+static double target(const yki_attrs *a, const yk_tensor *labels, int64_t n, int64_t c,
+                     int64_t classes)
 {
-    return a->label_smoothing / (double)classes + (c == label ? 1 - a->label_smoothing : 0);
+    double share = labels->ndim == 2 ? yki_ref_get(labels, n * classes + c)
+                                     : ((const int32_t *)labels->data)[n] == c;
+    return a->label_smoothing / (double)classes + (1 - a->label_smoothing) * share;
+}
+
+static yk_status check_class(const yk_tensor *labels, int64_t n, int64_t classes)
+{
+    int64_t label = labels->ndim == 1 ? ((const int32_t *)labels->data)[n] : 0;
+    if (label >= 0 && label < classes)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
+                     (long long)label, (long long)n, (long long)classes - 1);
 }
 
 /* log(sum(exp(row))). */
@@ -34,15 +47,11 @@ static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
     int64_t batch = logits.dims[0], classes = logits.dims[1];
     double sum = 0;
     for (int64_t n = 0; n < batch; n++) {
-        int64_t label = ((const int32_t *)labels.data)[n];
-        if (label < 0 || label >= classes)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "label %lld of sample %lld is outside 0..%lld", (long long)label,
-                             (long long)n, (long long)classes - 1);
+        YK_TRY(check_class(&labels, n, classes));
         double norm = log_sum_exp(&logits, n);
         for (int64_t c = 0; c < classes; c++) {
             double log_probability = yki_ref_get(&logits, n * classes + c) - norm;
-            double share = target(a, label, c, classes);
+            double share = target(a, &labels, n, c, classes);
             sum -= share == 0 ? 0 : share * log_probability; /* which may be -infinity */
             if (probabilities.data)
                 yki_ref_set(&probabilities, n * classes + c, exp(log_probability));
@@ -56,18 +65,22 @@ static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor probabilities =
-        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES);            /* (N, C) */
-    yk_tensor labels = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS);    /* (N) */
-    yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS);      /* scalar */
+        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES); /* (N, C) */
+    yk_tensor labels =
+        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS);              /* (N) or (N, C) */
+    yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS); /* scalar */
     yk_tensor dlogits = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS); /* (N, C) */
     int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
     double factor = yki_ref_get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
     for (int64_t n = 0; n < batch; n++) {
-        int64_t label = ((const int32_t *)labels.data)[n];
+        double total = 0;
+        for (int64_t c = 0; c < classes; c++)
+            total += target(a, &labels, n, c, classes);
         for (int64_t c = 0; c < classes; c++) {
             int64_t i = n * classes + c;
-            yki_ref_set(&dlogits, i,
-                        (yki_ref_get(&probabilities, i) - target(a, label, c, classes)) * factor);
+            double excess =
+                total * yki_ref_get(&probabilities, i) - target(a, &labels, n, c, classes);
+            yki_ref_set(&dlogits, i, excess * factor);
         }
     }
     return YK_OK;
