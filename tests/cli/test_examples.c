@@ -173,6 +173,23 @@ YK_TEST(examples_check_their_arguments)
     }
 }
 
+/* Two inputs of a program's own data set; neither tells the label alone. */
+YK_TEST(own_data_is_learnt)
+{
+    run(0, "$E/own_data --epochs 3");
+    assert_contains(output, "\nEpoch 3: training loss 0.");
+    double accuracy = strtod(strstr(strstr(output, "Epoch 3"), "accuracy ") + 9, NULL);
+    assert_true(accuracy > 85);
+}
+
+YK_TEST(own_data_resumes_bit_for_bit_on_two_ranks)
+{
+    run(0, "$Y run -n 2 -- $E/own_data --output whole --max-steps 30");
+    run(0, "$Y run -n 2 -- $E/own_data --output parts --max-steps 11");
+    run(0, "$Y run -n 2 -- $E/own_data --output parts --max-steps 30");
+    run(0, "cmp whole/model.pth parts/model.pth");
+}
+
 YK_TEST(own_network_checks_its_flags)
 {
     refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");

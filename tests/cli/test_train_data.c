@@ -1,42 +1,75 @@
-/* The program on data of any size and number of classes, and on parts of it. */
+/* The data of a resumed run: a folder that was named relatively, is gone, or holds other images. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "../data/cifar_files.h"
+#include "going_on.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
+#define SMALL "--batch-size 20 "
 
-static char output[16384];
-
-/* Runs `yoke WORDS` in the test's folder and expects the exit code. */
-static void yoke(int code, const char *words)
+static const char *folder_of(const char *name)
 {
-    const char *program = getenv("YOKE_PROGRAM");
-    if (!program || access(program, X_OK) != 0)
-        skip_because("the program is not built");
-    int ended = yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
-                                program, words);
-    if (ended != code)
-        print_message("%s\n", output);
-    assert_int_equal(ended, code);
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    return path;
 }
 
-YK_TEST(trains_on_images_of_any_size_and_evaluates_them)
+/* DIRECTORY/name with 5 x rows images to train on: 10 steps an epoch for 40 rows. */
+static void write_images(const char *name, int rows)
 {
-    yoke(0, "train --data random:1x28x20,3 --arch mlp --threads 1 --max-steps 2 --output run");
-    assert_contains(output, "Training mlp on random: 5000 images, 1000 for validation");
-    yoke(0, "evaluate run");
-    assert_contains(output, "mlp on random: loss ");
-    assert_contains(output, "of 1000)");
+    assert_int_equal(mkdir(folder_of(name), 0755), 0);
+    write_cifar(folder_of(name), true, rows);
 }
 
-YK_TEST(a_validation_split_is_held_out_of_training_and_evaluated_again)
+static void move(const char *from, const char *to)
 {
-    yoke(0, "train --data synthetic --val-split 0.3 --arch mlp --threads 1 --max-steps 2 "
-            "--output run");
-    assert_contains(output, "3500 images, 1500 for validation");
-    yoke(0, "evaluate run");
-    assert_contains(output, "of 1500)");
-    yoke(2, "train --val-split 1 --data synthetic");
-    assert_contains(output, "--val-split 1");
+    char old[256];
+    snprintf(old, sizeof old, "%s", folder_of(from));
+    assert_int_equal(rename(old, folder_of(to)), 0);
+}
+
+/* Resumes with DIRECTORY/data instead of the data that the checkpoint names. */
+static int go_on_with(const char *name, const char *data, const char *options)
+{
+    char words[512];
+    snprintf(words, sizeof words, "--data %s %s", folder_of(data), options);
+    return go_on(name, words);
+}
+
+YK_TEST(a_run_with_relative_data_resumes_from_anywhere)
+{
+    write_images("images", 40);
+    assert_int_equal(chdir(yk_test_directory()), 0);
+    assert_int_equal(train("a", "--data images --max-steps 3 " SMALL), 0);
+    assert_int_equal(chdir("/"), 0);
+    move("a", "moved");
+    assert_int_equal(go_on("moved", "--max-steps 6"), 0);
+    assert_contains(job.output, "200 images");
+    assert_contains(job.output, "Done after step 6: ");
+}
+
+YK_TEST(data_that_has_gone_missing_is_named)
+{
+    write_images("images", 40);
+    assert_int_equal(chdir(yk_test_directory()), 0);
+    assert_int_equal(train("a", "--data images --max-steps 3 " SMALL), 0);
+    move("images", "elsewhere");
+    assert_int_equal(go_on("a", "--max-steps 6"), 1);
+    assert_contains(job.output, folder_of("images"));
+    assert_contains(job.output, "name it with --data");
+    assert_int_equal(go_on_with("a", "elsewhere", "--max-steps 6"), 0);
+    assert_contains(job.output, "Done after step 6: ");
+}
+
+YK_TEST(other_data_waits_for_the_next_epoch)
+{
+    write_images("images", 40);
+    write_images("others", 80);
+    assert_int_equal(chdir(yk_test_directory()), 0);
+    assert_int_equal(train("a", "--data images --max-steps 3 " SMALL), 0);
+    assert_int_equal(go_on_with("a", "others", "--max-steps 6"), 1);
+    assert_contains(job.output, "was saved within an epoch over the 200 images of ");
+    assert_contains(job.output, "400 images: it cannot change before the next epoch");
+    assert_int_equal(go_on("a", "--max-steps 10"), 0);
+    assert_int_equal(go_on_with("a", "others", "--max-steps 12"), 0);
+    assert_contains(job.output, "400 images");
+    assert_contains(job.output, "Done after step 12: ");
 }
