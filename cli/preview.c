@@ -1,7 +1,11 @@
-/* See preview.h. Images are shown at twice their size on a dark background. */
+/*
+ * See preview.h. Images are shown on a dark background, small ones enlarged to whole multiples of
+ * their size, large ones averaged down.
+ */
 #include "preview.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,114 +13,179 @@
 #include "png_file.h"
 #include "setup.h"
 
-enum {
-    SIDE = 32, /* of an image */
-    PLANE = SIDE * SIDE,
-    MAX_CLASSES = 1000,
-    ZOOM = 2,
-    CELL = SIDE * ZOOM,
-    GAP = 6,
-    MARGIN = 14
-};
+enum { MAX_CLASSES = 1000, FONT_ZOOM = 2, SMALL_CELL = 64, LARGE_CELL = 128, GAP = 6, MARGIN = 14 };
+static const size_t MAX_BYTES = (size_t)1 << 30; /* of the sheet */
 static const uint8_t background[3] = {24, 26, 30}, ink[3] = {214, 218, 224};
 
 typedef struct contact_sheet {
     uint8_t *rgb; /* (height, width, 3) */
     int width, height;
-    int first_x; /* left edge of the images, right of the names */
-    int columns;
+    int first_x;       /* left edge of the images, right of the names */
+    int columns, cell; /* cell: the side of the square that an image lies in */
 } contact_sheet;
 
-static void set_block(contact_sheet *sheet, int x, int y, const uint8_t rgb[3])
+static void set_pixel(contact_sheet *sheet, int x, int y, const uint8_t rgb[3])
 {
-    for (int dy = 0; dy < ZOOM; dy++)
-        for (int dx = 0; dx < ZOOM; dx++)
-            memcpy(sheet->rgb + 3 * ((size_t)(y + dy) * (size_t)sheet->width + (size_t)(x + dx)),
-                   rgb, 3);
+    memcpy(sheet->rgb + 3 * ((size_t)y * (size_t)sheet->width + (size_t)x), rgb, 3);
 }
 
 static void draw_text(contact_sheet *sheet, int x, int y, const char *text)
 {
-    for (; *text; text++, x += CLI_FONT_ADVANCE * ZOOM)
-        for (int dy = 0; dy < CLI_FONT_HEIGHT; dy++)
-            for (int dx = 0; dx < CLI_FONT_WIDTH; dx++)
-                if (cli_font_dot(*text, dx, dy))
-                    set_block(sheet, x + dx * ZOOM, y + dy * ZOOM, ink);
+    for (; *text; text++, x += CLI_FONT_ADVANCE * FONT_ZOOM)
+        for (int dy = 0; dy < CLI_FONT_HEIGHT * FONT_ZOOM; dy++)
+            for (int dx = 0; dx < CLI_FONT_WIDTH * FONT_ZOOM; dx++)
+                if (cli_font_dot(*text, dx / FONT_ZOOM, dy / FONT_ZOOM))
+                    set_pixel(sheet, x + dx, y + dy, ink);
 }
 
-/* pixels: (3, 32, 32), red then green then blue. */
-static void draw_image(contact_sheet *sheet, int x, int y, const uint8_t *pixels)
+/* The rows or columns of an image, `size` of them, that its shown row or column `at` covers. */
+typedef struct span {
+    int64_t from, to;
+} span;
+
+static span source_span(int64_t size, int64_t shown, int64_t at)
 {
-    for (int row = 0; row < SIDE; row++)
-        for (int column = 0; column < SIDE; column++) {
-            const uint8_t *red = pixels + row * SIDE + column;
-            uint8_t rgb[3] = {red[0], red[PLANE], red[2 * PLANE]};
-            set_block(sheet, x + column * ZOOM, y + row * ZOOM, rgb);
+    span s = {at * size / shown, (at + 1) * size / shown};
+    if (s.to == s.from)
+        s.to++;
+    return s;
+}
+
+/* The mean over rows and columns of one channel, of the plane (height, width). */
+static uint8_t mean_of(const uint8_t *plane, int64_t width, span rows, span columns)
+{
+    uint64_t sum = 0;
+    for (int64_t y = rows.from; y < rows.to; y++)
+        for (int64_t x = columns.from; x < columns.to; x++)
+            sum += plane[y * width + x];
+    uint64_t count = (uint64_t)((rows.to - rows.from) * (columns.to - columns.from));
+    return (uint8_t)((sum + count / 2) / count);
+}
+
+/* The size at which an image of this size is shown in the sheet's cells. */
+static void shown_size(const contact_sheet *sheet, int64_t width, int64_t height, int64_t *w,
+                       int64_t *h)
+{
+    int64_t longer = width > height ? width : height;
+    int64_t zoom = sheet->cell / longer;
+    *w = zoom ? zoom * width : (width * sheet->cell + longer - 1) / longer;
+    *h = zoom ? zoom * height : (height * sheet->cell + longer - 1) / longer;
+}
+
+/* image (C, H, W), in the middle of the cell at (x, y); grey where it has fewer than 3 channels. */
+static void draw_image(contact_sheet *sheet, int x, int y, const yk_tensor *image)
+{
+    int64_t height = image->dims[1], width = image->dims[2], w, h;
+    const uint8_t *pixels = image->data;
+    shown_size(sheet, width, height, &w, &h);
+    x += (sheet->cell - (int)w) / 2;
+    y += (sheet->cell - (int)h) / 2;
+    for (int64_t row = 0; row < h; row++)
+        for (int64_t column = 0; column < w; column++) {
+            span rows = source_span(height, h, row), columns = source_span(width, w, column);
+            uint8_t rgb[3];
+            for (int64_t c = 0; c < 3; c++)
+                rgb[c] = mean_of(pixels + (image->dims[0] < 3 ? 0 : c) * height * width, width,
+                                 rows, columns);
+            set_pixel(sheet, x + (int)column, y + (int)row, rgb);
         }
 }
 
-static int row_y(int64_t label)
+static int row_y(const contact_sheet *sheet, int64_t row)
 {
-    return MARGIN + (int)label * (CELL + GAP);
+    return MARGIN + (int)row * (sheet->cell + GAP);
+}
+
+/* A class's name, or its number. */
+static const char *row_name(const yk_dataset *dataset, int64_t label)
+{
+    static char number[24];
+    const char *name = yk_dataset_class_name(dataset, label);
+    snprintf(number, sizeof number, "%lld", (long long)label);
+    return name ? name : number;
 }
 
 static int names_width(const yk_dataset *dataset)
 {
     size_t longest = 0;
     for (int64_t label = 0; label < yk_dataset_classes(dataset); label++) {
-        size_t length = strlen(yk_dataset_class_name(dataset, label));
+        size_t length = strlen(row_name(dataset, label));
         longest = length > longest ? length : longest;
     }
-    return (int)longest * CLI_FONT_ADVANCE * ZOOM;
+    return (int)longest * CLI_FONT_ADVANCE * FONT_ZOOM;
 }
 
 static void draw_names(contact_sheet *sheet, const yk_dataset *dataset)
 {
     for (int64_t label = 0; label < yk_dataset_classes(dataset); label++)
-        draw_text(sheet, MARGIN, row_y(label) + (CELL - CLI_FONT_HEIGHT * ZOOM) / 2,
-                  yk_dataset_class_name(dataset, label));
+        draw_text(sheet, MARGIN,
+                  row_y(sheet, label) + (sheet->cell - CLI_FONT_HEIGHT * FONT_ZOOM) / 2,
+                  row_name(dataset, label));
 }
 
-/* Reads images in their order until every row is full. */
-static bool draw_images(contact_sheet *sheet, const yk_dataset *dataset)
+/* Reads images in their order until every row is full. Without classes there is one row. */
+static bool draw_images(contact_sheet *sheet, const yk_dataset *dataset, int64_t rows)
 {
     int drawn[MAX_CLASSES] = {0};
-    int64_t missing = yk_dataset_classes(dataset) * sheet->columns;
+    int64_t missing = rows * sheet->columns;
     int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
+    bool labelled = labels >= 0 && yk_dataset_classes(dataset) > 0;
     yk_reader *reader;
     const yk_tensor *fields;
     bool fine = cli_ok(yk_reader_create(&reader, dataset));
     for (int64_t i = 0; fine && i < yk_dataset_size(dataset) && missing > 0; i++) {
         fine = cli_ok(yk_reader_read(reader, i, &fields));
-        int32_t label = fine ? *(const int32_t *)fields[labels].data : 0;
-        if (!fine || drawn[label] == sheet->columns)
+        int32_t label = fine && labelled ? *(const int32_t *)fields[labels].data : 0;
+        if (!fine || label < 0 || label >= rows || drawn[label] == sheet->columns)
             continue;
-        draw_image(sheet, sheet->first_x + drawn[label]++ * (CELL + GAP), row_y(label),
-                   fields[images].data);
+        draw_image(sheet, sheet->first_x + drawn[label]++ * (sheet->cell + GAP),
+                   row_y(sheet, label), &fields[images]);
         missing--;
     }
     yk_reader_destroy(reader);
     return fine;
 }
 
+/* Small images of one size fill their cells exactly. */
+static int choose_cell(const yk_field *images)
+{
+    int64_t longer = images->dims[1] > images->dims[2] ? images->dims[1] : images->dims[2];
+    bool any = images->dims[1] == YK_ANY_SIZE || images->dims[2] == YK_ANY_SIZE;
+    return any || longer > SMALL_CELL ? LARGE_CELL : (int)(SMALL_CELL / longer * longer);
+}
+
+static bool check_images(const yk_dataset *dataset)
+{
+    const yk_field *images = yk_dataset_find_field(dataset, "images");
+    if (yk_dataset_classes(dataset) > MAX_CLASSES)
+        return cli_complain("preview: %lld classes are more than %d",
+                            (long long)yk_dataset_classes(dataset), MAX_CLASSES);
+    if (!images || images->kind == YK_FIELD_TENSOR)
+        return cli_complain("preview: %s has no pictures", yk_dataset_name(dataset));
+    return true;
+}
+
 bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns)
 {
-    int64_t classes = yk_dataset_classes(dataset);
-    if (classes > MAX_CLASSES)
-        return cli_complain("preview: %lld classes are more than %d", (long long)classes,
-                            MAX_CLASSES);
+    if (!check_images(dataset))
+        return false;
+    int64_t rows = yk_dataset_classes(dataset) > 0 ? yk_dataset_classes(dataset) : 1;
     contact_sheet sheet = {.first_x = MARGIN + names_width(dataset) + GAP, .columns = columns};
-    sheet.width = sheet.first_x + columns * (CELL + GAP) - GAP + MARGIN;
-    sheet.height = row_y(classes) - GAP + MARGIN;
+    sheet.cell = choose_cell(yk_dataset_find_field(dataset, "images"));
+    sheet.width = sheet.first_x + columns * (sheet.cell + GAP) - GAP + MARGIN;
+    sheet.height = row_y(&sheet, rows) - GAP + MARGIN;
     size_t pixels = (size_t)sheet.width * (size_t)sheet.height;
+    if (pixels > MAX_BYTES / 3)
+        return cli_complain("preview: the picture would have %d x %d pixels: choose fewer columns",
+                            sheet.width, sheet.height);
     sheet.rgb = malloc(3 * pixels);
     if (!sheet.rgb)
         return cli_complain("preview: out of memory");
     for (size_t i = 0; i < pixels; i++)
         memcpy(sheet.rgb + 3 * i, background, 3);
     draw_names(&sheet, dataset);
-    bool written =
-        draw_images(&sheet, dataset) && cli_png_write(path, sheet.rgb, sheet.width, sheet.height);
+    bool written = draw_images(&sheet, dataset, rows) &&
+                   cli_png_write(path, sheet.rgb, sheet.width, sheet.height);
     free(sheet.rgb);
     return written;
 }

@@ -75,6 +75,9 @@ bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *dat
     for (int64_t i = 0; i < info.classes; i++)
         names[i] = yk_dataset_class_name(data, i);
     info.class_names = yk_dataset_class_name(data, 0) ? names : NULL;
+    const yk_field *images = yk_dataset_find_field(data, "images");
+    if (images && images->ndim == 3 && images->dims[1] > 0 && images->dims[2] > 0)
+        memcpy(info.image_size, images->dims, sizeof info.image_size);
     bool fine = cli_ok(yk_model_set_info(model, &info));
     free(names);
     return fine;

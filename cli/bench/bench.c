@@ -14,13 +14,13 @@
 #include "options.h"
 #include "setup.h"
 
-enum { MAX_REPEATS = 1000, IMAGE = 3 * 32 * 32, CLASSES = 10 };
+enum { MAX_REPEATS = 1000, CLASSES = 10 };
 
 typedef struct bench_options {
     const char *arch;
     const char *backend;    /* of all-reduce: names with commas between them */
     yk_model_options model; /* device, mixed precision, threads, Winograd */
-    int64_t batch_size, nproc, steps;
+    int64_t batch_size, image_size, nproc, steps;
     bool step_given; /* whether an option that applies to step only was given */
 } bench_options;
 
@@ -39,10 +39,11 @@ static double median(double *values, int count)
 /* ---- a training step ------------------------------------------------------------------------ */
 
 /* Fills a batch with noise and repeating labels; the values do not affect the time of a step. */
-static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
+static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size, int64_t side)
 {
+    int64_t image = 3 * side * side;
     static const char *const names[] = {"images", "labels"};
-    float *images = malloc((size_t)size * IMAGE * sizeof *images);
+    float *images = malloc((size_t)(size * image) * sizeof *images);
     int32_t *labels = malloc((size_t)size * sizeof *labels);
     if (!images || !labels) {
         free(images);
@@ -50,13 +51,14 @@ static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
         return cli_complain("no memory for a batch of %lld images", (long long)size);
     }
     uint32_t noise = 1;
-    for (int64_t i = 0; i < size * IMAGE; i++) {
+    for (int64_t i = 0; i < size * image; i++) {
         noise = noise * 1664525u + 1013904223u; /* Numerical Recipes' generator */
         images[i] = (float)(noise >> 8) / (1 << 23) - 1;
     }
     for (int64_t i = 0; i < size; i++)
         labels[i] = (int32_t)(i % CLASSES);
-    tensors[0] = (yk_tensor){.data = images, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    tensors[0] =
+        (yk_tensor){.data = images, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, side, side}};
     tensors[1] = (yk_tensor){.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {size}};
     *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
     return true;
@@ -86,7 +88,7 @@ static bool bench_step(const bench_options *o, yk_group *world)
     const char *source;
     cli_model_setup setup = {.arch = o->arch,
                              .options = o->model,
-                             .images = {.ndim = 3, .dims = {3, 32, 32}},
+                             .images = {.ndim = 3, .dims = {3, o->image_size, o->image_size}},
                              .classes = CLASSES};
     setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
     yk_model *model = NULL;
@@ -97,7 +99,7 @@ static bool bench_step(const bench_options *o, yk_group *world)
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
     sgd.lr = 0.01;
     sgd.momentum = 0.9;
-    bool fine = make_batch(&batch, tensors, o->batch_size / ranks) &&
+    bool fine = make_batch(&batch, tensors, o->batch_size / ranks, o->image_size) &&
                 cli_build_model(&model, &setup) &&
                 (ranks == 1 || cli_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
                 cli_ok(yk_sgd_create(&optimizer, model, &sgd)) &&
@@ -137,6 +139,8 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
         CLI_ARCH("network to train [resnet18-cifar]", &o->arch, &o->step_given),
         CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
                 &o->batch_size, &o->step_given, 1, 1e7),
+        CLI_INT(0, "image-size", "N", "width and height of the images [32]", &o->image_size,
+                &o->step_given, 1, 16384),
         CLI_AMP("mixed precision [off]", &o->model.amp, &o->step_given),
         CLI_DEVICE(&o->model.device, &o->step_given),
         CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &o->model.winograd,
@@ -196,8 +200,11 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "scaling") == 0)
         return cli_bench_scaling("yoke bench scaling", argc - 1, argv + 1);
-    bench_options o = {
-        .arch = "resnet18-cifar", .model = YK_MODEL_OPTIONS_INIT, .batch_size = 128, .steps = 10};
+    bench_options o = {.arch = "resnet18-cifar",
+                       .model = YK_MODEL_OPTIONS_INIT,
+                       .batch_size = 128,
+                       .image_size = 32,
+                       .steps = 10};
     char *what;
     int operands, code = parse_bench_options(&o, name, argc, argv, &what, &operands);
     if (code >= 0)

@@ -1,6 +1,6 @@
 /*
- * What a trained network is, beside its weights: its architecture, its classes and how its images
- * were normalised. It is stored with the weights, so that whoever gets the file can use it.
+ * What a trained network is, beside its weights: its architecture, its classes, and what its images
+ * were like. It is stored with the weights, so that whoever gets the file can use it.
  */
 #ifndef YOKE_MODEL_INFO_H
 #define YOKE_MODEL_INFO_H
@@ -20,13 +20,19 @@ typedef struct yk_model_info {
     int64_t classes;  /**< number of classes, 0 if unknown */
     const char *const *class_names; /**< (classes) their names, UTF-8; NULL if unknown */
     int channels;                   /**< of the images: entries of mean and std */
-    const float *mean; /**< (channels) subtracted from pixels in [0, 1]; NULL if unknown */
-    const float *std;  /**< (channels) then divided by; NULL if unknown */
+    const float *mean;      /**< (channels) subtracted from pixels in [0, 1]; NULL if unknown */
+    const float *std;       /**< (channels) then divided by; NULL if unknown */
+    const char *transforms; /**< what happens to pictures that the network evaluates, as
+                                 yk_transforms_parse reads it; NULL if unknown */
+    int64_t image_size[3];  /**< (C, H, W) of what the network sees; zeros if unknown */
 } yk_model_info;
 
 #define YK_MODEL_INFO_INIT                                                                         \
     {                                                                                              \
-        sizeof(yk_model_info), NULL, 0, NULL, 0, NULL, NULL                                        \
+        sizeof(yk_model_info), NULL, 0, NULL, 0, NULL, NULL, NULL,                                 \
+        {                                                                                          \
+            0, 0, 0                                                                                \
+        }                                                                                          \
     }
 
 /**

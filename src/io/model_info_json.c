@@ -57,6 +57,17 @@ static bool add_names(cJSON *to, const yk_model_info *info)
     return array != NULL;
 }
 
+static bool add_image_size(cJSON *to, const yk_model_info *info)
+{
+    if (info->image_size[0] == 0)
+        return true;
+    cJSON *array = cJSON_AddArrayToObject(to, "image_size");
+    for (int d = 0; array && d < 3; d++)
+        if (!cJSON_AddItemToArray(array, cJSON_CreateNumber((double)info->image_size[d])))
+            return false;
+    return array != NULL;
+}
+
 yk_status yki_model_info_to_json(char **text, const yk_model_info *info)
 {
     cJSON *root = cJSON_CreateObject();
@@ -66,7 +77,8 @@ yk_status yki_model_info_to_json(char **text, const yk_model_info *info)
         (!info->arch || cJSON_AddStringToObject(root, "arch", info->arch)) &&
         (!info->classes || cJSON_AddNumberToObject(root, "classes", (double)info->classes)) &&
         add_names(root, info) && add_numbers(root, "mean", info->mean, info->channels) &&
-        add_numbers(root, "std", info->std, info->channels);
+        add_numbers(root, "std", info->std, info->channels) && add_image_size(root, info) &&
+        (!info->transforms || cJSON_AddStringToObject(root, "transforms", info->transforms));
     char *printed = made ? cJSON_PrintUnformatted(root) : NULL;
     cJSON_Delete(root);
     *text = printed ? yki_strdup(printed) : NULL;
@@ -154,14 +166,36 @@ static yk_status read_arch(const cJSON *root, const char *path, const char **nam
     return YK_OK;
 }
 
+static yk_status read_image_size(const cJSON *root, const char *path, int64_t size[3])
+{
+    const cJSON *item, *array = cJSON_GetObjectItemCaseSensitive(root, "image_size");
+    if (!array)
+        return YK_OK;
+    if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != 3)
+        return refuse_member(path, "image_size");
+    cJSON_ArrayForEach(item, array)
+    {
+        if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 1e9)
+            return refuse_member(path, "image_size");
+        *size++ = (int64_t)item->valuedouble;
+    }
+    return YK_OK;
+}
+
 static yk_status read_info(yk_model_info **info, const char *path, const cJSON *root)
 {
     yk_model_info read = YK_MODEL_INFO_INIT;
     const char **names = NULL;
     float *mean = NULL, *std = NULL;
     int channels = -1; /* none known yet */
+    const cJSON *transforms = cJSON_GetObjectItemCaseSensitive(root, "transforms");
+    if (transforms && !cJSON_IsString(transforms))
+        return refuse_member(path, "transforms");
     YK_TRY(read_arch(root, path, &read.arch));
     yk_status status = read_classes(root, path, &read.classes);
+    if (status != YK_OK)
+        goto out;
+    status = read_image_size(root, path, read.image_size);
     if (status != YK_OK)
         goto out;
     status = read_names(root, path, &names, read.classes);
@@ -173,6 +207,7 @@ static yk_status read_info(yk_model_info **info, const char *path, const cJSON *
     status = read_floats(root, "std", path, &std, &channels);
     if (status != YK_OK)
         goto out;
+    read.transforms = transforms ? transforms->valuestring : NULL;
     read.class_names = names;
     read.channels = channels > 0 ? channels : 0;
     read.mean = mean;

@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "model/model.h"
 
-enum { MAX_CLASSES = 1 << 24, MAX_CHANNELS = 1 << 10 };
+enum { MAX_CLASSES = 1 << 24, MAX_CHANNELS = 1 << 10, MAX_SIDE = 1 << 20 };
 
 /* ---- checking ---------------------------------------------------------------------------------
  */
@@ -28,6 +28,13 @@ static yk_status check_info(const yk_model_info *info)
 {
     if (info->arch)
         YK_TRY(check_info_text(info->arch, "arch"));
+    if (info->transforms)
+        YK_TRY(check_info_text(info->transforms, "transforms"));
+    for (int d = 0; d < 3; d++)
+        if (info->image_size[d] < 0 || info->image_size[d] > MAX_SIDE)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "model info: image_size has %lld, expected 0 to %d",
+                             (long long)info->image_size[d], MAX_SIDE);
     if (info->classes < 0 || info->classes > MAX_CLASSES)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "model info: classes is %lld, expected 0 to %d",
                          (long long)info->classes, MAX_CLASSES);
@@ -72,8 +79,10 @@ yk_status yki_model_info_copy(yk_model_info **copy, const yk_model_info *info)
     made->classes = info->classes;
     made->channels = info->channels;
     made->arch = info->arch ? yki_strdup(info->arch) : NULL;
-    if ((info->arch && !made->arch) || !copy_names(made, info) ||
-        !copy_numbers(&made->mean, info->mean, info->channels) ||
+    made->transforms = info->transforms ? yki_strdup(info->transforms) : NULL;
+    memcpy(made->image_size, info->image_size, sizeof made->image_size);
+    if ((info->arch && !made->arch) || (info->transforms && !made->transforms) ||
+        !copy_names(made, info) || !copy_numbers(&made->mean, info->mean, info->channels) ||
         !copy_numbers(&made->std, info->std, info->channels)) {
         yki_model_info_destroy(made);
         return yki_error_memory(sizeof *made, "a model's description");
@@ -95,6 +104,7 @@ void yki_model_info_destroy(yk_model_info *info)
         free_const(info->class_names[i]);
     free_const(info->class_names);
     free_const(info->arch);
+    free_const(info->transforms);
     free_const(info->mean);
     free_const(info->std);
     free(info);

@@ -35,6 +35,34 @@ YK_TEST(preview_is_a_png)
     yk_dataset_destroy(dataset);
 }
 
+/* The height of the sheet of `columns` images of any size. */
+static int sheet_height(int64_t height, int64_t width)
+{
+    char path[256];
+    unsigned char head[24];
+    yk_dataset *dataset;
+    snprintf(path, sizeof path, "%s/any.png", yk_test_directory());
+    assert_ok(yk_random_create(&dataset, YK_SPLIT_TEST,
+                               YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 9,
+                                       o.channels = 1, o.height = height, o.width = width,
+                                       o.classes = 2)));
+    assert_true(cli_preview_write(dataset, path, 3));
+    yk_dataset_destroy(dataset);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    fclose(file);
+    return head[22] << 8 | head[23];
+}
+
+YK_TEST(preview_shows_images_of_any_size)
+{
+    yk_dataset_destroy(drawn_images()); /* skips where pictures cannot be written */
+    assert_int_equal(sheet_height(28, 20), 2 * (56 + 6) - 6 + 2 * 14); /* twice their size */
+    assert_int_equal(sheet_height(1, 1), 2 * (64 + 6) - 6 + 2 * 14);
+    assert_int_equal(sheet_height(300, 700), 2 * (128 + 6) - 6 + 2 * 14); /* smaller */
+}
+
 /* In the place of `path` is something that a picture must not replace. */
 static void refused(const yk_dataset *dataset, const char *path, const char *words)
 {

@@ -729,6 +729,8 @@ static yk_model *make_described_model(void)
     info.arch = "small";
     info.classes = 2;
     info.class_names = class_names;
+    info.transforms = "Resize(256),CenterCrop(224)";
+    memcpy(info.image_size, (int64_t[]){3, 224, 200}, sizeof info.image_size);
     info.channels = 3;
     info.mean = means;
     info.std = stds;
@@ -747,6 +749,9 @@ static void assert_described(const char *path)
     assert_int_equal(info->classes, 2);
     for (int i = 0; i < 2; i++)
         assert_string_equal(info->class_names[i], class_names[i]);
+    assert_string_equal(info->transforms, "Resize(256),CenterCrop(224)");
+    assert_int_equal(info->image_size[0], 3);
+    assert_int_equal(info->image_size[2], 200);
     assert_int_equal(info->channels, 3);
     assert_memory_equal(info->mean, means, sizeof means);
     assert_memory_equal(info->std, stds, sizeof stds);
@@ -823,6 +828,8 @@ YK_TEST(a_description_that_is_wrong_is_refused)
         "{\\\"classes\\\":1e300}",
         "{\\\"classes\\\":2,\\\"class_names\\\":[\\\"a\\\"]}",
         "{\\\"classes\\\":1,\\\"class_names\\\":[1]}",
+        "{\\\"image_size\\\":[3,224]}",
+        "{\\\"transforms\\\":3}",
         "{\\\"mean\\\":[1,2],\\\"std\\\":[1]}",
         "{\\\"mean\\\":[\\\"a\\\"]}",
     };
