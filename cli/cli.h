@@ -25,6 +25,9 @@ int cli_cmd_ps(const char *name, int argc, char **argv);
 int cli_cmd_checkpoint(const char *name, int argc, char **argv);
 int cli_cmd_convert(const char *name, int argc, char **argv);
 int cli_cmd_data(const char *name, int argc, char **argv);
+int cli_cmd_report(const char *name, int argc, char **argv);
+int cli_cmd_compare(const char *name, int argc, char **argv);
+int cli_cmd_sweep(const char *name, int argc, char **argv);
 int cli_cmd_bench(const char *name, int argc, char **argv);
 int cli_cmd_info(const char *name, int argc, char **argv);
 

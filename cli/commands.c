@@ -15,6 +15,9 @@ static const cli_command_entry commands[] = {
     {"checkpoint", "yoke checkpoint", "show the contents of a checkpoint", cli_cmd_checkpoint},
     {"convert", "yoke convert", "convert weights between .pth and safetensors", cli_cmd_convert},
     {"data", "yoke data", "download, describe or preview a data set", cli_cmd_data},
+    {"report", "yoke report", "write a page about training runs", cli_cmd_report},
+    {"compare", "yoke compare", "show how training runs differ", cli_cmd_compare},
+    {"sweep", "yoke sweep", "train with every combination of some options", cli_cmd_sweep},
     {"bench", "yoke bench", "measure all-reduce, a training step or scaling", cli_cmd_bench},
     {"info", "yoke info", "show what this machine and this build support", cli_cmd_info},
 };

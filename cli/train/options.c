@@ -233,6 +233,12 @@ static const cli_option table[] = {
              NULL),
 };
 
+const cli_option *cli_train_options_table(size_t *count)
+{
+    *count = sizeof table / sizeof *table;
+    return table;
+}
+
 /* only_kept: the words are a checkpoint's. */
 static int parse_words(int argc, char **argv, bool only_kept)
 {

@@ -4,6 +4,7 @@
 
 #include <yoke/yoke.h>
 
+#include "options.h"
 #include "progress.h"
 #include "setup.h"
 
@@ -85,6 +86,8 @@ typedef struct cli_train_options {
     char **argv;
 } cli_train_options;
 
+/* The options of `yoke train`, for commands that pass them on. */
+const cli_option *cli_train_options_table(size_t *count);
 /* Parses and checks; -1 to continue, else the exit code. */
 int cli_train_options_parse(cli_train_options *options, const char *name, int argc, char **argv);
 /* Parses again, on top of the options that a checkpoint has stored. */

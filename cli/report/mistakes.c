@@ -1,0 +1,187 @@
+/* See mistakes.h. */
+#define _GNU_SOURCE
+#include "report/mistakes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "batch_picture.h"
+#include "png_file.h"
+#include "setup.h"
+
+enum { PATH_SIZE = 4096, BATCH = 128 };
+
+/* What an evaluation needs; released in the opposite order. */
+typedef struct evaluation {
+    yk_group *world;
+    yk_dataset *train, *test;
+    yk_model *model;
+    yk_loader *loader;
+    char checkpoint[PATH_SIZE], data[PATH_SIZE];
+} evaluation;
+
+/* Nothing is downloaded for a report. */
+static bool find_data(evaluation *e, const cli_run *run)
+{
+    struct stat info;
+    const char *data = run->history->header.data;
+    if (!data)
+        return false;
+    snprintf(e->data, sizeof e->data, "%s", data);
+    if (strcmp(data, "synthetic") == 0)
+        return true;
+    if (strcmp(data, "cifar10") == 0)
+        return yk_cifar10_find(e->data, sizeof e->data) == YK_OK;
+    return stat(data, &info) == 0;
+}
+
+static bool open_evaluation(evaluation *e, const cli_run *run)
+{
+    int stop_signal;
+    const char *source;
+    cli_model_setup setup = {.arch = run->history->header.arch, .options = YK_MODEL_OPTIONS_INIT};
+    yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+    loading.batch_size = BATCH;
+    loading.exact = true;
+    loading.transform = yk_cifar10_normalize;
+    setup.options.threads = cli_threads(YK_THREADS_AUTO, 1, &source);
+    if (yk_group_init(&e->world, NULL) != YK_OK ||
+        !cli_open_data(&e->train, &e->test, e->world, e->data, &stop_signal))
+        return false;
+    setup.classes = yk_dataset_classes(e->test);
+    if (!cli_build_model(&e->model, &setup))
+        return false;
+    yk_model_eval(e->model);
+    return yk_model_load(e->model, e->checkpoint) == YK_OK &&
+           yk_loader_create(&e->loader, e->test, &loading) == YK_OK;
+}
+
+static void close_evaluation(evaluation *e)
+{
+    yk_loader_destroy(e->loader);
+    yk_model_destroy(e->model);
+    yk_dataset_destroy(e->test);
+    yk_dataset_destroy(e->train);
+    yk_group_destroy(e->world);
+}
+
+/* ---- one batch ------------------------------------------------------------------------------- */
+
+static const yk_tensor *tensor_of(const yk_batch *batch, const char *name)
+{
+    for (int i = 0; i < batch->count; i++)
+        if (strcmp(batch->names[i], name) == 0)
+            return &batch->tensors[i];
+    return NULL;
+}
+
+/* The class with the largest of the logits, and its probability. */
+static int64_t guess_of(const float *logits, int64_t classes, double *confidence)
+{
+    int64_t best = 0;
+    double sum = 0;
+    for (int64_t c = 1; c < classes; c++)
+        best = logits[c] > logits[best] ? c : best;
+    for (int64_t c = 0; c < classes; c++)
+        sum += exp((double)logits[c] - (double)logits[best]);
+    *confidence = 1 / sum;
+    return best;
+}
+
+/* Where a mistake of this confidence goes, the last place being given up for it; NULL where none
+ * is less confident. */
+static cli_mistake *make_place(cli_mistakes *m, int most, double confidence)
+{
+    int at = m->count;
+    while (at > 0 && m->items[at - 1].confidence < confidence)
+        at--;
+    if (at == most)
+        return NULL;
+    if (m->count == most)
+        free((void *)m->items[--m->count].png.bytes);
+    memmove(&m->items[at + 1], &m->items[at], (size_t)(m->count - at) * sizeof *m->items);
+    m->count++;
+    m->items[at] = (cli_mistake){.confidence = confidence};
+    return &m->items[at];
+}
+
+static void copy_name(char name[64], const yk_dataset *dataset, int64_t label)
+{
+    const char *known = yk_dataset_class_name(dataset, label);
+    if (known)
+        snprintf(name, 64, "%s", known);
+    else
+        snprintf(name, 64, "class %lld", (long long)label);
+}
+
+static bool keep_mistakes(cli_mistakes *m, int most, const evaluation *e, const yk_batch *batch,
+                          int64_t *wrong)
+{
+    yk_tensor logits;
+    const yk_tensor *images = tensor_of(batch, "images"), *labels = tensor_of(batch, "labels");
+    cli_batch_range range;
+    if (yk_model_output(e->model, &logits) != YK_OK || logits.dtype != YK_F32 || !labels ||
+        !cli_batch_range_find(&range, images))
+        return false;
+    for (int64_t i = 0; i < batch->size; i++) {
+        double confidence;
+        int64_t label = ((const int32_t *)labels->data)[i];
+        int64_t guess =
+            guess_of((const float *)logits.data + i * logits.dims[1], logits.dims[1], &confidence);
+        *wrong += guess != label;
+        cli_mistake *place = guess != label ? make_place(m, most, confidence) : NULL;
+        if (!place)
+            continue;
+        copy_name(place->truth, e->test, label);
+        copy_name(place->guess, e->test, guess);
+        if (!cli_batch_picture_encode(&place->png, images, i, &range))
+            return false;
+    }
+    return true;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool evaluate(cli_mistakes *m, int most, const evaluation *e)
+{
+    const yk_batch *batch;
+    int64_t wrong = 0, all = 0;
+    while ((batch = yk_loader_next(e->loader))) {
+        if (yk_model_forward(e->model, batch) != YK_OK || !keep_mistakes(m, most, e, batch, &wrong))
+            return false;
+        all += batch->size;
+    }
+    const char *slash = strrchr(e->checkpoint, '/');
+    snprintf(m->note, sizeof m->note, "%s classifies %lld of %lld test images wrongly%s.",
+             slash ? slash + 1 : e->checkpoint, (long long)wrong, (long long)all,
+             wrong > m->count ? "; these are the ones it was most certain of" : "");
+    return yk_loader_status(e->loader) == YK_OK;
+}
+
+void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most)
+{
+    evaluation e = {.world = NULL};
+    const char *trouble = NULL;
+    mistakes->count = 0;
+    if (!cli_png_supported())
+        trouble = "this build cannot write pictures";
+    else if (yk_checkpoint_dir_latest(run->folder, e.checkpoint, sizeof e.checkpoint) != YK_OK)
+        trouble = "the run has no checkpoint";
+    else if (!find_data(&e, run))
+        trouble = "its data is not here";
+    else if (!open_evaluation(&e, run) || !evaluate(mistakes, most, &e))
+        trouble = yk_last_error();
+    if (trouble)
+        snprintf(mistakes->note, sizeof mistakes->note, "No pictures: %s.", trouble);
+    close_evaluation(&e);
+}
+
+void cli_mistakes_release(cli_mistakes *mistakes)
+{
+    for (int i = 0; i < mistakes->count; i++)
+        free((void *)mistakes->items[i].png.bytes);
+    mistakes->count = 0;
+}

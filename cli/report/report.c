@@ -1,0 +1,94 @@
+/* `yoke report`: one HTML file about one or more runs. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+#include "report/page.h"
+#include "setup.h"
+
+typedef struct report_options {
+    const char *output;
+    int64_t pictures;
+} report_options;
+
+static bool write_page(const char *path, const cli_run *runs, const cli_mistakes *mistakes,
+                       int count)
+{
+    bool to_stdout = strcmp(path, "-") == 0;
+    FILE *file = to_stdout ? stdout : fopen(path, "we");
+    if (!file)
+        return cli_complain("%s: %s", path, strerror(errno));
+    bool made = cli_page_write(file, runs, mistakes, count);
+    bool written = fflush(file) == 0 && !ferror(file);
+    if (!to_stdout)
+        written = fclose(file) == 0 && written;
+    if (!made)
+        return cli_complain("out of memory");
+    if (!written)
+        return cli_complain("%s: cannot write: %s", path, strerror(errno));
+    if (!to_stdout)
+        printf("Report on %d run%s in %s: open it in a browser\n", count, count == 1 ? "" : "s",
+               path);
+    return true;
+}
+
+/* Without --output the page of one run goes into its folder. */
+static bool report(const cli_run *runs, int count, const report_options *o)
+{
+    char own[4200];
+    cli_mistakes *mistakes = calloc((size_t)count, sizeof *mistakes);
+    if (!mistakes)
+        return cli_complain("out of memory");
+    for (int i = 0; i < count && o->pictures > 0; i++)
+        cli_mistakes_find(&mistakes[i], &runs[i], (int)o->pictures);
+    snprintf(own, sizeof own, "%s/report.html", runs[0].folder);
+    const char *path = o->output ? o->output : count == 1 ? own : "report.html";
+    bool written = write_page(path, runs, mistakes, count);
+    for (int i = 0; i < count; i++)
+        cli_mistakes_release(&mistakes[i]);
+    free(mistakes);
+    return written;
+}
+
+int cli_cmd_report(const char *name, int argc, char **argv)
+{
+    report_options o = {.pictures = 24};
+    const cli_option options[] = {
+        CLI_TEXT('o', "output", "FILE",
+                 "where to write the page; -: standard output\n[RUN/report.html, or report.html "
+                 "for several runs]",
+                 &o.output, NULL),
+        CLI_INT(0, "pictures", "N",
+                "misclassified test images to show of each run;\n0: none, which needs no data [24]",
+                &o.pictures, NULL, 0, CLI_MAX_MISTAKES),
+    };
+    const cli_command command = {
+        .name = name,
+        .operands = "RUN...",
+        .summary =
+            "Writes one HTML file about training runs: their results, the options in which "
+            "they\ndiffer, curves of loss, accuracy, learning rate and throughput, where "
+            "the time went,\nhow training scaled with the number of ranks, and misclassified "
+            "images. The file needs\nno network and no other file. A RUN is the output "
+            "folder of yoke train, which may\nstill be training.",
+        .examples = "  yoke report runs/a\n"
+                    "  yoke report runs/* -o report.html",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .max_operands = CLI_MAX_RUNS};
+    char *paths[CLI_MAX_RUNS];
+    cli_run runs[CLI_MAX_RUNS];
+    int count, code = cli_options_parse(&command, argc, argv, paths, &count);
+    if (code >= 0)
+        return code;
+    if (count == 0)
+        return cli_usage_error(name, "missing RUN, the output folder of a run");
+    if (o.output && strcmp(o.output, "-") != 0 && !cli_check_writable(name, "--output", o.output))
+        return CLI_EXIT_USAGE;
+    bool fine = cli_runs_read(runs, paths, count) && report(runs, count, &o);
+    cli_runs_release(runs, count);
+    return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}

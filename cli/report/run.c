@@ -1,0 +1,253 @@
+/* See run.h. */
+#define _GNU_SOURCE
+#include "report/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "setup.h"
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the steps' throughput; the first steps of a run, which prepare kernels, do not shift it. */
+static double median_throughput(const yk_metrics_history *h)
+{
+    double *values = malloc((h->step_count + 1) * sizeof *values), median = NAN;
+    size_t count = 0;
+    for (size_t i = 0; values && i < h->step_count; i++)
+        if (isfinite(h->steps[i].images_per_s))
+            values[count++] = h->steps[i].images_per_s;
+    if (count > 0) {
+        qsort(values, count, sizeof *values, compare_doubles);
+        median = values[count / 2];
+    }
+    free(values);
+    return median;
+}
+
+static void add_up_times(cli_results *r, const yk_metrics_history *h)
+{
+    double data = 0, compute = 0, exposed = 0;
+    for (size_t i = 0; i < h->step_count; i++) {
+        data += h->steps[i].data_s;
+        compute += h->steps[i].compute_s;
+        exposed += h->steps[i].exposed_comm_s;
+    }
+    double all = data + compute + exposed;
+    r->data = all > 0 ? data / all : (double)NAN;
+    r->compute = all > 0 ? compute / all : (double)NAN;
+    r->exposed_comm = all > 0 ? exposed / all : (double)NAN;
+}
+
+static cli_results find_results(const yk_metrics_history *h)
+{
+    cli_results r = {.accuracy = NAN,
+                     .best_accuracy = NAN,
+                     .best_epoch = NAN,
+                     .val_loss = NAN,
+                     .train_loss = NAN,
+                     .seconds = h->epoch_count ? 0 : (double)NAN,
+                     .images_per_s = median_throughput(h)};
+    for (size_t i = 0; i < h->epoch_count; i++) {
+        const yk_epoch_record *epoch = &h->epochs[i];
+        r.accuracy = epoch->val_accuracy;
+        r.val_loss = epoch->val_loss;
+        r.train_loss = epoch->train_loss;
+        r.seconds += epoch->epoch_s;
+        if (!(r.best_accuracy >= epoch->val_accuracy)) {
+            r.best_accuracy = epoch->val_accuracy;
+            r.best_epoch = (double)epoch->epoch;
+        }
+    }
+    add_up_times(&r, h);
+    return r;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+const char *cli_run_setting(const cli_run *run, const char *name)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < run->setting_count; i++)
+        if (strcmp(run->settings[i].name, name) == 0)
+            value = run->settings[i].value;
+    return value;
+}
+
+/* Lines "NAME=VALUE": what the header has for every run, then the options. */
+static char *write_settings(const yk_header_record *header)
+{
+    char *text = NULL;
+    if (asprintf(
+            &text, "arch=%s\ndata=%s\nbatch-size=%lld\nranks=%lld\nthreads=%lld\nseed=%llu\n%s",
+            header->arch ? header->arch : "?", header->data ? header->data : "?",
+            (long long)header->batch_size, (long long)header->ranks, (long long)header->threads,
+            (unsigned long long)header->seed, header->options ? header->options : "") < 0)
+        return NULL;
+    return text;
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += *text == '\n';
+    return count + 1;
+}
+
+/* An option that repeats what the header has said is left out. */
+static bool find_settings(cli_run *run)
+{
+    char *rest, *line;
+    run->setting_text = write_settings(&run->history->header);
+    if (!run->setting_text)
+        return false;
+    run->settings = calloc(count_lines(run->setting_text), sizeof *run->settings);
+    if (!run->settings)
+        return false;
+    for (line = strtok_r(run->setting_text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, '=');
+        if (!value)
+            continue;
+        *value++ = '\0';
+        const char *before = cli_run_setting(run, line);
+        if (!before || strcmp(before, value) != 0)
+            run->settings[run->setting_count++] = (cli_setting){line, value};
+    }
+    return true;
+}
+
+static bool is_same_everywhere(const cli_run *runs, int count, const char *name)
+{
+    const char *first = cli_run_setting(&runs[0], name);
+    for (int i = 1; i < count; i++) {
+        const char *value = cli_run_setting(&runs[i], name);
+        if ((first == NULL) != (value == NULL) || (first && strcmp(first, value) != 0))
+            return false;
+    }
+    return true;
+}
+
+static bool is_among(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+const char **cli_runs_settings(const cli_run *runs, int count, bool differing, size_t *name_count)
+{
+    size_t most = 1;
+    *name_count = 0;
+    for (int i = 0; i < count; i++)
+        most += runs[i].setting_count;
+    const char **names = calloc(most, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        for (size_t j = 0; j < runs[i].setting_count; j++) {
+            const char *name = runs[i].settings[j].name;
+            if (!is_among(names, *name_count, name) &&
+                !(differing && is_same_everywhere(runs, count, name)))
+                names[(*name_count)++] = name;
+        }
+    return names;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* The folder of the run, without a slash at its end. */
+static char *folder_of(const char *path)
+{
+    static const char file[] = "/metrics.jsonl";
+    char *folder = strdup(path);
+    size_t length = folder ? strlen(folder) : 0, tail = sizeof file - 1;
+    if (length > tail && strcmp(folder + length - tail, file) == 0)
+        folder[length -= tail] = '\0';
+    while (length > 1 && folder[length - 1] == '/')
+        folder[--length] = '\0';
+    return folder;
+}
+
+static bool read_run(cli_run *run, const char *path)
+{
+    char *file = NULL;
+    struct stat info;
+    run->folder = folder_of(path);
+    if (!run->folder || asprintf(&file, "%s/metrics.jsonl", run->folder) < 0)
+        return cli_complain("out of memory");
+    yk_status status = yk_metrics_read(&run->history, file);
+    free(file);
+    if (status == YK_ERROR_NOT_FOUND)
+        return stat(path, &info) != 0
+                   ? cli_complain("%s: no such folder", path)
+                   : cli_complain("%s: no metrics.jsonl there: name the output folder of a run",
+                                  path);
+    if (!cli_ok(status))
+        return false;
+    run->results = find_results(run->history);
+    return find_settings(run) || cli_complain("out of memory");
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool name_runs(cli_run *runs, int count)
+{
+    bool distinct = true;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            distinct &= strcmp(last_part(runs[i].folder), last_part(runs[j].folder)) != 0;
+    for (int i = 0; i < count; i++) {
+        runs[i].name = strdup(distinct ? last_part(runs[i].folder) : runs[i].folder);
+        if (!runs[i].name)
+            return cli_complain("out of memory");
+    }
+    return true;
+}
+
+bool cli_runs_read(cli_run *runs, char **paths, int count)
+{
+    memset(runs, 0, (size_t)count * sizeof *runs);
+    for (int i = 0; i < count; i++)
+        if (!read_run(&runs[i], paths[i]))
+            return false;
+    return name_runs(runs, count);
+}
+
+void cli_runs_release(cli_run *runs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        yk_metrics_history_destroy(runs[i].history);
+        free(runs[i].settings);
+        free(runs[i].setting_text);
+        free(runs[i].folder);
+        free(runs[i].name);
+    }
+}
+
+const char *cli_duration_text(char text[CLI_DURATION_TEXT], double seconds)
+{
+    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
+    if (isnan(seconds))
+        snprintf(text, CLI_DURATION_TEXT, "-");
+    else if (s < 60)
+        snprintf(text, CLI_DURATION_TEXT, "%ld s", s);
+    else if (s < 3600)
+        snprintf(text, CLI_DURATION_TEXT, "%ld:%02ld min", s / 60, s % 60);
+    else
+        snprintf(text, CLI_DURATION_TEXT, "%ld:%02ld h", s / 3600, s / 60 % 60);
+    return text;
+}

@@ -1,0 +1,155 @@
+/* See plan.h. Only options with numbers and choices take lists: the texts of others, such as
+ * --milestones, may have commas of their own. */
+#define _GNU_SOURCE
+#include "sweep/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "train/train.h"
+
+/* ---- options of yoke train ------------------------------------------------------------------- */
+
+/* Long options take - and _ alike. */
+static bool is_name(const char *name, const char *word, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != (word[i] == '_' ? '-' : word[i]))
+            return false;
+    return name[length] == '\0';
+}
+
+/* The option that a word such as "--lr=0.1" or "-b" names; NULL where there is none. */
+static const cli_option *find_option(const char *word, const char **value)
+{
+    size_t count;
+    const cli_option *options = cli_train_options_table(&count);
+    bool is_long = word[0] == '-' && word[1] == '-';
+    const char *name = word + 2, *equals = is_long ? strchr(name, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    *value = equals ? equals + 1 : !is_long && word[2] ? word + 2 : NULL;
+    if (is_long && strncmp(name, "no-", 3) == 0)
+        name += 3, length -= 3;
+    for (size_t i = 0; i < count; i++) {
+        const cli_option *o = &options[i];
+        if (o->type != CLI_OPTION_GROUP &&
+            (is_long ? is_name(o->name, name, length) : o->letter && o->letter == word[1]))
+            return o;
+    }
+    return NULL;
+}
+
+static bool takes_list(const cli_option *option)
+{
+    return option->type == CLI_OPTION_INT || option->type == CLI_OPTION_REAL ||
+           option->type == CLI_OPTION_CHOICE || option->type == CLI_OPTION_ENUM;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static bool add_word(cli_sweep_plan *plan, const char *command, char *word)
+{
+    if (plan->other_count < CLI_SWEEP_WORDS) {
+        plan->others[plan->other_count++] = word;
+        return true;
+    }
+    cli_usage_error(command, "more than %d words", CLI_SWEEP_WORDS);
+    return false;
+}
+
+static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option *option,
+                     const char *list)
+{
+    if (plan->axis_count == CLI_SWEEP_AXES) {
+        cli_usage_error(command, "more than %d options with several values", CLI_SWEEP_AXES);
+        return false;
+    }
+    cli_sweep_axis *axis = &plan->axes[plan->axis_count++];
+    char *rest, *value;
+    axis->name = option->name;
+    axis->text = strdup(list);
+    axis->count = 0;
+    if (!axis->text)
+        return false;
+    for (value = strtok_r(axis->text, ",", &rest); value; value = strtok_r(NULL, ",", &rest)) {
+        if (axis->count == CLI_SWEEP_VALUES) {
+            cli_usage_error(command, "--%s has more than %d values", option->name,
+                            CLI_SWEEP_VALUES);
+            return false;
+        }
+        axis->values[axis->count++] = value;
+    }
+    if (axis->count == 0)
+        cli_usage_error(command, "--%s %s: no value", option->name, list);
+    return axis->count > 0;
+}
+
+static bool count_runs(cli_sweep_plan *plan, const char *command)
+{
+    plan->runs = 1;
+    for (int i = 0; i < plan->axis_count; i++) {
+        plan->runs *= plan->axes[i].count;
+        if (plan->runs > CLI_SWEEP_RUNS) {
+            cli_usage_error(command, "more than %d combinations", CLI_SWEEP_RUNS);
+            return false;
+        }
+    }
+    if (plan->axis_count == 0)
+        cli_usage_error(command, "no option has several values: give one a list, such as "
+                                 "--lr 0.01,0.03,0.1");
+    return plan->axis_count > 0;
+}
+
+bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, char **argv)
+{
+    *plan = (cli_sweep_plan){.axis_count = 0};
+    for (int i = 0; i < argc; i++) {
+        const char *value;
+        const cli_option *option = argv[i][0] == '-' ? find_option(argv[i], &value) : NULL;
+        if (!option) {
+            cli_usage_error(command, "%s is no option of yoke train", argv[i]);
+            return false;
+        }
+        bool apart = option->type != CLI_OPTION_SWITCH && !value;
+        if (apart && i + 1 == argc) {
+            cli_usage_error(command, "%s: missing value", argv[i]);
+            return false;
+        }
+        const char *list = apart ? argv[i + 1] : value;
+        if (list && strchr(list, ',') && takes_list(option)) {
+            if (!add_axis(plan, command, option, list))
+                return false;
+        } else if (!add_word(plan, command, argv[i]) ||
+                   (apart && !add_word(plan, command, argv[i + 1]))) {
+            return false;
+        }
+        i += apart;
+    }
+    return count_runs(plan, command);
+}
+
+void cli_sweep_plan_release(cli_sweep_plan *plan)
+{
+    for (int i = 0; i < plan->axis_count; i++)
+        free(plan->axes[i].text);
+}
+
+const char *cli_sweep_value(const cli_sweep_plan *plan, int run, int axis)
+{
+    for (int i = plan->axis_count - 1; i > axis; i--)
+        run /= plan->axes[i].count;
+    return plan->axes[axis].values[run % plan->axes[axis].count];
+}
+
+void cli_sweep_name(char name[CLI_SWEEP_NAME], const cli_sweep_plan *plan, int run)
+{
+    size_t at = 0;
+    for (int i = 0; i < plan->axis_count && at < CLI_SWEEP_NAME; i++)
+        at += (size_t)snprintf(name + at, CLI_SWEEP_NAME - at, "%s%s-%s", i ? "_" : "",
+                               plan->axes[i].name, cli_sweep_value(plan, run, i));
+    for (char *c = name; *c; c++)
+        if (*c == '/')
+            *c = '-';
+}

@@ -1,0 +1,355 @@
+/*
+ * `yoke sweep`: trains once with every combination of the values of some options, as many runs at a
+ * time as there are cores for, each in a folder of its own. A run that fails does not stop the
+ * others.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "help.h"
+#include "options.h"
+#include "report/run.h"
+#include "report/table.h"
+#include "setup.h"
+#include "sweep/jobs.h"
+#include "sweep/plan.h"
+
+enum { PATH_SIZE = 4096, MAX_WORDS = CLI_SWEEP_WORDS + 2 * CLI_SWEEP_AXES + 8 };
+
+typedef struct sweep {
+    const char *name;
+    cli_sweep_plan plan;
+    char folder[PATH_SIZE];
+    int64_t jobs; /* at a time; 0 until it is known */
+    char threads[16];
+    bool threads_given;
+    int64_t nproc, threads_of_rank;
+    int ended;
+} sweep;
+
+/* ---- cores ----------------------------------------------------------------------------------- */
+
+/* The last number that an option which all runs share was given, or a default. */
+static int64_t shared_number(const sweep *s, const char *name, const char *letter, int64_t fallback)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < s->plan.other_count; i++) {
+        const char *word = s->plan.others[i];
+        bool last = i + 1 == s->plan.other_count;
+        if ((strcmp(word, name) == 0 || strcmp(word, letter) == 0) && !last)
+            fallback = atoll(s->plan.others[i + 1]);
+        else if (strncmp(word, name, length) == 0 && word[length] == '=')
+            fallback = atoll(word + length + 1);
+    }
+    return fallback > 0 ? fallback : 1;
+}
+
+/* As many runs as fit; their ranks share the cores that are left over. */
+static void share_cores(sweep *s)
+{
+    const char *source;
+    int64_t cores = cli_threads(YK_THREADS_AUTO, 1, &source);
+    int64_t ranks = shared_number(s, "--nproc", "-n", 1);
+    int64_t threads = shared_number(s, "--threads", "--threads", 1);
+    if (s->jobs == 0)
+        s->jobs = cores / (ranks * threads);
+    if (s->jobs < 1)
+        s->jobs = 1;
+    if (s->jobs > s->plan.runs)
+        s->jobs = s->plan.runs;
+    for (int i = 0; i < s->plan.other_count; i++)
+        s->threads_given |= strncmp(s->plan.others[i], "--threads", strlen("--threads")) == 0;
+    for (int i = 0; i < s->plan.axis_count; i++)
+        s->threads_given |= strcmp(s->plan.axes[i].name, "threads") == 0;
+    threads = cores / (s->jobs * ranks);
+    snprintf(s->threads, sizeof s->threads, "%lld", (long long)(threads > 1 ? threads : 1));
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* The run's folder, or with a suffix a file beside it. */
+static void run_path(char path[PATH_SIZE], const sweep *s, int run, const char *suffix)
+{
+    char name[CLI_SWEEP_NAME];
+    cli_sweep_name(name, &s->plan, run);
+    snprintf(path, PATH_SIZE, "%.3800s/%s%s", s->folder, name, suffix);
+}
+
+/* Its output goes into a file. */
+static void execute(void *context, int run)
+{
+    const sweep *s = context;
+    char *words[MAX_WORDS] = {(char *)"yoke", (char *)"train"}, folder[PATH_SIZE], log[PATH_SIZE];
+    static char options[CLI_SWEEP_AXES][64];
+    int count = 2;
+    for (int i = 0; i < s->plan.other_count; i++)
+        words[count++] = s->plan.others[i];
+    for (int i = 0; i < s->plan.axis_count; i++) {
+        snprintf(options[i], sizeof options[i], "--%s", s->plan.axes[i].name);
+        words[count++] = options[i];
+        words[count++] = (char *)cli_sweep_value(&s->plan, run, i);
+    }
+    if (!s->threads_given) {
+        words[count++] = (char *)"--threads";
+        words[count++] = (char *)s->threads;
+    }
+    run_path(folder, s, run, "");
+    words[count++] = (char *)"--output";
+    words[count++] = folder;
+    run_path(log, s, run, ".log");
+    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        return;
+    execv("/proc/self/exe", words);
+    perror("yoke sweep: cannot start yoke train");
+}
+
+/* The last line of a log, which is the error of a run that has failed. */
+static void last_line(char *line, size_t size, const char *path)
+{
+    char *text = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "re");
+    *line = '\0';
+    while (file && getline(&text, &room, file) > 0)
+        if (text[strcspn(text, "\n")] == '\n' && text[0] != '\n')
+            snprintf(line, size, "%.*s", (int)strcspn(text, "\n"), text);
+    free(text);
+    if (file)
+        fclose(file);
+}
+
+static void report_job(void *context, int run, int code, double seconds)
+{
+    sweep *s = context;
+    char name[CLI_SWEEP_NAME], path[PATH_SIZE], line[300], took[CLI_DURATION_TEXT];
+    if (code < 0)
+        return;
+    cli_sweep_name(name, &s->plan, run);
+    s->ended++;
+    printf("[%d/%d] %s: %s after %s", s->ended, s->plan.runs, name, code == 0 ? "done" : "failed",
+           cli_duration_text(took, seconds));
+    if (code != 0) {
+        run_path(path, s, run, ".log");
+        last_line(line, sizeof line, path);
+        printf(" (exit code %d)%s%s", code, *line ? ": " : "", line);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* A run that was trained, for the table. */
+typedef struct outcome {
+    int run, code;
+    bool known; /* there are results */
+    cli_results results;
+} outcome;
+
+/* The most accurate first, runs without results last. */
+static int compare_outcomes(const void *a, const void *b)
+{
+    const outcome *x = a, *y = b;
+    bool has_x = x->known && !isnan(x->results.accuracy);
+    bool has_y = y->known && !isnan(y->results.accuracy);
+    if (has_x != has_y)
+        return has_y - has_x;
+    if (has_x && x->results.accuracy != y->results.accuracy)
+        return x->results.accuracy < y->results.accuracy ? 1 : -1;
+    return x->run - y->run;
+}
+
+static void read_outcome(outcome *o, const sweep *s)
+{
+    char path[PATH_SIZE + 16], *paths[1] = {path};
+    cli_run run;
+    run_path(path, s, o->run, "/metrics.jsonl");
+    if (access(path, R_OK) != 0)
+        return;
+    run_path(path, s, o->run, "");
+    o->known = cli_runs_read(&run, paths, 1);
+    if (o->known)
+        o->results = run.results;
+    cli_runs_release(&run, 1);
+}
+
+static void add_result(cli_table *table, const outcome *o, const char *format, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, format, value);
+    cli_table_cell(table, "%s", o->known && !isnan(value) ? text : "-");
+}
+
+static void add_outcome(cli_table *table, const sweep *s, const outcome *o)
+{
+    char took[CLI_DURATION_TEXT];
+    cli_table_row(table);
+    for (int i = 0; i < s->plan.axis_count; i++)
+        cli_table_cell(table, "%s", cli_sweep_value(&s->plan, o->run, i));
+    add_result(table, o, "%.2f %%", 100 * o->results.accuracy);
+    add_result(table, o, "%.4f", o->results.val_loss);
+    add_result(table, o, "%.4f", o->results.train_loss);
+    cli_table_cell(table, "%s", o->known ? cli_duration_text(took, o->results.seconds) : "-");
+    cli_table_cell(table, "%s",
+                   o->code == 0                     ? "done"
+                   : o->code == CLI_JOB_NOT_STARTED ? "not started"
+                   : o->code > 128                  ? "stopped"
+                                                    : "failed");
+}
+
+static bool print_table(const sweep *s, const int *codes)
+{
+    outcome *outcomes = calloc((size_t)s->plan.runs, sizeof *outcomes);
+    cli_table *table = cli_table_create();
+    for (int i = 0; outcomes && i < s->plan.runs; i++) {
+        outcomes[i] = (outcome){.run = i, .code = codes[i]};
+        read_outcome(&outcomes[i], s);
+    }
+    cli_table_row(table);
+    for (int i = 0; i < s->plan.axis_count; i++)
+        cli_table_cell(table, "%s", s->plan.axes[i].name);
+    static const char *const heads[] = {"accuracy", "val loss", "train loss", "time", "run"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_cell(table, "%s", heads[i]);
+    cli_table_rule(table);
+    if (outcomes)
+        qsort(outcomes, (size_t)s->plan.runs, sizeof *outcomes, compare_outcomes);
+    for (int i = 0; outcomes && i < s->plan.runs; i++)
+        add_outcome(table, s, &outcomes[i]);
+    putchar('\n');
+    bool printed = outcomes && cli_table_print(table, stdout);
+    cli_table_destroy(table);
+    free(outcomes);
+    return printed || cli_complain("out of memory");
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool make_folder(sweep *s, const char *output)
+{
+    time_t clock = time(NULL);
+    struct tm date;
+    char stamp[32];
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
+    if (output)
+        snprintf(s->folder, sizeof s->folder, "%s", output);
+    else
+        snprintf(s->folder, sizeof s->folder, "runs/sweep-%s", stamp);
+    if (!output && mkdir("runs", 0777) && errno != EEXIST)
+        return cli_complain("cannot create the folder runs: %s", strerror(errno));
+    if (mkdir(s->folder, 0777) && errno != EEXIST)
+        return cli_complain("cannot create the folder %s: %s", s->folder, strerror(errno));
+    return true;
+}
+
+static int run_sweep(sweep *s)
+{
+    int code = CLI_EXIT_OK, *codes = calloc((size_t)s->plan.runs, sizeof *codes);
+    cli_jobs jobs = {.count = s->plan.runs,
+                     .at_a_time = (int)s->jobs,
+                     .execute = execute,
+                     .report = report_job,
+                     .context = s,
+                     .codes = codes};
+    if (!codes)
+        return cli_complain("out of memory") ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    printf("Sweep of %d runs, %lld at a time, in %s\n", s->plan.runs, (long long)s->jobs,
+           s->folder);
+    fflush(stdout);
+    int stop_signal = cli_jobs_run(&jobs);
+    for (int i = 0; i < s->plan.runs; i++)
+        code = codes[i] != 0 ? CLI_EXIT_FAILED : code;
+    if (!print_table(s, codes))
+        code = CLI_EXIT_FAILED;
+    free(codes);
+    return stop_signal ? 128 + stop_signal : code;
+}
+
+/* Where the options of yoke train begin: before them are the sweep's own. */
+static bool is_own(const char *word)
+{
+    static const char *const own[] = {"-o", "--output", "-j", "--jobs", "-h", "--help"};
+    size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strlen(own[i]) == length && strncmp(word, own[i], length) == 0)
+            return true;
+    return strncmp(word, "--help=", strlen("--help=")) == 0;
+}
+
+/* Cuts the words in two: the sweep's own options, which may lie anywhere, and those of train. */
+static void part_words(int argc, char **argv, char **own, int *own_count, char **others,
+                       int *other_count)
+{
+    own[0] = argv[0];
+    *own_count = 1;
+    *other_count = 0;
+    for (int i = 1; i < argc; i++) {
+        bool mine = is_own(argv[i]);
+        bool apart = mine && argv[i][1] != 'h' && strncmp(argv[i], "--help", 6) != 0 &&
+                     !strchr(argv[i], '=') && i + 1 < argc;
+        if (mine)
+            own[(*own_count)++] = argv[i];
+        else
+            others[(*other_count)++] = argv[i];
+        if (apart)
+            own[(*own_count)++] = argv[++i];
+    }
+}
+
+static int parse(sweep *s, const char **output, int argc, char **argv)
+{
+    const cli_option options[] = {
+        CLI_TEXT('o', "output", "FOLDER", "folder of the runs' folders [runs/sweep-DATE-TIME]",
+                 output, NULL),
+        CLI_INT('j', "jobs", "N", "runs at a time [as many as there are cores for]", &s->jobs, NULL,
+                1, 1024),
+    };
+    const cli_command command = {
+        .name = s->name,
+        .operands = "OPTION VALUE,VALUE,... [OPTION...]",
+        .summary =
+            "Trains once with every combination of the values. The options are those of "
+            "yoke train;\nthose with numbers or choices may have several values, separated "
+            "by commas. Each run\nhas a folder with the values in its name, and a log beside "
+            "it. A run that fails does\nnot stop the others; ^C stops all. The exit code is "
+            "0 if all runs have succeeded.",
+        .examples = "  yoke sweep --lr 0.01,0.03,0.1 --data synthetic --arch mlp\n"
+                    "  yoke sweep --lr 0.1,0.3 --weight-decay 0,5e-4 --epochs 5 -o runs/s\n"
+                    "  yoke report runs/s/*/ -o sweep.html",
+        .options = options,
+        .option_count = sizeof options / sizeof *options};
+    char **own = calloc((size_t)argc + 1, sizeof *own),
+         **others = calloc((size_t)argc + 1, sizeof *others);
+    int own_count = 0, other_count = 0, code = CLI_EXIT_FAILED;
+    if (own && others) {
+        part_words(argc, argv, own, &own_count, others, &other_count);
+        code = cli_options_parse(&command, own_count, own, NULL, NULL);
+        if (code < 0 && !cli_sweep_plan_make(&s->plan, s->name, other_count, others))
+            code = CLI_EXIT_USAGE;
+    }
+    free(others);
+    free(own);
+    return code;
+}
+
+int cli_cmd_sweep(const char *name, int argc, char **argv)
+{
+    sweep s = {.name = name};
+    const char *output = NULL;
+    int code = parse(&s, &output, argc, argv);
+    if (code < 0) {
+        share_cores(&s);
+        code = make_folder(&s, output) ? run_sweep(&s) : CLI_EXIT_FAILED;
+    }
+    cli_sweep_plan_release(&s.plan);
+    return code;
+}

@@ -1,0 +1,143 @@
+/* `yoke report` and `yoke compare`: what they say about runs. */
+#define _GNU_SOURCE
+#include "runs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char output[1 << 20];
+
+/* Runs yoke with the arguments in the test's folder. */
+static int yoke(const char *arguments)
+{
+    return yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
+                           getenv("YOKE_PROGRAM"), arguments);
+}
+
+static void write_two_runs(void)
+{
+    write_run("a", "lr=0.1\nepochs=2\n", 1, 0.5);
+    write_run("b", "lr=0.3\nepochs=2\nnesterov=true\n", 2, 0.75);
+}
+
+/* ---- compare --------------------------------------------------------------------------------- */
+
+YK_TEST(compare_shows_what_differs)
+{
+    write_two_runs();
+    assert_int_equal(yoke("compare a b/"), 0);
+    assert_contains(output, "                            a         b\n-----");
+    assert_contains(output, "\nlr                        0.1       0.3\n");
+    assert_contains(output, "\nnesterov                    -      true\n");
+    assert_contains(output, "\nranks                       1         2\n");
+    assert_contains(output, "\nvalidation accuracy   37.50 %   62.50 %\n");
+    assert_contains(output, "\n  highest             50.00 %   75.00 %\n");
+    assert_contains(output, "\n  in epoch                  1         1\n");
+    assert_contains(output, "\nimages/s                100.0     200.0\n");
+    assert_null(strstr(output, "epochs"));
+    assert_int_equal(yoke("compare --all a b"), 0);
+    assert_contains(output, "\nepochs  ");
+}
+
+YK_TEST(compare_says_when_nothing_differs)
+{
+    write_two_runs();
+    assert_int_equal(yoke("compare a a/metrics.jsonl"), 0);
+    assert_contains(output, "The runs were started with the same options.\n");
+}
+
+YK_TEST(compare_names_a_folder_that_is_no_run)
+{
+    write_two_runs();
+    assert_int_equal(yoke("compare a nowhere"), 1);
+    assert_contains(output, "yoke: nowhere: no such folder\n");
+    assert_int_equal(yoke("compare a ."), 1);
+    assert_contains(output, "no metrics.jsonl there: name the output folder of a run\n");
+    assert_int_equal(yoke("compare a"), 2);
+    assert_contains(output, "expected two or more output folders of runs");
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+static const char *page_of(const char *arguments)
+{
+    assert_int_equal(yoke(arguments), 0);
+    assert_non_null(strstr(output, "<!DOCTYPE html>"));
+    return output;
+}
+
+YK_TEST(report_is_one_file_without_the_network)
+{
+    write_two_runs();
+    const char *page = page_of("report --pictures 0 -o - a b");
+    assert_contains(page, "<title>a and 1 more");
+    assert_contains(page, "\"differing\":[\"ranks\",\"lr\",\"nesterov\"]");
+    assert_contains(page, "\"images_per_s\":200,");
+    assert_contains(page, "\"accuracy\":[0.75,0.625]");
+    assert_null(strstr(page, "src=\"http"));
+    assert_null(strstr(page, "href="));
+    assert_null(strstr(page, "@import"));
+    assert_null(strstr(page, "url("));
+}
+
+/* Names and options are the user's, and may look like HTML. */
+YK_TEST(report_escapes_texts)
+{
+    write_run("a&b", "note=</script><b>\"x\"\n", 1, 0.5);
+    const char *page = page_of("report --pictures 0 -o - 'a&b'");
+    assert_contains(page, "<h1>a&amp;b</h1>");
+    assert_contains(page, "\"note\":\"\\u003c/script>\\u003cb>\\\"x\\\"\"");
+}
+
+YK_TEST(report_is_written_into_the_folder_of_its_run)
+{
+    write_two_runs();
+    assert_int_equal(yoke("report --pictures 0 a"), 0);
+    assert_contains(output, "Report on 1 run in a/report.html: open it in a browser\n");
+    assert_int_equal(yoke("report a b"), 0); /* without checkpoints there are no pictures */
+    assert_int_equal(yoke("report -o nowhere/x.html a"), 2);
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "cat %s/report.html", yk_test_directory()), 0);
+    assert_contains(output, "\"mistakes_note\":\"No pictures: the run has no checkpoint.\"");
+}
+
+YK_TEST(report_shows_misclassified_pictures)
+{
+    assert_int_equal(yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output a"),
+                     0);
+    const char *page = page_of("report --pictures 3 -o - a");
+    if (yk_test_command(output + sizeof output / 2, sizeof output / 2, "%s info | grep -q libpng",
+                        getenv("YOKE_PROGRAM")) != 0)
+        return;
+    assert_contains(page, "\"png\":\"iVBOR");
+    assert_contains(page, "; these are the ones it was most certain of.");
+}
+
+/* ---- in a browser ---------------------------------------------------------------------------- */
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        count++;
+    return count;
+}
+
+YK_TEST(report_opens_in_a_browser)
+{
+    write_two_runs();
+    assert_int_equal(yoke("report --pictures 0 -o page.html a b"), 0);
+    int code = yk_test_command(output, sizeof output,
+                               "chromium --headless --no-sandbox --disable-gpu "
+                               "--user-data-dir=%s/profile --virtual-time-budget=2000 --dump-dom "
+                               "file://%s/page.html 2>/dev/null",
+                               yk_test_directory(), yk_test_directory());
+    if (code == 127)
+        skip_because("no browser here (Debian: chromium)");
+    assert_int_equal(code, 0);
+    assert_int_equal(count_of(output, "<svg"), 6);
+    assert_true(count_of(output, "<path") >= 10);
+    assert_contains(output, "<h2>Options that differ</h2>");
+    assert_contains(output, "62.50&nbsp;%");
+    assert_contains(output, "<h2>All options</h2>"); /* the program has reached its end */
+}

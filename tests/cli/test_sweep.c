@@ -1,0 +1,75 @@
+/* `yoke sweep`: every combination, in folders of their own, with a table; a failed run is no end.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char output[1 << 16];
+
+#define QUICK "--data synthetic --arch mlp --max-steps 2 --batch-size 64 "
+
+static int sweep(const char *arguments)
+{
+    return yk_test_command(output, sizeof output, "cd %s && %s sweep %s", yk_test_directory(),
+                           getenv("YOKE_PROGRAM"), arguments);
+}
+
+static int exists(const char *path)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", yk_test_directory(), path);
+    return access(whole, F_OK) == 0;
+}
+
+YK_TEST(sweep_trains_with_every_combination)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 --momentum=0,0.9 -o s -j 2"), 0);
+    assert_contains(output, "Sweep of 4 runs, 2 at a time, in s\n");
+    assert_contains(output, "[4/4] lr-");
+    assert_contains(output, "momentum  accuracy  val loss  train loss");
+    assert_true(exists("s/lr-0.01_momentum-0/metrics.jsonl"));
+    assert_true(exists("s/lr-0.03_momentum-0.9/metrics.jsonl"));
+    assert_true(exists("s/lr-0.03_momentum-0.9.log"));
+}
+
+YK_TEST(sweep_continues_after_a_failed_run)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,-1,0.03 -o s -j 1"), 1);
+    assert_contains(output, "[2/3] lr--1: failed after 0 s (exit code 2): yoke train: --lr ");
+    assert_contains(output, "[3/3] lr-0.03: done");
+    const char *table = strstr(output, "accuracy");
+    assert_non_null(table);
+    assert_contains(table, "failed\n");
+    assert_true(strstr(table, "failed") > strstr(table, "done")); /* the best runs come first */
+}
+
+YK_TEST(sweep_refuses_what_it_cannot_do)
+{
+    assert_int_equal(sweep("--lr 0.1"), 2);
+    assert_contains(output, "yoke sweep: no option has several values");
+    assert_int_equal(sweep("--no-such 1,2"), 2);
+    assert_contains(output, "yoke sweep: --no-such is no option of yoke train");
+    assert_int_equal(sweep("--lr"), 2);
+    assert_contains(output, "yoke sweep: --lr: missing value");
+    assert_int_equal(sweep("--milestones 1,2"), 2); /* a list by itself */
+    assert_contains(output, "no option has several values");
+}
+
+/* ^C ends every run, those that have not begun included. */
+YK_TEST(sweep_ends_with_all_its_runs)
+{
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s && { timeout -s INT 3 %s sweep --data synthetic --arch mlp --epochs 1000 "
+        "--lr 0.01,0.02,0.03 -o ends -j 2; code=$?; }; sleep 0.2; "
+        "pgrep -f -- '[-]-output ends/lr' && exit 99; "
+        "exit $code",
+        yk_test_directory(), getenv("YOKE_PROGRAM"));
+    assert_int_equal(code, 124); /* timeout's own */
+    assert_contains(output, "not started\n");
+    assert_contains(output, "stopped\n");
+}
