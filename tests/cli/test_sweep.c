@@ -39,7 +39,8 @@ YK_TEST(sweep_trains_with_every_combination)
 YK_TEST(sweep_continues_after_a_failed_run)
 {
     assert_int_equal(sweep(QUICK "--lr 0.01,-1,0.03 -o s -j 1"), 1);
-    assert_contains(output, "[2/3] lr--1: failed after 0 s (exit code 2): yoke train: --lr ");
+    assert_contains(output, "[2/3] lr--1: failed after ");
+    assert_contains(output, " (exit code 2): yoke train: --lr ");
     assert_contains(output, "[3/3] lr-0.03: done");
     const char *table = strstr(output, "accuracy");
     assert_non_null(table);
