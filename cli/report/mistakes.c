@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "batch_picture.h"
+#include "data_kinds.h"
 #include "png_file.h"
 #include "setup.h"
 
@@ -17,30 +18,42 @@ enum { PATH_SIZE = 4096, BATCH = 128 };
 /* What an evaluation needs; released in the opposite order. */
 typedef struct evaluation {
     yk_group *world;
-    yk_dataset *train, *test;
+    yk_dataset *test;
     yk_model *model;
     yk_loader *loader;
-    char checkpoint[PATH_SIZE], data[PATH_SIZE];
+    char checkpoint[PATH_SIZE], data[CLI_DATA_PATH];
 } evaluation;
 
-/* Nothing is downloaded for a report. */
+/* Nothing is downloaded for a report: data is looked for where an earlier download put it. */
 static bool find_data(evaluation *e, const cli_run *run)
 {
     struct stat info;
-    const char *data = run->history->header.data;
+    const char *detail, *data = run->history->header.data;
+    const cli_data_kind *kind = data ? cli_data_kind_of(data, &detail) : NULL;
     if (!data)
         return false;
     snprintf(e->data, sizeof e->data, "%s", data);
-    if (strcmp(data, "synthetic") == 0)
+    if (!kind)
+        return stat(data, &info) == 0 && S_ISDIR(info.st_mode);
+    if (!kind->find || *detail)
         return true;
-    if (strcmp(data, "cifar10") == 0)
-        return yk_cifar10_find(e->data, sizeof e->data) == YK_OK;
-    return stat(data, &info) == 0;
+    char path[CLI_DATA_PATH - 64];
+    if (kind->find(path, sizeof path) != YK_OK)
+        return false;
+    snprintf(e->data, sizeof e->data, "%s:%s", kind->name, path);
+    return true;
+}
+
+static bool open_data(evaluation *e, const cli_run *run)
+{
+    int stop_signal;
+    const char *split = cli_run_setting(run, "val-split");
+    const cli_data_setup setup = {.data = e->data, .val_split = split ? atof(split) : 0};
+    return cli_open_data(NULL, &e->test, e->world, &setup, &stop_signal);
 }
 
 static bool open_evaluation(evaluation *e, const cli_run *run)
 {
-    int stop_signal;
     const char *source;
     cli_model_setup setup = {.arch = run->history->header.arch, .options = YK_MODEL_OPTIONS_INIT};
     yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
@@ -48,8 +61,8 @@ static bool open_evaluation(evaluation *e, const cli_run *run)
     loading.exact = true;
     loading.transform = yk_cifar10_normalize;
     setup.options.threads = cli_threads(YK_THREADS_AUTO, 1, &source);
-    if (yk_group_init(&e->world, NULL) != YK_OK ||
-        !cli_open_data(&e->train, &e->test, e->world, e->data, &stop_signal))
+    if (yk_group_init(&e->world, NULL) != YK_OK || !open_data(e, run) ||
+        !cli_find_images(&setup.images, e->test))
         return false;
     setup.classes = yk_dataset_classes(e->test);
     if (!cli_build_model(&e->model, &setup))
@@ -64,7 +77,6 @@ static void close_evaluation(evaluation *e)
     yk_loader_destroy(e->loader);
     yk_model_destroy(e->model);
     yk_dataset_destroy(e->test);
-    yk_dataset_destroy(e->train);
     yk_group_destroy(e->world);
 }
 
