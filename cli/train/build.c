@@ -143,8 +143,9 @@ static yk_status on_step_begin(void *context, yk_trainer *trainer)
 
 static yk_status on_step(void *context, yk_trainer *trainer, const yk_step_record *record)
 {
-    const cli_training *t = context;
+    cli_training *t = context;
     yk_trace_step_end(t->trace);
+    cli_startup_end(&t->startup);
     return t->leads ? cli_reports_step(t, record, yk_trainer_state(trainer)->epoch_batch) : YK_OK;
 }
 
@@ -153,6 +154,13 @@ static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_rec
     const cli_training *t = context;
     (void)trainer;
     return t->leads ? cli_reports_epoch(t, record) : YK_OK;
+}
+
+static void on_evaluation(void *context, yk_trainer *trainer, int64_t done, int64_t batches)
+{
+    const cli_training *t = context;
+    (void)trainer;
+    cli_progress_evaluation(t->progress, done, batches);
 }
 
 static bool create_trainer(cli_training *t)
@@ -174,7 +182,8 @@ static bool create_trainer(cli_training *t)
                                                .on_step_begin = on_step_begin,
                                                .on_step = on_step,
                                                .on_epoch = on_epoch,
-                                               .on_resume = on_resume};
+                                               .on_resume = on_resume,
+                                               .on_evaluation = on_evaluation};
     return cli_ok(yk_trainer_create(&t->trainer, t->model, t->optimizer, t->train, &options)) &&
            (!t->resumed[0] || cli_ok(yk_trainer_resume(t->trainer, t->resumed)));
 }
@@ -182,23 +191,33 @@ static bool create_trainer(cli_training *t)
 bool cli_training_create(cli_training *t, const cli_train_options *options)
 {
     *t = (cli_training){.options = *options};
+    if (!options->quiet)
+        cli_startup_begin(&t->startup, "waiting for the other ranks");
     if (!cli_ok(yk_group_init(&t->world, &options->group)))
         return false;
     if (!cli_ok(yk_stop_on_signals()))
         return false;
     t->leads = yk_group_rank(t->world) == 0;
     t->talks = t->leads && !options->quiet && !options->json;
+    cli_startup_next(t->startup, "reading the checkpoint");
     if (!cli_training_find(t))
         return false;
+    cli_startup_next(t->startup, "opening the data");
     t->ranks = cli_shares_of_batch(&t->options, yk_group_size(t->world));
     cli_data_setup data = {.data = t->options.data, .val_split = t->options.val_split};
-    return cli_open_data(&t->train_set, &t->test_set, t->world, &data, &t->stop_signal) &&
-           create_model(t) && distribute(t) && cli_training_create_optimizer(t) &&
-           create_companions(t) && create_loaders(t) && create_trainer(t) && cli_reports_open(t);
+    if (!cli_open_data(&t->train_set, &t->test_set, t->world, &data, &t->stop_signal))
+        return false;
+    cli_startup_next(t->startup, "building the network");
+    if (!create_model(t) || !distribute(t) || !cli_training_create_optimizer(t) ||
+        !create_companions(t) || !create_loaders(t) || !create_trainer(t) || !cli_reports_open(t))
+        return false;
+    cli_startup_next(t->startup, "running the first step, which prepares the kernels");
+    return true;
 }
 
 void cli_training_destroy(cli_training *t)
 {
+    cli_startup_end(&t->startup);
     cli_reports_close(t);
     yk_trainer_destroy(t->trainer);
     yk_loader_destroy(t->test);

@@ -7,6 +7,7 @@
 #include "options.h"
 #include "progress.h"
 #include "setup.h"
+#include "startup.h"
 
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096, CLI_MAX_RANKS = 1024 };
 
@@ -126,6 +127,7 @@ typedef struct cli_training {
     cli_progress *progress;
     yk_tensorboard *board;     /* NULL without --tensorboard */
     yk_prometheus *prometheus; /* NULL without --metrics-file */
+    cli_startup *startup;      /* NULL once the first step is done */
     yk_trace *trace;           /* NULL without --trace */
     int64_t ranks;       /* or virtual ranks: what does not depend on where the run takes place */
     int64_t micro_batch; /* images of a batch of the loader */

@@ -68,13 +68,15 @@ typedef struct yk_evaluate_options {
     /** Asked between batches, on every rank; true on any rank ends the evaluation on all. May be
      * NULL. */
     bool (*should_stop)(void *context);
-    void *context; /**< passed to should_stop */
+    void *context; /**< passed to should_stop and on_batch */
+    /** Called after each of this rank's batches: how many of them are done. May be NULL. */
+    void (*on_batch)(void *context, int64_t done, int64_t batches);
 } yk_evaluate_options;
 
 /** The defaults of yk_evaluate_options. */
 #define YK_EVALUATE_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        sizeof(yk_evaluate_options), NULL, NULL, NULL                                              \
+        sizeof(yk_evaluate_options), NULL, NULL, NULL, NULL                                        \
     }
 
 /**
@@ -152,6 +154,8 @@ typedef struct yk_trainer_callbacks {
     /** Once a checkpoint has been loaded, before its learning rate is applied: the place to change
      * hyperparameters of the resumed run. */
     yk_status (*on_resume)(void *context, yk_trainer *trainer);
+    /** During an evaluation, after each of this rank's batches: how many of them are done. */
+    void (*on_evaluation)(void *context, yk_trainer *trainer, int64_t done, int64_t batches);
 } yk_trainer_callbacks;
 
 /** What a trainer does. Parts may be NULL. */
@@ -199,7 +203,7 @@ typedef struct yk_trainer_options {
         sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10, YK_NEVER,  \
             1, HUGE_VAL, YK_NEVER, true, false, 60, NULL, YK_NEVER, false, 3, "", "",              \
         {                                                                                          \
-            NULL, NULL, NULL, NULL, NULL, NULL                                                     \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL                                               \
         }                                                                                          \
     }
 

@@ -131,6 +131,8 @@ static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, 
             return yki_error(YK_ERROR_INTERNAL, "evaluation: the loader ended early");
         }
         YK_TRY(evaluate_batch(run->sums + round % run->virtual_ranks * SUMS, run->model, batch));
+        if (run->options.on_batch)
+            run->options.on_batch(run->options.context, round + 1, batches);
     }
     if (run->options.should_stop) {
         stopping = run->options.should_stop(run->options.context);

@@ -221,6 +221,14 @@ static bool asked_to_stop(void *context)
 }
 
 /* With the averaged weights in place of the model's. */
+static void tell_evaluation(void *context, int64_t done, int64_t batches)
+{
+    yk_trainer *t = context;
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    if (callbacks->on_evaluation)
+        callbacks->on_evaluation(callbacks->context, t, done, batches);
+}
+
 static yk_status evaluate_average(yk_trainer *t, yk_evaluation *result,
                                   const yk_evaluate_options *options)
 {
@@ -239,6 +247,7 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
     options.group = t->options.group;
     options.should_stop = asked_to_stop;
+    options.on_batch = tell_evaluation;
     options.context = t;
     average = average ? average : &unused;
     *average = (yk_evaluation){.count = 0};

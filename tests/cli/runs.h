@@ -3,6 +3,7 @@
 #define YK_TEST_RUNS_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "harness.h"
 

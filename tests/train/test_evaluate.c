@@ -77,6 +77,32 @@ YK_TEST(an_evaluation_counts_every_sample_once)
     yk_dataset_destroy(dataset);
 }
 
+/* The numbers that a progress line shows: every batch once, the last one of all. */
+static void note_batch(void *context, int64_t done, int64_t batches)
+{
+    int64_t *last = context;
+    assert_true(done == *last + 1 && done <= batches);
+    *last = done;
+}
+
+YK_TEST(an_evaluation_tells_of_its_batches)
+{
+    yk_dataset *dataset;
+    yk_evaluation result;
+    int64_t last = 0;
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, NULL);
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.on_batch = note_batch;
+    options.context = &last;
+    assert_ok(yk_evaluate(&result, model, loader, &options));
+    assert_int_equal(last, yk_loader_batches(loader));
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(misuse_of_an_evaluation_is_an_error)
 {
     int64_t correct;
