@@ -106,9 +106,18 @@ install: ## install the program, the library and its headers below PREFIX (/usr/
 	$(call cmake_build,release,yoke yoke_program yoke_manual)
 	cmake --install build --prefix "$(PREFIX)"
 
+.PHONY: deb deb-check
+deb: ## build packages of Debian from the last commit, in build-deb/
+	@scripts/install-deps build deb
+	@scripts/make-deb
+
+deb-check: ## build them, and try them on clean trees of Debian 12 and 13 (as root; minutes)
+	@scripts/install-deps build deb
+	@scripts/make-deb --check
+
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf build build-debug build-asan build-tsan build-fuzz
+	rm -rf build build-debug build-asan build-tsan build-fuzz build-deb
 
 .PHONY: help
 help: ## this list
