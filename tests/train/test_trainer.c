@@ -65,8 +65,12 @@ static yk_trainer_options options_of(int64_t epochs, calls *counted)
 {
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = epochs;
-    options.callbacks = (yk_trainer_callbacks){counted,     count_begin, count_step,
-                                               count_epoch, count_save,  count_resume};
+    options.callbacks = (yk_trainer_callbacks){.context = counted,
+                                               .on_step_begin = count_begin,
+                                               .on_step = count_step,
+                                               .on_epoch = count_epoch,
+                                               .on_save = count_save,
+                                               .on_resume = count_resume};
     return options;
 }
 
