@@ -1,9 +1,8 @@
 /*
  * The gloo backend: collectives over TCP. This is the only C++ of yoke; no exception leaves it.
  *
- * Every rank is connected with every other. The calls of a group run on one thread, because gloo's
- * block. First the ranks exchange descriptors, then gloo moves the data. What gloo lacks is built
- * from its messages: the exchange, reduce_scatter, send and recv.
+ * Every rank is connected with every other. ../common/engine.h says how a call proceeds. What gloo
+ * lacks is built from its messages: the exchange of descriptors, reduce_scatter, send and recv.
  *
  * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
  * ended by shutting down the sockets, which makes gloo throw; then nothing touches the buffers any
@@ -38,6 +37,7 @@
 
 #include <yoke/backend.h>
 
+#include "../common/engine.h"
 #include "../common/reduce.h"
 
 namespace
@@ -48,12 +48,15 @@ using TcpAddress = gloo::transport::tcp::Address;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
 constexpr auto forever = std::chrono::hours(24 * 365);
-constexpr double cancelled_call_s = 2;       // within which a cancelled call ends
+constexpr double cancelled_call_s = 2; // within which a cancelled call ends
+// What a rank receives in a small call, at most. Measured between two hosts: with 2 ranks and with
+// 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
+constexpr size_t small_bytes = 512 * 1024;
 constexpr size_t scatter_piece = 256 * 1024; // bytes for each rank, in reduce_scatter
 
 // Slots of our own messages; gloo's collectives have the prefixes 1 to 8.
-constexpr uint8_t descriptor_slot = 0x20, scatter_slot = 0x21, message_slot = 0x22,
-                  sent_slot = 0x23, wanted_slot = 0x24;
+constexpr uint8_t message_slot = 0x20, scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23,
+                  wanted_slot = 0x24;
 
 // An error of this call with its line already set.
 struct Refused {
@@ -252,91 +255,81 @@ void Mesh::interrupt()
         shutdown(socket, SHUT_RDWR);
 }
 
-// ---- the exchange of descriptors
-// ------------------------------------------------------------------
-
-// Each rank tells every other what it calls. Receives are posted two exchanges ahead: a message
-// then needs no answer first, so that an exchange takes one way and not three.
-class Exchange
-{
-  public:
-    explicit Exchange(const std::shared_ptr<Mesh> &mesh);
-    // The descriptors of all ranks, valid until the next exchange.
-    const yk_descriptor *run(const yk_descriptor &what);
-
-  private:
-    struct Turn {
-        yk_descriptor mine;
-        std::vector<yk_descriptor> all;
-        BufferPointer send;
-        std::vector<BufferPointer> receive;
-    };
-    void expect(uint64_t number, int other);
-
-    std::shared_ptr<Mesh> mesh_;
-    Turn turns_[2];
-    uint64_t next_ = 0;
-};
+// ---- the exchange of messages
+// ---------------------------------------------------------------------
 
 gloo::Slot slot(uint8_t prefix, uint64_t number)
 {
     return gloo::Slot::build(prefix, static_cast<uint32_t>(number));
 }
 
-Exchange::Exchange(const std::shared_ptr<Mesh> &mesh) : mesh_(mesh)
+// Each rank sends its message to every other. Receives are posted two exchanges ahead: a message
+// then needs no answer first, so that an exchange takes one way and not three.
+class Exchange
 {
-    for (uint64_t i = 0; i < 2; i++) {
-        Turn &turn = turns_[i];
-        turn.all.resize(mesh->size);
-        turn.send = mesh->createUnboundBuffer(&turn.mine, sizeof turn.mine);
-        for (int other = 0; other < mesh->size; other++) {
-            turn.receive.push_back(
-                mesh->createUnboundBuffer(&turn.all[other], sizeof turn.all[other]));
-            expect(i, other);
+  public:
+    Exchange(const std::shared_ptr<Mesh> &mesh, const engine_base &engine);
+    // The exchange of this number, in which this rank sends `bytes` bytes.
+    void run(uint64_t number, size_t bytes);
+
+  private:
+    void expect(uint64_t number, int other);
+
+    std::shared_ptr<Mesh> mesh_;
+    std::vector<BufferPointer> buffers_[2]; // of each rank's message
+};
+
+Exchange::Exchange(const std::shared_ptr<Mesh> &mesh, const engine_base &engine) : mesh_(mesh)
+{
+    for (uint64_t i = 0; i < 2; i++)
+        for (int r = 0; r < mesh->size; r++) {
+            buffers_[i].push_back(
+                mesh->createUnboundBuffer(engine.messages[i] + r * engine.stride, engine.stride));
+            expect(i, r);
         }
-    }
 }
 
-// A rank that has left the group cannot be told that its next descriptor is expected; whether that
+// A rank that has left the group cannot be told that its next message is expected; whether that
 // matters is known only when it is waited for.
 void Exchange::expect(uint64_t number, int other)
 {
     if (other == mesh_->rank)
         return;
     try {
-        turns_[number & 1].receive[other]->recv(other, slot(descriptor_slot, number));
+        buffers_[number & 1][other]->recv(other, slot(message_slot, number));
     } catch (const std::exception &) {
     }
 }
 
-const yk_descriptor *Exchange::run(const yk_descriptor &what)
+void Exchange::run(uint64_t number, size_t bytes)
 {
-    uint64_t number = next_++;
-    Turn &turn = turns_[number & 1];
-    turn.mine = turn.all[mesh_->rank] = what;
+    auto &buffers = buffers_[number & 1];
+    auto &mine = *buffers[mesh_->rank];
     for (int other = 0; other < mesh_->size; other++)
         if (other != mesh_->rank)
-            turn.send->send(other, slot(descriptor_slot, number));
+            mine.send(other, slot(message_slot, number), 0, bytes);
     for (int other = 0; other < mesh_->size; other++)
         if (other != mesh_->rank) {
-            turn.receive[other]->waitRecv(forever);
+            buffers[other]->waitRecv(forever);
             expect(number + 2, other); // which is sent after the exchange in between
         }
     for (int i = 1; i < mesh_->size; i++)
-        turn.send->waitSend(forever);
-    return turn.all.data();
+        mine.waitSend(forever);
 }
 
 // ---- the engine
 // -----------------------------------------------------------------------------------
 
 struct Engine {
-    yk_backend base; // first
-    const yk_backend_site *site;
+    engine_base common = {}; // first
     std::shared_ptr<Mesh> mesh;
     std::unique_ptr<Exchange> exchange;
-    yk_backend_thread *thread = nullptr;
-    bool abandoned = false; // a cancelled call may still run
+
+    ~Engine()
+    {
+        exchange.reset();
+        engine_fini(&common);
+    }
 };
 
 Engine *engine_of(yk_backend *backend)
@@ -370,26 +363,26 @@ template <typename Options> void set_common(Options &options, const yk_backend_c
     options.setTimeout(forever);
 }
 
+void exchange(Engine *engine, size_t bytes)
+{
+    engine->exchange->run(engine->common.exchanges, bytes);
+}
+
 // Measured over loopback and veth: with two ranks the ring is fastest at every size, with more of
 // them bcube, whose steps grow with the logarithm of their number.
 void all_reduce(Engine *engine, yk_backend_call *call)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    int ranks = engine->mesh->size;
-    if (engine_divides_before(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, ranks);
     with_element(call->what.dtype, [&](auto element) {
         gloo::AllreduceOptions options(engine->mesh);
         set_common(options, call);
-        options.setAlgorithm(ranks == 2 ? gloo::AllreduceOptions::Algorithm::RING
-                                        : gloo::AllreduceOptions::Algorithm::BCUBE);
+        options.setAlgorithm(engine->mesh->size == 2 ? gloo::AllreduceOptions::Algorithm::RING
+                                                     : gloo::AllreduceOptions::Algorithm::BCUBE);
         options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
         options.setReduceFunction(engine_reduce(dtype, op));
         gloo::allreduce(options);
     });
-    if (engine_divides_after(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, ranks);
 }
 
 void broadcast(Engine *engine, yk_backend_call *call)
@@ -493,29 +486,6 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
     }
 }
 
-void run_collective(Engine *engine, yk_backend_call *call)
-{
-    check(yk_backend_compare(call, engine->exchange->run(call->what), engine->mesh->size));
-    if (call->what.count == 0)
-        return;
-    switch (call->what.operation) {
-    case YK_OPERATION_ALL_REDUCE:
-        return all_reduce(engine, call);
-    case YK_OPERATION_BROADCAST:
-        return broadcast(engine, call);
-    case YK_OPERATION_ALL_GATHER:
-        return all_gather(engine, call);
-    case YK_OPERATION_REDUCE_SCATTER:
-        return reduce_scatter(engine, call);
-    case YK_OPERATION_GATHER:
-        return gather(engine, call);
-    case YK_OPERATION_SCATTER:
-        return scatter(engine, call);
-    default: // a barrier has ended with the exchange
-        return;
-    }
-}
-
 // ---- messages
 // -------------------------------------------------------------------------------------
 
@@ -539,24 +509,30 @@ void run_message(Engine *engine, yk_backend_call *call)
     auto data = mesh.createUnboundBuffer(sends ? input_of(call) : static_cast<char *>(call->out),
                                          bytes_of(call->what));
     if (sends) {
-        data->send(other, slot(message_slot, call->sequence));
+        data->send(other, slot(data_slot, call->sequence));
         data->waitSend(forever);
     } else {
-        data->recv(other, slot(message_slot, call->sequence));
+        data->recv(other, slot(data_slot, call->sequence));
         data->waitRecv(forever);
     }
 }
 
-yk_status run_call(void *context, yk_backend_call *call)
+// ---- the calls
+// ------------------------------------------------------------------------------------
+
+template <void (*Body)(Engine *, yk_backend_call *)>
+yk_status run(engine_base *common, yk_backend_call *call)
 {
-    auto *engine = static_cast<Engine *>(context);
-    return guarded([&] {
-        if (call->what.operation >= YK_OPERATION_SEND)
-            run_message(engine, call);
-        else
-            run_collective(engine, call);
-    });
+    return guarded([&] { Body(reinterpret_cast<Engine *>(common), call); });
 }
+
+yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
+{
+    return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
+}
+
+const engine_calls calls = {run_exchange,        run<all_reduce>, run<broadcast>, run<all_gather>,
+                            run<reduce_scatter>, run<gather>,     run<scatter>,   run<run_message>};
 
 // ---- opening
 // --------------------------------------------------------------------------------------
@@ -568,7 +544,7 @@ bool not_reached(const void *wait, int rank)
 
 void look(const Engine *engine)
 {
-    check(engine->site->look(engine->site->context, not_reached, engine->mesh.get()));
+    check(engine->common.site->look(engine->common.site->context, not_reached, engine->mesh.get()));
 }
 
 std::string key_of(const char *what, int rank)
@@ -576,25 +552,19 @@ std::string key_of(const char *what, int rank)
     return what + std::to_string(rank);
 }
 
-// Waits for what another rank sets: its card, or the one byte that says that it is open.
-std::vector<char> get_card(const Engine *engine, const char *what, int other, size_t size)
+// Tells all ranks something, and waits for what each of them tells.
+template <typename Told>
+void tell_all(const Engine *engine, const char *what, const std::vector<char> &mine, Told told)
 {
-    const yk_backend_site *site = engine->site;
-    std::vector<char> card(size);
-    std::string key = key_of(what, other);
-    for (;;) {
-        size_t used;
-        yk_status status =
-            site->get(site->context, key.c_str(), card.data(), card.size(), &used, 0.02);
-        if (status == YK_OK && used != size)
-            throw std::runtime_error("rank " + std::to_string(other) +
-                                     " has an incompatible version of gloo");
-        if (status == YK_OK)
-            return card;
-        if (status != YK_ERROR_TIMEOUT)
-            throw Refused{status};
-        look(engine);
-    }
+    const yk_backend_site *site = engine->common.site;
+    std::vector<char> theirs(mine.size());
+    check(site->set(site->context, key_of(what, site->rank).c_str(), mine.data(), mine.size()));
+    for (int other = 0; other < site->ranks; other++)
+        if (other != site->rank) {
+            check(engine_get(site, other, key_of(what, other).c_str(), theirs.data(), theirs.size(),
+                             "gloo"));
+            told(other, theirs);
+        }
 }
 
 // Connects on a thread of its own, which is left behind where another rank dies or is late: gloo
@@ -619,24 +589,20 @@ void connect_while_looking(Engine *engine)
     connected.get();
 }
 
-void open_engine(Engine *engine)
+void open_engine(Engine *engine, const yk_backend_site *site)
 {
-    const yk_backend_site *site = engine->site;
+    size_t small = site->ranks > 1 ? small_bytes / (site->ranks - 1) : 0;
+    check(engine_init(&engine->common, site, &calls, small));
     engine->mesh =
         std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
-    std::vector<char> card = engine->mesh->card();
-    check(site->set(site->context, key_of("gloo/", site->rank).c_str(), card.data(), card.size()));
-    for (int other = 0; other < site->ranks; other++)
-        if (other != site->rank)
-            engine->mesh->read_card(other, get_card(engine, "gloo/", other, card.size()));
+    tell_all(engine, "gloo/", engine->mesh->card(),
+             [&](int other, auto &card) { engine->mesh->read_card(other, card); });
     connect_while_looking(engine);
-    engine->exchange = std::make_unique<Exchange>(engine->mesh);
+    engine->exchange = std::make_unique<Exchange>(engine->mesh, engine->common);
     // A rank that leaves at once must not close connections that others still make.
-    check(site->set(site->context, key_of("gloo-open/", site->rank).c_str(), "", 1));
-    for (int other = 0; other < site->ranks; other++)
-        if (other != site->rank)
-            get_card(engine, "gloo-open/", other, 1);
-    check(yk_backend_thread_create(&engine->thread, "yoke-gloo", run_call, engine));
+    tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
+    check(
+        yk_backend_thread_create(&engine->common.thread, "yoke-gloo", engine_run, &engine->common));
 }
 
 // ---- the table
@@ -650,40 +616,28 @@ yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
     std::unique_ptr<Engine> engine;
     yk_status status = guarded([&] {
         engine = std::make_unique<Engine>();
-        engine->base.ops = &ops;
-        engine->site = site;
-        open_engine(engine.get());
+        engine->common.base.ops = &ops;
+        open_engine(engine.get(), site);
     });
     if (status == YK_OK)
-        *backend = &engine.release()->base;
+        *backend = &engine.release()->common.base;
     return status;
 }
 
 void close_backend(yk_backend *backend)
 {
     Engine *engine = engine_of(backend);
-    yk_backend_thread_destroy(engine->thread, engine->abandoned);
-    if (!engine->abandoned)
+    bool abandoned = engine->common.abandoned;
+    yk_backend_thread_destroy(engine->common.thread, abandoned);
+    if (!abandoned)
         guarded([&] { delete engine; });
-}
-
-yk_status post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
-{
-    return yk_backend_thread_post(engine_of(backend)->thread, call, work);
-}
-
-yk_status test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
-{
-    return yk_backend_thread_test(engine_of(backend)->thread, work, wait_s, done);
 }
 
 void cancel(yk_backend *backend, yk_backend_work *work)
 {
     Engine *engine = engine_of(backend);
     engine->mesh->interrupt();
-    double wait_s = engine->abandoned ? 0 : cancelled_call_s;
-    if (!yk_backend_thread_cancel(engine->thread, work, wait_s))
-        engine->abandoned = true;
+    engine_drop(&engine->common, work, cancelled_call_s);
 }
 
 const yk_backend_ops ops = {
@@ -694,8 +648,8 @@ const yk_backend_ops ops = {
     4, // works
     open_backend,
     close_backend,
-    post,
-    test,
+    engine_post,
+    engine_test,
     cancel,
     nullptr,
     nullptr,

@@ -1,10 +1,10 @@
 /*
  * The mpi backend, compiled once for each MPI: Open MPI's and MPICH's libraries do not mix.
  *
- * The calls of a group run on one thread, because MPI's best collectives block. First the ranks
- * exchange descriptors, without blocking: there a call waits for late ranks, sleeps where the
- * process computes meanwhile, and can be cancelled. A cancelled call that is already moving data
- * cannot be interrupted, so its thread is left behind.
+ * ../common/engine.h says how a call proceeds. The exchange of messages at its beginning does not
+ * block: there a call waits for late ranks, sleeps where the process computes meanwhile, and can be
+ * cancelled. A cancelled call that is already moving data cannot be interrupted, so its thread is
+ * left behind.
  *
  * MPI is initialised for the first group, or earlier where the ranks need it to meet. It is
  * finalised when the process exits with 0, unless a group is still open or was cancelled then:
@@ -23,6 +23,7 @@
 
 #include <yoke/backend.h>
 
+#include "../common/engine.h"
 #include "../common/reduce.h"
 
 #ifdef OPEN_MPI
@@ -38,27 +39,28 @@ static const char *const signs[] = {"PMI_SIZE", "PMI_RANK"};
 #define CANCELLED_CALL_S 1.0
 
 enum {
-    TAG_SENT = 1, /* of messages: the descriptor of a send, that of a receive, and the data */
+    TAG_MESSAGE = 1, /* of an exchange */
+    TAG_SENT, /* of send and recv: the descriptor of a send, that of a receive, and the data */
     TAG_WANTED,
     TAG_DATA,
+    /* What a rank receives in a small call, at most. Measured with Open MPI between two hosts:
+     * small calls are faster than MPI's collectives up to 128 KiB with 2 ranks, 96 KiB with 4. */
+    SMALL_BYTES = 128 * 1024,
+    SMALL_RANKS = 8,    /* with more ranks, their messages pass through a tree */
     LOOSE_TESTS = 2000, /* how often a call tests before it yields its core each time */
     LONGEST_NAP_NS = 200000,
     LARGEST_COUNT = 1 << 30 /* elements in one call of MPI, whose counts are ints */
 };
 
 typedef struct mpi_engine {
-    yk_backend base;                           /* first */
-    int rank, ranks;                           /* of the site */
+    engine_base common;                        /* first */
     enum { INITIALISES, CREATES, RUNS } stage; /* what the thread does next */
-    yk_backend_thread *thread;
     MPI_Comm comm;
-    int leader_tag;     /* of the creation of comm, chosen by rank 0 */
-    int *world_ranks;   /* [ranks] in MPI_COMM_WORLD */
-    yk_descriptor mine; /* sent by the exchange */
-    yk_descriptor *all; /* [ranks] received by it */
-    size_t largest;     /* LARGEST_COUNT, but tests make it small */
+    int leader_tag;        /* of the creation of comm, chosen by rank 0 */
+    int *world_ranks;      /* [ranks] in MPI_COMM_WORLD */
+    MPI_Request *requests; /* [2 * ranks] of an exchange */
+    size_t largest;        /* LARGEST_COUNT, but tests make it small */
     atomic_bool cancelled;
-    bool abandoned; /* a cancelled call may still run */
 } mpi_engine;
 
 /* Of the process. */
@@ -150,16 +152,19 @@ static MPI_Op operation_of(yk_dtype dtype, yk_reduce_op op)
     return index == 1 ? MPI_MIN : index == 2 ? MPI_MAX : index == 3 ? MPI_PROD : MPI_SUM;
 }
 
-/* ---- the exchange of descriptors ------------------------------------------------------------- */
+/* ---- the exchange of messages ---------------------------------------------------------------- */
 
-/* Waits for a request: spins and then yields or, in the background, takes naps. */
-static yk_status await(mpi_engine *engine, MPI_Request *request, bool background)
+/* Waits for requests: spins and then yields or, in the background, takes naps. */
+static yk_status await(mpi_engine *engine, int count, MPI_Request *requests, bool background)
 {
     long nap = 2000;
     for (int tests = 0;; tests++) {
-        int done;
-        TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (done)
+        int done = 1;
+        while (count > 0 && done) {
+            TRY_MPI(MPI_Test(&requests[count - 1], &done, MPI_STATUS_IGNORE));
+            count -= done;
+        }
+        if (count == 0)
             return YK_OK;
         if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
             return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
@@ -171,14 +176,31 @@ static yk_status await(mpi_engine *engine, MPI_Request *request, bool background
     }
 }
 
-static yk_status exchange(mpi_engine *engine, yk_backend_call *call)
+/* Each rank sends its message to every other. */
+static yk_status exchange_pairs(mpi_engine *engine, yk_backend_call *call, size_t bytes)
 {
-    MPI_Request request;
-    engine->mine = call->what;
-    TRY_MPI(MPI_Iallgather(&engine->mine, sizeof engine->mine, MPI_BYTE, engine->all,
-                           sizeof engine->mine, MPI_BYTE, engine->comm, &request));
-    TRY(await(engine, &request, call->background));
-    return yk_backend_compare(call, engine->all, engine->ranks);
+    const engine_base *common = &engine->common;
+    int count = 0;
+    for (int r = 0; r < common->ranks; r++)
+        if (r != common->rank)
+            TRY_MPI(MPI_Irecv(engine_message(common, r), (int)common->stride, MPI_BYTE, r,
+                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
+    for (int r = 0; r < common->ranks; r++)
+        if (r != common->rank)
+            TRY_MPI(MPI_Isend(engine_message(common, common->rank), (int)bytes, MPI_BYTE, r,
+                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
+    return await(engine, count, engine->requests, call->background);
+}
+
+/* Among many ranks nothing is carried: their messages are the descriptors alone. */
+static yk_status exchange(engine_base *common, yk_backend_call *call, size_t bytes)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    if (common->small > 0)
+        return exchange_pairs(engine, call, bytes);
+    TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, engine_message(common, 0), (int)bytes,
+                           MPI_BYTE, engine->comm, engine->requests));
+    return await(engine, 1, engine->requests, call->background);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -197,18 +219,15 @@ static bool next_span(span *at, size_t *left, const mpi_engine *engine, size_t w
     return at->count > 0;
 }
 
-static yk_status all_reduce(mpi_engine *engine, yk_backend_call *call)
+static yk_status all_reduce(engine_base *common, yk_backend_call *call)
 {
+    mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     size_t left = call->what.count;
-    if (engine_divides_before(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, engine->ranks);
     for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));)
         TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
                               operation_of(dtype, op), engine->comm));
-    if (engine_divides_after(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, engine->ranks);
     return YK_OK;
 }
 
@@ -221,9 +240,15 @@ static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call 
     return YK_OK;
 }
 
-/* Parts that are too large for one call are broadcast one after the other. */
-static yk_status all_gather(mpi_engine *engine, yk_backend_call *call)
+static yk_status broadcast(engine_base *common, yk_backend_call *call)
 {
+    return broadcast_from((mpi_engine *)common, call->out, call, call->what.root);
+}
+
+/* Parts that are too large for one call are broadcast one after the other. */
+static yk_status all_gather(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     size_t bytes = call->what.count * yk_dtype_size(dtype);
     if (call->what.count <= engine->largest) {
@@ -232,8 +257,8 @@ static yk_status all_gather(mpi_engine *engine, yk_backend_call *call)
         return YK_OK;
     }
     char *out = call->out;
-    memcpy(out + (size_t)engine->rank * bytes, call->in, bytes);
-    for (int r = 0; r < engine->ranks; r++)
+    memcpy(out + (size_t)engine->common.rank * bytes, call->in, bytes);
+    for (int r = 0; r < engine->common.ranks; r++)
         TRY(broadcast_from(engine, out + (size_t)r * bytes, call, r));
     return YK_OK;
 }
@@ -243,8 +268,8 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
-    int root = call->what.root, rank = engine->rank;
-    for (int r = 0; r < engine->ranks; r++) {
+    int root = call->what.root, rank = engine->common.rank;
+    for (int r = 0; r < engine->common.ranks; r++) {
         size_t left = call->what.count;
         char *all = (char *)(to_root ? call->out : (void *)(uintptr_t)call->in);
         char *mine = (char *)(to_root ? (void *)(uintptr_t)call->in : call->out);
@@ -263,8 +288,9 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
     return YK_OK;
 }
 
-static yk_status gather(mpi_engine *engine, yk_backend_call *call)
+static yk_status gather(engine_base *common, yk_backend_call *call)
 {
+    mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
     int count = (int)call->what.count;
     if (call->what.count > engine->largest)
@@ -274,8 +300,9 @@ static yk_status gather(mpi_engine *engine, yk_backend_call *call)
     return YK_OK;
 }
 
-static yk_status scatter(mpi_engine *engine, yk_backend_call *call)
+static yk_status scatter(engine_base *common, yk_backend_call *call)
 {
+    mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
     int count = (int)call->what.count;
     if (call->what.count > engine->largest)
@@ -287,11 +314,12 @@ static yk_status scatter(mpi_engine *engine, yk_backend_call *call)
 
 /* f16 is divided before it is added (engine_divides_before), in a copy: in belongs to the caller.
  */
-static yk_status reduce_scatter(mpi_engine *engine, yk_backend_call *call)
+static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
 {
+    mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
-    int ranks = engine->ranks;
+    int ranks = engine->common.ranks;
     size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
     const char *in = call->in;
     char *copy = NULL;
@@ -310,8 +338,8 @@ static yk_status reduce_scatter(mpi_engine *engine, yk_backend_call *call)
         size_t left = call->what.count;
         for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, engine, width);)
             code = MPI_Reduce(in + (size_t)r * bytes + at.start,
-                              r == engine->rank ? (char *)call->out + at.start : NULL, at.count,
-                              type_of(dtype), operation_of(dtype, op), r, engine->comm);
+                              r == engine->common.rank ? (char *)call->out + at.start : NULL,
+                              at.count, type_of(dtype), operation_of(dtype, op), r, engine->comm);
     }
     free(copy);
     if (code != MPI_SUCCESS)
@@ -321,45 +349,23 @@ static yk_status reduce_scatter(mpi_engine *engine, yk_backend_call *call)
     return YK_OK;
 }
 
-static yk_status run_collective(mpi_engine *engine, yk_backend_call *call)
-{
-    TRY(exchange(engine, call));
-    if (call->what.count == 0)
-        return YK_OK;
-    switch (call->what.operation) {
-    case YK_OPERATION_ALL_REDUCE:
-        return all_reduce(engine, call);
-    case YK_OPERATION_BROADCAST:
-        return broadcast_from(engine, call->out, call, call->what.root);
-    case YK_OPERATION_ALL_GATHER:
-        return all_gather(engine, call);
-    case YK_OPERATION_REDUCE_SCATTER:
-        return reduce_scatter(engine, call);
-    case YK_OPERATION_GATHER:
-        return gather(engine, call);
-    case YK_OPERATION_SCATTER:
-        return scatter(engine, call);
-    default: /* a barrier has ended with the exchange */
-        return YK_OK;
-    }
-}
-
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Both ranks tell each other what they call, then the data follows. */
-static yk_status run_message(mpi_engine *engine, yk_backend_call *call)
+static yk_status run_message(engine_base *common, yk_backend_call *call)
 {
+    mpi_engine *engine = (mpi_engine *)common;
     bool sends = call->what.operation == YK_OPERATION_SEND;
-    int other = call->what.root, me = engine->rank;
+    int other = call->what.root, me = common->rank;
     MPI_Request told, heard, moved;
-    engine->mine = call->what;
-    yk_descriptor *theirs = &engine->all[other];
+    yk_descriptor *mine = &common->all[me], *theirs = &common->all[other];
+    *mine = call->what;
     TRY_MPI(MPI_Irecv(theirs, sizeof *theirs, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
                       engine->comm, &heard));
-    TRY_MPI(MPI_Isend(&engine->mine, sizeof engine->mine, MPI_BYTE, other,
-                      sends ? TAG_SENT : TAG_WANTED, engine->comm, &told));
-    TRY(await(engine, &heard, call->background));
-    TRY(await(engine, &told, call->background));
+    TRY_MPI(MPI_Isend(mine, sizeof *mine, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED,
+                      engine->comm, &told));
+    TRY(await(engine, 1, &heard, call->background));
+    TRY(await(engine, 1, &told, call->background));
     TRY(sends ? yk_backend_compare_messages(call, me, &call->what, other, theirs)
               : yk_backend_compare_messages(call, other, theirs, me, &call->what));
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -371,7 +377,7 @@ static yk_status run_message(mpi_engine *engine, yk_backend_call *call)
         else
             TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of(dtype), other,
                               TAG_DATA, engine->comm, &moved));
-        TRY(await(engine, &moved, call->background));
+        TRY(await(engine, 1, &moved, call->background));
     }
     return YK_OK;
 }
@@ -479,24 +485,6 @@ static bool always_missing(const void *wait, int rank)
     return true;
 }
 
-static bool is_missing(const void *wait, int rank)
-{
-    return rank == *(const int *)wait;
-}
-
-static yk_status get_card(const yk_backend_site *site, int rank, int card[2])
-{
-    char key[32];
-    snprintf(key, sizeof key, "mpi/%d", rank);
-    for (;;) {
-        size_t used;
-        yk_status status = site->get(site->context, key, card, 2 * sizeof *card, &used, 0.02);
-        if (status != YK_ERROR_TIMEOUT)
-            return status;
-        TRY(site->look(site->context, is_missing, &rank));
-    }
-}
-
 /* The ranks tell each other who they are in MPI_COMM_WORLD, and rank 0 a tag for this group. */
 static yk_status meet(mpi_engine *engine, const yk_backend_site *site)
 {
@@ -509,7 +497,8 @@ static yk_status meet(mpi_engine *engine, const yk_backend_site *site)
     snprintf(key, sizeof key, "mpi/%d", site->rank);
     TRY(site->set(site->context, key, card, sizeof card));
     for (int r = site->ranks - 1; r >= 0; r--) {
-        TRY(get_card(site, r, card));
+        snprintf(key, sizeof key, "mpi/%d", r);
+        TRY(engine_get(site, r, key, card, sizeof card, LIBRARY));
         engine->world_ranks[r] = card[0];
     }
     engine->leader_tag = card[1];
@@ -520,7 +509,7 @@ static yk_status create_communicator(mpi_engine *engine)
 {
     MPI_Group all, ours;
     TRY_MPI(MPI_Comm_group(MPI_COMM_WORLD, &all));
-    TRY_MPI(MPI_Group_incl(all, engine->ranks, engine->world_ranks, &ours));
+    TRY_MPI(MPI_Group_incl(all, engine->common.ranks, engine->world_ranks, &ours));
     TRY_MPI(MPI_Comm_create_group(MPI_COMM_WORLD, ours, engine->leader_tag, &engine->comm));
     MPI_Group_free(&ours);
     MPI_Group_free(&all);
@@ -538,15 +527,23 @@ static yk_status ensure_initialised(int ranks)
     return check_world(ranks);
 }
 
+static const engine_calls calls = {.exchange = exchange,
+                                   .all_reduce = all_reduce,
+                                   .broadcast = broadcast,
+                                   .all_gather = all_gather,
+                                   .reduce_scatter = reduce_scatter,
+                                   .gather = gather,
+                                   .scatter = scatter,
+                                   .message = run_message};
+
 static yk_status run_call(void *context, yk_backend_call *call)
 {
     mpi_engine *engine = context;
     if (engine->stage == INITIALISES)
-        return ensure_initialised(engine->ranks);
+        return ensure_initialised(engine->common.ranks);
     if (engine->stage == CREATES)
         return create_communicator(engine);
-    return call->what.operation >= YK_OPERATION_SEND ? run_message(engine, call)
-                                                     : run_collective(engine, call);
+    return engine_run(&engine->common, call);
 }
 
 /* Runs a stage of opening on the engine's thread and looks at the other ranks until it is done. */
@@ -555,15 +552,15 @@ static yk_status run_stage(mpi_engine *engine, const yk_backend_site *site, int 
     yk_backend_call call = {.what.operation = YK_OPERATION_BARRIER};
     yk_backend_work *work;
     engine->stage = stage;
-    TRY(yk_backend_thread_post(engine->thread, &call, &work));
+    TRY(yk_backend_thread_post(engine->common.thread, &call, &work));
     for (;;) {
         bool done;
-        yk_status status = yk_backend_thread_test(engine->thread, work, 0.02, &done);
+        yk_status status = yk_backend_thread_test(engine->common.thread, work, 0.02, &done);
         if (done)
             return status;
         status = site->look(site->context, always_missing, NULL);
         if (status != YK_OK) {
-            engine->abandoned = !yk_backend_thread_cancel(engine->thread, work, 0);
+            engine->common.abandoned = !yk_backend_thread_cancel(engine->common.thread, work, 0);
             return status;
         }
     }
@@ -571,7 +568,7 @@ static yk_status run_stage(mpi_engine *engine, const yk_backend_site *site, int 
 
 static yk_status set_up(mpi_engine *engine, const yk_backend_site *site)
 {
-    TRY(yk_backend_thread_create(&engine->thread, "yoke-mpi", run_call, engine));
+    TRY(yk_backend_thread_create(&engine->common.thread, "yoke-mpi", run_call, engine));
     TRY(run_stage(engine, site, INITIALISES));
     TRY(meet(engine, site));
     TRY(run_stage(engine, site, CREATES));
@@ -581,27 +578,30 @@ static yk_status set_up(mpi_engine *engine, const yk_backend_site *site)
 
 static void free_engine(mpi_engine *engine)
 {
-    yk_backend_thread_destroy(engine->thread, engine->abandoned);
-    if (engine->abandoned)
+    yk_backend_thread_destroy(engine->common.thread, engine->common.abandoned);
+    if (engine->common.abandoned)
         return;
+    engine_fini(&engine->common);
     free(engine->world_ranks);
-    free(engine->all);
+    free(engine->requests);
     free(engine);
 }
 
 static mpi_engine *allocate_engine(const yk_backend_site *site)
 {
+    size_t ranks = (size_t)site->ranks, small = 0;
+    if (site->ranks > 1 && site->ranks <= SMALL_RANKS)
+        small = SMALL_BYTES / (ranks - 1);
     mpi_engine *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
     const char *largest = getenv("YOKE_TEST_MPI_COUNT");
-    made->rank = site->rank;
-    made->ranks = site->ranks;
     made->comm = MPI_COMM_NULL;
     made->largest = largest ? strtoul(largest, NULL, 10) : LARGEST_COUNT;
-    made->world_ranks = calloc((size_t)site->ranks, sizeof *made->world_ranks);
-    made->all = calloc((size_t)site->ranks, sizeof *made->all);
-    if (made->world_ranks && made->all)
+    made->world_ranks = calloc(ranks, sizeof *made->world_ranks);
+    made->requests = calloc(2 * ranks, sizeof(MPI_Request));
+    if (engine_init(&made->common, site, &calls, small) == YK_OK && made->world_ranks &&
+        made->requests)
         return made;
     free_engine(made);
     return NULL;
@@ -627,8 +627,8 @@ static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
         free_engine(engine);
         return status;
     }
-    engine->base.ops = &yk_backend_module;
-    *backend = &engine->base;
+    engine->common.base.ops = &yk_backend_module;
+    *backend = &engine->common.base;
     return YK_OK;
 }
 
@@ -660,32 +660,20 @@ static void close_backend(yk_backend *backend)
     broken = broken || cancelled;
     pthread_mutex_unlock(&mpi_lock);
     if (cancelled) {
-        yk_backend_thread_destroy(engine->thread, engine->abandoned);
+        yk_backend_thread_destroy(engine->common.thread, engine->common.abandoned);
         return;
     }
-    yk_backend_thread_destroy(engine->thread, false);
-    engine->thread = NULL;
+    yk_backend_thread_destroy(engine->common.thread, false);
+    engine->common.thread = NULL;
     MPI_Comm_free(&engine->comm);
     free_engine(engine);
-}
-
-static yk_status post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
-{
-    return yk_backend_thread_post(((mpi_engine *)backend)->thread, call, work);
-}
-
-static yk_status test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
-{
-    return yk_backend_thread_test(((mpi_engine *)backend)->thread, work, wait_s, done);
 }
 
 static void cancel(yk_backend *backend, yk_backend_work *work)
 {
     mpi_engine *engine = (mpi_engine *)backend;
     atomic_store(&engine->cancelled, true);
-    double wait_s = engine->abandoned ? 0 : CANCELLED_CALL_S;
-    if (!yk_backend_thread_cancel(engine->thread, work, wait_s))
-        engine->abandoned = true;
+    engine_drop(&engine->common, work, CANCELLED_CALL_S);
 }
 
 __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = {
@@ -695,7 +683,7 @@ __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = 
     .max_works = 4,
     .open = open_backend,
     .close = close_backend,
-    .post = post,
-    .test = test,
+    .post = engine_post,
+    .test = engine_test,
     .cancel = cancel,
 };

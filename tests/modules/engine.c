@@ -157,11 +157,11 @@ static void check_many_works(yk_group *group)
 
 void check_collectives(yk_group *group)
 {
-    static const size_t sizes[] = {0, 1, 37, 100003};
+    static const size_t sizes[] = {0, 1, 37, 9001, 100003};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int d = 0; d < DTYPES; d++)
             for (int o = 0; o < OPS; o++)
-                if (sizes[s] < 1000 || ops[o] == YK_REDUCE_AVG)
+                if (sizes[s] < 10000 || ops[o] == YK_REDUCE_AVG)
                     check_reductions(group, sizes[s], dtypes[d], ops[o]);
         for (int root = 0; root < yk_group_size(group); root++)
             check_copies(group, sizes[s], root);
@@ -201,10 +201,35 @@ void check_messages(yk_group *group)
     assert_ok(rank == 0 ? yk_send(group, few, 4, YK_I32, 1) : yk_recv(group, few, 4, YK_I32, 0));
 }
 
+/* The messages that ranks exchange carry the data of small calls: here some do and others do not.
+ */
+static void check_mismatched_sizes(yk_group *group)
+{
+    enum { LARGEST = 1 << 20 };
+    static const size_t sizes[] = {1, 1000, 20000, 100000, LARGEST};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    int rank = yk_group_rank(group), last = yk_group_size(group) - 1;
+    float *data = calloc(LARGEST, sizeof *data);
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t j = 0; j < SIZES; j++) {
+            size_t n = rank == last ? sizes[j] : sizes[i];
+            yk_status expected = i == j ? YK_OK : YK_ERROR_MISMATCH;
+            data[0] = data[n - 1] = 1;
+            assert_status(expected, yk_all_reduce(group, data, n, YK_F32, YK_REDUCE_SUM, NULL));
+            assert_true(data[n - 1] == (i == j ? (float)(last + 1) : 1));
+            data[0] = data[n - 1] = (float)rank;
+            assert_status(expected, yk_broadcast(group, data, n, YK_F32, last, NULL));
+            assert_true(data[n - 1] == (float)(i == j ? last : rank));
+        }
+    assert_status(YK_ERROR_MISMATCH, yk_broadcast(group, data, 8, YK_F32, rank == last, NULL));
+    free(data);
+}
+
 void check_mismatches(yk_group *group)
 {
     int rank = yk_group_rank(group);
     float data[8] = {0};
+    check_mismatched_sizes(group);
     assert_status(YK_ERROR_MISMATCH,
                   yk_all_reduce(group, data, rank ? 8 : 7, YK_F32, YK_REDUCE_SUM, NULL));
     assert_contains(yk_last_error(), "rank 0 called");

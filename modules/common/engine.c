@@ -1,0 +1,152 @@
+/* See engine.h. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "small.h"
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+yk_status engine_init(engine_base *engine, const yk_backend_site *site, const engine_calls *calls,
+                      size_t small)
+{
+    size_t ranks = (size_t)site->ranks, line = 64;
+    engine->calls = calls;
+    engine->site = site;
+    engine->rank = site->rank;
+    engine->ranks = site->ranks;
+    engine->small = small;
+    engine->stride = sizeof(yk_descriptor);
+    if (small > 0)
+        engine->stride = (sizeof(yk_descriptor) + small + line - 1) / line * line;
+    engine->all = calloc(ranks, sizeof *engine->all);
+    for (int i = 0; i < 2; i++)
+        engine->messages[i] = calloc(ranks, engine->stride);
+    if (engine->all && engine->messages[0] && engine->messages[1])
+        return YK_OK;
+    engine_fini(engine);
+    return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the messages of %d ranks",
+                        site->ranks);
+}
+
+void engine_fini(engine_base *engine)
+{
+    free(engine->all);
+    free(engine->messages[0]);
+    free(engine->messages[1]);
+    engine->all = NULL;
+    engine->messages[0] = engine->messages[1] = NULL;
+}
+
+static bool is_missing(const void *wait, int rank)
+{
+    return rank == *(const int *)wait;
+}
+
+yk_status engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
+                     size_t size, const char *name)
+{
+    for (;;) {
+        size_t used;
+        yk_status status = site->get(site->context, key, value, size, &used, 0.02);
+        if (status == YK_OK && used != size)
+            return yk_set_error(YK_ERROR_NETWORK,
+                                "rank %d has another version of %s: install the same one "
+                                "everywhere",
+                                site->members[rank].job_rank, name);
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        status = site->look(site->context, is_missing, &rank);
+        if (status != YK_OK)
+            return status;
+    }
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+void *engine_message(const engine_base *engine, int rank)
+{
+    return engine->messages[engine->exchanges & 1] + (size_t)rank * engine->stride;
+}
+
+/* Afterwards the ranks are known to call the same, and what they contribute is here if it is
+ * small. */
+static yk_status exchange(engine_base *engine, yk_backend_call *call)
+{
+    char *mine = engine_message(engine, engine->rank);
+    size_t carried = engine_contribution(engine, &call->what);
+    memcpy(mine, &call->what, sizeof call->what);
+    if (carried > 0)
+        memcpy(mine + sizeof call->what, call->in, carried);
+    yk_status status = engine->calls->exchange(engine, call, sizeof call->what + carried);
+    if (status != YK_OK)
+        return status;
+    for (int r = 0; r < engine->ranks; r++)
+        memcpy(&engine->all[r], engine_message(engine, r), sizeof *engine->all);
+    return yk_backend_compare(call, engine->all, engine->ranks);
+}
+
+static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    if (engine_divides_before(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    yk_status status = engine->calls->all_reduce(engine, call);
+    if (status == YK_OK && engine_divides_after(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    return status;
+}
+
+static yk_status run_large(engine_base *engine, yk_backend_call *call)
+{
+    const engine_calls *calls = engine->calls;
+    switch (call->what.operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        return all_reduce(engine, call);
+    case YK_OPERATION_BROADCAST:
+        return calls->broadcast(engine, call);
+    case YK_OPERATION_ALL_GATHER:
+        return calls->all_gather(engine, call);
+    case YK_OPERATION_REDUCE_SCATTER:
+        return calls->reduce_scatter(engine, call);
+    case YK_OPERATION_GATHER:
+        return calls->gather(engine, call);
+    case YK_OPERATION_SCATTER:
+        return calls->scatter(engine, call);
+    default: /* a barrier has ended with the exchange */
+        return YK_OK;
+    }
+}
+
+yk_status engine_run(void *context, yk_backend_call *call)
+{
+    engine_base *engine = context;
+    if (call->what.operation >= YK_OPERATION_SEND)
+        return engine->calls->message(engine, call);
+    yk_status status = exchange(engine, call);
+    if (status == YK_OK && engine_is_small(engine, &call->what))
+        engine_finish_small(engine, call);
+    else if (status == YK_OK && call->what.count > 0)
+        status = run_large(engine, call);
+    engine->exchanges++;
+    return status;
+}
+
+yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
+{
+    return yk_backend_thread_post(((engine_base *)backend)->thread, call, work);
+}
+
+yk_status engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
+{
+    return yk_backend_thread_test(((engine_base *)backend)->thread, work, wait_s, done);
+}
+
+void engine_drop(engine_base *engine, yk_backend_work *work, double wait_s)
+{
+    if (!yk_backend_thread_cancel(engine->thread, work, engine->abandoned ? 0 : wait_s))
+        engine->abandoned = true;
+}

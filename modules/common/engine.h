@@ -1,0 +1,83 @@
+/*
+ * What engines whose calls block have in common.
+ *
+ * The calls of a group run on one thread. Each begins with an exchange of messages: the descriptor
+ * of what a rank calls and, if the call is small, also the data that it contributes. Where the
+ * descriptors agree, a small call is then finished without the engine: that takes one message
+ * between two ranks instead of two or three, one after the other. Larger data is the engine's.
+ *
+ * What the other ranks call is not known before, so there is room for the largest small message of
+ * each rank, whatever this rank expects.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <yoke/backend.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct engine_base engine_base;
+typedef yk_status engine_function(engine_base *engine, yk_backend_call *call);
+
+/* A call has a count of at least 1. Averages of all_reduce are sums here. */
+typedef struct engine_calls {
+    /*
+     * Sends `bytes` bytes of engine_message(engine, rank) to every other rank and receives their
+     * messages, each of at most engine->stride bytes, in their places.
+     */
+    yk_status (*exchange)(engine_base *engine, yk_backend_call *call, size_t bytes);
+    engine_function *all_reduce, *broadcast, *all_gather, *reduce_scatter, *gather, *scatter;
+    engine_function *message; /* send and recv, for which nothing is exchanged */
+} engine_calls;
+
+/* Concrete engines begin with it. */
+struct engine_base {
+    yk_backend base; /* first */
+    const engine_calls *calls;
+    const yk_backend_site *site;
+    int rank, ranks;
+    yk_backend_thread *thread;
+    bool abandoned;     /* a cancelled call may still run */
+    size_t small;       /* bytes that a rank contributes to a small call, at most */
+    size_t stride;      /* of the messages */
+    char *messages[2];  /* [ranks] each, used in turn */
+    uint64_t exchanges; /* their number; an exchange uses messages[exchanges & 1] */
+    yk_descriptor *all; /* [ranks] */
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Sets up what is common, except for the thread. `small` may be 0. */
+yk_status engine_init(engine_base *engine, const yk_backend_site *site, const engine_calls *calls,
+                      size_t small);
+/* Frees what engine_init has allocated. */
+void engine_fini(engine_base *engine);
+
+/*
+ * Waits for what another rank sets in the store, size bytes, and looks at that rank meanwhile. name
+ * is the engine's, for the error where the size differs.
+ */
+yk_status engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
+                     size_t size, const char *name);
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The message of a rank in the exchange that is under way: its descriptor, then what it carries. */
+void *engine_message(const engine_base *engine, int rank);
+
+/* Carries out one call: the run function of the engine's thread. */
+yk_status engine_run(void *engine, yk_backend_call *call);
+
+/* post and test of yk_backend_ops. */
+yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
+yk_status engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done);
+/* The end of cancel: waits at most wait_s seconds for an interrupted call. */
+void engine_drop(engine_base *engine, yk_backend_work *work, double wait_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+/* See small.h. */
+#include "small.h"
+
+#include <string.h>
+
+#include "reduce.h"
+
+bool engine_is_small(const engine_base *engine, const yk_descriptor *what)
+{
+    if (what->invalid || what->count == 0)
+        return false;
+    switch (what->operation) {
+    case YK_OPERATION_ALL_REDUCE:
+    case YK_OPERATION_BROADCAST:
+    case YK_OPERATION_ALL_GATHER:
+        return what->count <= engine->small / yk_dtype_size((yk_dtype)what->dtype);
+    default: /* the others send different data to different ranks, or none */
+        return false;
+    }
+}
+
+size_t engine_contribution(const engine_base *engine, const yk_descriptor *what)
+{
+    if (!engine_is_small(engine, what) ||
+        (what->operation == YK_OPERATION_BROADCAST && what->root != engine->rank))
+        return 0;
+    return what->count * yk_dtype_size((yk_dtype)what->dtype);
+}
+
+static char *carried(const engine_base *engine, int rank)
+{
+    return (char *)engine_message(engine, rank) + sizeof(yk_descriptor);
+}
+
+static void reduce(const engine_base *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    engine_reduce_function combine = engine_reduce(dtype, op);
+    size_t count = call->what.count;
+    for (int r = 0; r < engine->ranks && engine_divides_before(dtype, op); r++)
+        engine_divide(carried(engine, r), count, dtype, engine->ranks);
+    for (int r = 1; r < engine->ranks; r++)
+        combine(call->out, r == 1 ? carried(engine, 0) : call->out, carried(engine, r), count);
+    if (engine_divides_after(dtype, op))
+        engine_divide(call->out, count, dtype, engine->ranks);
+}
+
+void engine_finish_small(const engine_base *engine, yk_backend_call *call)
+{
+    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    switch (call->what.operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        reduce(engine, call);
+        break;
+    case YK_OPERATION_BROADCAST:
+        if (engine->rank != call->what.root)
+            memcpy(call->out, carried(engine, call->what.root), bytes);
+        break;
+    default: /* all_gather */
+        for (int r = 0; r < engine->ranks; r++)
+            memcpy((char *)call->out + (size_t)r * bytes, carried(engine, r), bytes);
+    }
+}
