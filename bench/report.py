@@ -126,6 +126,23 @@ def network_train_table(found):
                     rows)
 
 
+def network_traffic_table(found):
+    rows = [[f"{row['hosts']} x {row['ranks']}", row["backend"], f"{row['of_buffer']:.3f}",
+             f"{2 * (row['hosts'] - 1) / row['hosts']:.3f}"] for row in found["rows"]]
+    return markdown(["hosts x ranks", "backend", "sent by a host, of the buffer", "at the least"], rows)
+
+
+def network_startup_table(found):
+    return markdown(["a job of 2 x 2 ranks", "seconds"],
+                    [["from exec of the launchers to the end of the first step", f"{median(found['rows']['first step']):.2f}"],
+                     ["the whole job of one step", f"{median(found['rows']['whole job']):.2f}"]])
+
+
+def network_faults_table(found):
+    return markdown(["fault", "seconds until the remaining hosts have ended"],
+                    [[name, f"{median(seconds):.1f}"] for name, seconds in found["rows"].items()])
+
+
 def features_table(found):
     rows = []
     for row in found["rows"]:
@@ -156,7 +173,9 @@ def accuracy_table(found):
 
 
 TABLES = {"step": step_table, "all_reduce": all_reduce_table, "network": network_table,
-          "network_train": network_train_table, "features": features_table, "startup": startup_table,
+          "network_train": network_train_table,
+          "network_traffic": network_traffic_table, "network_startup": network_startup_table,
+          "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
           "scaling": scaling_table, "accuracy": accuracy_table}
 
 

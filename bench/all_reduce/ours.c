@@ -1,6 +1,7 @@
 /*
  * yoke's all-reduce on buffers that all ranks can read, as DDP uses it. Start it with
- * `yoke run --nproc-per-node N -- ours [BACKEND]`; rank 0 prints microseconds by size as JSON.
+ * `yoke run --nproc-per-node N -- ours [BACKEND]`; rank 0 prints microseconds by size as JSON. With
+ * `ours BACKEND BYTES ROUNDS` it reduces that often, for who counts what is sent.
  */
 #define _GNU_SOURCE
 #include <yoke/yoke.h>
@@ -21,7 +22,11 @@ int main(int argc, char **argv)
     YK_CHECK(yk_group_init(&group, &options));
     void *memory;
     YK_CHECK(yk_group_alloc(group, MEASURED_MAX_BYTES, &memory));
-    measure_all_sizes(all_reduce, memory, yk_group_rank(group), yk_group_size(group));
+    if (argc > 3)
+        for (int left = atoi(argv[3]); left > 0; left--)
+            all_reduce(memory, strtoul(argv[2], NULL, 10) / sizeof(float));
+    else
+        measure_all_sizes(all_reduce, memory, yk_group_rank(group), yk_group_size(group));
     yk_group_destroy(group);
     return 0;
 }

@@ -6,6 +6,16 @@ SCRIPT = os.path.join(ROOT, "tests/hosts/hosts")
 DEADLINE_S = 300
 
 
+def progress(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+def why_not():
+    """Why hosts cannot be made here; empty if they can."""
+    done = subprocess.run([SCRIPT, "check"], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode else ""
+
+
 class Hosts:
     """with Hosts(2) as hosts: ... Each host has an equal share of the cores, unless share_cores."""
 
@@ -44,10 +54,36 @@ class Hosts:
 
     limited = False
 
+    def sent(self, host):
+        """The bytes that a host (from 0) has sent so far."""
+        return int(subprocess.check_output([SCRIPT, "sent", self.folder, f"n{host + 1}"]))
+
     def on(self, host, command):
         """The command, run on a host (from 0) and its cores."""
         cores = ",".join(map(str, self.cores[host]))
         return [SCRIPT, "on", self.folder, f"n{host + 1}", "taskset", "-c", cores, *command]
+
+    def start(self, host, command, env=None):
+        """Starts a command on a host; its output is kept."""
+        return subprocess.Popen(self.on(host, command), env=dict(os.environ, **(env or {})), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def find(self, host, is_it):
+        """The pid, here, of the process on a host for whose arguments and environment is_it is true."""
+        def entries(path):
+            with open(path, "rb") as file:
+                return file.read().split(b"\0")
+
+        with open(os.path.join(self.folder, f"n{host + 1}.pid")) as file:
+            space = os.readlink(f"/proc/{file.read().strip()}/ns/pid")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if (os.readlink(f"/proc/{pid}/ns/pid") == space
+                        and is_it(entries(f"/proc/{pid}/cmdline"), entries(f"/proc/{pid}/environ"))):
+                    return int(pid)
+            except OSError:  # it has ended meanwhile
+                pass
+        sys.exit(f"the process on n{host + 1} is not there")
 
     def run(self, local, command, env=None):
         """Runs command(rank) as `local` ranks on each host to their end; rank 0's output. Each rank has the
@@ -59,9 +95,8 @@ class Hosts:
         for rank in range(world):
             place = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % local, "LOCAL_WORLD_SIZE": local,
                      "GROUP_RANK": rank // local, "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": Hosts.port}
-            environment = dict(os.environ, **{name: str(value) for name, value in place.items()}, **(env or {}))
-            running.append(subprocess.Popen(self.on(rank // local, command(rank)), env=environment, text=True,
-                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+            environment = dict({name: str(value) for name, value in place.items()}, **(env or {}))
+            running.append(self.start(rank // local, command(rank), environment))
         return self.collect(running)
 
     port = 29600

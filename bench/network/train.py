@@ -1,0 +1,92 @@
+"""Data-parallel training over a network, next to PyTorch DDP with gloo: ResNet-18 (CIFAR stem, f32), 64 images per rank.
+
+Two hosts; each has half of the cores, and its ranks share them. The programs run in turn. Exposed communication is
+how much longer a step takes than the same step where every host trains without the others; both sides are measured
+in this way. yoke's own figure (metrics.jsonl) is kept in the raw result. At a limited rate, hooks that compress
+gradients are compared too; yoke's bf16 with PyTorch's fp16, since gloo does not sum bf16.
+"""
+import json, os, statistics, tempfile
+
+import hosts, report
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BATCH = 64
+TUNED = ("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=8589934592:"
+         "glibc.malloc.trim_threshold=17179869184")
+
+
+def yoke_steps(metrics):
+    """Seconds of the steps after two warm-up steps, and the exposed communication that yoke reports."""
+    with open(metrics) as file:
+        records = [record for record in map(json.loads, file) if record["type"] == "step"][2:]
+    return {"step_s": [r["data_s"] + r["compute_s"] + r["exposed_comm_s"] for r in records],
+            "reported_exposed_s": [r["exposed_comm_s"] for r in records]}
+
+
+def train_yoke(site, args, local, hook, together):
+    """together: the hosts train as one job; otherwise each host trains without the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        def command(rank):
+            ranks = site.count * local if together else local
+            one = [os.path.join(os.path.abspath(args.build), "yoke"), "train", "--data", "synthetic", "--arch", "resnet18-cifar",
+                   "--batch-size", str(BATCH * ranks), "--max-steps", str(args.steps + 2), "--threads", "1",
+                   "--comm-hook", hook, *(["--powersgd-start", "2"] if hook == "powersgd" else []),
+                   "--output", os.path.join(folder, "run" if together else f"run{rank // local}")]
+            if not together:
+                one = ["env", "-u", "RANK", "-u", "WORLD_SIZE"] + one + ["--nproc", str(local)]
+            return one
+
+        if together:
+            site.run(local, command)
+        else:
+            site.run(1, lambda rank: command(rank * local))
+        return yoke_steps(os.path.join(folder, "run" if together else "run0", "metrics.jsonl"))
+
+
+def train_pytorch(site, args, local, hook, together):
+    def command(rank):
+        one = [args.python, os.path.join(HERE, "pytorch_train.py"), str(BATCH), str(args.steps), "1",
+               "fp16" if hook == "bf16" else hook]
+        # Without the others: a group of the host's own ranks, or none.
+        if together:
+            return one
+        if local == 1:
+            return ["env", "-u", "WORLD_SIZE"] + one
+        return ["env", f"RANK={rank % local}", f"WORLD_SIZE={local}", f"MASTER_ADDR=10.77.0.{rank // local + 1}"] + one
+
+    output = site.run(local, command, {"GLIBC_TUNABLES": TUNED, "GLOO_SOCKET_IFNAME": "eth0"})
+    return json.loads([line for line in output.splitlines() if "{" in line][-1])
+
+
+SIDES = {"yoke": train_yoke, "pytorch": train_pytorch}
+
+
+def measure(args, site):
+    rates, locals_ = (["none"], [1]) if args.quick else (["none", "1gbit"], [1, 2])
+    settings = [(rate, local, hook) for rate in rates for local in locals_
+                for hook in (["none"] if rate == "none" else ["none", "bf16", "powersgd"])]
+    rows = [{"ranks": local, "rate": rate, "hook": hook, "yoke": [], "yoke_apart": [], "pytorch": [], "pytorch_apart": []}
+            for rate, local, hook in settings]
+    for _ in range(args.repeats or 2):
+        for row in rows:
+            site.limit(None if row["rate"] == "none" else row["rate"])
+            measure_row(args, site, row, rows)
+    site.limit(None)
+    return report.result("network_train", {"hosts": site.count, "batch": BATCH, "steps": args.steps,
+                                           "repeats": args.repeats or 2}, rows, args.build, args.python)
+
+
+def measure_row(args, site, row, rows):
+    """One repeat. Hosts that train apart send nothing, so that rates and hooks of one repeat share these steps."""
+    for side, train in SIDES.items():
+        row[side].append(train(site, args, row["ranks"], row["hook"], True))
+    first = next(other for other in rows if other["ranks"] == row["ranks"])
+    for side, train in SIDES.items():
+        apart = first[side + "_apart"]
+        if row is first:
+            apart.append(train(site, args, row["ranks"], "none", False))
+        else:
+            row[side + "_apart"].append(apart[-1])
+    hosts.progress(f"{row['ranks']} ranks, {row['rate']}, {row['hook']}: " + ", ".join(
+        f"{side} {statistics.median(row[side][-1]['step_s']):.3f} s" for side in ("yoke", "yoke_apart", "pytorch",
+                                                                                   "pytorch_apart")))
