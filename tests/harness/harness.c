@@ -140,6 +140,8 @@ void yk_test_run_as_rank(void (*body)(int rank, int world), int world)
     body(atoi(rank), world);
     fflush(NULL);
     remove_directory();
+    if (getenv("YK_TEST_MPIRUN"))
+        exit(0); /* which ends MPI, as mpirun demands */
     _exit(0);
 }
 
@@ -186,9 +188,27 @@ void yk_test_assert_ranks(int world, const int *statuses)
                      WIFSIGNALED(statuses[i]) ? WTERMSIG(statuses[i]) : WEXITSTATUS(statuses[i]));
 }
 
+/* The ranks are started by mpirun, and its exit code tells whether one has failed. */
+static void start_mpi_ranks(const char *mpirun, int world)
+{
+    char program[512] = "", output[16 * 1024];
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    int code = yk_test_command(output, sizeof output,
+                               "timeout -k 5 %d %s -n %d sh -c 'YK_TEST_RANK=$OMPI_COMM_WORLD_RANK "
+                               "exec \"%s\" %s' </dev/null",
+                               RANKS_DEADLINE_S, mpirun, world, program, running_case);
+    if (code)
+        fail_msg("%s ended with %d:\n%s", mpirun, code, output);
+}
+
 void yk_test_ranks(int world, void (*body)(int rank, int world))
 {
     int statuses[MAX_RANKS] = {0};
+    const char *mpirun = getenv("YK_TEST_MPIRUN");
+    if (mpirun && !getenv("YK_TEST_RANK")) {
+        start_mpi_ranks(mpirun, world);
+        return;
+    }
     yk_test_ranks_status(world, body, statuses, NULL);
     yk_test_assert_ranks(world, statuses);
 }
