@@ -1,15 +1,18 @@
 /*
  * The backend of several hosts with several ranks: shared memory within a host, a network between
- * them. It is a pipeline of three stages, each with a thread and groups of its own, through which
- * all calls pass in the same order:
+ * them. It is a pipeline of three stages, through which all calls pass in the same order. Each
+ * stage has its own thread and its own groups.
  *
- *   1  checks       the descriptors of all ranks, then
- *      all-reduce:  each rank of a host reduces its slice of the host's buffers
- *      broadcast:   the ranks of the root's host get the data
- *   2  all-reduce:  the ranks that own the same slice reduce it across the hosts, all slices at
- * once broadcast:   the first ranks of the hosts pass the data on all other calls, on a flat group
- * of all ranks 3  all-reduce:  the ranks of a host gather the slices broadcast:   the ranks of the
- * other hosts get the data
+ *   1. The descriptors of all ranks are compared. Then, in an all-reduce, each rank of a host
+ *      reduces its slice of the host's buffers; in a broadcast, the ranks of the root's host get
+ *      the data.
+ *
+ *   2. In an all-reduce, the ranks that own the same slice reduce it across the hosts, all slices
+ *      at once; in a broadcast, the first ranks of the hosts pass the data on. All other calls use
+ *      a flat group of all ranks.
+ *
+ *   3. In an all-reduce, the ranks of a host gather the slices; in a broadcast, the ranks of the
+ *      other hosts get the data.
  *
  * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Small buffers
  * are one slice. Where hosts have different numbers of ranks, each host has as many slices as the
