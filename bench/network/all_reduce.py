@@ -87,11 +87,11 @@ def measure(args, site, local):
     running = programs(args, site, local)
     if args.columns:
         running = {name: run for name, run in running.items() if name in args.columns}
-    rows = {name: [] for name in running}
-    for _ in range(args.repeats or 5):
+    rows, repeats = {name: [] for name in running}, args.repeats or (5 if local == 1 else 3)
+    for _ in range(repeats):
         for name, run in running.items():
             rows[name].append(figures(run()))
             hosts.progress(f"{name}: {rows[name][-1]}")
     peers = {name: peer for name, peer in PEERS.items() if name in rows and peer in rows}
-    return report.result("network", {"hosts": site.count, "ranks": local, "repeats": args.repeats or 5, "peers": peers},
+    return report.result("network", {"hosts": site.count, "ranks": local, "repeats": repeats, "peers": peers},
                          rows, args.build, args.python)
