@@ -1,7 +1,7 @@
 /*
- * A thread for engines whose calls block. Works go round: those that wait and the one that runs are
- * in a list, finished ones are used again. The thread works on copies of the calls, because a call
- * that was given up may still run.
+ * A thread for engines whose calls block. Works are reused: those that wait and the one that runs
+ * are in a queue, and those whose result has been taken are spare. The thread works on copies of
+ * the calls, because a call that was given up may still run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,9 +17,10 @@
 #include "base/thread.h"
 
 struct yk_backend_work {
-    struct yk_backend_work *next;
-    yk_backend_call call;      /* what runs */
-    yk_backend_call *original; /* gets the mismatch */
+    struct yk_backend_work *next;      /* in the queue, or among the spare ones */
+    struct yk_backend_work *next_made; /* of all that were ever made */
+    yk_backend_call call;              /* what runs */
+    yk_backend_call *original;         /* gets the mismatch */
     yk_status status;
     bool done;
     char line[YKI_ERROR_LINE];
@@ -32,24 +33,18 @@ struct yk_backend_thread {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     yk_backend_work *head, *tail; /* waiting, and running */
-    yk_backend_work *spare;
+    yk_backend_work *spare, *made;
     bool stopping;
     bool cancelled; /* no more calls are begun */
     bool abandoned; /* the thread frees its memory itself, should its call ever return */
 };
 
-static void free_works(yk_backend_work *work)
-{
-    for (yk_backend_work *next; work; work = next) {
-        next = work->next;
-        free(work);
-    }
-}
-
 static void free_thread(yk_backend_thread *thread)
 {
-    free_works(thread->head);
-    free_works(thread->spare);
+    for (yk_backend_work *work = thread->made, *next; work; work = next) {
+        next = work->next_made;
+        free(work);
+    }
     pthread_cond_destroy(&thread->changed);
     pthread_mutex_destroy(&thread->lock);
     free(thread);
@@ -134,32 +129,44 @@ void yk_backend_thread_destroy(yk_backend_thread *thread, bool abandoned)
     free_thread(thread);
 }
 
+/* A spare work, or a new one; the lock is held. */
+static yk_backend_work *take_work(yk_backend_thread *thread)
+{
+    yk_backend_work *work = thread->spare;
+    if (work) {
+        thread->spare = work->next;
+        return work;
+    }
+    work = yki_calloc(1, sizeof *work);
+    if (work) {
+        work->next_made = thread->made;
+        thread->made = work;
+    }
+    return work;
+}
+
 yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *call,
                                  yk_backend_work **work)
 {
     *work = NULL;
     pthread_mutex_lock(&thread->lock);
-    yk_backend_work *made = thread->spare;
-    if (made)
-        thread->spare = made->next;
-    else
-        made = yki_calloc(1, sizeof *made);
-    if (!made) {
+    yk_backend_work *posted = take_work(thread);
+    if (!posted) {
         pthread_mutex_unlock(&thread->lock);
-        return yki_error_memory(sizeof *made, "a work");
+        return yki_error_memory(sizeof *posted, "a work");
     }
-    made->next = NULL;
-    made->call = *call;
-    made->original = call;
-    made->done = false;
+    posted->next = NULL;
+    posted->call = *call;
+    posted->original = call;
+    posted->done = false;
     if (thread->head)
-        thread->tail->next = made;
+        thread->tail->next = posted;
     else
-        thread->head = made;
-    thread->tail = made;
+        thread->head = posted;
+    thread->tail = posted;
     pthread_cond_broadcast(&thread->changed);
     pthread_mutex_unlock(&thread->lock);
-    *work = made;
+    *work = posted;
     return YK_OK;
 }
 
