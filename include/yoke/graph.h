@@ -147,6 +147,17 @@ yk_value *yk_silu(yk_value *x);
 yk_value *yk_hardswish(yk_value *x);
 /** a + b, of one shape and dtype: there is no broadcasting. */
 yk_value *yk_add(yk_value *a, yk_value *b);
+/** a b, element by element, of one shape and dtype: there is no broadcasting. */
+yk_value *yk_multiply(yk_value *a, yk_value *b);
+/** The channels of a (N, C, ...) followed by those of b (N, D, ...) -> (N, C + D, ...). */
+yk_value *yk_concat(yk_value *a, yk_value *b);
+/** exp(x) / sum(exp(x)) over the last dimension of x (N, D) or (N, L, D); float32 under autocast.
+ */
+yk_value *yk_softmax(yk_value *x);
+/** Layer normalisation over the last dimension of x (N, D) or (N, L, D), with weight (D) and bias
+ *  (D); eps, above 0, is added to the biased variance (PyTorch's default is 1e-5). It runs in
+ *  float32 under autocast. */
+yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
 /** The maximum of windows of kernel x kernel; padding, at most kernel / 2, never is one. */
@@ -201,8 +212,9 @@ yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction
  */
 bool yk_autocast_policy(size_t index, const char **op, const char **policy);
 /**
- * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. A loss
- * only runs in float32. The error line names what is wrong and lists what is possible.
+ * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. A loss,
+ * softmax and layer_norm only run in float32. The error line names what is wrong and lists what is
+ * possible.
  */
 yk_status yk_autocast_check(const char *overrides);
 

@@ -87,9 +87,8 @@ static yk_status check_item(const item *wanted)
                          wanted->word ? wanted->word : "", op->name);
     if (op->autocast == YKI_AUTOCAST_FULL && policy != YKI_AUTOCAST_FULL)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "autocast: %s=%s: a loss runs in f32 alone, expected "
-                         "%s=full",
-                         op->name, words[policy], op->name);
+                         "autocast: %s=%s: %s runs in f32 alone, expected %s=full", op->name,
+                         words[policy], op->name, op->name);
     return YK_OK;
 }
 

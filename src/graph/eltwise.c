@@ -1,11 +1,14 @@
-/* Operators that work element by element without a curve: add, scale, cast, dropout. */
+/*
+ * Operators that work element by element without a curve: add, multiply, scale, cast,
+ * dropout.
+ */
 #include "graph/operators.h"
 
 /* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 
-yk_status yki_infer_add(const yki_node *node, yki_shape *out)
+static yk_status infer_two(const yki_node *node, yki_shape *out)
 {
-    const yk_value *a = node->in[YKI_ADD_A], *b = node->in[YKI_ADD_B];
+    const yk_value *a = node->in[0], *b = node->in[1];
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
     for (int i = 0; same && i < a->ndim; i++)
         same = a->dims[i] == b->dims[i];
@@ -15,6 +18,11 @@ yk_status yki_infer_add(const yki_node *node, yki_shape *out)
                          yki_shape_text(a, at, sizeof at), yk_dtype_name(a->dtype),
                          yki_shape_text(b, bt, sizeof bt), yk_dtype_name(b->dtype));
     return yki_infer_same(node, out);
+}
+
+yk_status yki_infer_add(const yki_node *node, yki_shape *out)
+{
+    return infer_two(node, out);
 }
 
 yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,
@@ -29,6 +37,29 @@ yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *cons
 yk_value *yk_add(yk_value *a, yk_value *b)
 {
     return yki_emit(&yki_op_add, &(yki_attrs){0}, (yk_value *[]){a, b});
+}
+
+/* ---- multiply: the gradient of each side is dy times the other ------------------------------- */
+
+yk_status yki_infer_multiply(const yki_node *node, yki_shape *out)
+{
+    return infer_two(node, out);
+}
+
+yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                const bool *needs, yk_value **din)
+{
+    for (int i = 0; i < YKI_MULTIPLY_INPUTS; i++) {
+        yk_value *in[] = {dout[YKI_MULTIPLY_Y], node->in[1 - i]};
+        if (needs[i])
+            din[i] = yki_append_like(graph, &yki_op_multiply, NULL, in, node->in[i]);
+    }
+    return YK_OK;
+}
+
+yk_value *yk_multiply(yk_value *a, yk_value *b)
+{
+    return yki_emit(&yki_op_multiply, &(yki_attrs){0}, (yk_value *[]){a, b});
 }
 
 /* ---- scale, cast ----------------------------------------------------------------------------- */

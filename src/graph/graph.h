@@ -43,6 +43,7 @@ struct yk_value {
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
+    int64_t first_channel;  /* slice */
     double alpha;           /* scale */
     double eps, momentum;   /* batch_norm */
     double p;               /* dropout */

@@ -319,5 +319,5 @@ YK_TEST(unknown_words_are_refused_with_the_choices)
     refused("conv2d=", "expected conv2d=low|full|follow");
     refused("=full", "no operator \"\"");
     refused("conv2d=full,,", "no operator \"\"");
-    refused("cross_entropy=low", "a loss runs in f32 alone");
+    refused("cross_entropy=low", "cross_entropy runs in f32 alone");
 }

@@ -78,6 +78,15 @@ static const conformance_case conv2d_cases[] = {
     {.x = {2, 16, 6, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 16, .bias = true},
     {.x = {2, 17, 6, 5}, .filters = 34, .kernel = {3}, .padding = 1, .groups = 17},
     {.x = {2, 6, 6, 5}, .filters = 9, .kernel = {3}, .padding = 1, .groups = 3, .bias = true},
+    /* Groups narrower than a vector, as in ResNeXt; the last is not merged evenly. */
+    {.x = {2, 32, 6, 5}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
+    {.x = {3, 64, 7, 5}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .groups = 8},
+    {.x = {2, 16, 4, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
+    {.x = {2, 24, 4, 5}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 6},
+    /* Depthwise, as in MobileNetV2. */
+    {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
+    {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},
+    {.x = {2, 24, 5, 6}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 24, .bias = true},
     {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
     {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
     {.x = {1, 64, 14, 10}, .filters = 48, .kernel = {5}, .stride = 2, .padding = 2},
@@ -455,6 +464,29 @@ static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype 
     return yk_add(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
 }
 
+static yk_value *build_multiply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    return yk_multiply(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
+/* `filters`: the channels of the right side. */
+static const conformance_case concat_cases[] = {
+    {.x = {3, 5}, .filters = 7},         {.x = {1, 3, 4, 5}, .filters = 2},
+    {.x = {2, 16, 3, 4}, .filters = 32}, {.x = {2, 3, 5, 4}, .filters = 16},
+    {.x = {2, 24, 3, 4}, .filters = 17}, {.x = {2, 9, 3, 4}, .filters = 8},
+    {.x = {3, 64, 6, 6}, .filters = 3},
+};
+
+static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    shape.dims[1] = c->filters;
+    return yk_concat(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
 static yk_value *build_scale(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     return yk_scale(conformance_x(graph, c, dtype), c->alpha);
@@ -476,10 +508,16 @@ enum { WIDE_CASES = sizeof wide_cases / sizeof *wide_cases };
 
 enum { ELEMENT_CASES = sizeof element_cases / sizeof *element_cases };
 static const conformance_family elementwise[] = {
-    {build_relu, element_cases, ELEMENT_CASES},    {build_gelu, element_cases, ELEMENT_CASES},
-    {build_add, element_cases, ELEMENT_CASES},     {build_scale, element_cases, ELEMENT_CASES},
-    {build_dropout, element_cases, ELEMENT_CASES}, {build_relu6, wide_cases, WIDE_CASES},
-    {build_sigmoid, wide_cases, WIDE_CASES},       {build_silu, wide_cases, WIDE_CASES},
+    {build_relu, element_cases, ELEMENT_CASES},
+    {build_gelu, element_cases, ELEMENT_CASES},
+    {build_add, element_cases, ELEMENT_CASES},
+    {build_scale, element_cases, ELEMENT_CASES},
+    {build_multiply, element_cases, ELEMENT_CASES},
+    {build_concat, concat_cases, sizeof concat_cases / sizeof *concat_cases},
+    {build_dropout, element_cases, ELEMENT_CASES},
+    {build_relu6, wide_cases, WIDE_CASES},
+    {build_sigmoid, wide_cases, WIDE_CASES},
+    {build_silu, wide_cases, WIDE_CASES},
     {build_hardswish, wide_cases, WIDE_CASES},
 };
 enum { ELEMENTWISE = sizeof elementwise / sizeof *elementwise };
@@ -577,6 +615,43 @@ YK_TEST(cpu_cross_entropy)
     on_cpu(&soft_cross_entropy);
 }
 
+/* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
+
+static const conformance_case row_cases[] = {
+    {.x = {1, 2}},     {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
+    {.x = {2, 7, 33}}, {.x = {40, 9, 100}},
+};
+
+static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_softmax(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    const int64_t *length = &x->dims[x->ndim - 1];
+    return yk_layer_norm(x, conformance_parameter(graph, "weight", dtype, 1, length),
+                         conformance_parameter(graph, "bias", dtype, 1, length), 1e-2);
+}
+
+static const conformance_family rows[] = {
+    {build_softmax, row_cases, sizeof row_cases / sizeof *row_cases},
+    {build_layer_norm, row_cases, sizeof row_cases / sizeof *row_cases},
+};
+
+YK_TEST(ref_rows)
+{
+    on_ref(&rows[0]);
+    on_ref(&rows[1]);
+}
+
+YK_TEST(cpu_rows)
+{
+    on_cpu(&rows[0]);
+    on_cpu(&rows[1]);
+}
+
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
 
 static const conformance_case mse_loss_cases[] = {
@@ -608,9 +683,9 @@ YK_TEST(cpu_mse_loss)
 
 YK_TEST(every_operator_has_a_row)
 {
-    static const conformance_family *const families[] = {&conv2d,     &linear,        &flatten,
-                                                         &batch_norm, &max_pool2d,    &avg_pool2d,
-                                                         &global,     &cross_entropy, &mse_loss};
+    static const conformance_family *const families[] = {
+        &conv2d, &linear,        &flatten,  &batch_norm, &max_pool2d, &avg_pool2d,
+        &global, &cross_entropy, &mse_loss, &rows[0],    &rows[1]};
     bool seen[YKI_OPERATORS] = {false};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         conformance_mark(families[i], seen);

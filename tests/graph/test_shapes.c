@@ -66,6 +66,16 @@ static const shape_case cases[] = {
      {B, 3, 8, 4},
      .expected = "(N, 3, 8, 8) float32 and (N, 3, 8, 4) float32 differ"},
     {"add", {B, 3}, {5, 3}, .expected = "differ"},
+    {"multiply", {B, 3, 8}, {B, 3, 8}, .expected = "(N, 3, 8)"},
+    {"multiply", {B, 3}, {5, 3}, .expected = "differ"},
+    {"concat", {B, 3, 8, 8}, {B, 5, 8, 8}, .expected = "(N, 8, 8, 8)"},
+    {"concat", {B, 3, 8, 8}, {B, 5, 8, 4}, .expected = "differ in more than their channels"},
+    {"concat", {B}, {B}, .expected = "differ in more than their channels"},
+    {"softmax", {B, 5, 7}, .expected = "(N, 5, 7)"},
+    {"softmax", {B, 5, 7, 7}, .expected = "expected 2 or 3 dimensions"},
+    {"layer_norm", {B, 5, 7}, {7}, .number = 1e-5, .expected = "(N, 5, 7)"},
+    {"layer_norm", {B, 5}, {4}, .number = 1e-5, .expected = "weight has shape (4), expected (5)"},
+    {"layer_norm", {B, 5}, {5}, .expected = "eps is 0, expected above 0"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -161,9 +171,15 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
         return yk_cross_entropy(x, yk_input(graph, "labels", YK_F32, ndim, c->other), NULL);
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
+    if (strcmp(c->call, "concat") == 0)
+        return yk_concat(x, yk_input(graph, "other", YK_F32, ndim, c->other));
+    if (strcmp(c->call, "multiply") == 0)
+        return yk_multiply(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "mse_loss") == 0)
         return yk_mse_loss(x, yk_input(graph, "other", YK_F32, ndim, c->other), YK_LOSS_MEAN);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);
+    if (strcmp(c->call, "layer_norm") == 0)
+        return yk_layer_norm(x, weight, weight, c->number);
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
     return yk_conv2d(x, weight, NULL,
@@ -177,7 +193,8 @@ static const struct {
     const char *name;
     yk_value *(*apply)(yk_value *x);
 } functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6}, {"gelu", yk_gelu},
-                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},   {"hardswish", yk_hardswish}};
+                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},   {"hardswish", yk_hardswish},
+                 {"softmax", yk_softmax}};
 
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {

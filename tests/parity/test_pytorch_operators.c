@@ -221,6 +221,43 @@ static yk_value *build_add(operator_case *c)
     return yk_add(x, input(c, "other", x->ndim, x->dims));
 }
 
+static yk_value *build_multiply(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    return yk_multiply(x, input(c, "other", x->ndim, x->dims));
+}
+
+static yk_value *build_concat(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    int64_t dims[YK_MAX_DIMS];
+    yk_value_shape(x, dims);
+    dims[1] = operator_between(&c->dice, 1, 40);
+    return yk_concat(x, input(c, "other", x->ndim, dims));
+}
+
+/* (N, D) or (N, L, D). */
+static yk_value *rows_of(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 1, 9), operator_between(dice, 4, 60),
+                      operator_between(dice, 4, 90)};
+    return input(c, "x", operator_once_in(dice, 2) ? 2 : 3, dims);
+}
+
+static yk_value *build_softmax(operator_case *c)
+{
+    return yk_softmax(rows_of(c));
+}
+
+static yk_value *build_layer_norm(operator_case *c)
+{
+    yk_value *x = rows_of(c);
+    const int64_t *length = &x->dims[x->ndim - 1];
+    return yk_layer_norm(x, parameter(c, "weight", 1, length), parameter(c, "bias", 1, length),
+                         1e-3);
+}
+
 static yk_value *build_scale(operator_case *c)
 {
     yk_value *x = image_or_features(c);
@@ -272,6 +309,26 @@ YK_TEST(hardswish_is_pytorchs)
 YK_TEST(add_is_pytorchs)
 {
     compare("add", 7, build_add);
+}
+
+YK_TEST(multiply_is_pytorchs)
+{
+    compare("multiply", 21, build_multiply);
+}
+
+YK_TEST(concat_is_pytorchs)
+{
+    compare("concat", 24, build_concat);
+}
+
+YK_TEST(softmax_is_pytorchs)
+{
+    compare("softmax", 22, build_softmax);
+}
+
+YK_TEST(layer_norm_is_pytorchs)
+{
+    compare("layer_norm", 23, build_layer_norm);
 }
 
 YK_TEST(scale_is_pytorchs)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/cpu/conv_groups.h"
 #include "device/cpu/onednn.h"
 
 typedef enum conv_direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT } conv_direction;
@@ -24,6 +25,9 @@ typedef struct conv_kernel {
     yki_dnn_primitive compute;
     yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
+    size_t merged_bytes;       /* BACKWARD_WEIGHT: the gradient of merged groups, canonical, or 0 */
+    yki_conv_groups groups;
+    float *merged; /* FORWARD, BACKWARD_DATA: the weights of merged groups, or NULL */
     bool bias;
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
@@ -33,6 +37,7 @@ typedef struct conv_problem {
     const yki_device *device;
     const yki_attrs *attrs;
     const yki_operand *x, *weight, *bias, *y; /* or their gradients */
+    yki_conv_groups groups;
     yki_md x_md, weight_md, plain_weight_md, bias_md, y_md;
     yki_dnn_conv_shape shape;
 } conv_problem;
@@ -43,18 +48,16 @@ static bool supports_operands(const yki_device *device, const yki_operand *x, co
     return x->dtype == y->dtype && (x->dtype == YK_F32 || low);
 }
 
-/* The shape of the weights for oneDNN: with groups it is (G, K/G, C/G, R, S). */
+/* The shape of the weights for oneDNN: with G groups, after merging, it is (G, K/G, C/G, R, S). */
 static int weight_dims(const conv_problem *p, int64_t *dims)
 {
     const int64_t *w = p->weight->dims;
-    if (p->attrs->groups == 1) {
-        memcpy(dims, w, 4 * sizeof *dims);
-        return 4;
-    }
-    dims[0] = p->attrs->groups;
-    dims[1] = w[0] / p->attrs->groups;
-    memcpy(dims + 2, w + 1, 3 * sizeof *dims);
-    return 5;
+    int64_t groups = p->attrs->groups / p->groups.merged, inputs = w[1] * p->groups.merged;
+    int ndim = groups == 1 ? 4 : 5;
+    if (ndim == 5)
+        *dims++ = groups;
+    memcpy(dims, (int64_t[]){w[0] / groups, inputs, w[2], w[3]}, 4 * sizeof *dims);
+    return ndim;
 }
 
 static yk_status describe_operands(conv_problem *p, conv_direction direction)
@@ -142,6 +145,12 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     YK_TRY(yki_dnn_prepare_reorder(&k->reorder, engine, p->plain_weight_md, packed));
+    if (k->groups.merged > 1) {
+        size_t elements = yki_conv_groups_elements(&k->groups);
+        k->merged = yki_calloc(elements, sizeof *k->merged);
+        if (!k->merged)
+            return yki_error_memory(elements * sizeof *k->merged, "a convolution's merged groups");
+    }
     k->base.pack_input = 1;
     k->base.pack_bytes = yki_md_size(packed);
     return YK_OK;
@@ -185,9 +194,12 @@ static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem
     int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
     YK_TRY(yki_dnn_prepare(&k->compute, engine, p->bias ? 4 : 3, arguments, mds));
     k->clear_scratch = reads_unwritten_scratch(p);
-    if (yki_md_equal(made, p->plain_weight_md))
+    if (k->groups.merged == 1 && yki_md_equal(made, p->plain_weight_md))
         return YK_OK;
     k->gradient_bytes = yki_align(yki_md_size(made), YKI_ALIGNMENT);
+    if (k->groups.merged > 1)
+        k->merged_bytes =
+            yki_align(yki_conv_groups_elements(&k->groups) * sizeof(float), YKI_ALIGNMENT);
     return yki_dnn_prepare_reorder(&k->reorder, engine, made, p->plain_weight_md);
 }
 
@@ -196,6 +208,7 @@ static void conv_destroy(yki_kernel *kernel)
     conv_kernel *k = (conv_kernel *)kernel;
     yki_dnn_destroy(&k->compute);
     yki_dnn_destroy(&k->reorder);
+    free(k->merged);
     free(k);
 }
 
@@ -211,7 +224,7 @@ static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction
         YK_TRY(conv_prepare_backward_weight(k, p, engine));
     size_t behind =
         k->compute.scratch > k->reorder.scratch ? k->compute.scratch : k->reorder.scratch;
-    k->base.scratch = k->gradient_bytes + behind;
+    k->base.scratch = k->gradient_bytes + k->merged_bytes + behind;
     return YK_OK;
 }
 
@@ -220,11 +233,13 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
     p->device = device;
+    p->groups = yki_conv_groups_of(device, p->weight, p->attrs->groups);
     conv_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->stream = cpu->stream;
     k->bias = p->bias != NULL;
+    k->groups = p->groups;
     yk_status status = describe_operands(p, direction);
     if (status == YK_OK)
         status = conv_fill(k, p, direction, cpu->engine);
@@ -246,7 +261,9 @@ static const yki_operand *present(const yki_operand *operand)
 static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *pointers[] = {(void *)(uintptr_t)parameter, packed};
+    void *pointers[] = {k->merged ? k->merged : (void *)(uintptr_t)parameter, packed};
+    if (k->merged)
+        yki_conv_groups_merge(&k->groups, parameter, k->merged);
     return yki_dnn_run(&k->reorder, k->stream, pointers, NULL);
 }
 
@@ -349,7 +366,8 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *made = k->gradient_bytes ? run->scratch : run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
-    void *scratch = (char *)run->scratch + k->gradient_bytes;
+    void *merged = (char *)run->scratch + k->gradient_bytes;
+    void *scratch = (char *)merged + k->merged_bytes;
     void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                         run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], made,
                         k->bias ? run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS] : NULL};
@@ -358,8 +376,12 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
     YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
     if (!k->gradient_bytes)
         return YK_OK;
-    return yki_dnn_run(&k->reorder, k->stream,
-                       (void *[]){made, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]}, scratch);
+    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    YK_TRY(yki_dnn_run(&k->reorder, k->stream, (void *[]){made, k->merged_bytes ? merged : dweight},
+                       scratch));
+    if (k->merged_bytes)
+        yki_conv_groups_extract(&k->groups, merged, dweight);
+    return YK_OK;
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,

@@ -85,6 +85,7 @@ MAP(silu_backward, YKI_MAP_SILU_BACKWARD)
 MAP(hardswish, YKI_MAP_HARDSWISH)
 MAP(hardswish_backward, YKI_MAP_HARDSWISH_BACKWARD)
 MAP(add, YKI_MAP_ADD)
+MAP(multiply, YKI_MAP_MULTIPLY)
 MAP(scale, YKI_MAP_SCALE)
 
 /* ---- sigmoid, which alone does not map zero to zero ------------------------------------------ */
@@ -257,6 +258,7 @@ IMPL(hardswish_backward, 1, eltwise_supports, eltwise_prepare, hardswish_backwar
 IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
 IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
 IMPL(add, 1, eltwise_supports, eltwise_prepare, add);
+IMPL(multiply, 1, eltwise_supports, eltwise_prepare, multiply);
 IMPL(scale, 1, eltwise_supports, eltwise_prepare, scale);
 IMPL(cast, 0, supports_cast, prepare_cast, cast);
 IMPL(dropout, 1, eltwise_supports, prepare_dropout, dropout);

@@ -89,7 +89,8 @@ typedef enum yki_map_op {
     YKI_MAP_SIGMOID_BACKWARD,   /* a b (1 - b): b is sigmoid's result */
     YKI_MAP_SILU_BACKWARD,      /* a times the slope of silu at b */
     YKI_MAP_HARDSWISH_BACKWARD, /* a times the slope of hardswish at b */
-    YKI_MAP_ADD                 /* a + b */
+    YKI_MAP_ADD,                /* a + b */
+    YKI_MAP_MULTIPLY            /* a b */
 } yki_map_op;
 
 typedef struct yki_cpu_loops {

@@ -49,6 +49,8 @@ YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor
         return hardswish_backward(a, b);
     case YKI_MAP_ADD:
         return a + b;
+    case YKI_MAP_MULTIPLY:
+        return a * b;
     case YKI_MAP_SCALE:
         return a * factor;
     }
@@ -95,6 +97,7 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_SILU_BACKWARD);
         CASE(YKI_MAP_HARDSWISH_BACKWARD);
         CASE(YKI_MAP_ADD);
+        CASE(YKI_MAP_MULTIPLY);
     }
 #undef CASE
 }

@@ -18,6 +18,17 @@ static yk_status ref_add(const yki_kernel *kernel, const yki_kernel_args *run)
     return YK_OK;
 }
 
+static double product_of(double a, double b)
+{
+    return a * b;
+}
+
+static yk_status ref_multiply(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yki_ref_map2(kernel, run, product_of);
+    return YK_OK;
+}
+
 static double scaled(double x, const yki_attrs *attrs)
 {
     return attrs->alpha * x;
@@ -77,6 +88,7 @@ static yk_status ref_reorder(const yki_kernel *kernel, const yki_kernel_args *ru
                                             .prepare = yki_ref_prepare,                            \
                                             .run = function}
 IMPL(add, ref_add, yki_ref_supports, 1);
+IMPL(multiply, ref_multiply, yki_ref_supports, 1);
 IMPL(scale, ref_scale, yki_ref_supports, 1);
 IMPL(dropout, ref_dropout, yki_ref_supports, 1);
 IMPL(dropout_backward, ref_dropout, yki_ref_supports, 1);

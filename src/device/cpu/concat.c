@@ -1,0 +1,119 @@
+/*
+ * concat along channels and its gradient, slice, between any layouts: a side with few channels is
+ * plain while the result is blocked, and a side's channels may begin within a block. Whole blocks
+ * are copied as they are, other channels one by one; padding channels are written as zeros.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+
+typedef struct concat {
+    yki_kernel base;
+    yki_geometry in[2], out;
+    int inputs;
+    int64_t first; /* slice: the channel of the input where it begins */
+    size_t size;   /* of an element */
+    int team;
+} concat;
+
+static bool concat_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    bool good = yki_is_float(&desc->out[0]);
+    for (int i = 0; i < desc->in_count; i++)
+        good = good && desc->in[i].dtype == desc->out[0].dtype &&
+               (desc->in[i].ndim == 2 || desc->in[i].ndim == 4);
+    return good;
+}
+
+static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    concat *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a concat kernel");
+    k->inputs = desc->in_count;
+    for (int i = 0; i < k->inputs; i++)
+        k->in[i] = yki_geometry_of(device, &desc->in[i]);
+    k->out = yki_geometry_of(device, &desc->out[0]);
+    k->first = desc->op == &yki_op_slice ? desc->attrs->first_channel : 0;
+    k->size = yk_dtype_size(desc->out[0].dtype);
+    k->team = yki_team(device, yki_operand_elements(device, &desc->out[0]));
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* The first element of a channel of an image; its pixels are b apart. */
+static int64_t place(const yki_geometry *g, int64_t image, int64_t channel)
+{
+    return (image * g->blocks + channel / g->b) * g->pixels * g->b + channel % g->b;
+}
+
+#define STRIDED_COPY(TYPE)                                                                         \
+    static void copy_##TYPE(TYPE *restrict y, int64_t step, const TYPE *restrict x, int64_t from,  \
+                            int64_t count)                                                         \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            y[i * step] = x[i * from];                                                             \
+    }
+STRIDED_COPY(uint16_t)
+STRIDED_COPY(uint32_t)
+
+static void copy_channel(const concat *k, const yki_geometry *in, const char *x, int64_t from,
+                         char *y, int64_t to, int64_t image)
+{
+    int64_t source = place(in, image, from), target = place(&k->out, image, to);
+    if (k->size == 2)
+        copy_uint16_t((uint16_t *)(void *)y + target, k->out.b,
+                      (const uint16_t *)(const void *)x + source, in->b, in->pixels);
+    else
+        copy_uint32_t((uint32_t *)(void *)y + target, k->out.b,
+                      (const uint32_t *)(const void *)x + source, in->b, in->pixels);
+}
+
+/* Channels from `from` of x to `to` of y, in one image. */
+static void copy_channels(const concat *k, const yki_geometry *in, const char *x, int64_t from,
+                          char *y, int64_t to, int64_t channels, int64_t image)
+{
+    int64_t b = k->out.b, c = 0;
+    bool aligned = in->b == b && from % b == 0 && to % b == 0;
+    size_t block = (size_t)(b * in->pixels) * k->size;
+    for (; aligned && c + b <= channels; c += b)
+        memcpy(y + (size_t)place(&k->out, image, to + c) * k->size,
+               x + (size_t)place(in, image, from + c) * k->size, block);
+    for (; c < channels; c++)
+        copy_channel(k, in, x, from + c, y, to + c, image);
+}
+
+/* Sets the channels of an image's last block that are none to zero. */
+static void clear_padding(const concat *k, char *y, int64_t image)
+{
+    const yki_geometry *g = &k->out;
+    int64_t used = g->channels % g->b, first = ((image + 1) * g->blocks - 1) * g->pixels;
+    for (int64_t pixel = 0; used && pixel < g->pixels; pixel++)
+        memset(y + (size_t)((first + pixel) * g->b + used) * k->size, 0,
+               (size_t)(g->b - used) * k->size);
+}
+
+static yk_status concat_run(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const concat *k = (const concat *)kernel;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t image = 0; image < k->out.images; image++) {
+        clear_padding(k, run->out[0], image);
+        for (int i = 0, to = 0; i < k->inputs; i++) {
+            int64_t channels = k->inputs == 1 ? k->out.channels : k->in[i].channels;
+            copy_channels(k, &k->in[i], run->in[i], k->first, run->out[0], to, channels, image);
+            to += (int)channels;
+        }
+    }
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_cpu_concat = {.op = &yki_op_concat,
+                                        .supports = concat_supports,
+                                        .prepare = concat_prepare,
+                                        .run = concat_run};
+const yki_kernel_impl yki_cpu_slice = {
+    .op = &yki_op_slice, .supports = concat_supports, .prepare = concat_prepare, .run = concat_run};

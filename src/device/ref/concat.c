@@ -1,0 +1,41 @@
+/* concat along channels and its gradient, slice: operands are (N, C, ...). */
+#include "device/ref/ref.h"
+
+/* Copies `channels` channels of every sample, from channel `from` of x to channel `to` of y. */
+static void copy_channels(const yk_tensor *x, int64_t from, const yk_tensor *y, int64_t to,
+                          int64_t channels)
+{
+    int64_t pixels = 1;
+    for (int i = 2; i < x->ndim; i++)
+        pixels *= x->dims[i];
+    for (int64_t n = 0; n < x->dims[0]; n++)
+        for (int64_t i = 0; i < channels * pixels; i++)
+            yki_ref_set(y, (n * y->dims[1] + to) * pixels + i,
+                        yki_ref_get(x, (n * x->dims[1] + from) * pixels + i));
+}
+
+static yk_status ref_concat(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor a = yki_ref_in(kernel, run, YKI_CONCAT_A), b = yki_ref_in(kernel, run, YKI_CONCAT_B);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_CONCAT_Y);
+    copy_channels(&a, 0, &y, 0, a.dims[1]);
+    copy_channels(&b, 0, &y, a.dims[1], b.dims[1]);
+    return YK_OK;
+}
+
+static yk_status ref_slice(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_SLICE_DY);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_SLICE_DX);
+    copy_channels(&dy, yki_ref_attrs(kernel)->first_channel, &dx, 0, dx.dims[1]);
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_ref_concat = {.op = &yki_op_concat,
+                                        .supports = yki_ref_supports,
+                                        .prepare = yki_ref_prepare,
+                                        .run = ref_concat};
+const yki_kernel_impl yki_ref_slice = {.op = &yki_op_slice,
+                                       .supports = yki_ref_supports,
+                                       .prepare = yki_ref_prepare,
+                                       .run = ref_slice};

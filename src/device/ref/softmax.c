@@ -1,0 +1,149 @@
+/*
+ * softmax and layer_norm over the rows of x, its last dimension. A row has D elements.
+ */
+#include "device/ref/ref.h"
+
+#include <math.h>
+
+static int64_t row_length(const yk_tensor *x)
+{
+    return x->dims[x->ndim - 1];
+}
+
+/* ---- softmax: y = exp(x) / sum(exp(x)), and dx = y (dy - sum(dy y)) -------------------------- */
+
+static void softmax_row(const yk_tensor *x, const yk_tensor *y, int64_t at, int64_t length)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = at; i < at + length; i++)
+        largest = fmax(largest, yki_ref_get(x, i));
+    for (int64_t i = at; i < at + length; i++)
+        sum += exp(yki_ref_get(x, i) - largest);
+    for (int64_t i = at; i < at + length; i++)
+        yki_ref_set(y, i, exp(yki_ref_get(x, i) - largest) / sum);
+}
+
+static yk_status ref_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_SOFTMAX_X);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_SOFTMAX_Y);
+    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    for (int64_t at = 0; at < count; at += length)
+        softmax_row(&x, &y, at, length);
+    return YK_OK;
+}
+
+static yk_status ref_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_SOFTMAX_BACKWARD_DY);
+    yk_tensor y = yki_ref_in(kernel, run, YKI_SOFTMAX_BACKWARD_Y);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_SOFTMAX_BACKWARD_DX);
+    int64_t count = yk_tensor_count(&y), length = row_length(&y);
+    for (int64_t at = 0; at < count; at += length) {
+        double sum = 0;
+        for (int64_t i = at; i < at + length; i++)
+            sum += yki_ref_get(&dy, i) * yki_ref_get(&y, i);
+        for (int64_t i = at; i < at + length; i++)
+            yki_ref_set(&dx, i, yki_ref_get(&y, i) * (yki_ref_get(&dy, i) - sum));
+    }
+    return YK_OK;
+}
+
+/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd, with the biased variance ---------
+ */
+
+typedef struct moments {
+    double mean, invstd;
+} moments;
+
+static moments moments_of(const yk_tensor *x, int64_t at, int64_t length, double eps)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = at; i < at + length; i++)
+        sum += yki_ref_get(x, i);
+    double mean = sum / (double)length;
+    for (int64_t i = at; i < at + length; i++)
+        squares += (yki_ref_get(x, i) - mean) * (yki_ref_get(x, i) - mean);
+    return (moments){mean, 1 / sqrt(squares / (double)length + eps)};
+}
+
+static yk_status ref_layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_X);
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_WEIGHT); /* (D) */
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_LAYER_NORM_BIAS);     /* (D) */
+    yk_tensor y = yki_ref_out(kernel, run, YKI_LAYER_NORM_Y);
+    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    for (int64_t at = 0; at < count; at += length) {
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        for (int64_t i = 0; i < length; i++) {
+            double h = (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
+            yki_ref_set(&y, at + i, h * yki_ref_get(&weight, i) + yki_ref_get(&bias, i));
+        }
+    }
+    return YK_OK;
+}
+
+/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). */
+static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT); /* (D) */
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DX);
+    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    for (int64_t at = 0; at < count; at += length) {
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        double sum = 0, product = 0;
+        for (int64_t i = 0; i < length; i++) {
+            double g = yki_ref_get(&dy, at + i) * yki_ref_get(&weight, i);
+            sum += g;
+            product += g * (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
+        }
+        for (int64_t i = 0; i < length; i++) {
+            double g = yki_ref_get(&dy, at + i) * yki_ref_get(&weight, i);
+            double h = (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
+            yki_ref_set(&dx, at + i, m.invstd * (g - (sum + h * product) / (double)length));
+        }
+    }
+}
+
+/* dweight = sum(dy h) and dbias = sum(dy) over the rows, for column i. */
+static void layer_norm_column(const yki_kernel *kernel, const yki_kernel_args *run, int64_t i)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
+    yk_tensor dweight = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DWEIGHT);
+    yk_tensor dbias = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DBIAS);
+    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    double sum = 0, product = 0;
+    for (int64_t at = 0; at < count; at += length) {
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        sum += yki_ref_get(&dy, at + i);
+        product += yki_ref_get(&dy, at + i) * (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
+    }
+    if (dweight.data)
+        yki_ref_set(&dweight, i, product);
+    if (dbias.data)
+        yki_ref_set(&dbias, i, sum);
+}
+
+static yk_status ref_layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
+    for (int64_t i = 0; i < row_length(&x); i++)
+        layer_norm_column(kernel, run, i);
+    layer_norm_dx(kernel, run);
+    return YK_OK;
+}
+
+#define IMPL(name, place)                                                                          \
+    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
+                                            .inplace = place,                                      \
+                                            .supports = yki_ref_supports,                          \
+                                            .prepare = yki_ref_prepare,                            \
+                                            .run = ref_##name}
+IMPL(softmax, 1);
+IMPL(softmax_backward, 1);
+IMPL(layer_norm, 0);
+IMPL(layer_norm_backward, 0);

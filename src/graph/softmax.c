@@ -1,0 +1,70 @@
+/* softmax and layer_norm: operators over rows, which are the last dimension of (N, D) or (N, L, D).
+ */
+#include "graph/operators.h"
+
+/* 2 or 3 dimensions, the last of which is not the batch. */
+static yk_status expect_rows(const yki_node *node)
+{
+    char text[96];
+    const yk_value *x = node->in[0];
+    if (x->ndim == 2 || x->ndim == 3)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected 2 or 3 dimensions",
+                     yki_shape_text(x, text, sizeof text));
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+yk_status yki_infer_softmax(const yki_node *node, yki_shape *out)
+{
+    YK_TRY(expect_rows(node));
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_gradient_softmax(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                               const bool *needs, yk_value **din)
+{
+    yk_value *in[] = {dout[YKI_SOFTMAX_Y], node->out[YKI_SOFTMAX_Y]};
+    if (needs[YKI_SOFTMAX_X])
+        din[YKI_SOFTMAX_X] =
+            yki_append_like(graph, &yki_op_softmax_backward, NULL, in, node->in[YKI_SOFTMAX_X]);
+    return YK_OK;
+}
+
+yk_value *yk_softmax(yk_value *x)
+{
+    return yki_emit_one(x, &yki_op_softmax, NULL);
+}
+
+/* ---- layer_norm (Ba, Kiros and Hinton 2016) -------------------------------------------------- */
+
+yk_status yki_infer_layer_norm(const yki_node *node, yki_shape *out)
+{
+    const yk_value *x = node->in[YKI_LAYER_NORM_X];
+    YK_TRY(expect_rows(node));
+    YK_TRY(yki_expect_vector(node, YKI_LAYER_NORM_WEIGHT, x->dims[x->ndim - 1]));
+    YK_TRY(yki_expect_vector(node, YKI_LAYER_NORM_BIAS, x->dims[x->ndim - 1]));
+    if (!(node->attrs.eps > 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps is %g, expected above 0", node->attrs.eps);
+    return yki_infer_same(node, out);
+}
+
+/* Backward takes mean and variance of each row again from x: they are quickly computed. */
+yk_status yki_gradient_layer_norm(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                  const bool *needs, yk_value **din)
+{
+    yk_value *x = node->in[YKI_LAYER_NORM_X], *weight = node->in[YKI_LAYER_NORM_WEIGHT];
+    yk_value *in[] = {x, dout[YKI_LAYER_NORM_Y], weight};
+    yki_shape shapes[] = {yki_shape_of(x), yki_shape_of(weight), yki_shape_of(weight)};
+    const yki_node *made = yki_append(graph, &yki_op_layer_norm_backward, &node->attrs, in, shapes);
+    if (!made)
+        return YK_ERROR_OUT_OF_MEMORY;
+    for (int i = 0; i < YKI_LAYER_NORM_INPUTS; i++) /* dx, dweight, dbias, in the same order */
+        din[i] = needs[i] ? made->out[i] : NULL;
+    return YK_OK;
+}
+
+yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps)
+{
+    return yki_emit(&yki_op_layer_norm, &(yki_attrs){.eps = eps}, (yk_value *[]){x, weight, bias});
+}
