@@ -35,6 +35,7 @@ set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
 yoke_pkg(LIBZIP libzip libzip-dev)
 yoke_pkg(LIBCRYPTO libcrypto libssl-dev)
 yoke_pkg(LIBCJSON libcjson libcjson-dev)
+yoke_pkg(ZLIB zlib zlib1g-dev)
 
 # Optional parts. AUTO builds a part when its libraries are found, ON insists on them, OFF leaves it
 # out; `yoke info` says which parts a program has.

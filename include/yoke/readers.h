@@ -25,6 +25,32 @@ extern "C" {
  * yk_dataset_random_split).
  */
 yk_status yk_folder_open(yk_dataset **dataset, const char *path, yk_split split);
+/**
+ * Opens WebDataset shards: tar archives in which NAME.jpg (or .jpeg, .png, .webp) and NAME.cls, the
+ * label in digits, are a sample. A pattern names them, such as "data/train-{000..127}.tar"; with
+ * "TRAIN::VAL" the second pattern is the test split. Archives are indexed here, so that samples
+ * have numbers, and sharding and resuming are exact.
+ */
+yk_status yk_shards_open(yk_dataset **dataset, const char *pattern, yk_split split);
+/**
+ * Opens MNIST: its four IDX files (train-images-idx3-ubyte, t10k-labels-idx1-ubyte, ...), plain or
+ * with .gz, at path or where torchvision keeps them below it. Images are (1, 28, 28).
+ */
+yk_status yk_mnist_open(yk_dataset **dataset, const char *path, yk_split split);
+/** Opens Fashion-MNIST, whose files are named as those of MNIST. */
+yk_status yk_fashion_mnist_open(yk_dataset **dataset, const char *path, yk_split split);
+/**
+ * Opens CIFAR-100 at path: the folder of the Python pickles (cifar-100-python) or of the binary
+ * version (cifar-100-binary), or the parent of either. Labels are the 100 fine ones.
+ */
+yk_status yk_cifar100_open(yk_dataset **dataset, const char *path, yk_split split);
+/**
+ * Opens NumPy arrays in the folder at path: train_images.npy and train_labels.npy, test_images.npy
+ * and test_labels.npy (or val_images.npy, x_train.npy, y_train.npy, ...). uint8 arrays (N, H, W),
+ * (N, C, H, W) and (N, H, W, C) of 1 or 3 channels are pictures; arrays of other types and shapes
+ * are tensors. Labels are integers; without such a file the data has no labels.
+ */
+yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

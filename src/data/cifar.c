@@ -1,35 +1,94 @@
 /*
- * CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) from its
- * Python pickles or its binary version, recognised by the files that a folder holds.
+ * CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images",
+ * 2009) from their Python pickles or their binary versions, recognised by the files that a folder
+ * holds.
  *
- * A pickle is a dict of "labels", a list of integers, and "data", a numpy array (rows, 3072) of
- * uint8; a binary file is records of a label byte and 3,072 pixel bytes. Either way a row is
- * (3, 32, 32), and images stay where they are, in the file, of which only the places of its images
- * are kept. Any number of rows is taken, as long as labels and pixels agree.
+ * A pickle is a dict of "labels" (CIFAR-100: "fine_labels"), a list of integers, and "data", a
+ * numpy array (rows, 3072) of uint8; a binary file is records of a label byte (CIFAR-100: of a
+ * coarse and a fine one) and 3,072 pixel bytes. Either way a row is (3, 32, 32), and images stay
+ * where they are, in the file, of which only the places of its images are kept. Any number of rows
+ * is taken, as long as labels and pixels agree.
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <yoke/data.h>
+#include <yoke/readers.h>
 
 #include "base/memory.h"
 #include "io/input_file.h"
 #include "io/pickle.h"
 
-enum { SIDE = 32, IMAGE_BYTES = 3 * SIDE * SIDE, CLASSES = 10, MAX_FILES = 5 };
-enum { RECORD_BYTES = 1 + IMAGE_BYTES, PATH_BYTES = 4096 };
+enum { SIDE = 32, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_FILES = 5, PATH_BYTES = 4096 };
 
-static const char *const class_names[CLASSES] = {
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+static const char *const names10[10] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                        "dog",      "frog",       "horse", "ship", "truck"};
+
+static const char *const names100[100] = {
+    "apple",       "aquarium_fish", "baby",      "bear",       "beaver",       "bed",
+    "bee",         "beetle",        "bicycle",   "bottle",     "bowl",         "boy",
+    "bridge",      "bus",           "butterfly", "camel",      "can",          "castle",
+    "caterpillar", "cattle",        "chair",     "chimpanzee", "clock",        "cloud",
+    "cockroach",   "couch",         "crab",      "crocodile",  "cup",          "dinosaur",
+    "dolphin",     "elephant",      "flatfish",  "forest",     "fox",          "girl",
+    "hamster",     "house",         "kangaroo",  "keyboard",   "lamp",         "lawn_mower",
+    "leopard",     "lion",          "lizard",    "lobster",    "man",          "maple_tree",
+    "motorcycle",  "mountain",      "mouse",     "mushroom",   "oak_tree",     "orange",
+    "orchid",      "otter",         "palm_tree", "pear",       "pickup_truck", "pine_tree",
+    "plain",       "plate",         "poppy",     "porcupine",  "possum",       "rabbit",
+    "raccoon",     "ray",           "road",      "rocket",     "rose",         "sea",
+    "seal",        "shark",         "shrew",     "skunk",      "skyscraper",   "snail",
+    "snake",       "spider",        "squirrel",  "streetcar",  "sunflower",    "sweet_pepper",
+    "table",       "tank",          "telephone", "television", "tiger",        "tractor",
+    "train",       "trout",         "tulip",     "turtle",     "wardrobe",     "whale",
+    "willow_tree", "wolf",          "woman",     "worm"};
+
+/* The two data sets: how their files are named, and where a label is. */
+typedef struct family {
+    const char *name;
+    int classes;
+    const char *const *class_names;
+    const char *labels_key;              /* of a pickle */
+    int label_bytes, label_at;           /* of a binary record */
+    const char *folders[2];              /* of the Python version, of the binary version */
+    const char *test, *train[MAX_FILES]; /* files, of which the binary ones end in .bin */
+    const char *expected;                /* for people */
+} family;
+
+static const family cifar10 = {
+    .name = "CIFAR-10",
+    .classes = 10,
+    .class_names = names10,
+    .labels_key = "labels",
+    .label_bytes = 1,
+    .label_at = 0,
+    .folders = {"cifar-10-batches-py", "cifar-10-batches-bin"},
+    .test = "test_batch",
+    .train = {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
+    .expected = "the folder cifar-10-batches-py (with data_batch_1 to 5 and test_batch) or "
+                "cifar-10-batches-bin (with data_batch_1.bin...)"};
+
+static const family cifar100 = {
+    .name = "CIFAR-100",
+    .classes = 100,
+    .class_names = names100,
+    .labels_key = "fine_labels",
+    .label_bytes = 2,
+    .label_at = 1,
+    .folders = {"cifar-100-python", "cifar-100-binary"},
+    .test = "test",
+    .train = {"train"},
+    .expected = "the folder cifar-100-python (with train and test) or cifar-100-binary (with "
+                "train.bin and test.bin)"};
 
 typedef struct image {
     size_t offset;
     int8_t file;
-    uint8_t label; /* below CLASSES */
+    uint8_t label; /* below the number of classes */
 } image;
 
 typedef struct cifar {
+    const family *family;
     int64_t count;
     image *images; /* (count) */
     yki_input_file files[MAX_FILES];
@@ -60,19 +119,21 @@ static void add(cifar *set, int file, size_t offset, int label)
 static yk_status add_binary(cifar *set, int number, const uint8_t *data)
 {
     const yki_input_file *file = &set->files[number];
-    size_t rows = file->size / RECORD_BYTES, torn = file->size % RECORD_BYTES;
+    size_t label_bytes = (size_t)set->family->label_bytes, record_bytes = label_bytes + IMAGE_BYTES;
+    size_t rows = file->size / record_bytes, torn = file->size % record_bytes;
     if (torn)
         return yki_error(YK_ERROR_FORMAT,
-                         "%s: offset %zu: expected records of %d bytes, found %zu bytes",
-                         file->path, file->size - torn, RECORD_BYTES, torn);
+                         "%s: offset %zu: expected records of %zu bytes, found %zu bytes",
+                         file->path, file->size - torn, record_bytes, torn);
     YK_TRY(reserve(set, (int64_t)rows));
     for (size_t i = 0; i < rows; i++) {
-        const uint8_t *record = data + i * RECORD_BYTES;
-        if (record[0] >= CLASSES)
+        size_t at = i * record_bytes;
+        int label = data[at + (size_t)set->family->label_at];
+        if (label >= set->family->classes)
             return yki_error(YK_ERROR_FORMAT,
-                             "%s: offset %zu: expected a label from 0 to 9, found %d", file->path,
-                             i * RECORD_BYTES, record[0]);
-        add(set, number, i * RECORD_BYTES + 1, record[0]);
+                             "%s: offset %zu: expected a label from 0 to %d, found %d", file->path,
+                             at, set->family->classes - 1, label);
+        add(set, number, at + label_bytes, label);
     }
     return YK_OK;
 }
@@ -131,10 +192,10 @@ static yk_status add_rows(cifar *set, int number, const uint8_t *file, const yki
     const yki_pickle_value *root = yki_pickle_root(pickle);
     if (!yki_pickle_is(root, YKI_PICKLE_DICT))
         return yki_pickle_unexpected(pickle, root, "a dict");
-    const yki_pickle_value *labels = yki_pickle_get(root, "labels");
+    const yki_pickle_value *labels = yki_pickle_get(root, set->family->labels_key);
     const yki_pickle_value *array = yki_pickle_get(root, "data");
     if (!yki_pickle_is(labels, YKI_PICKLE_LIST))
-        return yki_pickle_unexpected(pickle, labels, "\"labels\" as a list");
+        return yki_pickle_unexpected(pickle, labels, "\"%s\" as a list", set->family->labels_key);
     const uint8_t *pixels = NULL;
     size_t rows = 0;
     YK_TRY(find_pixels(pickle, array, &pixels, &rows));
@@ -145,8 +206,9 @@ static yk_status add_rows(cifar *set, int number, const uint8_t *file, const yki
     for (size_t i = 0; i < rows; i++) {
         const yki_pickle_value *label = yki_pickle_item(labels, i);
         if (!yki_pickle_is(label, YKI_PICKLE_INT) || label->integer < 0 ||
-            label->integer >= CLASSES)
-            return yki_pickle_unexpected(pickle, label, "a label from 0 to 9");
+            label->integer >= set->family->classes)
+            return yki_pickle_unexpected(pickle, label, "a label from 0 to %d",
+                                         set->family->classes - 1);
         add(set, number, (size_t)(pixels - file) + i * IMAGE_BYTES, (int)label->integer);
     }
     return YK_OK;
@@ -165,13 +227,11 @@ static yk_status add_pickle(cifar *set, int number, const uint8_t *data)
 /* ---- finding the files -------------------------------------------------------------------------
  */
 
-/* The two versions: what their folder and their files are called. add enters the images of file
- * number `number`, whose bytes are data. */
+/* The two versions. add enters the images of file number `number`, whose bytes are data. */
 static const struct version {
-    const char *folder, *suffix;
+    const char *suffix;
     yk_status (*add)(cifar *set, int number, const uint8_t *data);
-} versions[] = {{"cifar-10-batches-py", "", add_pickle},
-                {"cifar-10-batches-bin", ".bin", add_binary}};
+} versions[] = {{"", add_pickle}, {".bin", add_binary}};
 
 enum { VERSIONS = sizeof versions / sizeof *versions };
 
@@ -187,22 +247,22 @@ static yk_status join(char *path, const char *format_folder, const char *sub, co
 }
 
 /* Looks in path itself, then in the folders under it that the archives unpack to. */
-static yk_status recognise(const char *path, const struct version **version, const char **sub)
+static yk_status recognise(const family *kind, const char *path, const struct version **version,
+                           const char **sub)
 {
+    struct stat info;
     char file[PATH_BYTES];
     for (int inside = 0; inside < 2; inside++)
         for (size_t i = 0; i < VERSIONS; i++) {
-            *sub = inside ? versions[i].folder : "";
+            *sub = inside ? kind->folders[i] : "";
             *version = &versions[i];
-            YK_TRY(join(file, path, *sub, "test_batch", versions[i].suffix));
-            if (access(file, F_OK) == 0)
+            YK_TRY(join(file, path, *sub, kind->test, versions[i].suffix));
+            if (stat(file, &info) == 0 && !S_ISDIR(info.st_mode))
                 return YK_OK;
         }
     return yki_error(YK_ERROR_NOT_FOUND,
-                     "%s: no CIFAR-10 here: expected the folder cifar-10-batches-py (with "
-                     "data_batch_1 to 5 and test_batch) or cifar-10-batches-bin (with "
-                     "data_batch_1.bin...), or a folder that holds one of them",
-                     path);
+                     "%s: no %s here: expected %s, or a folder that holds one of them", path,
+                     kind->name, kind->expected);
 }
 
 static yk_status add_batch(cifar *set, const struct version *version, const char *path,
@@ -257,12 +317,12 @@ static yk_status create_cifar(yk_dataset **dataset, cifar *set)
         {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}},
     };
     yk_dataset_ops ops = YK_DATASET_OPS_INIT;
-    ops.name = "CIFAR-10";
+    ops.name = set->family->name;
     ops.count = set->count;
     ops.field_count = 2;
     ops.fields = fields;
-    ops.classes = CLASSES;
-    ops.class_names = class_names;
+    ops.classes = set->family->classes;
+    ops.class_names = set->family->class_names;
     ops.read = read_image;
     ops.close = close_cifar;
     return yk_dataset_create(dataset, &ops, set);
@@ -272,15 +332,27 @@ static yk_status add_split(cifar *set, const char *path, yk_split split)
 {
     const struct version *version = NULL;
     const char *sub = NULL;
-    YK_TRY(recognise(path, &version, &sub));
+    YK_TRY(recognise(set->family, path, &version, &sub));
     if (split == YK_SPLIT_TEST)
-        return add_batch(set, version, path, sub, "test_batch");
-    for (int i = 1; i <= 5; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "data_batch_%d", i);
-        YK_TRY(add_batch(set, version, path, sub, name));
-    }
+        return add_batch(set, version, path, sub, set->family->test);
+    for (int i = 0; i < MAX_FILES && set->family->train[i]; i++)
+        YK_TRY(add_batch(set, version, path, sub, set->family->train[i]));
     return YK_OK;
+}
+
+static yk_status open_family(yk_dataset **dataset, const char *path, yk_split split,
+                             const family *kind)
+{
+    cifar *set = yki_calloc(1, sizeof *set);
+    if (!set)
+        return yki_error_memory(sizeof *set, kind->name);
+    set->family = kind;
+    yk_status status = add_split(set, path, split);
+    if (status == YK_OK)
+        status = create_cifar(dataset, set);
+    if (status != YK_OK)
+        close_cifar(set);
+    return status;
 }
 
 yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split)
@@ -288,13 +360,13 @@ yk_status yk_cifar10_open(yk_dataset **dataset, const char *path, yk_split split
     YKI_NOT_NULL(dataset);
     *dataset = NULL;
     YKI_NOT_NULL(path);
-    cifar *set = yki_calloc(1, sizeof *set);
-    if (!set)
-        return yki_error_memory(sizeof *set, "CIFAR-10");
-    yk_status status = add_split(set, path, split);
-    if (status == YK_OK)
-        status = create_cifar(dataset, set);
-    if (status != YK_OK)
-        close_cifar(set);
-    return status;
+    return open_family(dataset, path, split, &cifar10);
+}
+
+yk_status yk_cifar100_open(yk_dataset **dataset, const char *path, yk_split split)
+{
+    YKI_NOT_NULL(dataset);
+    *dataset = NULL;
+    YKI_NOT_NULL(path);
+    return open_family(dataset, path, split, &cifar100);
 }

@@ -235,6 +235,43 @@ write("tar", "python", tar("cifar-10-batches-py/data_batch_1", "cifar-10-batches
 write("tar", "binary", gzip.compress(tar("./cifar-10-batches-bin/test_batch.bin"), mtime=0))
 write("tar", "outside", gzip.compress(tar("cifar-10-batches-py/../../x"), mtime=0))
 
+# ---- arrays and shards
+
+idx = struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 4, 5) + bytes(range(20))
+write("idx", "plain", idx)
+write("idx", "gzip", gzip.compress(idx, mtime=0))
+write("idx", "torn", gzip.compress(idx, mtime=0)[:30])
+write("idx", "large", struct.pack(">BBBBIII", 0, 0, 8, 3, 1 << 20, 1 << 10, 5))
+
+
+def npy(version, kind, shape, data, order="False"):
+    text = f"{{'descr': '{kind}', 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return (b"\x93NUMPY" + bytes([version, 0])
+            + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data)
+
+
+write("npy", "grey", npy(1, "|u1", "(2, 3, 4)", bytes(24)))
+write("npy", "channels_last", npy(2, "|u1", "(2, 2, 2, 3)", bytes(24)))
+write("npy", "floats", npy(1, "<f4", "(3, 2)", bytes(24)))
+write("npy", "fortran", npy(1, "<f4", "(3, 2)", bytes(24), "True"))
+write("npy", "large", npy(1, "<f8", "(2147483647, 2147483647, 2147483647)", b""))
+
+
+def shard(form, *names):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as made:
+        for name in names:
+            content = b"3" if name.endswith("cls") else b"\xff\xd8\xff"
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    return out.getvalue()[:4096 + 1024]
+
+
+write("shards", "ustar", shard(tarfile.USTAR_FORMAT, "a.jpg", "a.cls", "d/b.cls"))
+write("shards", "gnu", shard(tarfile.GNU_FORMAT, "n" * 120 + ".jpg", "n" * 120 + ".cls"))
+write("shards", "pax", shard(tarfile.PAX_FORMAT, "n" * 120 + ".jpg", "a.cls"))
+
 # ---- JSON
 
 write("manifest", "two", json.dumps({"version": 1, "checkpoints": [

@@ -1,0 +1,278 @@
+/*
+ * WebDataset shards: tar archives in which consecutive files with the same name up to the first dot
+ * are one sample, NAME.jpg (or .jpeg, .png, .webp) the picture and NAME.cls the label in digits.
+ * Other files of a sample are ignored. https://github.com/webdataset/webdataset
+ *
+ * Archives are indexed when they are opened, by reading headers and labels alone. Samples are
+ * therefore numbered like those of any data set: sharding over ranks is exact and a run resumes at
+ * the sample where it stopped, whatever the number of shards.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/readers.h>
+
+#include "base/memory.h"
+#include "data/names.h"
+#include "data/tar.h"
+#include "io/input_file.h"
+
+enum { PATH_BYTES = 4096, MAX_SHARDS = 65536, MAX_LABEL = 1 << 20, LABEL_TEXT = 24 };
+
+typedef struct sample {
+    uint64_t offset;
+    uint32_t bytes;
+    int32_t label, shard;
+} sample;
+
+typedef struct shards {
+    char *pattern;
+    yki_input_file *files; /* (file_count) */
+    int64_t file_count;
+    sample *samples; /* (count) */
+    int64_t count, capacity, classes;
+} shards;
+
+/* ---- patterns -------------------------------------------------------------------------------- */
+
+/*
+ * Adds every name that a pattern stands for: "{000..127}" are numbers of three digits, "{a,b}" are
+ * alternatives. Braces are replaced from the left, one by one.
+ */
+static yk_status expand(yki_names *names, const char *pattern)
+{
+    char text[PATH_BYTES];
+    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
+    long long first = 0, last = 0;
+    int digits = 0, end = 0;
+    if (!close)
+        return names->count < MAX_SHARDS
+                   ? yki_names_add(names, pattern)
+                   : yki_error(YK_ERROR_INVALID_ARGUMENT, "more than %d shards", MAX_SHARDS);
+    int before = (int)(open - pattern);
+    if (sscanf(open, "{%n%18lld%n", &digits, &first, &end) == 1 &&
+        sscanf(open + end, "..%18lld}", &last) == 1 && first >= 0 && last >= first) {
+        for (long long i = first; i <= last; i++) {
+            snprintf(text, sizeof text, "%.*s%0*lld%s", before, pattern, end - digits, i,
+                     close + 1);
+            YK_TRY(expand(names, text));
+        }
+        return YK_OK;
+    }
+    for (const char *word = open + 1; word <= close; word += strcspn(word, ",}") + 1) {
+        snprintf(text, sizeof text, "%.*s%.*s%s", before, pattern, (int)strcspn(word, ",}"), word,
+                 close + 1);
+        YK_TRY(expand(names, text));
+    }
+    return YK_OK;
+}
+
+/* The part of "TRAIN::TEST" that is meant; "" where there is none. */
+static yk_status choose_pattern(char text[PATH_BYTES], const char *pattern, yk_split split)
+{
+    const char *separator = strstr(pattern, "::");
+    int length = separator ? (int)(separator - pattern) : (int)strlen(pattern);
+    if (strlen(pattern) >= PATH_BYTES)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", pattern,
+                         PATH_BYTES);
+    if (split == YK_SPLIT_TEST && !separator)
+        return yki_error(YK_ERROR_NOT_FOUND,
+                         "%s: no shards for validation: expected TRAIN::VAL, such as "
+                         "train-{000..127}.tar::val-{00..07}.tar (with --val-split, part of the "
+                         "training pictures is kept for it)",
+                         pattern);
+    if (split == YK_SPLIT_TEST)
+        snprintf(text, PATH_BYTES, "%s", separator + 2);
+    else
+        snprintf(text, PATH_BYTES, "%.*s", length, pattern);
+    return YK_OK;
+}
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+/* The sample that is being collected from consecutive files. */
+typedef struct pending {
+    char key[YKI_TAR_NAME];
+    sample sample;
+    bool open, has_picture, has_label;
+} pending;
+
+static yk_status add_sample(shards *set, const pending *found, const char *path)
+{
+    if (!found->open)
+        return YK_OK;
+    if (!found->has_picture || !found->has_label)
+        return yki_error(YK_ERROR_FORMAT, "%s: sample \"%.200s\" has no %s", path, found->key,
+                         found->has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)");
+    if (set->count == set->capacity) {
+        int64_t capacity = set->capacity ? 2 * set->capacity : 1024;
+        sample *larger = realloc(set->samples, (size_t)capacity * sizeof *larger);
+        if (!larger)
+            return yki_error_memory((size_t)capacity * sizeof *larger, "an index of shards");
+        set->samples = larger;
+        set->capacity = capacity;
+    }
+    set->samples[set->count++] = found->sample;
+    if (found->sample.label >= set->classes)
+        set->classes = found->sample.label + 1;
+    return YK_OK;
+}
+
+static bool is_picture(const char *extension)
+{
+    return strcasecmp(extension, "jpg") == 0 || strcasecmp(extension, "jpeg") == 0 ||
+           strcasecmp(extension, "png") == 0 || strcasecmp(extension, "webp") == 0;
+}
+
+static yk_status read_label(const yki_tar *tar, int32_t *label)
+{
+    char text[LABEL_TEXT] = "", *end = text;
+    size_t bytes = tar->size < sizeof text - 1 ? tar->size : sizeof text - 1;
+    YK_TRY(yki_input_file_read(tar->file, tar->offset, text, bytes));
+    long long value = strtoll(text, &end, 10);
+    if (end == text || end[strspn(end, " \r\n")] || value < 0 || value >= MAX_LABEL)
+        return yki_error(YK_ERROR_FORMAT, "%s: %s: expected a label in digits, below %d",
+                         tar->file->path, tar->name, MAX_LABEL);
+    *label = (int32_t)value;
+    return YK_OK;
+}
+
+/* Adds one file of the archive to the sample that it belongs to. */
+static yk_status add_member(shards *set, pending *found, const yki_tar *tar, int shard)
+{
+    const char *slash = strrchr(tar->name, '/');
+    const char *dot = strchr(slash ? slash : tar->name, '.');
+    if (!dot || dot == tar->name || dot[-1] == '/')
+        return YK_OK; /* hidden, or without an extension */
+    size_t length = (size_t)(dot - tar->name);
+    if (!found->open || strncmp(found->key, tar->name, length) != 0 || found->key[length]) {
+        YK_TRY(add_sample(set, found, tar->file->path));
+        *found = (pending){.open = true, .sample = {.shard = shard}};
+        memcpy(found->key, tar->name, length);
+    }
+    if (strcmp(dot + 1, "cls") == 0) {
+        found->has_label = true;
+        return read_label(tar, &found->sample.label);
+    }
+    if (is_picture(dot + 1)) {
+        if (tar->size > UINT32_MAX)
+            return yki_error(YK_ERROR_FORMAT, "%s: %s: larger than 4 GiB", tar->file->path,
+                             tar->name);
+        found->has_picture = true;
+        found->sample.offset = tar->offset;
+        found->sample.bytes = (uint32_t)tar->size;
+    }
+    return YK_OK;
+}
+
+static yk_status index_shard(shards *set, const char *path)
+{
+    yki_input_file *file = &set->files[set->file_count];
+    pending found = {.open = false};
+    yk_status status = yki_input_file_open(file, path);
+    bool more = status == YK_OK;
+    if (more)
+        set->file_count++;
+    yki_tar tar = {.file = file};
+    while (more) {
+        status = yki_tar_next(&tar, &more);
+        more = more && status == YK_OK;
+        if (more)
+            status = add_member(set, &found, &tar, (int)(file - set->files));
+        more = more && status == YK_OK;
+    }
+    return status == YK_OK ? add_sample(set, &found, path) : status;
+}
+
+/* ---- the data set ---------------------------------------------------------------------------- */
+
+static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    const shards *set = data;
+    const sample *found = &set->samples[index];
+    (void)worker;
+    *(int32_t *)buffers[1].data = found->label;
+    uint8_t *bytes = yk_field_buffer_reserve(&buffers[0], found->bytes);
+    return bytes
+               ? yki_input_file_read(&set->files[found->shard], found->offset, bytes, found->bytes)
+               : YK_ERROR_OUT_OF_MEMORY;
+}
+
+/* The header before the picture has its name, unless that is a long one. */
+static void name_sample(void *data, int64_t index, char *name, size_t size)
+{
+    const shards *set = data;
+    const sample *found = &set->samples[index];
+    const yki_input_file *file = &set->files[found->shard];
+    char member[101] = "";
+    if (yki_input_file_read(file, found->offset - 512, member, 100) != YK_OK)
+        member[0] = '\0';
+    snprintf(name, size, "%s in %s", member, file->path);
+}
+
+static void close_shards(void *data)
+{
+    shards *set = data;
+    for (int64_t i = 0; i < set->file_count; i++)
+        yki_input_file_close(&set->files[i]);
+    free(set->files);
+    free(set->samples);
+    free(set->pattern);
+    free(set);
+}
+
+static yk_status create_dataset(yk_dataset **dataset, shards *set)
+{
+    static const yk_field fields[] = {
+        {"images", YK_FIELD_ENCODED_IMAGE, YK_U8, 3, {3, YK_ANY_SIZE, YK_ANY_SIZE}},
+        {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}},
+    };
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = set->pattern;
+    ops.count = set->count;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = set->classes;
+    ops.read = read_sample;
+    ops.sample_name = name_sample;
+    ops.close = close_shards;
+    return yk_dataset_create(dataset, &ops, set);
+}
+
+static yk_status index_all(shards *set, const yki_names *paths)
+{
+    set->files = yki_calloc((size_t)paths->count, sizeof *set->files);
+    if (!set->files)
+        return yki_error_memory((size_t)paths->count * sizeof *set->files, "shards");
+    for (int64_t i = 0; i < paths->count; i++)
+        YK_TRY(index_shard(set, yki_names_get(paths, i)));
+    if (set->count == 0)
+        return yki_error(YK_ERROR_FORMAT, "%s: no samples in these shards", set->pattern);
+    return YK_OK;
+}
+
+yk_status yk_shards_open(yk_dataset **dataset, const char *pattern, yk_split split)
+{
+    char text[PATH_BYTES];
+    yki_names paths = {0};
+    YKI_NOT_NULL(dataset);
+    *dataset = NULL;
+    YKI_NOT_NULL(pattern);
+    YK_TRY(choose_pattern(text, pattern, split));
+    shards *set = yki_calloc(1, sizeof *set);
+    if (!set)
+        return yki_error_memory(sizeof *set, "shards");
+    set->pattern = yki_strdup(text);
+    yk_status status = set->pattern ? expand(&paths, text) : yki_error_memory(PATH_BYTES, "a path");
+    if (status == YK_OK)
+        status = index_all(set, &paths);
+    if (status == YK_OK)
+        status = create_dataset(dataset, set);
+    yki_names_free(&paths);
+    if (status != YK_OK)
+        close_shards(set);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* CIFAR-100, MNIST, NumPy arrays and WebDataset shards: what is read, and 200 damaged files each.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef yk_status (*open_fn)(yk_dataset **dataset, const char *path, yk_split split);
+
+static char output[4096];
+
+/* Runs commands in the test's folder, with SEEDS naming that of the pictures. */
+static void shell(const char *commands)
+{
+    const char *source = getenv("YOKE_SOURCE");
+    int code = yk_test_command(
+        output, sizeof output, "set -e; SEEDS=%s/tests/fuzz/corpus; mkdir -p %s; cd %s; %s",
+        source ? source : ".", yk_test_directory(), yk_test_directory(), commands);
+    if (code != 0)
+        fail_msg("%s", output);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    return path;
+}
+
+static void write_file(const char *name, const void *bytes, size_t size)
+{
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+static void read_all(const yk_dataset *dataset)
+{
+    yk_reader *reader;
+    const yk_tensor *fields;
+    if (yk_reader_create(&reader, dataset) != YK_OK)
+        return;
+    for (int64_t i = 0; i < yk_dataset_size(dataset) && i < 50; i++)
+        if (yk_reader_read(reader, i, &fields) != YK_OK)
+            assert_non_null(strstr(yk_last_error(), "sample "));
+    yk_reader_destroy(reader);
+}
+
+/* Opens the data 200 times with a file of it cut short, or with a few bytes changed near its start:
+ * it is read, or refused with one line. */
+static void damage(open_fn open, const char *path, const char *name, yk_split split)
+{
+    static uint8_t whole[1 << 16], damaged[1 << 16];
+    FILE *file = fopen(in_folder(name), "rb");
+    assert_non_null(file);
+    size_t size = fread(whole, 1, sizeof whole, file);
+    uint32_t random = 1;
+    fclose(file);
+    for (int i = 0; i < 200; i++) {
+        yk_dataset *dataset;
+        char folder[512];
+        memcpy(damaged, whole, size);
+        for (int k = 0; k < i % 4; k++) {
+            random = random * 1664525 + 1013904223;
+            damaged[(random >> 8) % (i % 8 < 4 && size > 128 ? 128 : size)] ^=
+                (uint8_t)(1 + (random >> 25));
+        }
+        write_file(name, damaged, i % 4 ? size : size * (size_t)i / 200);
+        snprintf(folder, sizeof folder, "%s", in_folder(path));
+        yk_status status = open(&dataset, folder, split);
+        if (status == YK_OK)
+            read_all(dataset);
+        else
+            assert_true(strlen(yk_last_error()) > 10 && !strchr(yk_last_error(), '\n'));
+        assert_true(status != YK_ERROR_INTERNAL);
+        yk_dataset_destroy(dataset);
+    }
+    write_file(name, whole, size);
+}
+
+static void assert_sample(const yk_dataset *dataset, int64_t index, int label, uint8_t first)
+{
+    yk_reader *reader;
+    const yk_tensor *fields;
+    assert_ok(yk_reader_create(&reader, dataset));
+    assert_ok(yk_reader_read(reader, index, &fields));
+    assert_int_equal(*(const int32_t *)fields[1].data, label);
+    assert_int_equal(*(const uint8_t *)fields[0].data, first);
+    yk_reader_destroy(reader);
+}
+
+static void assert_refused(open_fn open, const char *path, yk_split split, const char *why)
+{
+    yk_dataset *dataset;
+    yk_status status = open(&dataset, in_folder(path), split);
+    assert_true(status != YK_OK);
+    assert_null(dataset);
+    assert_contains(yk_last_error(), why);
+}
+
+/* ---- CIFAR-100 ------------------------------------------------------------------------------- */
+
+YK_TEST(cifar100_has_the_fine_labels)
+{
+    static uint8_t records[2][3074];
+    yk_dataset *dataset;
+    shell("mkdir cifar-100-binary");
+    for (int i = 0; i < 2; i++) {
+        memset(records[i], 7 + i, sizeof records[i]);
+        records[i][0] = 19;
+        records[i][1] = (uint8_t)(98 + i);
+    }
+    write_file("cifar-100-binary/train.bin", records, sizeof records);
+    write_file("cifar-100-binary/test.bin", records, sizeof records[0]);
+    assert_ok(yk_cifar100_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 2);
+    assert_int_equal(yk_dataset_classes(dataset), 100);
+    assert_string_equal(yk_dataset_class_name(dataset, 99), "worm");
+    assert_sample(dataset, 1, 99, 8);
+    yk_dataset_destroy(dataset);
+    damage(yk_cifar100_open, "", "cifar-100-binary/test.bin", YK_SPLIT_TEST);
+    records[0][1] = 100;
+    write_file("cifar-100-binary/test.bin", records, sizeof records[0]);
+    assert_refused(yk_cifar100_open, "", YK_SPLIT_TEST, "a label from 0 to 99, found 100");
+    assert_refused(yk_cifar10_open, "", YK_SPLIT_TEST, "no CIFAR-10 here");
+}
+
+/* ---- MNIST ----------------------------------------------------------------------------------- */
+
+static void write_mnist(void)
+{
+    uint8_t images[16 + 3 * 4 * 5] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5};
+    uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 9, 1, 4};
+    for (int i = 0; i < 60; i++)
+        images[16 + i] = (uint8_t)(100 + i);
+    write_file("train-images-idx3-ubyte", images, sizeof images);
+    write_file("train-labels-idx1-ubyte", labels, sizeof labels);
+}
+
+YK_TEST(mnist_is_read_from_idx_files)
+{
+    yk_dataset *dataset;
+    shell("true");
+    write_mnist();
+    assert_ok(yk_mnist_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 3);
+    const yk_field *field = yk_dataset_find_field(dataset, "images");
+    assert_true(field->dims[0] == 1 && field->dims[1] == 4 && field->dims[2] == 5);
+    assert_sample(dataset, 2, 4, 140);
+    yk_dataset_destroy(dataset);
+    damage(yk_mnist_open, "", "train-images-idx3-ubyte", YK_SPLIT_TRAIN);
+    damage(yk_mnist_open, "", "train-labels-idx1-ubyte", YK_SPLIT_TRAIN);
+    assert_refused(yk_mnist_open, "", YK_SPLIT_TEST, "no t10k-images-idx3-ubyte or .gz here");
+}
+
+YK_TEST(fashion_mnist_is_read_compressed)
+{
+    yk_dataset *dataset;
+    shell("true");
+    write_mnist();
+    shell("mkdir -p FashionMNIST/raw; mv train-* FashionMNIST/raw; gzip FashionMNIST/raw/*");
+    assert_ok(yk_fashion_mnist_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+    assert_string_equal(yk_dataset_class_name(dataset, 9), "Ankle boot");
+    assert_sample(dataset, 0, 9, 100);
+    yk_dataset_destroy(dataset);
+    damage(yk_mnist_open, "", "FashionMNIST/raw/train-images-idx3-ubyte.gz", YK_SPLIT_TRAIN);
+}
+
+/* ---- NumPy ----------------------------------------------------------------------------------- */
+
+static void write_npy(const char *name, const char *type, const char *order, const char *shape,
+                      const void *data, size_t bytes)
+{
+    char file[2048] = "\x93NUMPY\x01\x00";
+    int length =
+        snprintf(file + 10, 1000, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }%*s\n", type,
+                 order, shape, 20, "");
+    file[8] = (char)(length & 255);
+    file[9] = (char)(length >> 8);
+    memcpy(file + 10 + length, data, bytes);
+    write_file(name, file, (size_t)(10 + length) + bytes);
+}
+
+YK_TEST(numpy_arrays_of_bytes_are_pictures)
+{
+    const uint8_t pixels[2 * 2 * 2 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const int64_t labels[2] = {4, 1};
+    static const char *const shapes[] = {"(2, 2, 2, 3)", "(2, 3, 2, 2)"};
+    static const uint8_t second_byte[] = {4, 2};
+    for (int i = 0; i < 2; i++) {
+        yk_dataset *dataset;
+        yk_reader *reader;
+        const yk_tensor *fields;
+        shell("true");
+        write_npy("train_images.npy", "|u1", "False", shapes[i], pixels, sizeof pixels);
+        write_npy("train_labels.npy", "<i8", "False", "(2,)", labels, sizeof labels);
+        assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+        assert_int_equal(yk_dataset_classes(dataset), 5);
+        const yk_field *field = yk_dataset_find_field(dataset, "images");
+        assert_true(field->kind == YK_FIELD_IMAGE && field->dims[0] == 3 && field->dims[2] == 2);
+        assert_sample(dataset, 1, 1, 13);
+        assert_ok(yk_reader_create(&reader, dataset));
+        assert_ok(yk_reader_read(reader, 0, &fields));
+        assert_int_equal(((const uint8_t *)fields[0].data)[1], second_byte[i]);
+        yk_reader_destroy(reader);
+        yk_dataset_destroy(dataset);
+    }
+    damage(yk_npy_open, "", "train_images.npy", YK_SPLIT_TRAIN);
+    damage(yk_npy_open, "", "train_labels.npy", YK_SPLIT_TRAIN);
+}
+
+YK_TEST(other_numpy_arrays_are_tensors)
+{
+    const float values[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    const int8_t labels[2] = {1, -1};
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    shell("true");
+    write_npy("x_test.npy", "<f4", "False", "(2, 3)", values, sizeof values);
+    assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TEST));
+    assert_int_equal(yk_dataset_field_count(dataset), 1);
+    assert_ok(yk_reader_create(&reader, dataset));
+    assert_ok(yk_reader_read(reader, 1, &fields));
+    assert_true(fields[0].dtype == YK_F32 && ((const float *)fields[0].data)[2] == 6);
+    yk_reader_destroy(reader);
+    yk_dataset_destroy(dataset);
+    write_npy("y_test.npy", "|i1", "False", "(2,)", labels, sizeof labels);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "label 1 is -1");
+    write_npy("x_test.npy", "<f4", "True", "(2, 3)", values, sizeof values);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "in Fortran's order");
+    write_npy("x_test.npy", ">f4", "False", "(2, 3)", values, sizeof values);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "elements of type >f4 are not read");
+    assert_refused(yk_npy_open, "", YK_SPLIT_TRAIN, "expected train_images.npy");
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static const char *sample_name(const yk_dataset *dataset, int64_t index)
+{
+    static char name[512];
+    yk_dataset_sample_name(dataset, index, name, sizeof name);
+    return name;
+}
+
+YK_TEST(shards_are_indexed)
+{
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    shell(
+        "mkdir s; cd s; for i in 0 1 2 3; do cp $SEEDS/jpeg/rgb_420 $i.jpg; echo $i > $i.cls;"
+        "echo '{}' > $i.json; done; n=d/$(printf %0120d 7); mkdir d; cp $SEEDS/png/rgb $n.seg.png;"
+        "cp $SEEDS/png/la $n.png; printf 6 > $n.cls; tar cf ../x-08.tar 0.jpg 0.cls 0.json 1.cls "
+        "1.jpg;"
+        "tar --format=pax -cf ../x-09.tar 2.jpg 2.cls $n.seg.png $n.png $n.cls;"
+        "tar --format=gnu -cf ../x-10.tar ./3.jpg 3.json ./3.cls $n.png $n.cls");
+    assert_refused(yk_shards_open, "x-{08..10}.tar", YK_SPLIT_TRAIN, "has no");
+    shell("cd s; tar cf ../x-10.tar ./3.jpg ./3.cls; "
+          "tar --format=gnu -rf ../x-10.tar d/*[0-9].png d/*.cls");
+    assert_ok(yk_shards_open(&dataset, in_folder("x-{08..10}.tar"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 6);
+    assert_int_equal(yk_dataset_classes(dataset), 7);
+    assert_contains(sample_name(dataset, 1), "1.jpg in ");
+    assert_contains(sample_name(dataset, 1), "x-08.tar");
+    static const int labels[] = {0, 1, 2, 6, 3, 6};
+    if (yk_reader_create(&reader, dataset) == YK_OK) {
+        for (int i = 0; i < 6; i++) {
+            assert_ok(yk_reader_read(reader, i, &fields));
+            assert_int_equal(fields[0].dims[2], 45);
+            assert_int_equal(*(const int32_t *)fields[1].data, labels[i]);
+        }
+        yk_reader_destroy(reader);
+    }
+    yk_dataset_destroy(dataset);
+    damage(yk_shards_open, "x-{08,09}.tar", "x-09.tar", YK_SPLIT_TRAIN);
+}
+
+YK_TEST(shards_have_splits)
+{
+    yk_dataset *dataset;
+    shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; tar cf t.tar a.png a.cls; cp t.tar v.tar;"
+          "echo x > a.cls; tar cf w.tar a.png a.cls; : > e.tar");
+    char both[1024];
+    snprintf(both, sizeof both, "%s/t.tar::%s/{v,t}.tar", yk_test_directory(), yk_test_directory());
+    assert_ok(yk_shards_open(&dataset, both, YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 1);
+    yk_dataset_destroy(dataset);
+    assert_ok(yk_shards_open(&dataset, both, YK_SPLIT_TEST));
+    assert_int_equal(yk_dataset_size(dataset), 2);
+    yk_dataset_destroy(dataset);
+    assert_refused(yk_shards_open, "t.tar", YK_SPLIT_TEST, "no shards for validation");
+    assert_refused(yk_shards_open, "w.tar", YK_SPLIT_TRAIN, "a.cls: expected a label in digits");
+    assert_refused(yk_shards_open, "e.tar", YK_SPLIT_TRAIN, "no samples in these shards");
+    assert_refused(yk_shards_open, "n-{0..3}.tar", YK_SPLIT_TRAIN, "n-0.tar: cannot open it");
+}
