@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <yoke/readers.h>
+
 #include "download.h"
 #include "options.h"
 
@@ -60,6 +62,45 @@ static const cli_data_kind kinds[] = {
      .help = "noise, for measuring speed [random:3x32x32,10]",
      .detail = CLI_DATA_DETAIL_WORDS,
      .open = open_random},
+    {.name = "cifar100",
+     .form = "cifar100:DIR",
+     .help = "CIFAR-100: the Python or binary files in DIR",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .by_content = true,
+     .open = yk_cifar100_open},
+    {.name = "mnist",
+     .form = "mnist:DIR",
+     .help = "MNIST: the IDX files in DIR, plain or .gz",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .open = yk_mnist_open},
+    {.name = "fashion-mnist",
+     .form = "fashion-mnist:DIR",
+     .help = "Fashion-MNIST, likewise",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .open = yk_fashion_mnist_open},
+    {.name = "npy",
+     .form = "npy:DIR",
+     .help = "NumPy arrays: train_images.npy, train_labels.npy, test_... in DIR",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .by_content = true,
+     .open = yk_npy_open},
+    {.name = "shards",
+     .form = "shards:PATTERN",
+     .help = "WebDataset shards, such as shards:train-{000..127}.tar::val-{0..7}.tar",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .open = yk_shards_open},
+    {.name = "folder",
+     .form = "folder:DIR",
+     .help = "JPEG, PNG and WebP files, one folder a class, in DIR/train and DIR/val",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .needs_detail = true,
+     .by_content = true,
+     .open = yk_folder_open},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -96,13 +137,18 @@ const char *cli_data_choices(void)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The first kind that knows the folder's content; the last one's error where none does. */
+/* Asks every kind that can tell whether it knows the folder's content. */
 static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_split split)
 {
     yk_status status = YK_ERROR_NOT_FOUND;
     for (size_t i = 0; i < KINDS && status == YK_ERROR_NOT_FOUND; i++)
         if (kinds[i].by_content)
             status = kinds[i].open(dataset, path, split);
+    if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN)
+        return yk_set_error(status,
+                            "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy "
+                            "arrays, or pictures in a folder for each class (KIND:%s tells more)",
+                            path, path);
     return status;
 }
 

@@ -136,7 +136,7 @@ static yk_status add_class(folder *set, const char *name)
         status = add_pictures(set, yki_names_get(&folders, i));
     yki_names_free(&folders);
     if (status == YK_OK && set->files.count == before)
-        status = yki_error(YK_ERROR_NOT_FOUND,
+        status = yki_error(YK_ERROR_FORMAT,
                            "%s/%s: no pictures in this class: expected files .jpg, .jpeg, .png or "
                            ".webp, here or in folders below",
                            set->root, name);

@@ -137,7 +137,7 @@ static yk_status find_file(char path[PATH_BYTES], const char *folder, const char
                               what, separators[i / 2 % 2],
                               strcmp(what, "images") == 0 ? "idx3-ubyte" : "idx1-ubyte");
         if (length < PATH_BYTES - 4 && i % 2)
-            strcpy(path + length, ".gz");
+            memcpy(path + length, ".gz", sizeof ".gz");
         if (length < PATH_BYTES - 4 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
             return YK_OK;
     }

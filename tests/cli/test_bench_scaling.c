@@ -180,5 +180,5 @@ YK_TEST(scaling_shows_why_a_training_failed)
 {
     assert_int_equal(scaling("--data . --max-steps 1"), 1);
     assert_contains(output, "yoke: Single device failed; its last lines:\n");
-    assert_contains(output, "no CIFAR-10 here");
+    assert_contains(output, "no data that yoke knows: expected CIFAR-10");
 }

@@ -71,7 +71,7 @@ YK_TEST(a_folder_without_images_says_what_was_looked_for)
     assert_int_equal(yk_test_command(output, sizeof output, "%s data info %s", program(), folder),
                      1);
     assert_contains(output, folder);
-    assert_contains(output, "no CIFAR-10 here");
+    assert_contains(output, "no data that yoke knows: expected CIFAR-10");
 }
 
 YK_TEST(fetch_offline_says_how_to_go_on)

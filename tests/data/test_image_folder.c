@@ -101,7 +101,7 @@ YK_TEST(what_is_wrong_with_a_folder_is_said)
     shell("mkdir d; cp $SEEDS/png/rgb d/1.png");
     assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TRAIN, "expected a folder for each class");
     shell("mkdir d/a d/b; mv d/1.png d/a; echo > d/b/1.bmp");
-    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TRAIN, "/d/b: no pictures in this class");
+    assert_refused(YK_ERROR_FORMAT, YK_SPLIT_TRAIN, "/d/b: no pictures in this class");
     assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TEST, "expected the folders train and val");
     shell("mkdir -p d/train d/val/c; mv d/a d/train; cp d/train/a/1.png d/val/c");
     assert_refused(YK_ERROR_FORMAT, YK_SPLIT_TEST,
