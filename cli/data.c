@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <yoke/data.h>
+#include <yoke/readers.h>
 
 enum { MAX_CLASSES = 1000 };
 
@@ -16,17 +16,19 @@ static const char summary[] =
     "Inspects a data set without training on it.\n\n"
     "  info      print the number of images per class, and the mean and standard deviation\n"
     "  preview   write a PNG that shows the first images of each class, one class per row\n"
-    "  fetch     download DATA into the cache if it is not there, and print its folder\n\n"
+    "  fetch     download DATA into the cache if it is not there, and print its folder\n"
+    "  pack      decode and resize the images once, and write them to a file for pack:FILE\n\n"
     "DATA is a folder whose content tells what it is, or one of [synthetic; fetch: cifar10]\n";
 
 static const char examples[] = "  yoke data preview synthetic\n"
                                "  yoke data preview ~/data --split test -o sheet.png\n"
-                               "  yoke data info cifar10";
+                               "  yoke data info cifar10\n"
+                               "  yoke data pack folder:~/photos --image-size 256";
 
 typedef struct data_options {
     const char *split, *output;
-    int64_t columns;
-    bool split_given, output_given, columns_given;
+    int64_t columns, image_size;
+    bool split_given, output_given, columns_given, size_given, keep_files;
 } data_options;
 
 /* Prints the library's last error and returns the exit code of a failure. */
@@ -149,6 +151,20 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
     return CLI_EXIT_OK;
 }
 
+/* ---- pack ------------------------------------------------------------------------------------ */
+
+static int pack_data(const yk_dataset *dataset, const data_options *options)
+{
+    yk_pack_options pack = YK_PACK_OPTIONS_INIT;
+    if (options->size_given)
+        pack.short_side = options->image_size;
+    pack.keep_files = options->keep_files;
+    if (yk_pack_write(options->output, dataset, &pack) != YK_OK)
+        return print_failure();
+    printf("%s: %lld images\n", options->output, (long long)yk_dataset_size(dataset));
+    return CLI_EXIT_OK;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
@@ -172,13 +188,14 @@ static int fetch_data(const char *data)
     return CLI_EXIT_OK;
 }
 
-static int describe_or_draw(const char *action, const char *data, const data_options *options)
+static int use_data(const char *action, const char *data, const data_options *options)
 {
     yk_dataset *dataset;
     if (open_data(&dataset, data, options->split) != YK_OK)
         return print_failure();
-    int code = strcmp(action, "info") == 0 ? print_info(dataset, options->split)
-                                           : draw_preview(dataset, options);
+    int code = strcmp(action, "info") == 0   ? print_info(dataset, options->split)
+               : strcmp(action, "pack") == 0 ? pack_data(dataset, options)
+                                             : draw_preview(dataset, options);
     yk_dataset_destroy(dataset);
     return code;
 }
@@ -204,11 +221,17 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
         CLI_GROUP("Options for preview"),
         CLI_INT('c', "columns", "N", "number of images per class [12]", &o->columns,
                 &o->columns_given, 1, CLI_PREVIEW_MAX_COLUMNS),
-        CLI_TEXT('o', "output", "FILE", "file to write [preview.png]", &o->output,
-                 &o->output_given),
+        CLI_GROUP("Options for preview and pack"),
+        CLI_TEXT('o', "output", "FILE", "file to write [preview.png, train.pack or val.pack]",
+                 &o->output, &o->output_given),
+        CLI_GROUP("Options for pack"),
+        CLI_INT(0, "image-size", "N", "resize the shorter side of each image to N pixels",
+                &o->image_size, &o->size_given, 1, 8192),
+        CLI_SWITCH(0, "keep-files", "keep JPEG, PNG and WebP files instead of their pixels",
+                   &o->keep_files),
     };
     const cli_command command = {.name = name,
-                                 .operands = "info|preview|fetch [DATA]",
+                                 .operands = "info|preview|fetch|pack [DATA]",
                                  .summary = full_summary(),
                                  .examples = examples,
                                  .options = options,
@@ -240,20 +263,24 @@ static const char *downloads(void)
 static int check_data_options(const char *name, const data_options *o, char **operands)
 {
     const char *action = operands[0], *data = operands[1];
-    if (!action || !cli_is_choice("info|preview|fetch", action))
-        return cli_usage_error(name, "expected info, preview or fetch, found %s",
+    if (!action || !cli_is_choice("info|preview|fetch|pack", action))
+        return cli_usage_error(name, "expected info, preview, fetch or pack, found %s",
                                action ? action : "nothing");
     bool previews = strcmp(action, "preview") == 0, fetches = strcmp(action, "fetch") == 0;
-    if (!previews && (o->output_given || o->columns_given))
-        return cli_usage_error(name, "--%s applies to preview only",
-                               o->output_given ? "output" : "columns");
+    bool packs = strcmp(action, "pack") == 0;
+    if (!previews && o->columns_given)
+        return cli_usage_error(name, "--columns applies to preview only");
+    if (!previews && !packs && o->output_given)
+        return cli_usage_error(name, "--output applies to preview and pack only");
+    if (!packs && (o->size_given || o->keep_files))
+        return cli_usage_error(name, "--%s applies to pack only",
+                               o->size_given ? "image-size" : "keep-files");
     if (fetches && o->split_given)
-        return cli_usage_error(
-            name, "--split applies to info and preview only; fetch downloads all images");
+        return cli_usage_error(name, "--split does not apply to fetch, which downloads all images");
     if (fetches && data && !can_download(data))
         return cli_usage_error(name, "%s is not downloaded; expected %s", data, downloads());
     if ((data && !cli_check_data(name, "", data)) ||
-        (previews && !cli_check_writable(name, "--output", o->output)))
+        ((previews || packs) && !cli_check_writable(name, "--output", o->output)))
         return CLI_EXIT_USAGE;
     return -1;
 }
@@ -266,10 +293,13 @@ int cli_cmd_data(const char *name, int argc, char **argv)
     int code = parse_data_options(&options, name, argc, argv, operands, &count);
     if (code >= 0)
         return code;
+    const char *action = operands[0] ? operands[0] : "";
+    if (strcmp(action, "pack") == 0 && !options.output_given)
+        options.output = strcmp(options.split, "test") == 0 ? "val.pack" : "train.pack";
     code = check_data_options(name, &options, operands);
     if (code >= 0)
         return code;
-    if (strcmp(operands[0], "fetch") == 0)
+    if (strcmp(action, "fetch") == 0)
         return fetch_data(count > 1 ? operands[1] : "cifar10");
-    return describe_or_draw(operands[0], count > 1 ? operands[1] : "synthetic", &options);
+    return use_data(action, count > 1 ? operands[1] : "synthetic", &options);
 }

@@ -52,6 +52,36 @@ yk_status yk_cifar100_open(yk_dataset **dataset, const char *path, yk_split spli
  */
 yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split);
 
+/* ---- packed files ---------------------------------------------------------------------------- */
+
+/** yk_pack_options.short_side: pictures keep their sizes. */
+#define YK_PACK_SIZE_KEEP (-1)
+
+/** How a data set is packed. */
+typedef struct yk_pack_options {
+    size_t size;        /**< set by YK_PACK_OPTIONS_INIT */
+    int64_t short_side; /**< what the shorter side of each picture is resized to (bilinear,
+                             antialiased), or YK_PACK_SIZE_KEEP [YK_PACK_SIZE_KEEP] */
+    bool keep_files;    /**< keep JPEG, PNG and WebP files as they are instead of their pixels
+                             [false] */
+} yk_pack_options;
+
+/** The defaults of yk_pack_options. */
+#define YK_PACK_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_pack_options), YK_PACK_SIZE_KEEP, false                                          \
+    }
+
+/**
+ * Writes a data set of pictures with labels to one file, from which samples are loaded without
+ * decoding. The file is complete or not there. docs/file-formats.md describes it.
+ */
+yk_status yk_pack_write(const char *path, const yk_dataset *dataset,
+                        const yk_pack_options *options);
+/** Opens a packed file, which holds the split for training, or a folder with the files train.pack
+ *  and val.pack. */
+yk_status yk_pack_open(yk_dataset **dataset, const char *path, yk_split split);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -127,8 +127,8 @@ YK_TEST(bench_checks_its_options)
 
 YK_TEST(data_checks_its_options)
 {
-    refused("data", "expected info, preview or fetch, found nothing");
-    refused("data draw", "expected info, preview or fetch, found draw");
+    refused("data", "expected info, preview, fetch or pack, found nothing");
+    refused("data draw", "expected info, preview, fetch or pack, found draw");
     refused("data info nowhere", "nowhere: no such folder; expected cifar10[:DIR], synthetic");
     refused("data info cifar10:/nowhere", "cifar10:/nowhere: there is no /nowhere");
     refused("data info synthetic:3", "synthetic:3: expected synthetic alone");
@@ -143,7 +143,7 @@ YK_TEST(data_checks_its_options)
     refused("data preview -o /", "--output /: cannot be written: Is a directory");
     refused("data preview -o /dev/null/a.png", "cannot be written: Not a directory");
     refused("data fetch synthetic", "synthetic is not downloaded; expected cifar10");
-    refused("data fetch --split test", "--split applies to info and preview only");
+    refused("data fetch --split test", "--split does not apply to fetch");
 }
 
 YK_TEST(info_checks_its_options)

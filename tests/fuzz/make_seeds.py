@@ -272,6 +272,12 @@ write("shards", "ustar", shard(tarfile.USTAR_FORMAT, "a.jpg", "a.cls", "d/b.cls"
 write("shards", "gnu", shard(tarfile.GNU_FORMAT, "n" * 120 + ".jpg", "n" * 120 + ".cls"))
 write("shards", "pax", shard(tarfile.PAX_FORMAT, "n" * 120 + ".jpg", "a.cls"))
 
+pixels = bytes(range(12))
+header = struct.pack("<8sIIQIIQQQQ", b"YOKEPACK", 1, 0, 1, 2, 3, 4108, 4132, 4, 0)
+entry = struct.pack("<QIiII", 4096, 12, 1, 2, 2)
+write("pack", "pixels", header.ljust(4096, b"\0") + pixels + entry + b"a\0b\0")
+write("pack", "torn", header)
+
 # ---- JSON
 
 write("manifest", "two", json.dumps({"version": 1, "checkpoints": [

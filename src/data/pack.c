@@ -1,0 +1,211 @@
+/* Reading packed files: see pack.h. The table is checked once, samples are read when needed. */
+#include "data/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <yoke/readers.h>
+
+#include "base/memory.h"
+#include "io/input_file.h"
+
+enum { PATH_BYTES = 4096, MAX_SIDE = 65535 };
+
+typedef struct pack {
+    yki_input_file file;
+    yki_pack_header header;
+    yki_pack_entry *entries; /* (count) */
+    char *names;             /* the classes' names, each with its zero */
+    const char **classes;    /* (classes) in names */
+    int64_t height, width;   /* of all pictures, or YK_ANY_SIZE */
+} pack;
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static yk_status damaged(const pack *set, const char *what)
+{
+    return yki_error(YK_ERROR_FORMAT, "%s: damaged packed file: %s", set->file.path, what);
+}
+
+/* Whether `count` elements lie between the samples' first byte and the end of the file. */
+static bool is_inside(const pack *set, uint64_t offset, uint64_t count, uint64_t element)
+{
+    uint64_t size = set->file.size;
+    return offset >= YKI_PACK_DATA && offset <= size && count <= (size - offset) / element;
+}
+
+static yk_status read_header(pack *set)
+{
+    yki_pack_header *header = &set->header;
+    if (set->file.size < sizeof *header)
+        return damaged(set, "it is shorter than its header");
+    YK_TRY(yki_input_file_read(&set->file, 0, header, sizeof *header));
+    if (memcmp(header->magic, YKI_PACK_MAGIC, sizeof header->magic) != 0)
+        return yki_error(YK_ERROR_FORMAT, "%s: not a packed file (see yoke data pack)",
+                         set->file.path);
+    if (header->version != YKI_PACK_VERSION)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: a packed file of version %u; this yoke reads version %d",
+                         set->file.path, header->version, YKI_PACK_VERSION);
+    if (header->kind > YKI_PACK_FILES || (header->channels != 1 && header->channels != 3))
+        return damaged(set, "it holds neither pictures of 1 or 3 channels nor files");
+    if (header->count < 1 || header->classes < 1)
+        return damaged(set, "it holds no samples or no classes");
+    if (!is_inside(set, header->table, header->count, sizeof *set->entries) ||
+        !is_inside(set, header->names, header->names_bytes, 1) ||
+        header->classes > header->names_bytes)
+        return damaged(set, "its table or its names are outside the file");
+    return YK_OK;
+}
+
+static yk_status check_entry(const pack *set, const yki_pack_entry *entry)
+{
+    bool pixels = set->header.kind == YKI_PACK_PIXELS;
+    uint64_t expected = (uint64_t)set->header.channels * entry->height * entry->width;
+    if (!is_inside(set, entry->offset, entry->bytes, 1))
+        return damaged(set, "a sample is outside the file");
+    if (pixels && (entry->height < 1 || entry->height > MAX_SIDE || entry->width < 1 ||
+                   entry->width > MAX_SIDE || entry->bytes != expected))
+        return damaged(set, "a sample's size is not that of its picture");
+    if (entry->label < 0 || (uint32_t)entry->label >= set->header.classes)
+        return damaged(set, "a label is outside the classes");
+    return YK_OK;
+}
+
+static yk_status read_table(pack *set)
+{
+    size_t count = (size_t)set->header.count, bytes = count * sizeof *set->entries;
+    set->entries = malloc(bytes ? bytes : 1);
+    if (!set->entries)
+        return yki_error_memory(bytes, set->file.path);
+    YK_TRY(yki_input_file_read(&set->file, set->header.table, set->entries, bytes));
+    for (size_t i = 0; i < count; i++) {
+        const yki_pack_entry *entry = &set->entries[i];
+        YK_TRY(check_entry(set, entry));
+        if (i == 0) {
+            set->height = entry->height;
+            set->width = entry->width;
+        }
+        if (set->height != entry->height)
+            set->height = YK_ANY_SIZE;
+        if (set->width != entry->width)
+            set->width = YK_ANY_SIZE;
+    }
+    return YK_OK;
+}
+
+static yk_status read_names(pack *set)
+{
+    size_t bytes = (size_t)set->header.names_bytes, at = 0;
+    set->names = yki_calloc(1, bytes + 1);
+    set->classes = yki_calloc(set->header.classes + (size_t)1, sizeof *set->classes);
+    if (!set->names || !set->classes)
+        return yki_error_memory(bytes, set->file.path);
+    YK_TRY(yki_input_file_read(&set->file, set->header.names, set->names, bytes));
+    for (uint32_t i = 0; i < set->header.classes; i++) {
+        if (at >= bytes)
+            return damaged(set, "it has fewer names than classes");
+        set->classes[i] = set->names + at;
+        at += strlen(set->names + at) + 1;
+    }
+    return YK_OK;
+}
+
+/* ---- the data set ---------------------------------------------------------------------------- */
+
+static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    const pack *set = data;
+    const yki_pack_entry *entry = &set->entries[index];
+    (void)worker;
+    *(int32_t *)buffers[1].data = entry->label;
+    buffers[0].dims[0] = set->header.channels;
+    buffers[0].dims[1] = entry->height;
+    buffers[0].dims[2] = entry->width;
+    void *bytes = yk_field_buffer_reserve(&buffers[0], entry->bytes);
+    return bytes ? yki_input_file_read(&set->file, entry->offset, bytes, entry->bytes)
+                 : YK_ERROR_OUT_OF_MEMORY;
+}
+
+static void close_pack(void *data)
+{
+    pack *set = data;
+    yki_input_file_close(&set->file);
+    free(set->entries);
+    free(set->names);
+    free(set->classes);
+    free(set);
+}
+
+static yk_status create_dataset(yk_dataset **dataset, pack *set)
+{
+    bool files = set->header.kind == YKI_PACK_FILES;
+    yk_field fields[2] = {{"images",
+                           files ? YK_FIELD_ENCODED_IMAGE : YK_FIELD_IMAGE,
+                           YK_U8,
+                           3,
+                           {set->header.channels, files ? YK_ANY_SIZE : set->height,
+                            files ? YK_ANY_SIZE : set->width}},
+                          {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = set->file.path;
+    ops.count = (int64_t)set->header.count;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = set->header.classes;
+    ops.class_names = set->classes;
+    ops.read = read_sample;
+    ops.close = close_pack;
+    return yk_dataset_create(dataset, &ops, set);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The file of a split: in a folder, or the path itself for training. */
+static yk_status find_split(char file[PATH_BYTES], const char *path, yk_split split)
+{
+    bool folder = is_folder(path);
+    int length = snprintf(file, PATH_BYTES, "%s%s", path,
+                          !folder                   ? ""
+                          : split == YK_SPLIT_TRAIN ? "/train.pack"
+                                                    : "/val.pack");
+    if (length >= PATH_BYTES)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", path,
+                         PATH_BYTES);
+    if (!folder && split == YK_SPLIT_TEST)
+        return yki_error(YK_ERROR_NOT_FOUND,
+                         "%s: a packed file holds one split; expected a folder with train.pack and "
+                         "val.pack (with --val-split, part of the training pictures is kept for "
+                         "validation)",
+                         path);
+    return YK_OK;
+}
+
+yk_status yk_pack_open(yk_dataset **dataset, const char *path, yk_split split)
+{
+    char file[PATH_BYTES];
+    YKI_NOT_NULL(dataset);
+    *dataset = NULL;
+    YKI_NOT_NULL(path);
+    YK_TRY(find_split(file, path, split));
+    pack *set = yki_calloc(1, sizeof *set);
+    if (!set)
+        return yki_error_memory(sizeof *set, "a packed file");
+    yk_status status = yki_input_file_open(&set->file, file);
+    if (status == YK_OK)
+        status = read_header(set);
+    if (status == YK_OK)
+        status = read_table(set);
+    if (status == YK_OK)
+        status = read_names(set);
+    if (status == YK_OK)
+        status = create_dataset(dataset, set);
+    if (status != YK_OK)
+        close_pack(set);
+    return status;
+}

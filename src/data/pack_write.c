@@ -1,0 +1,195 @@
+/* Writing packed files: see pack.h. Pictures are decoded, and resized if that is wanted, once. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/readers.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "data/pack.h"
+#include "data/worker.h"
+#include "image/resize.h"
+#include "io/atomic_file.h"
+
+typedef struct writer {
+    yk_pack_options options;
+    const yk_dataset *dataset;
+    yki_atomic_file file;
+    yki_pack_header header;
+    yki_pack_entry *entries;
+    uint64_t at;
+    yki_resizer resizer;
+    yki_picture resized;
+} writer;
+
+static yk_status append(writer *w, const void *bytes, size_t size)
+{
+    w->at += size;
+    return yki_write_all(w->file.fd, w->file.path, bytes, size);
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* The size of a picture whose shorter side becomes `side`, as torchvision's Resize computes it. */
+static void choose_size(const yk_tensor *image, int64_t side, int *height, int *width)
+{
+    int64_t h = image->dims[1], w = image->dims[2];
+    *height = (int)(side == YK_PACK_SIZE_KEEP ? h : h <= w ? side : side * h / w);
+    *width = (int)(side == YK_PACK_SIZE_KEEP ? w : h <= w ? side * w / h : side);
+}
+
+/* Writes a picture (C, H, W), plane by plane: each is a grey picture to the resizer. */
+static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry *entry)
+{
+    int height = 0, width = 0;
+    int h = (int)image->dims[1], in_width = (int)image->dims[2];
+    size_t plane = (size_t)h * (size_t)in_width;
+    choose_size(image, w->options.short_side, &height, &width);
+    entry->height = (uint32_t)height;
+    entry->width = (uint32_t)width;
+    entry->bytes = (uint32_t)(image->dims[0] * height * width);
+    if (image->dims[0] != w->header.channels)
+        return yki_error(YK_ERROR_UNSUPPORTED, "%lld channels, where the first picture has %u",
+                         (long long)image->dims[0], w->header.channels);
+    if (height == h && width == in_width)
+        return append(w, image->data, entry->bytes);
+    yki_resize_job job = {.width = in_width,
+                          .height = h,
+                          .full_width = width,
+                          .full_height = height,
+                          .window = {0, 0, width, height},
+                          .interpolation = YK_INTERPOLATION_BILINEAR};
+    for (int64_t c = 0; c < image->dims[0]; c++) {
+        yki_picture in = {
+            (uint8_t *)image->data + (size_t)c * plane, in_width, h, 1, (size_t)in_width, 0};
+        YK_TRY(yki_resize(&w->resizer, &in, &job, &w->resized));
+        for (int y = 0; y < height; y++)
+            YK_TRY(append(w, yki_picture_row(&w->resized, y), (size_t)width));
+    }
+    return YK_OK;
+}
+
+/* Decodes and writes every picture. */
+static yk_status write_all_pixels(writer *w)
+{
+    yk_reader *reader;
+    const yk_tensor *fields;
+    YK_TRY(yk_reader_create(&reader, w->dataset));
+    yk_status status = YK_OK;
+    for (uint64_t i = 0; i < w->header.count && status == YK_OK; i++) {
+        status = yk_reader_read(reader, (int64_t)i, &fields);
+        if (status != YK_OK)
+            break;
+        if (i == 0)
+            w->header.channels = (uint32_t)fields[0].dims[0];
+        w->entries[i] =
+            (yki_pack_entry){.offset = w->at, .label = *(const int32_t *)fields[1].data};
+        status = write_pixels(w, &fields[0], &w->entries[i]);
+    }
+    yk_reader_destroy(reader);
+    return status;
+}
+
+/* Writes every picture's file as it is. */
+static yk_status write_all_files(writer *w)
+{
+    yki_worker worker = {.dataset = NULL};
+    int32_t label = 0;
+    yk_status status = yki_worker_open(&worker, w->dataset);
+    for (uint64_t i = 0; i < w->header.count && status == YK_OK; i++) {
+        worker.buffers[1].data = &label;
+        status = yki_worker_read(&worker, (int64_t)i);
+        if (status != YK_OK)
+            break;
+        const yk_field_buffer *file = &worker.buffers[0];
+        w->entries[i] =
+            (yki_pack_entry){.offset = w->at, .bytes = (uint32_t)file->bytes, .label = label};
+        status = append(w, file->data, file->bytes);
+    }
+    yki_worker_close(&worker);
+    return status;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static yk_status write_names(writer *w)
+{
+    w->header.names = w->at;
+    for (uint32_t i = 0; i < w->header.classes; i++) {
+        char number[16];
+        const char *name = yk_dataset_class_name(w->dataset, i);
+        snprintf(number, sizeof number, "%u", i);
+        name = name ? name : number;
+        YK_TRY(append(w, name, strlen(name) + 1));
+    }
+    w->header.names_bytes = w->at - w->header.names;
+    return YK_OK;
+}
+
+static yk_status write_contents(writer *w)
+{
+    static const char zeros[YKI_PACK_DATA];
+    YK_TRY(append(w, zeros, sizeof zeros));
+    YK_TRY(w->options.keep_files ? write_all_files(w) : write_all_pixels(w));
+    w->header.table = w->at;
+    YK_TRY(append(w, w->entries, (size_t)w->header.count * sizeof *w->entries));
+    YK_TRY(write_names(w));
+    if (lseek(w->file.fd, 0, SEEK_SET) != 0)
+        return yki_error(YK_ERROR_IO, "%s: cannot write its header", w->file.path);
+    return yki_write_all(w->file.fd, w->file.path, &w->header, sizeof w->header);
+}
+
+/* Whether the data set has pictures and labels, and what the options say fits them. */
+static yk_status check(const yk_dataset *dataset, const yk_pack_options *options)
+{
+    const yk_field *images = yk_dataset_field(dataset, 0), *labels = yk_dataset_field(dataset, 1);
+    bool fits = yk_dataset_field_count(dataset) == 2 && images->kind != YK_FIELD_TENSOR &&
+                labels->kind == YK_FIELD_TENSOR && labels->dtype == YK_I32 && labels->ndim == 0;
+    if (!fits)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: only data sets of pictures with labels can be packed",
+                         yk_dataset_name(dataset));
+    if (options->short_side != YK_PACK_SIZE_KEEP &&
+        (options->short_side < 1 || options->short_side > 8192))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "short_side is %lld: expected 1 to 8192",
+                         (long long)options->short_side);
+    if (options->keep_files && images->kind != YK_FIELD_ENCODED_IMAGE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: its pictures are not files to be kept",
+                         yk_dataset_name(dataset));
+    if (options->keep_files && options->short_side != YK_PACK_SIZE_KEEP)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "files that are kept as they are cannot be resized");
+    return YK_OK;
+}
+
+yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pack_options *given)
+{
+    writer w = {.at = 0};
+    YKI_NOT_NULL(path);
+    YKI_NOT_NULL(dataset);
+    YK_TRY(YKI_READ_OPTIONS(&w.options, given, yk_pack_options, YK_PACK_OPTIONS_INIT));
+    YK_TRY(check(dataset, &w.options));
+    w.dataset = dataset;
+    w.header = (yki_pack_header){.version = YKI_PACK_VERSION,
+                                 .kind = w.options.keep_files ? YKI_PACK_FILES : YKI_PACK_PIXELS,
+                                 .count = (uint64_t)yk_dataset_size(dataset),
+                                 .classes = (uint32_t)yk_dataset_classes(dataset),
+                                 .channels = 3};
+    memcpy(w.header.magic, YKI_PACK_MAGIC, sizeof w.header.magic);
+    w.entries = yki_calloc((size_t)w.header.count + 1, sizeof *w.entries);
+    if (!w.entries)
+        return yki_error_memory((size_t)w.header.count * sizeof *w.entries, path);
+    yk_status status = yki_atomic_open(&w.file, path);
+    if (status == YK_OK) {
+        status = write_contents(&w);
+        if (status == YK_OK)
+            status = yki_atomic_commit(&w.file);
+        else
+            yki_atomic_abandon(&w.file);
+    }
+    yki_resizer_free(&w.resizer);
+    yki_picture_free(&w.resized);
+    free(w.entries);
+    return status;
+}
