@@ -1,9 +1,10 @@
 /*
- * See font.h. A letter is eight bytes, one for each row from the top; the last row is below the
+ * See font.h. A character is eight bytes, one for each row from the top; the last row is below the
  * baseline. The lowest five bits of a row are its dots, the highest of them the leftmost dot.
  */
 #include "font.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* clang-format off */
@@ -35,12 +36,37 @@ static const uint8_t letters[26][CLI_FONT_HEIGHT] = {
     /* y */ {0x00, 0x00, 0x11, 0x11, 0x11, 0x0f, 0x01, 0x0e},
     /* z */ {0x00, 0x00, 0x1f, 0x02, 0x04, 0x08, 0x1f, 0x00},
 };
+static const uint8_t digits[10][CLI_FONT_HEIGHT] = {
+    /* 0 */ {0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e, 0x00},
+    /* 1 */ {0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e, 0x00},
+    /* 2 */ {0x0e, 0x11, 0x01, 0x02, 0x04, 0x08, 0x1f, 0x00},
+    /* 3 */ {0x1f, 0x02, 0x04, 0x02, 0x01, 0x11, 0x0e, 0x00},
+    /* 4 */ {0x02, 0x06, 0x0a, 0x12, 0x1f, 0x02, 0x02, 0x00},
+    /* 5 */ {0x1f, 0x10, 0x1e, 0x01, 0x01, 0x11, 0x0e, 0x00},
+    /* 6 */ {0x06, 0x08, 0x10, 0x1e, 0x11, 0x11, 0x0e, 0x00},
+    /* 7 */ {0x1f, 0x01, 0x02, 0x04, 0x08, 0x08, 0x08, 0x00},
+    /* 8 */ {0x0e, 0x11, 0x11, 0x0e, 0x11, 0x11, 0x0e, 0x00},
+    /* 9 */ {0x0e, 0x11, 0x11, 0x0f, 0x01, 0x02, 0x0c, 0x00},
+};
+static const uint8_t hyphen[CLI_FONT_HEIGHT] = {0x00, 0x00, 0x00, 0x0e, 0x00, 0x00, 0x00, 0x00};
+static const uint8_t underscore[CLI_FONT_HEIGHT] = {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1f, 0x00};
 /* clang-format on */
 
-bool cli_font_dot(char letter, int x, int y)
+static const uint8_t *rows_of(char character)
 {
-    if (letter < 'a' || letter > 'z' || x < 0 || x >= CLI_FONT_WIDTH || y < 0 ||
-        y >= CLI_FONT_HEIGHT)
+    if (character >= 'a' && character <= 'z')
+        return letters[character - 'a'];
+    if (character >= 'A' && character <= 'Z')
+        return letters[character - 'A'];
+    if (character >= '0' && character <= '9')
+        return digits[character - '0'];
+    return character == '-' ? hyphen : character == '_' ? underscore : NULL;
+}
+
+bool cli_font_dot(char character, int x, int y)
+{
+    const uint8_t *rows = rows_of(character);
+    if (!rows || x < 0 || x >= CLI_FONT_WIDTH || y < 0 || y >= CLI_FONT_HEIGHT)
         return false;
-    return letters[letter - 'a'][y] >> (CLI_FONT_WIDTH - 1 - x) & 1;
+    return rows[y] >> (CLI_FONT_WIDTH - 1 - x) & 1;
 }

@@ -1,4 +1,5 @@
-/* A small bitmap font for pictures: the lower-case letters, each 5 dots wide and 8 high. */
+/* A small bitmap font for pictures: lower-case letters, digits, hyphen and underscore, each 5 dots
+ * wide and 8 high. Capitals look like lower-case letters. */
 #ifndef YOKE_CLI_FONT_H
 #define YOKE_CLI_FONT_H
 
@@ -6,7 +7,7 @@
 
 enum { CLI_FONT_WIDTH = 5, CLI_FONT_HEIGHT = 8, CLI_FONT_ADVANCE = 6 };
 
-/* Whether the letter has a dot at column x and row y; other characters have none. */
-bool cli_font_dot(char letter, int x, int y);
+/* Whether the character has a dot at column x and row y; unknown characters have none. */
+bool cli_font_dot(char character, int x, int y);
 
 #endif

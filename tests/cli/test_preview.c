@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "font.h"
 #include "png_file.h"
 #include "preview.h"
 
@@ -61,6 +62,23 @@ YK_TEST(preview_shows_images_of_any_size)
     assert_int_equal(sheet_height(28, 20), 2 * (56 + 6) - 6 + 2 * 14); /* twice their size */
     assert_int_equal(sheet_height(1, 1), 2 * (64 + 6) - 6 + 2 * 14);
     assert_int_equal(sheet_height(300, 700), 2 * (128 + 6) - 6 + 2 * 14); /* smaller */
+}
+
+static int count_dots(char character)
+{
+    int dots = 0;
+    for (int y = 0; y < CLI_FONT_HEIGHT; y++)
+        for (int x = 0; x < CLI_FONT_WIDTH; x++)
+            dots += cli_font_dot(character, x, y);
+    return dots;
+}
+
+YK_TEST(names_of_folders_can_be_read)
+{
+    for (const char *at = "abcxyzABCXYZ0123456789-_"; *at; at++)
+        assert_true(count_dots(*at) > 2);
+    assert_int_equal(count_dots('G'), count_dots('g'));
+    assert_int_equal(count_dots(' '), 0);
 }
 
 /* In the place of `path` is something that a picture must not replace. */
