@@ -170,23 +170,40 @@ yk_status cli_data_open(yk_dataset **dataset, const char *text, const char *path
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
+static bool absolute_path(const char *given, char path[PATH_MAX])
+{
+    if (realpath(given, path))
+        return true;
+    char *folder = *given == '/' ? NULL : get_current_dir_name(); /* missing, or a pattern */
+    int length = snprintf(path, PATH_MAX, "%s%s%s", folder ? folder : "", folder ? "/" : "", given);
+    free(folder);
+    return length < PATH_MAX;
+}
+
+/* A path, or both patterns of "TRAIN::VAL". */
+static bool absolute_paths(const char *given, char paths[PATH_MAX])
+{
+    char train[PATH_MAX], absolute_train[PATH_MAX], val[PATH_MAX];
+    const char *separator = strstr(given, "::");
+    if (!separator)
+        return absolute_path(given, paths);
+    if (snprintf(train, sizeof train, "%.*s", (int)(separator - given), given) >= PATH_MAX)
+        return false;
+    return absolute_path(train, absolute_train) && absolute_path(separator + 2, val) &&
+           snprintf(paths, PATH_MAX, "%s::%s", absolute_train, val) < PATH_MAX;
+}
+
 bool cli_data_absolute(const char *text, char absolute[CLI_DATA_PATH])
 {
     char path[PATH_MAX];
-    const char *detail, *found = NULL;
+    const char *detail;
     const cli_data_kind *kind = cli_data_kind_of(text, &detail);
     bool is_path = !kind || (kind->detail == CLI_DATA_DETAIL_PATH && *detail);
-    if (is_path && !realpath(detail, path)) { /* missing, or a pattern */
-        char *folder = *detail == '/' ? NULL : get_current_dir_name();
-        if ((size_t)snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "",
-                             detail) >= sizeof path)
-            path[0] = '\0';
-        free(folder);
-    }
-    found = is_path ? path : detail;
+    if (is_path && !absolute_paths(detail, path))
+        return false;
+    const char *found = is_path ? path : detail;
     bool colon = kind && *detail;
-    return (!is_path || path[0]) &&
-           (size_t)snprintf(absolute, CLI_DATA_PATH, "%s%s%s", kind ? kind->name : "",
+    return (size_t)snprintf(absolute, CLI_DATA_PATH, "%s%s%s", kind ? kind->name : "",
                             colon ? ":" : "", found) < CLI_DATA_PATH;
 }
 
@@ -207,7 +224,7 @@ bool cli_check_data(const char *name, const char *option, const char *text)
     else if (!*detail && (kind->needs_detail || text[strlen(kind->name)]))
         cli_usage_error(name, "%s%s%s: expected %s", option, space, text, kind->form);
     else if (*detail && kind->detail == CLI_DATA_DETAIL_PATH && !strchr(detail, '{') &&
-             access(detail, F_OK) != 0)
+             !strstr(detail, "::") && access(detail, F_OK) != 0)
         cli_usage_error(name, "%s%s%s: there is no %s", option, space, text, detail);
     else
         return true;
