@@ -68,7 +68,8 @@ typedef struct subject {
     evaluate_options options;
     char path[PATH_SIZE]; /* the file */
     char arch[64], data[PATH_SIZE];
-    yk_transform transform;
+    cli_augment augment; /* as in the training run; its texts are these */
+    char preset[CLI_TRANSFORMS_TEXT], evaluation[CLI_TRANSFORMS_TEXT], normalize[256];
     double val_split; /* as in the training run */
 } subject;
 
@@ -109,8 +110,10 @@ static bool read_description(subject *s)
     if (fine && info && info->arch)
         snprintf(s->arch, sizeof s->arch, "%s", info->arch);
     if (fine && info && info->channels == 3 && info->mean && info->std) {
-        memcpy(s->transform.mean, info->mean, sizeof s->transform.mean);
-        memcpy(s->transform.std, info->std, sizeof s->transform.std);
+        s->augment.normalize = s->normalize;
+        snprintf(s->normalize, sizeof s->normalize, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))",
+                 (double)info->mean[0], (double)info->mean[1], (double)info->mean[2],
+                 (double)info->std[0], (double)info->std[1], (double)info->std[2]);
     }
     yk_tensor_file_close(file);
     return fine;
@@ -129,6 +132,12 @@ static bool read_run(subject *s)
         return false;
     if (!s->arch[0])
         snprintf(s->arch, sizeof s->arch, "%s", state.arch);
+    if (find_setting(state.program, "augment", s->preset, sizeof s->preset))
+        s->augment.preset = s->preset;
+    if (find_setting(state.program, "eval-transforms", s->evaluation, sizeof s->evaluation))
+        s->augment.evaluation = s->evaluation;
+    if (find_setting(state.program, "image-size", part, sizeof part))
+        s->augment.image_size = atoi(part);
     if (s->options.data_given)
         return true;
     if (find_setting(state.program, "data", s->data, sizeof s->data))
@@ -183,14 +192,18 @@ static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader *
     const char *source;
     cli_model_setup setup = {
         .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
-    if (!cli_find_images(&setup.images, test))
+    cli_transforms transforms;
+    if (!cli_find_images(&setup.images, test) ||
+        !cli_choose_transforms(&transforms, &s->augment, test) ||
+        !cli_apply_transforms(&setup.images, &transforms))
         return false;
+    setup.probabilities = transforms.mixes;
     setup.options.threads = cli_threads(o->model.threads, yk_group_local_size(world), &source);
     yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
     loading.group = world;
     loading.batch_size = o->batch_size / yk_group_size(world);
     loading.exact = true;
-    loading.transform = s->transform;
+    loading.transforms = transforms.eval;
     loading.workers = o->workers;
     yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
     evaluating.group = world;
@@ -209,7 +222,7 @@ static bool open_data(yk_dataset **test, const subject *s, yk_group *world)
 
 static bool evaluate(const char *checkpoint, const evaluate_options *options, yk_group *world)
 {
-    subject s = {.options = *options, .transform = yk_cifar10_normalize};
+    subject s = {.options = *options};
     yk_dataset *test = NULL;
     yk_model *model = NULL;
     yk_loader *loader = NULL;

@@ -72,13 +72,37 @@ enum { CLI_SIZE_TEXT = 32 };
 /* "3.2 MB", in powers of ten. */
 const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes);
 
+/* ---- transforms (setup_transforms.c) --------------------------------------------------------- */
+
+/* What the options of augmentation say. */
+typedef struct cli_augment {
+    const char *preset;     /* cifar, imagenet, none, or a list; NULL: what is usual for the data */
+    const char *evaluation; /* a list; NULL: the one that goes with training */
+    const char *normalize;  /* "Normalize(...)" of a preset; NULL: what is usual for the data */
+    int64_t image_size;     /* 0: the data's own, or 224 */
+    double color_jitter, random_erasing, mixup, cutmix; /* 0: none */
+} cli_augment;
+
+enum { CLI_TRANSFORMS_TEXT = 2048 };
+typedef struct cli_transforms {
+    char train[CLI_TRANSFORMS_TEXT], eval[CLI_TRANSFORMS_TEXT];
+    bool mixes; /* labels become probabilities */
+} cli_transforms;
+
+/* Whether the texts can be read; otherwise a usage error of the command has been printed. */
+bool cli_check_augment(const char *name, const cli_augment *a);
+bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data);
+/* What the lists make of a field of pictures, which must be the same. */
+bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms);
+
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 
 typedef struct cli_model_setup {
     const char *arch;
     yk_model_options options; /* the logits are filled in when the model is built */
     double label_smoothing;
-    yk_field images; /* the network's input, as it comes from the loader */
+    yk_field images;    /* the network's input, as it comes from the loader */
+    bool probabilities; /* labels are probabilities (n, classes) instead of numbers (n) */
     int64_t classes;
 } cli_model_setup;
 
@@ -103,6 +127,6 @@ bool cli_check_model(const char *name, const cli_model_setup *setup);
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
 /* Describes the model for its files: the network, the data's classes, how images are normalised. */
 bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
-                        const yk_transform *transform);
+                        const char *transforms);
 
 #endif

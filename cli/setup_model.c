@@ -47,7 +47,9 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
     memcpy(dims + 1, setup->images.dims, sizeof setup->images.dims);
     yk_value *images = yk_input(graph, "images", YK_F32, setup->images.ndim + 1, dims);
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *labels =
+        yk_input(graph, "labels", setup->probabilities ? YK_F32 : YK_I32,
+                 setup->probabilities ? 2 : 1, (int64_t[]){YK_BATCH, setup->classes});
     yk_value *logits = arch(images, setup->classes);
     yk_cross_entropy_options cross_entropy = YK_CROSS_ENTROPY_OPTIONS_INIT;
     cross_entropy.label_smoothing = setup->label_smoothing;
@@ -60,15 +62,40 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     return false;
 }
 
+typedef struct normalization {
+    float mean[3], std[3];
+} normalization;
+
+/* The numbers of Normalize in a list of transforms; 0 and 1 where it has none. */
+static bool find_normalization(normalization *numbers, const char *transforms)
+{
+    yk_transforms *list;
+    *numbers = (normalization){{0, 0, 0}, {1, 1, 1}};
+    if (!cli_ok(yk_transforms_parse(&list, transforms)))
+        return false;
+    for (int i = 0; i < yk_transforms_count(list); i++) {
+        const yk_transform_step *step = yk_transforms_step(list, i);
+        for (int c = 0; c < 3 && step->kind == YK_TRANSFORM_NORMALIZE; c++) {
+            numbers->mean[c] = (float)step->normalize.mean[c];
+            numbers->std[c] = (float)step->normalize.std[c];
+        }
+    }
+    yk_transforms_destroy(list);
+    return true;
+}
+
 bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
-                        const yk_transform *transform)
+                        const char *transforms)
 {
     yk_model_info info = YK_MODEL_INFO_INIT;
+    normalization numbers;
+    if (!find_normalization(&numbers, transforms))
+        return false;
     info.arch = arch;
     info.classes = yk_dataset_classes(data);
-    info.channels = sizeof transform->mean / sizeof *transform->mean;
-    info.mean = transform->mean;
-    info.std = transform->std;
+    info.channels = sizeof numbers.mean / sizeof *numbers.mean;
+    info.mean = numbers.mean;
+    info.std = numbers.std;
     const char **names = calloc((size_t)info.classes, sizeof *names);
     if (!names)
         return cli_complain("out of memory");

@@ -35,7 +35,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
     options.batch_size = batch_size;
     options.shuffle = training;
     options.exact = !training; /* no sample twice, so that the accuracy is exact */
-    options.transform = training ? yk_cifar10_augment : yk_cifar10_normalize;
+    options.transforms = training ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }

@@ -25,17 +25,17 @@ typedef struct settings {
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset)
 {
-    yk_transform transform = {.flip = true, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+    const char *transform = "RandomHorizontalFlip,Normalize(0.5,0.5)";
     int64_t batch_size = 256;
     yk_loader_options training = YK_LOADER_OPTIONS_INIT;
     training.batch_size = batch_size;
     training.shuffle = true;
-    training.transform = transform;
+    training.transforms = transform;
     training.workers = 2;
     yk_loader_options testing = YK_LOADER_OPTIONS_INIT;
     testing.batch_size = batch_size;
     testing.exact = true;
-    testing.transform = transform;
+    testing.transforms = transform;
     testing.workers = 2;
     YK_CHECK(yk_loader_create(trainloader, trainset, &training));
     YK_CHECK(yk_loader_create(testloader, testset, &testing));

@@ -17,7 +17,7 @@ static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
     options.batch_size = 100 / yk_group_size(world);
     options.shuffle = split == YK_SPLIT_TRAIN;
     options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
-    options.transform = yk_cifar10_normalize;
+    options.transforms = YK_CIFAR10_NORMALIZE;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     yk_dataset_destroy(dataset); /* the loader keeps it alive */
     return loader;

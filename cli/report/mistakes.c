@@ -52,18 +52,31 @@ static bool open_data(evaluation *e, const cli_run *run)
     return cli_open_data(NULL, &e->test, e->world, &setup, &stop_signal);
 }
 
+/* What the run did to images for its own evaluation. */
+static bool choose_transforms(cli_transforms *transforms, const evaluation *e, const cli_run *run)
+{
+    const char *side = cli_run_setting(run, "image-size");
+    cli_augment augment = {.preset = cli_run_setting(run, "augment"),
+                           .evaluation = cli_run_setting(run, "eval-transforms"),
+                           .image_size = side ? atoi(side) : 0};
+    return cli_choose_transforms(transforms, &augment, e->test);
+}
+
 static bool open_evaluation(evaluation *e, const cli_run *run)
 {
     const char *source;
+    cli_transforms transforms;
     cli_model_setup setup = {.arch = run->history->header.arch, .options = YK_MODEL_OPTIONS_INIT};
     yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
     loading.batch_size = BATCH;
     loading.exact = true;
-    loading.transform = yk_cifar10_normalize;
     setup.options.threads = cli_threads(YK_THREADS_AUTO, 1, &source);
     if (yk_group_init(&e->world, NULL) != YK_OK || !open_data(e, run) ||
-        !cli_find_images(&setup.images, e->test))
+        !cli_find_images(&setup.images, e->test) || !choose_transforms(&transforms, e, run) ||
+        !cli_apply_transforms(&setup.images, &transforms))
         return false;
+    loading.transforms = transforms.eval;
+    setup.probabilities = transforms.mixes;
     setup.classes = yk_dataset_classes(e->test);
     if (!cli_build_model(&e->model, &setup))
         return false;

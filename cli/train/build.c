@@ -35,12 +35,15 @@ static bool create_model(cli_training *t)
                              .options = o->model,
                              .label_smoothing = o->label_smoothing,
                              .classes = yk_dataset_classes(t->train_set)};
-    if (!cli_find_images(&setup.images, t->train_set))
+    if (!cli_find_images(&setup.images, t->train_set) ||
+        !cli_choose_transforms(&t->transforms, &o->augment, t->train_set) ||
+        !cli_apply_transforms(&setup.images, &t->transforms))
         return false;
+    setup.probabilities = t->transforms.mixes;
     choose_threads(t);
     setup.options.threads = t->threads;
     return cli_build_model(&t->model, &setup) &&
-           cli_describe_model(t->model, o->arch, t->train_set, &yk_cifar10_normalize) &&
+           cli_describe_model(t->model, o->arch, t->train_set, t->transforms.eval) &&
            (!o->checkpoint || cli_ok(yk_model_load(t->model, o->checkpoint)));
 }
 
@@ -107,9 +110,9 @@ static bool create_loaders(cli_training *t)
     train.group = test.group = t->world;
     train.batch_size = test.batch_size = t->micro_batch;
     train.shuffle = true;
-    train.transform = yk_cifar10_augment;
+    train.transforms = t->transforms.train;
     test.exact = true;
-    test.transform = yk_cifar10_normalize;
+    test.transforms = t->transforms.eval;
     if (!cli_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
         !cli_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;

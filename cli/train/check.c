@@ -319,6 +319,7 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
            check_data(o, checkpoint_known) && check_resume(o) &&
+           cli_check_augment(o->name, &o->augment) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&
            cli_check_folder(o->name, "--output", o->output) && cli_check_model(o->name, &model);
 }

@@ -226,6 +226,7 @@ static void introduce(FILE *page, const cli_training *t)
     print_model(page, t);
     if (o->memory_plan)
         print_memory(page, t);
+    fprintf(page, "  images      %s\n", t->transforms.train);
     fprintf(page, "  seed        %llu (%s)\n", (unsigned long long)o->model.seed,
             origin(t, o->given.seed, "--seed", "default"));
     fprintf(page, "  output      %s\n", t->output);

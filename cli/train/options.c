@@ -57,6 +57,32 @@ static const cli_option table[] = {
              "validate with this part of the training images instead\nof the test images; 0: off "
              "[0]",
              &parsed.val_split, NULL, 0, 0.9),
+    CLI_INT(0, "image-size", "N",
+            "height and width of the images as the network gets them\n[the data's own; 224 for "
+            "files of any size]",
+            &parsed.augment.image_size, NULL, 1, 8192),
+    CLI_TEXT(0, "augment", "cifar|imagenet|none|LIST",
+             "what is done to training images: a preset, or a list\nsuch as "
+             "\"RandomResizedCrop(224),RandomHorizontalFlip,\nRandAugment,Normalize(imagenet)\" "
+             "[usual for the data]",
+             &parsed.augment.preset, NULL),
+    CLI_TEXT(0, "eval-transforms", "LIST",
+             "what is done to images for evaluation\n[resize, centre crop and normalise, as goes "
+             "with --augment]",
+             &parsed.augment.evaluation, NULL),
+    CLI_REAL(0, "color-jitter", "X",
+             "vary brightness, contrast and saturation by up to X;\n0: off [0]",
+             &parsed.augment.color_jitter, NULL, 0, 100),
+    CLI_REAL(0, "random-erasing", "P", "erase a box of an image with probability P [0]",
+             &parsed.augment.random_erasing, NULL, 0, 1),
+    CLI_REAL(0, "mixup", "ALPHA",
+             "mix images and labels of a batch, by a share from\nBeta(ALPHA, ALPHA); 0: off [0]",
+             &parsed.augment.mixup, NULL, 0, 1e6),
+    CLI_REAL(
+        0, "cutmix", "ALPHA",
+        "replace a box of each image by that of another; with\n--mixup one of the two is drawn "
+        "for each batch; 0: off [0]",
+        &parsed.augment.cutmix, NULL, 0, 1e6),
     CLI_ARCH("network to train [resnet18-cifar]", &parsed.arch, &parsed.given.arch),
     CLI_GROUP_KEPT("Training"),
     CLI_INT(0, "epochs", "N", "passes over the data [10]", &parsed.trainer.epochs, NULL, 1, 1e6),

@@ -58,6 +58,7 @@ typedef struct cli_train_options {
     double ema;              /* decay; 0: no average */
     double val_split;        /* part of the training data that validates; 0: the data's own */
     double label_smoothing, grace_s;
+    cli_augment augment;
     yk_grad_scaler_options scaler;
     yk_data_parallel_options dp;
     yk_powersgd_options powersgd;
@@ -113,6 +114,7 @@ typedef struct cli_training {
     bool leads; /* rank 0: writes metrics and checkpoints */
     bool talks; /* rank 0, unless --quiet or --json: prints for people */
     yk_dataset *train_set, *test_set;
+    cli_transforms transforms;
     yk_loader *train, *test;
     yk_model *model;
     yk_ddp *ddp;          /* NULL on one rank */

@@ -9,6 +9,7 @@
 
 #include <yoke/group.h>
 #include <yoke/model.h>
+#include <yoke/transforms.h>
 
 #include <stdbool.h>
 
@@ -227,36 +228,6 @@ bool yk_download_supported(void);
  */
 yk_status yk_cifar10_find(char *path, size_t path_size);
 
-/* ---- transforms ----------------------------------------------------------------------------- */
-
-/**
- * What happens to a picture on its way into a batch: RandomCrop(its own size, padding),
- * RandomHorizontalFlip, ToTensor and Normalize, in this order. Random choices depend only on (seed,
- * epoch, index of the sample).
- */
-typedef struct yk_transform {
-    int crop_padding; /**< rows and columns of zeros on each side before a random crop of the
-                           picture's size; 0 adds none, so that the crop is the whole picture [0] */
-    bool flip;        /**< mirror every second image, at random [false] */
-    float mean[3];    /**< subtracted from each channel, whose pixels lie in [0, 1]; a grey picture
-                           uses the first [0] */
-    float std[3];     /**< then each channel is divided by it; above 0 [1] */
-} yk_transform;
-
-/** A transform that only scales pixels to [0, 1]. */
-#define YK_TRANSFORM_INIT                                                                          \
-    {                                                                                              \
-        0, false, {0, 0, 0},                                                                       \
-        {                                                                                          \
-            1, 1, 1                                                                                \
-        }                                                                                          \
-    }
-
-/** For training on CIFAR-10: a crop with padding 4, flips, and the usual mean and deviation. */
-extern const yk_transform yk_cifar10_augment;
-/** For evaluation on CIFAR-10: the same mean and deviation only. */
-extern const yk_transform yk_cifar10_normalize;
-
 /* ---- sampler -------------------------------------------------------------------------------- */
 
 /** Which samples of an epoch belong to which rank. */
@@ -304,8 +275,8 @@ typedef struct yk_loader_options {
     bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly
                                  [false] */
     bool exact;             /**< for evaluation: every sample exactly once over all ranks [false] */
-    yk_transform transform; /**< of each picture [YK_TRANSFORM_INIT] */
-    uint64_t seed;          /**< of order and transform; the same on all ranks [0] */
+    const char *transforms; /**< of each picture, as yk_transforms_parse reads them [""] */
+    uint64_t seed;          /**< of order and transforms; the same on all ranks [0] */
     int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
     int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */
     yk_dtype dtype;         /**< of pictures: YK_F32 or YK_F64 [YK_F32] */
@@ -314,8 +285,7 @@ typedef struct yk_loader_options {
 /** The defaults of yk_loader_options. */
 #define YK_LOADER_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, YK_TRANSFORM_INIT, 0, 1, 2,    \
-            YK_F32                                                                                 \
+        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32            \
     }
 
 /**

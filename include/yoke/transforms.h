@@ -1,7 +1,14 @@
 /**
  * @file
- * Transforms: what happens to a picture on its way into a batch. A list of steps with the names,
- * parameters and meaning of torchvision's (and, for pairs of samples, of its batch transforms).
+ * Transforms: what happens to a picture on its way into a batch, as a list of steps with the names,
+ * parameters and meaning of torchvision's. A list is written as a text or made of structs:
+ *
+ *     RandomResizedCrop(224), RandomHorizontalFlip, ColorJitter(0.4, 0.4, 0.4), RandAugment(2, 9),
+ *     Normalize(imagenet), RandomErasing(0.25), MixUp(0.2)
+ *
+ * Steps run in the order of the list: first those on pictures, then those on tensors (ToTensor,
+ * which is implied, Normalize, RandomErasing), then those on batches (MixUp, CutMix, OneHot).
+ * Random choices depend only on the seed, the epoch and the index of the sample.
  */
 #ifndef YOKE_TRANSFORMS_H
 #define YOKE_TRANSFORMS_H
@@ -23,6 +30,155 @@ typedef enum yk_interpolation {
     YK_INTERPOLATION_BILINEAR,
     YK_INTERPOLATION_BICUBIC
 } yk_interpolation;
+
+/** What a step does. */
+typedef enum yk_transform_kind {
+    YK_TRANSFORM_RESIZE,
+    YK_TRANSFORM_CENTER_CROP,
+    YK_TRANSFORM_RANDOM_CROP,
+    YK_TRANSFORM_RANDOM_RESIZED_CROP,
+    YK_TRANSFORM_RANDOM_HORIZONTAL_FLIP,
+    YK_TRANSFORM_RANDOM_VERTICAL_FLIP,
+    YK_TRANSFORM_COLOR_JITTER,
+    YK_TRANSFORM_GRAYSCALE,
+    YK_TRANSFORM_RANDOM_GRAYSCALE,
+    YK_TRANSFORM_RAND_AUGMENT,
+    YK_TRANSFORM_TO_TENSOR,
+    YK_TRANSFORM_NORMALIZE,
+    YK_TRANSFORM_RANDOM_ERASING,
+    YK_TRANSFORM_MIXUP,
+    YK_TRANSFORM_CUTMIX,
+    YK_TRANSFORM_ONE_HOT
+} yk_transform_kind;
+
+/** Resize(size | (height, width), interpolation=bilinear). */
+typedef struct yk_transform_resize {
+    int height, width; /**< of the result; with short_side both are what its shorter side becomes */
+    bool short_side;   /**< the longer side keeps the picture's proportions [true] */
+    yk_interpolation interpolation; /**< [YK_INTERPOLATION_BILINEAR] */
+} yk_transform_resize;
+
+/** CenterCrop(size | (height, width)): zeros where the picture is smaller. */
+typedef struct yk_transform_center_crop {
+    int height, width;
+} yk_transform_center_crop;
+
+/** RandomCrop(size | (height, width), padding=0). */
+typedef struct yk_transform_random_crop {
+    int height, width;
+    int padding; /**< rows and columns of zeros on each side of the picture [0] */
+} yk_transform_random_crop;
+
+/** RandomResizedCrop(size | (height, width), scale=(0.08, 1), ratio=(3/4, 4/3),
+ *  interpolation=bilinear). */
+typedef struct yk_transform_random_resized_crop {
+    int height, width;
+    double scale[2];                /**< least and largest part of the area [0.08, 1] */
+    double ratio[2];                /**< least and largest width by height [3/4, 4/3] */
+    yk_interpolation interpolation; /**< [YK_INTERPOLATION_BILINEAR] */
+} yk_transform_random_resized_crop;
+
+/** RandomHorizontalFlip(p=0.5), RandomVerticalFlip(p=0.5), RandomGrayscale(p=0.1). */
+typedef struct yk_transform_chance {
+    double p; /**< how probable it is */
+} yk_transform_chance;
+
+/** ColorJitter(brightness=0, contrast=0, saturation=0, hue=0), in a random order. In a text, a
+ *  number x stands for the range (1 - x, 1 + x), of hue for (-x, x). */
+typedef struct yk_transform_color_jitter {
+    double brightness[2], contrast[2], saturation[2]; /**< least and largest factor [1, 1] */
+    double hue[2]; /**< least and largest part of the circle of hues, -0.5 to 0.5 [0, 0] */
+} yk_transform_color_jitter;
+
+/** Grayscale(num_output_channels=1). */
+typedef struct yk_transform_grayscale {
+    int num_output_channels; /**< 1, or 3 that are equal [1] */
+} yk_transform_grayscale;
+
+/** RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31): torchvision's 14 operations. */
+typedef struct yk_transform_rand_augment {
+    int num_ops;            /**< of each picture [2] */
+    int magnitude;          /**< below num_magnitude_bins [9] */
+    int num_magnitude_bins; /**< [31] */
+} yk_transform_rand_augment;
+
+/** Normalize(mean, std): (x - mean) / std for x in [0, 1]. A number stands for all channels;
+ *  Normalize(imagenet) and Normalize(cifar10) for the numbers of these data sets. */
+typedef struct yk_transform_normalize {
+    double mean[3], std[3]; /**< a grey picture uses the first [0; 1] */
+} yk_transform_normalize;
+
+/** RandomErasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0 | random). */
+typedef struct yk_transform_random_erasing {
+    double p;        /**< how probable it is [0.5] */
+    double scale[2]; /**< least and largest part of the area [0.02, 0.33] */
+    double ratio[2]; /**< least and largest height by width [0.3, 3.3] */
+    double value;    /**< of what is erased [0] */
+    bool random;     /**< normal random numbers instead of value [false] */
+} yk_transform_random_erasing;
+
+/**
+ * MixUp(alpha=1), CutMix(alpha=1): each sample of a batch is mixed with the one before it, by a
+ * share from Beta(alpha, alpha) that is drawn for the batch. With both steps, one of the two is
+ * drawn for each batch. Labels become probabilities (n, classes) f32, as they do with OneHot, which
+ * mixes nothing.
+ */
+typedef struct yk_transform_mixing {
+    double alpha; /**< above 0 [1] */
+} yk_transform_mixing;
+
+/** One step; kind says which member of the union is its own. */
+typedef struct yk_transform_step {
+    yk_transform_kind kind;
+    union {
+        yk_transform_resize resize;
+        yk_transform_center_crop center_crop;
+        yk_transform_random_crop random_crop;
+        yk_transform_random_resized_crop random_resized_crop;
+        yk_transform_chance random_horizontal_flip, random_vertical_flip, random_grayscale;
+        yk_transform_color_jitter color_jitter;
+        yk_transform_grayscale grayscale;
+        yk_transform_rand_augment rand_augment;
+        yk_transform_normalize normalize;
+        yk_transform_random_erasing random_erasing;
+        yk_transform_mixing mixup, cutmix;
+        double reserved[16]; /**< so that a step can grow */
+    };
+} yk_transform_step;
+
+/** A step of this kind with its defaults; sizes, which have none, are 224. */
+yk_transform_step yk_transform_step_of(yk_transform_kind kind);
+
+/** A list of steps, which never changes. Any thread may use it. */
+typedef struct yk_transforms yk_transforms;
+
+/** Makes a list of these steps. YK_ERROR_INVALID_ARGUMENT for parameters that make no sense and for
+ *  steps in a wrong order. On failure *transforms is NULL. */
+yk_status yk_transforms_create(yk_transforms **transforms, const yk_transform_step *steps,
+                               int count);
+/** Reads a list from a text; an empty one has no steps. The error says where it is wrong. On
+ * failure *transforms is NULL. */
+yk_status yk_transforms_parse(yk_transforms **transforms, const char *text);
+/** Accepts NULL. */
+void yk_transforms_destroy(yk_transforms *transforms);
+
+/** The list as a text that yk_transforms_parse reads back to the same steps. NULL for NULL. */
+const char *yk_transforms_text(const yk_transforms *transforms);
+/** Number of steps; 0 for NULL. */
+int yk_transforms_count(const yk_transforms *transforms);
+/** A step, from 0 on; NULL where there is none, and for NULL. */
+const yk_transform_step *yk_transforms_step(const yk_transforms *transforms, int index);
+/** Whether labels become probabilities: the list has MixUp, CutMix or OneHot. */
+bool yk_transforms_mix(const yk_transforms *transforms);
+/** What becomes of pictures in (C, H, W), where H and W may be -1 (they differ): out (C, H, W).
+ *  YK_ERROR_INVALID_ARGUMENT unless all results have one size. */
+yk_status yk_transforms_output_size(const yk_transforms *transforms, const int64_t in[3],
+                                    int64_t out[3]);
+
+/** For training on CIFAR-10: the usual augmentation, mean and deviation. */
+#define YK_CIFAR10_AUGMENT   "RandomCrop(32,padding=4),RandomHorizontalFlip,Normalize(cifar10)"
+/** For evaluation on CIFAR-10: the same mean and deviation only. */
+#define YK_CIFAR10_NORMALIZE "Normalize(cifar10)"
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

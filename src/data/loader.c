@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/loader.h"
+#include "data/mixing.h"
 #include "data/pipeline.h"
 #include "data/sampler.h"
 
@@ -31,6 +32,7 @@ typedef struct slot {
     int64_t epoch;
     yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory */
     int64_t *indices;   /* (batch_size) */
+    int32_t *labels;    /* (batch_size) where the batch has probabilities */
     yk_batch batch;
     yk_status status;
     char error[YKI_ERROR_LINE];
@@ -41,7 +43,8 @@ typedef struct worker {
     yk_loader *loader;
     pthread_t thread;
     yki_worker reading;
-    yki_room scratch; /* of the pipelines */
+    yki_pipeline_memory memory;
+    yki_room unmixed; /* a picture */
 } worker;
 
 /* One field of the data set in a batch. */
@@ -59,7 +62,10 @@ struct yk_loader {
     yk_sampler_options sampler; /* of this rank's first virtual rank */
     int virtual_ranks;          /* that take turns here, batch by batch; 1 without virtual ranks */
     int64_t *starts;            /* (virtual_ranks + 1): where the indices of each begin */
-    column *columns;            /* (fields) */
+    yk_transforms *transforms;
+    yki_mixing mixing;
+    int mixed_labels; /* the field that becomes probabilities, or -1 */
+    column *columns;  /* (fields) */
     int fields;
     int64_t count, batches; /* samples and batches of an epoch on this rank */
 
@@ -139,12 +145,44 @@ static yk_status prepare_sample(worker *self, const slot *claimed, int64_t row)
     yk_field_buffer *buffers = self->reading.buffers;
     for (int i = 0; i < loader->fields; i++)
         if (!loader->columns[i].is_picture)
-            buffers[i].data = place(claimed, loader->columns, i, row);
+            buffers[i].data = i == loader->mixed_labels ? (void *)&claimed->labels[row]
+                                                        : place(claimed, loader->columns, i, row);
     YK_TRY(yki_worker_read(&self->reading, draw.index));
-    for (int i = 0; i < loader->fields; i++)
+    yk_status status = YK_OK;
+    for (int i = 0; i < loader->fields && status == YK_OK; i++)
         if (loader->columns[i].is_picture)
-            YK_TRY(yki_pipeline_run(&loader->columns[i].pipeline, &self->scratch, &buffers[i], draw,
-                                    place(claimed, loader->columns, i, row)));
+            status =
+                yki_pipeline_run(&loader->columns[i].pipeline, &self->memory, self->reading.decoder,
+                                 &buffers[i], draw, place(claimed, loader->columns, i, row));
+    return status == YK_OK ? YK_OK : yki_worker_name_sample(&self->reading, draw.index, status);
+}
+
+/* One picture or more of a batch whose rows are there, and their labels. */
+static yk_status mix(worker *self, const slot *claimed)
+{
+    const yk_loader *loader = self->loader;
+    uint64_t word =
+        yki_hash3(loader->options.seed, (uint64_t)claimed->epoch, (uint64_t)claimed->indices[0]);
+    yki_mix mix = {.share = 1};
+    for (int i = 0; i < loader->fields; i++) {
+        const column *pictures = &loader->columns[i];
+        if (!pictures->is_picture)
+            continue;
+        void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);
+        if (!unmixed)
+            return yki_error_memory(pictures->row_bytes, "a picture");
+        mix = yki_draw_mix(&loader->mixing, word, pictures->row.dims[1], pictures->row.dims[2]);
+        yki_mix_images(&mix, &claimed->tensors[i], unmixed);
+    }
+    yk_tensor *probabilities = &claimed->tensors[loader->mixed_labels];
+    int64_t classes = probabilities->dims[1];
+    for (int64_t row = 0; row < claimed->batch.size; row++)
+        if (claimed->labels[row] < 0 || claimed->labels[row] >= classes)
+            return yki_worker_name_sample(&self->reading, claimed->indices[row],
+                                          yki_error(YK_ERROR_INVALID_ARGUMENT,
+                                                    "label %d: expected 0 to %lld",
+                                                    claimed->labels[row], (long long)classes - 1));
+    yki_mix_labels(&mix, claimed->labels, claimed->batch.size, classes, probabilities->data);
     return YK_OK;
 }
 
@@ -153,7 +191,7 @@ static yk_status prepare(worker *self, const slot *claimed)
 {
     for (int64_t row = 0; row < claimed->batch.size; row++)
         YK_TRY(prepare_sample(self, claimed, row));
-    return YK_OK;
+    return self->loader->mixed_labels >= 0 ? mix(self, claimed) : YK_OK;
 }
 
 static yki_trace_args trace_batch(const slot *claimed)
@@ -243,6 +281,25 @@ static yk_status check_options(const yk_loader_options *options)
     return YK_OK;
 }
 
+/* Finds the field that becomes probabilities, where the transforms want them. */
+static yk_status plan_mixing(yk_loader *loader)
+{
+    loader->mixing = yki_mixing_of(loader->transforms);
+    loader->mixed_labels = -1;
+    for (int i = 0; loader->mixing.probabilities && i < loader->fields; i++) {
+        const yk_field *field = yk_dataset_field(loader->dataset, i);
+        if (strcmp(field->name, "labels") == 0 && field->dtype == YK_I32 && field->ndim == 0 &&
+            yk_dataset_classes(loader->dataset) > 0)
+            loader->mixed_labels = i;
+    }
+    if (loader->mixing.probabilities && loader->mixed_labels < 0)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "loader: MixUp, CutMix and OneHot need a data set with classes and a field "
+            "\"labels\" of int32 numbers");
+    return YK_OK;
+}
+
 /* What each field becomes in a batch. */
 static yk_status plan_columns(yk_loader *loader)
 {
@@ -250,6 +307,7 @@ static yk_status plan_columns(yk_loader *loader)
     loader->columns = yki_calloc((size_t)loader->fields, sizeof *loader->columns);
     if (!loader->columns)
         return yki_error_memory((size_t)loader->fields * sizeof *loader->columns, "a loader");
+    YK_TRY(plan_mixing(loader));
     for (int i = 0; i < loader->fields; i++) {
         const yk_field *field = yk_dataset_field(loader->dataset, i);
         column *made = &loader->columns[i];
@@ -258,10 +316,17 @@ static yk_status plan_columns(yk_loader *loader)
         made->row.dtype = made->is_picture ? loader->options.dtype : field->dtype;
         made->row.ndim = field->ndim;
         if (made->is_picture) {
-            YK_TRY(yki_pipeline_prepare(&made->pipeline, field, &loader->options));
+            YK_TRY(yki_pipeline_prepare(&made->pipeline, field, loader->transforms,
+                                        loader->options.dtype));
             dims = made->pipeline.dims;
         }
-        memcpy(made->row.dims, dims, (size_t)field->ndim * sizeof *dims);
+        int64_t classes = yk_dataset_classes(loader->dataset);
+        if (i == loader->mixed_labels) {
+            made->row.dtype = YK_F32;
+            made->row.ndim = 1;
+            dims = &classes;
+        }
+        memcpy(made->row.dims, dims, (size_t)made->row.ndim * sizeof *dims);
         made->row_bytes = yk_tensor_bytes(&made->row);
     }
     return YK_OK;
@@ -280,6 +345,7 @@ static void describe(const yk_loader *loader, slot *one, char *memory, size_t ro
         memory += yki_align(rows * from->row_bytes, YKI_ALIGNMENT);
     }
     one->indices = (int64_t *)(void *)memory;
+    one->labels = (int32_t *)(void *)(memory + yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT));
     one->batch = (yk_batch){.count = loader->fields,
                             .names = loader->dataset->names,
                             .tensors = one->tensors,
@@ -290,6 +356,8 @@ static void describe(const yk_loader *loader, slot *one, char *memory, size_t ro
 static size_t slot_bytes(const yk_loader *loader, size_t rows)
 {
     size_t total = yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT), bytes;
+    if (loader->mixed_labels >= 0)
+        total += yki_align(rows * sizeof(int32_t), YKI_ALIGNMENT);
     for (int i = 0; i < loader->fields; i++) {
         if (__builtin_mul_overflow(rows, loader->columns[i].row_bytes, &bytes) ||
             __builtin_add_overflow(total, yki_align(bytes, YKI_ALIGNMENT), &total))
@@ -382,6 +450,8 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
 static yk_status start_loader(yk_loader *self)
 {
     YK_TRY(yki_sampler_validate(&self->sampler));
+    YK_TRY(yk_transforms_parse(&self->transforms, self->options.transforms));
+    self->options.transforms = yk_transforms_text(self->transforms);
     YK_TRY(plan_columns(self));
     YK_TRY(allocate(self));
     return start_workers(self);
@@ -418,11 +488,13 @@ static void free_loader(yk_loader *loader)
 {
     for (int i = 0; loader->workers && i < loader->options.workers; i++) {
         yki_worker_close(&loader->workers[i].reading);
-        yki_room_free(&loader->workers[i].scratch);
+        yki_pipeline_memory_free(&loader->workers[i].memory);
+        yki_room_free(&loader->workers[i].unmixed);
     }
     for (int i = 0; loader->columns && i < loader->fields; i++)
         yki_pipeline_destroy(&loader->columns[i].pipeline);
     yki_unmap(loader->memory, loader->memory_bytes);
+    yk_transforms_destroy(loader->transforms);
     free(loader->slots);
     free(loader->tensors);
     free(loader->columns);

@@ -3,81 +3,189 @@
 
 #include <string.h>
 
-static yk_status refuse_encoded(const yk_field *field)
-{
-    return yki_error(YK_ERROR_UNSUPPORTED,
-                     "\"%s\" holds encoded pictures, which this build of yoke cannot decode",
-                     field->name);
-}
+#include "data/picture_steps.h"
+#include "data/tensor_steps.h"
+
+/* ---- preparation ---------------------------------------------------------------------------- */
 
 yk_status yki_pipeline_prepare(yki_pipeline *pipeline, const yk_field *field,
-                               const yk_loader_options *options)
+                               const yk_transforms *transforms, yk_dtype dtype)
 {
     pipeline->field = *field;
-    pipeline->dtype = options->dtype;
-    memcpy(pipeline->dims, field->dims, sizeof pipeline->dims);
-    if (field->kind == YK_FIELD_ENCODED_IMAGE)
-        return refuse_encoded(field);
-    if (field->dims[1] == YK_ANY_SIZE || field->dims[2] == YK_ANY_SIZE)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "\"%s\" holds pictures of different sizes, which no transform brings to "
-                         "one size",
-                         field->name);
-    return yki_transform_prepare(&pipeline->plan, &options->transform, field->dims);
+    pipeline->dtype = dtype;
+    YK_TRY(yk_transforms_output_size(transforms, field->dims, pipeline->dims));
+    yki_transforms_retain(transforms);
+    pipeline->transforms = transforms;
+    for (int i = 0; i < transforms->count; i++) {
+        const yk_transform_step *step = &transforms->steps[i];
+        pipeline->picture_steps += yki_transform_type_of(step->kind)->phase == YKI_ON_PICTURE;
+        if (step->kind == YK_TRANSFORM_NORMALIZE)
+            pipeline->normalize = &step->normalize;
+    }
+    pipeline->direct = field->kind == YK_FIELD_IMAGE && field->dims[1] > 0 && field->dims[2] > 0 &&
+                       yki_crop_flip_plan(&pipeline->plan, transforms->steps,
+                                          pipeline->picture_steps, field->dims);
+    yki_byte_tables_fill(&pipeline->tables, pipeline->normalize);
+    return YK_OK;
 }
 
 void yki_pipeline_destroy(yki_pipeline *pipeline)
 {
+    yk_transforms_destroy((yk_transforms *)(uintptr_t)pipeline->transforms);
     *pipeline = (yki_pipeline){.dims = {0}};
 }
 
-yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_room *scratch,
-                           const yk_field_buffer *picture, yki_pipeline_draw draw, void *out)
+void yki_pipeline_memory_free(yki_pipeline_memory *memory)
+{
+    yki_frame_memory_free(&memory->frame);
+    yki_picture_free(&memory->source);
+    yki_room_free(&memory->room);
+    *memory = (yki_pipeline_memory){.room = {0}};
+}
+
+/* ---- pictures that come in ------------------------------------------------------------------ */
+
+/* (C, H, W) to (H, W, C); the one channel of a grey picture is both. */
+static yk_status interleave(yki_pipeline_memory *memory, const yk_field_buffer *picture,
+                            yki_picture *out)
+{
+    int channels = (int)picture->dims[0], height = (int)picture->dims[1];
+    int width = (int)picture->dims[2];
+    if (channels == 1) {
+        *out = (yki_picture){picture->data, width, height, 1, (size_t)width, 0};
+        return YK_OK;
+    }
+    YK_TRY(yki_picture_reserve(&memory->source, width, height, channels));
+    const uint8_t *from = picture->data;
+    for (int c = 0; c < channels; c++)
+        for (int y = 0; y < height; y++) {
+            uint8_t *to = yki_picture_row(&memory->source, y) + c;
+            for (int x = 0; x < width; x++, to += channels)
+                *to = *from++;
+        }
+    *out = memory->source;
+    return YK_OK;
+}
+
+static yk_status check_size(const yk_field_buffer *picture)
+{
+    if (picture->dims[1] <= YKI_PICTURE_SIDE_MAX && picture->dims[2] <= YKI_PICTURE_SIDE_MAX)
+        return YK_OK;
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "a picture of %lldx%lld: at most %dx%d can be transformed",
+                     (long long)picture->dims[2], (long long)picture->dims[1], YKI_PICTURE_SIDE_MAX,
+                     YKI_PICTURE_SIDE_MAX);
+}
+
+static yk_status start(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                       yki_decoder *decoder, const yk_field_buffer *picture, yki_frame *frame)
+{
+    if (pipeline->field.kind == YK_FIELD_ENCODED_IMAGE) {
+        yki_picture_size size;
+        YK_TRY(yki_decode_open(decoder, picture->data, picture->bytes, &size));
+        *frame = yki_frame_of_encoded(&memory->frame, decoder, size);
+        return YK_OK;
+    }
+    yki_picture source;
+    YK_TRY(check_size(picture));
+    YK_TRY(interleave(memory, picture, &source));
+    *frame = yki_frame_of_picture(&memory->frame, &source);
+    return YK_OK;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                                   yki_decoder *decoder, const yk_field_buffer *picture,
+                                   uint64_t word, void *out)
+{
+    yki_frame frame;
+    yki_picture pixels;
+    YK_TRY(start(pipeline, memory, decoder, picture, &frame));
+    for (int i = 0; i < pipeline->picture_steps; i++)
+        YK_TRY(yki_apply_picture_step(&frame, pipeline->transforms->steps, i, word));
+    YK_TRY(yki_frame_finish(&frame, &pixels));
+    if (pixels.channels != pipeline->dims[0] || pixels.height != pipeline->dims[1] ||
+        pixels.width != pipeline->dims[2])
+        return yki_error(YK_ERROR_INTERNAL, "a picture became %d x %d x %d instead of %lld x %lld",
+                         pixels.channels, pixels.height, pixels.width, (long long)pipeline->dims[1],
+                         (long long)pipeline->dims[2]);
+    yki_to_tensor(&pipeline->tables, &pixels, frame.mirrored, frame.upside_down, pipeline->dtype,
+                  out);
+    return YK_OK;
+}
+
+static yk_status run_direct(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                            const yk_field_buffer *picture, uint64_t word, void *out)
 {
     size_t bytes = 2 * picture->bytes;
-    uint8_t *room = yki_room_reserve(scratch, bytes);
-    if (!room)
+    uint8_t *scratch = yki_room_reserve(&memory->room, bytes);
+    if (!scratch)
         return yki_error_memory(bytes, "a picture");
-    yki_transform_apply(&pipeline->plan, picture->data, draw.seed, draw.epoch, draw.index, room,
+    yki_crop_flip_apply(&pipeline->plan, &pipeline->tables, picture->data, word, scratch,
                         pipeline->dtype, out);
     return YK_OK;
 }
 
-/* From (H, W, 3) to (3, H, W). */
-static void separate_channels(const yki_picture *picture, uint8_t *planes)
+static void run_tensor_steps(const yki_pipeline *pipeline, uint64_t word, void *out)
 {
-    size_t plane = (size_t)picture->width * (size_t)picture->height;
-    for (int y = 0; y < picture->height; y++) {
-        const uint8_t *row = yki_picture_row(picture, y);
-        for (int x = 0; x < picture->width; x++, planes++)
-            for (size_t c = 0; c < 3; c++)
-                planes[c * plane] = row[3 * x + (int)c];
+    const yk_transforms *list = pipeline->transforms;
+    const yk_transform_normalize *pending = pipeline->normalize; /* comes after the step */
+    for (int i = pipeline->picture_steps; i < list->count; i++) {
+        if (list->steps[i].kind == YK_TRANSFORM_NORMALIZE)
+            pending = NULL;
+        if (list->steps[i].kind != YK_TRANSFORM_RANDOM_ERASING)
+            continue;
+        yki_draws draws = yki_draws_of(word, i);
+        yki_erase(&list->steps[i].random_erasing, pending, &draws, pipeline->dims, pipeline->dtype,
+                  out);
     }
 }
 
-static yk_status decode(yki_decoder *decoder, yki_room *scratch, const yk_field_buffer *file,
-                        yk_tensor *tensor)
+yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                           yki_decoder *decoder, const yk_field_buffer *picture,
+                           yki_pipeline_draw draw, void *out)
 {
-    yki_picture_size size;
-    yki_picture picture;
-    yki_scale scale;
-    YK_TRY(yki_decode_open(decoder, file->data, file->bytes, &size));
-    YK_TRY(yki_decode_read(decoder, NULL, size.width, size.height, &picture, &scale));
-    size_t bytes = 3 * (size_t)size.width * (size_t)size.height;
-    uint8_t *planes = yki_room_reserve(scratch, bytes);
-    if (!planes)
-        return yki_error_memory(bytes, "a picture");
-    separate_channels(&picture, planes);
-    *tensor = (yk_tensor){
-        .data = planes, .dtype = YK_U8, .ndim = 3, .dims = {3, size.height, size.width}};
+    uint64_t word = yki_hash3(draw.seed, (uint64_t)draw.epoch, (uint64_t)draw.index);
+    if (pipeline->direct)
+        YK_TRY(run_direct(pipeline, memory, picture, word, out));
+    else
+        YK_TRY(run_picture_steps(pipeline, memory, decoder, picture, word, out));
+    run_tensor_steps(pipeline, word, out);
     return YK_OK;
 }
 
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch, yki_decoder *decoder,
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* (H, W, C) to (C, H, W). */
+static yk_status to_planar(yki_room *room, const yki_picture *picture, yk_tensor *tensor)
+{
+    size_t bytes = (size_t)picture->width * (size_t)picture->height * (size_t)picture->channels;
+    uint8_t *to = yki_room_reserve(room, bytes);
+    if (!to)
+        return yki_error_memory(bytes, "a picture");
+    *tensor = (yk_tensor){.data = to, .dtype = YK_U8, .ndim = 3};
+    tensor->dims[0] = picture->channels;
+    tensor->dims[1] = picture->height;
+    tensor->dims[2] = picture->width;
+    for (int c = 0; c < picture->channels; c++)
+        for (int y = 0; y < picture->height; y++)
+            for (int x = 0; x < picture->width; x++)
+                *to++ = yki_picture_row(picture, y)[x * picture->channels + c];
+    return YK_OK;
+}
+
+yk_status yki_pipeline_decode(const yk_field *field, yki_room *room, yki_decoder *decoder,
                               const yk_field_buffer *picture, yk_tensor *tensor)
 {
-    if (field->kind == YK_FIELD_ENCODED_IMAGE)
-        return decode(decoder, scratch, picture, tensor);
+    if (field->kind == YK_FIELD_ENCODED_IMAGE) {
+        yki_picture_size size;
+        yki_picture pixels;
+        yki_scale scale;
+        YK_TRY(yki_decode_open(decoder, picture->data, picture->bytes, &size));
+        YK_TRY(yki_decode_read(decoder, NULL, size.width, size.height, &pixels, &scale));
+        return to_planar(room, &pixels, tensor);
+    }
     *tensor = (yk_tensor){.data = picture->data, .dtype = YK_U8, .ndim = 3};
     memcpy(tensor->dims, picture->dims, sizeof picture->dims);
     return YK_OK;

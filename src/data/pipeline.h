@@ -6,32 +6,49 @@
 #ifndef YKI_PIPELINE_H
 #define YKI_PIPELINE_H
 
-#include "data/transform.h"
+#include "data/crop_flip.h"
+#include "data/frame.h"
 #include "data/worker.h"
 
 typedef struct yki_pipeline {
     yk_field field; /* what goes in */
     yk_dtype dtype; /* what comes out: YK_F32 or YK_F64 (C, H, W) */
     int64_t dims[3];
-    yki_transform_plan plan;
+    const yk_transforms *transforms;         /* a reference of its own */
+    int picture_steps;                       /* the list's first steps */
+    const yk_transform_normalize *normalize; /* of the list, or NULL */
+    bool direct;                             /* the picture steps are `plan` */
+    yki_crop_flip plan;
+    yki_byte_tables tables;
 } yki_pipeline;
+
+/* What a worker needs to run pipelines, kept from one picture to the next; start from zeros. */
+typedef struct yki_pipeline_memory {
+    yki_frame_memory frame;
+    yki_picture source; /* a planar picture, interleaved */
+    yki_room room;
+} yki_pipeline_memory;
+
+void yki_pipeline_memory_free(yki_pipeline_memory *memory);
 
 /* Into a pipeline of zeros, which the caller destroys on failure, too. */
 yk_status yki_pipeline_prepare(yki_pipeline *pipeline, const yk_field *field,
-                               const yk_loader_options *options);
+                               const yk_transforms *transforms, yk_dtype dtype);
 void yki_pipeline_destroy(yki_pipeline *pipeline);
 
-/* Random choices depend only on (seed, epoch, index). scratch is the worker's. */
+/* Random choices depend only on (seed, epoch, index). */
 typedef struct yki_pipeline_draw {
     uint64_t seed;
     int64_t epoch, index;
 } yki_pipeline_draw;
-yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_room *scratch,
-                           const yk_field_buffer *picture, yki_pipeline_draw draw, void *out);
+/* decoder: the worker's, of encoded pictures. */
+yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                           yki_decoder *decoder, const yk_field_buffer *picture,
+                           yki_pipeline_draw draw, void *out);
 
 /* The picture as it is, for a yk_reader: *tensor is YK_U8 (C, H, W), valid until the picture's
- * buffer or scratch is used again. */
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *scratch, yki_decoder *decoder,
+ * buffer or room is used again. */
+yk_status yki_pipeline_decode(const yk_field *field, yki_room *room, yki_decoder *decoder,
                               const yk_field_buffer *picture, yk_tensor *tensor);
 
 #endif

@@ -49,7 +49,7 @@ static yk_status reserve_axis(yki_resize_axis *axis, int pixels, int taps)
     size_t bytes = 2 * (size_t)pixels * sizeof(int) + 2 * weights * sizeof(int16_t);
     if (bytes > axis->capacity) {
         free(axis->memory);
-        *axis = (yki_resize_axis){.memory = malloc(bytes)};
+        *axis = (yki_resize_axis){.memory = calloc(1, bytes)};
         if (!axis->memory)
             return yki_error_memory(bytes, "the weights of a resized picture");
         axis->capacity = bytes;

@@ -32,8 +32,18 @@ static const yk_tensor *find_tensor(const yk_batch *batch, const char *name)
                 (best) = c_;                                                                       \
     } while (0)
 
-/* logits (N, C), labels (N) */
-static int64_t count_rows(const yk_tensor *logits, const int32_t *labels)
+/* labels (N), or probabilities (N, C): what sample i is, or is for the most part. */
+static int64_t label_of(const yk_tensor *labels, int64_t i)
+{
+    int64_t best;
+    if (labels->ndim == 1)
+        return ((const int32_t *)labels->data)[i];
+    ARGMAX((const float *)labels->data + i * labels->dims[1], labels->dims[1], best);
+    return best;
+}
+
+/* logits (N, C) */
+static int64_t count_rows(const yk_tensor *logits, const yk_tensor *labels)
 {
     int64_t correct = 0, classes = logits->dims[1], best;
     for (int64_t i = 0; i < logits->dims[0]; i++) {
@@ -41,7 +51,7 @@ static int64_t count_rows(const yk_tensor *logits, const int32_t *labels)
             ARGMAX((const double *)logits->data + i * classes, classes, best);
         else
             ARGMAX((const float *)logits->data + i * classes, classes, best);
-        correct += best == labels[i];
+        correct += best == label_of(labels, i);
     }
     return correct;
 }
@@ -55,15 +65,17 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
     YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
     const yk_tensor *labels = find_tensor(batch, "labels");
-    if (!labels || labels->ndim != 1 || labels->dtype != YK_I32)
+    if (!labels || !((labels->ndim == 1 && labels->dtype == YK_I32) ||
+                     (labels->ndim == 2 && labels->dtype == YK_F32)))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32");
+                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32, "
+                         "or of probabilities of shape (N, C), float32");
     if (logits.ndim != 2 || logits.dims[0] != labels->dims[0])
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
                          "have %d dimensions, the first of %lld",
                          (long long)labels->dims[0], logits.ndim, (long long)logits.dims[0]);
-    *correct = count_rows(&logits, labels->data);
+    *correct = count_rows(&logits, labels);
     return YK_OK;
 }
 

@@ -51,7 +51,7 @@ YK_TEST(batches_have_names_shapes_and_the_samplers_indices)
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 16,
                                        o.shuffle = true, o.seed = 3,
-                                       o.transform = yk_cifar10_normalize)));
+                                       o.transforms = YK_CIFAR10_NORMALIZE)));
     assert_int_equal(yk_loader_batches(loader), 4);
     for (int epoch = 0; epoch < 3; epoch++) {
         int64_t expected[50], at = 0;
@@ -101,7 +101,7 @@ YK_TEST(promise_29_batches_are_the_same_for_any_number_of_workers)
             assert_ok(yk_loader_create(&loader, dataset,
                                        YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
                                                o.batch_size = 10, o.shuffle = true, o.seed = 7,
-                                               o.transform = yk_cifar10_augment,
+                                               o.transforms = YK_CIFAR10_AUGMENT,
                                                o.workers = workers, o.prefetch = prefetch)));
             for (int epoch = 0; epoch < 3; epoch++) {
                 int64_t samples;
@@ -124,7 +124,7 @@ YK_TEST(epochs_shorter_than_the_ring_do_not_mix)
     assert_ok(yk_loader_create(
         &loader, dataset,
         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 100, o.shuffle = true,
-                o.transform = yk_cifar10_augment, o.workers = 3, o.prefetch = 4)));
+                o.transforms = YK_CIFAR10_AUGMENT, o.workers = 3, o.prefetch = 4)));
     assert_int_equal(yk_loader_batches(loader), 1);
     for (int64_t epoch = 0; epoch < 200; epoch++) {
         int64_t expected[5];
@@ -181,7 +181,7 @@ YK_TEST(seeks_to_any_batch)
     yk_loader *loader;
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 10,
-                                       o.shuffle = true, o.transform = yk_cifar10_augment,
+                                       o.shuffle = true, o.transforms = YK_CIFAR10_AUGMENT,
                                        o.workers = 3)));
     for (int epoch = 0; epoch < 3; epoch++) {
         for (int i = 0; i < 11; i++)
@@ -234,7 +234,7 @@ YK_TEST(can_be_destroyed_at_any_moment)
         assert_ok(yk_loader_create(
             &loader, dataset,
             YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 16, o.shuffle = true,
-                    o.transform = yk_cifar10_augment, o.workers = 1 + round % 4)));
+                    o.transforms = YK_CIFAR10_AUGMENT, o.workers = 1 + round % 4)));
         for (int i = 0; i < round % 7 * 4; i++)
             yk_loader_next(loader);
         yk_loader_destroy(loader);
@@ -292,10 +292,11 @@ YK_TEST(refuses_options_that_make_no_sense)
                   yk_loader_create(&loader, dataset,
                                    YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
                                            o.batch_size = 1, o.exact = true, o.drop_last = true)));
-    assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_loader_create(&loader, dataset,
-                                   YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
-                                           o.batch_size = 1, o.transform.crop_padding = 99)));
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 1,
+                                 o.transforms = "RandomCrop(64,padding=2)")));
     yk_dataset_destroy(dataset);
 }
 

@@ -163,7 +163,7 @@ static void train_rank(int rank, int world)
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group,
                                        o.batch_size = BATCH, o.shuffle = true,
-                                       o.transform = yk_cifar10_augment, o.seed = 3)));
+                                       o.transforms = YK_CIFAR10_AUGMENT, o.seed = 3)));
     assert_ok(yk_ddp_create(&ddp, model, group, NULL));
     if (rank == 0)
         assert_ok(yk_model_save(model, file_path("weights.pth")));

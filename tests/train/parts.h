@@ -43,7 +43,7 @@ static inline yk_loader *create_loader(const yk_dataset *dataset, yk_group *grou
     options.batch_size = 20;
     options.shuffle = training;
     options.exact = !training;
-    options.transform = yk_cifar10_normalize;
+    options.transforms = YK_CIFAR10_NORMALIZE;
     assert_ok(yk_loader_create(&loader, dataset, &options));
     return loader;
 }

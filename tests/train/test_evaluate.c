@@ -39,7 +39,7 @@ static yk_loader *create_loader(yk_dataset *dataset, yk_group *group)
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group,
                                        o.batch_size = 60, o.exact = true,
-                                       o.transform = yk_cifar10_normalize)));
+                                       o.transforms = YK_CIFAR10_NORMALIZE)));
     return loader;
 }
 

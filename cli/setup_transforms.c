@@ -1,0 +1,246 @@
+/*
+ * From the options of augmentation to two lists of transforms: one for training, one for
+ * evaluation. A preset depends on the data: pictures of one small size are cropped at their own
+ * size, photographs at --image-size.
+ */
+#include "setup.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "options.h"
+
+enum { USUAL_SIDE = 224, LIST = CLI_TRANSFORMS_TEXT };
+
+/* ---- what is known of the data --------------------------------------------------------------- */
+
+/* The name of the mean and deviation that are usual for this data. */
+static const char *usual_numbers(const yk_dataset *data, bool photographs)
+{
+    static const char *const names[][2] = {{"CIFAR-10", "cifar10"},
+                                           {"CIFAR-100", "cifar100"},
+                                           {"MNIST", "mnist"},
+                                           {"Fashion-MNIST", "fashion-mnist"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(yk_dataset_name(data), names[i][0]) == 0)
+            return names[i][1];
+    return photographs ? "imagenet" : "cifar10";
+}
+
+static bool of_one_size(const yk_field *images)
+{
+    return images->kind == YK_FIELD_IMAGE && images->dims[1] > 0 && images->dims[2] > 0;
+}
+
+/* ---- presets --------------------------------------------------------------------------------- */
+
+typedef struct preset {
+    char train[LIST], eval[LIST]; /* steps on pictures */
+    char normalize[256];
+} preset;
+
+static void fill_imagenet(preset *p, int side)
+{
+    snprintf(p->train, LIST, "RandomResizedCrop(%d),RandomHorizontalFlip", side);
+    snprintf(p->eval, LIST, "Resize(%d),CenterCrop(%d)", side * 256 / USUAL_SIDE, side);
+}
+
+/* Pictures of one size stay as they are, others are brought to one. */
+static void fill_none(preset *p, int side, bool sized)
+{
+    if (sized)
+        return;
+    snprintf(p->eval, LIST, "Resize(%d),CenterCrop(%d)", side, side);
+    snprintf(p->train, LIST, "%s", p->eval);
+}
+
+static void fill_cifar(preset *p, int side, bool sized, const yk_field *images)
+{
+    int height = sized ? (int)images->dims[1] : side, width = sized ? (int)images->dims[2] : side;
+    char size[64];
+    fill_none(p, side, sized);
+    if (height == width)
+        snprintf(size, sizeof size, "%d", height);
+    else
+        snprintf(size, sizeof size, "(%d,%d)", height, width);
+    snprintf(p->train, LIST, "%s%sRandomCrop(%s,padding=4),RandomHorizontalFlip", p->eval,
+             p->eval[0] ? "," : "", size);
+}
+
+/* ---- a user's own list ----------------------------------------------------------------------- */
+
+/* Appends the text of some steps. */
+static void append(char *list, const char *steps)
+{
+    size_t used = strlen(list);
+    if (steps[0])
+        snprintf(list + used, LIST - used, "%s%s", used ? "," : "", steps);
+}
+
+static void append_step(char *list, const yk_transform_step *step)
+{
+    yk_transforms *one;
+    if (yk_transforms_create(&one, step, 1) == YK_OK)
+        append(list, yk_transforms_text(one));
+    yk_transforms_destroy(one);
+}
+
+/*
+ * The list for evaluation that goes with one for training: the same size without random choices. A
+ * random crop of a larger picture becomes the usual resize and centre crop.
+ */
+static void derive_evaluation(char *eval, const yk_transforms *train)
+{
+    eval[0] = '\0';
+    for (int i = 0; i < yk_transforms_count(train); i++) {
+        const yk_transform_step *step = yk_transforms_step(train, i);
+        char steps[128] = "";
+        if (step->kind == YK_TRANSFORM_RANDOM_RESIZED_CROP) {
+            int height = step->random_resized_crop.height, width = step->random_resized_crop.width;
+            snprintf(steps, sizeof steps, "Resize(%d),CenterCrop((%d,%d))",
+                     (height > width ? height : width) * 256 / USUAL_SIDE, height, width);
+        } else if (step->kind == YK_TRANSFORM_RANDOM_CROP) {
+            snprintf(steps, sizeof steps, "CenterCrop((%d,%d))", step->random_crop.height,
+                     step->random_crop.width);
+        }
+        append(eval, steps);
+        if (step->kind == YK_TRANSFORM_RESIZE || step->kind == YK_TRANSFORM_CENTER_CROP ||
+            step->kind == YK_TRANSFORM_GRAYSCALE || step->kind == YK_TRANSFORM_NORMALIZE)
+            append_step(eval, step);
+    }
+}
+
+/* ---- both lists ------------------------------------------------------------------------------ */
+
+static bool is_preset(const char *augment)
+{
+    return !augment || cli_is_choice("cifar|imagenet|none", augment);
+}
+
+static bool is_list(const char *name, const char *option, const char *text)
+{
+    yk_transforms *list;
+    if (!text || yk_transforms_parse(&list, text) == YK_OK) {
+        if (text)
+            yk_transforms_destroy(list);
+        return true;
+    }
+    cli_usage_error(name, "%s: %s", option, yk_last_error());
+    return false;
+}
+
+bool cli_check_augment(const char *name, const cli_augment *a)
+{
+    bool usual = is_preset(a->preset);
+    if (!usual && !is_list(name, "--augment", a->preset))
+        return false;
+    if (usual || (a->color_jitter == 0 && a->image_size == 0))
+        return is_list(name, "--eval-transforms", a->evaluation);
+    cli_usage_error(name, "%s applies to the presets of --augment: write %s into the list",
+                    a->color_jitter > 0 ? "--color-jitter" : "--image-size",
+                    a->color_jitter > 0 ? "ColorJitter" : "the size");
+    return false;
+}
+
+static void use_preset(cli_transforms *made, const cli_augment *a, const yk_dataset *data,
+                       const yk_field *images)
+{
+    preset p = {.train = ""};
+    bool sized = of_one_size(images) && a->image_size == 0;
+    int side = a->image_size         ? (int)a->image_size
+               : of_one_size(images) ? (int)images->dims[1]
+                                     : USUAL_SIDE;
+    const char *name = a->preset              ? a->preset
+                       : !of_one_size(images) ? "imagenet"
+                       : images->dims[0] == 1 ? "none"
+                                              : "cifar";
+    if (strcmp(name, "imagenet") == 0)
+        fill_imagenet(&p, side);
+    else if (strcmp(name, "cifar") == 0)
+        fill_cifar(&p, side, sized, images);
+    else
+        fill_none(&p, side, sized);
+    if (a->normalize)
+        snprintf(p.normalize, sizeof p.normalize, "%s", a->normalize);
+    else
+        snprintf(p.normalize, sizeof p.normalize, "Normalize(%s)",
+                 usual_numbers(data, !of_one_size(images)));
+    snprintf(made->train, LIST, "%s", p.train);
+    if (a->color_jitter > 0) {
+        char jitter[64];
+        snprintf(jitter, sizeof jitter, "ColorJitter(%g,%g,%g)", a->color_jitter, a->color_jitter,
+                 a->color_jitter);
+        append(made->train, jitter);
+    }
+    append(made->train, p.normalize);
+    snprintf(made->eval, LIST, "%s", p.eval);
+    append(made->eval, p.normalize);
+}
+
+/* The user's own text, to which nothing is added on pictures. */
+static bool use_text(cli_transforms *made, const cli_augment *a)
+{
+    yk_transforms *list;
+    if (!cli_ok(yk_transforms_parse(&list, a->preset)))
+        return false;
+    snprintf(made->train, LIST, "%s", yk_transforms_text(list));
+    derive_evaluation(made->eval, list);
+    made->mixes = yk_transforms_mix(list);
+    yk_transforms_destroy(list);
+    return true;
+}
+
+static void append_amount(char *list, const char *step, double amount)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s(%g)", step, amount);
+    if (amount > 0)
+        append(list, text);
+}
+
+bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data)
+{
+    const yk_field *images = yk_dataset_find_field(data, "images");
+    *made = (cli_transforms){.mixes = false};
+    if (is_preset(a->preset))
+        use_preset(made, a, data, images);
+    else if (!use_text(made, a))
+        return false;
+    if (a->evaluation)
+        snprintf(made->eval, LIST, "%s", a->evaluation);
+    append_amount(made->train, "RandomErasing", a->random_erasing);
+    append_amount(made->train, "MixUp", a->mixup);
+    append_amount(made->train, "CutMix", a->cutmix);
+    made->mixes = made->mixes || a->mixup > 0 || a->cutmix > 0;
+    if (made->mixes)
+        append(made->eval, "OneHot");
+    return true;
+}
+
+/* ---- what a network gets --------------------------------------------------------------------- */
+
+/* The size that a list makes of the field's pictures. */
+static bool size_after(yk_field *images, const char *text, const char *option)
+{
+    yk_transforms *list;
+    if (!cli_ok(yk_transforms_parse(&list, text)))
+        return false;
+    bool fine = cli_ok(yk_transforms_output_size(list, images->dims, images->dims));
+    yk_transforms_destroy(list);
+    return fine || cli_complain("the data does not fit %s", option);
+}
+
+bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms)
+{
+    yk_field evaluated = *images;
+    if (!size_after(images, transforms->train, "--augment") ||
+        !size_after(&evaluated, transforms->eval, "--eval-transforms"))
+        return false;
+    if (memcmp(images->dims, evaluated.dims, 3 * sizeof *images->dims) == 0)
+        return true;
+    return cli_complain("training pictures become %lldx%lldx%lld, but those of evaluation "
+                        "%lldx%lldx%lld: name matching --eval-transforms",
+                        (long long)images->dims[0], (long long)images->dims[1],
+                        (long long)images->dims[2], (long long)evaluated.dims[0],
+                        (long long)evaluated.dims[1], (long long)evaluated.dims[2]);
+}

@@ -1,0 +1,40 @@
+/* The steps on pictures: each draws what it needs and changes the frame. */
+#ifndef YKI_PICTURE_STEPS_H
+#define YKI_PICTURE_STEPS_H
+
+#include "data/draws.h"
+#include "data/frame.h"
+#include "data/transforms.h"
+
+/*
+ * Where RandomCrop begins and whether RandomHorizontalFlip (p = 0.5) mirrors: the first of each in
+ * a list read the sample's word itself, which keeps the draws of yoke's first augmentation for
+ * CIFAR-10. Every other step has draws of its own.
+ */
+static inline int yki_crop_top(uint64_t word, int offsets)
+{
+    return (int)((uint32_t)(word >> 32) % (uint32_t)offsets);
+}
+
+static inline int yki_crop_left(uint64_t word, int offsets)
+{
+    return (int)((uint32_t)(word & 0xffffffffu) / 2 % (uint32_t)offsets);
+}
+
+static inline bool yki_flip_drawn(uint64_t word)
+{
+    return word & 1;
+}
+
+/* The box of RandomResizedCrop in a picture of this size. */
+yki_box yki_draw_crop(yki_draws *draws, const yk_transform_random_resized_crop *crop, int width,
+                      int height);
+
+/* Applies steps[index], the list's step with this number. */
+yk_status yki_apply_picture_step(yki_frame *frame, const yk_transform_step *steps, int index,
+                                 uint64_t word);
+/* RandAugment, which has a file of its own. */
+yk_status yki_rand_augment(yki_frame *frame, const yk_transform_rand_augment *step,
+                           yki_draws *draws);
+
+#endif

@@ -1,0 +1,19 @@
+/* The steps on tensors: bytes to normalised numbers, and RandomErasing. */
+#ifndef YKI_TENSOR_STEPS_H
+#define YKI_TENSOR_STEPS_H
+
+#include "data/crop_flip.h"
+#include "data/draws.h"
+#include "image/picture.h"
+
+/* (byte / 255 - mean) / std, in f32 as torchvision computes it. Without numbers: byte / 255. */
+void yki_byte_tables_fill(yki_byte_tables *tables, const yk_transform_normalize *numbers);
+/* (H, W, C) bytes -> out (C, H, W), mirrored and upside down on the way. */
+void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bool mirrored,
+                   bool upside_down, yk_dtype dtype, void *out);
+/* RandomErasing of out (C, H, W). With numbers, the value is one before Normalize, which follows.
+ */
+void yki_erase(const yk_transform_random_erasing *step, const yk_transform_normalize *numbers,
+               yki_draws *draws, const int64_t dims[3], yk_dtype dtype, void *out);
+
+#endif

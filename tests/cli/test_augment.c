@@ -1,0 +1,61 @@
+/* Augmentation on the command line: presets, lists, and what evaluation makes of them. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char output[16384];
+
+/* Runs `yoke WORDS` in the test's folder and expects the exit code. */
+static void yoke(int code, const char *words)
+{
+    const char *program = getenv("YOKE_PROGRAM");
+    if (!program || access(program, X_OK) != 0)
+        skip_because("the program is not built");
+    int ended = yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
+                                program, words);
+    if (ended != code)
+        print_message("%s\n", output);
+    assert_int_equal(ended, code);
+}
+
+#define TRAIN "train --arch mlp --threads 1 --max-steps 2 --output run "
+
+YK_TEST(a_preset_brings_photographs_to_the_size_of_the_network)
+{
+    yoke(0, TRAIN "--data random:3x48x40,5 --augment imagenet --image-size 24 --color-jitter 0.4");
+    assert_contains(output, "RandomResizedCrop(24),RandomHorizontalFlip,ColorJitter(0.4,0.4,0.4),"
+                            "Normalize(cifar10)");
+    yoke(0, "evaluate run"); /* at the same size */
+    assert_contains(output, "of 1000)");
+}
+
+YK_TEST(the_usual_augmentation_depends_on_the_data)
+{
+    yoke(0, TRAIN "--data random:3x28x20,3");
+    assert_contains(output, "RandomCrop((28,20),padding=4),RandomHorizontalFlip,");
+    yoke(0, "train --arch mlp --threads 1 --max-steps 2 --data random:1x28x20,3");
+    assert_contains(output, "images      Normalize(");
+}
+
+YK_TEST(a_list_is_trained_with_and_evaluated_by_its_fixed_form)
+{
+    yoke(0, TRAIN "--data random:3x48x40,5 --augment \"RandomCrop(32,padding=2),RandAugment,"
+                  "Normalize(0.5,0.25),RandomErasing\"");
+    yoke(0, "evaluate run");
+    yoke(1, "train --arch mlp --data random:3x48x40,5 --augment \"CenterCrop(32)\" "
+            "--eval-transforms \"CenterCrop(24)\"");
+    assert_contains(output, "training pictures become 3x32x32, but those of evaluation 3x24x24");
+}
+
+YK_TEST(mistakes_in_augmentation_are_usage_errors)
+{
+    yoke(2, "train --augment cfar");
+    assert_contains(output, "there is no \"cfar\"");
+    yoke(2, "train --augment \"CenterCrop(32)\" --color-jitter 1");
+    assert_contains(output, "--color-jitter applies to the presets");
+    yoke(2, "train --eval-transforms \"Resize\"");
+    assert_contains(output, "Resize needs its size");
+}
