@@ -77,9 +77,11 @@ static cli_results find_results(const yk_metrics_history *h)
 const char *cli_run_setting(const cli_run *run, const char *name)
 {
     const char *value = NULL;
-    for (size_t i = 0; i < run->setting_count; i++)
-        if (strcmp(run->settings[i].name, name) == 0)
-            value = run->settings[i].value;
+    for (size_t i = 0; i < run->setting_count; i++) {
+        const cli_setting *setting = &run->settings[i];
+        if (setting->name && strcmp(setting->name, name) == 0)
+            value = setting->value;
+    }
     return value;
 }
 

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -40,21 +40,12 @@ struct yk_prometheus {
     int64_t skipped_steps;
     yk_step_record step;
     yk_epoch_record epoch;
-    char text[TEXT]; /* of the file */
+    FILE *stream; /* into text, while that is composed */
+    char text[TEXT];
     size_t length;
 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
-
-static void add(yk_prometheus *p, const char *format, ...) YKI_PRINTF(2, 3);
-static void add(yk_prometheus *p, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(p->text + p->length, TEXT - p->length, format, arguments);
-    va_end(arguments);
-    p->length += (size_t)length < TEXT - p->length ? (size_t)length : TEXT - 1 - p->length;
-}
 
 /* Copies a label's value with what the format wants escaped; a long one is cut. */
 static void put_label(char out[LABEL], const char *text)
@@ -70,19 +61,19 @@ static void put_label(char out[LABEL], const char *text)
 
 static void add_family(yk_prometheus *p, const char *name, const char *type, const char *help)
 {
-    add(p, "# HELP yoke_%s %s\n# TYPE yoke_%s %s\n", name, help, name, type);
+    fprintf(p->stream, "# HELP yoke_%s %s\n# TYPE yoke_%s %s\n", name, help, name, type);
 }
 
 /* part: a further label, or NULL. */
 static void add_sample(yk_prometheus *p, const char *name, const char *part, double value)
 {
-    add(p, "yoke_%s{%.*s", name, (int)p->run_label, p->labels);
+    fprintf(p->stream, "yoke_%s{%.*s", name, (int)p->run_label, p->labels);
     if (part)
-        add(p, ",part=\"%s\"", part);
+        fprintf(p->stream, ",part=\"%s\"", part);
     if (isfinite(value))
-        add(p, "} %.17g\n", value);
+        fprintf(p->stream, "} %.17g\n", value);
     else
-        add(p, "} %s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+        fprintf(p->stream, "} %s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 }
 
 static void add_gauge(yk_prometheus *p, const char *name, const char *help, double value)
@@ -102,7 +93,7 @@ static void add_counter(yk_prometheus *p, const char *name, const char *help, in
 static void add_run(yk_prometheus *p)
 {
     add_family(p, "run_info", "gauge", "The run: its network and data, with the value 1.");
-    add(p, "yoke_run_info{%s,version=\"%s\"} 1\n", p->labels, yk_version());
+    fprintf(p->stream, "yoke_run_info{%s,version=\"%s\"} 1\n", p->labels, yk_version());
     add_gauge(p, "ranks", "World size.", (double)p->ranks);
     add_gauge(p, "batch_size", "Samples of a step, over all ranks.", (double)p->batch_size);
 }
@@ -146,12 +137,15 @@ static void add_epoch(yk_prometheus *p)
               r->ema_val_accuracy);
 }
 
-static void compose(yk_prometheus *p)
+/* Fills text and length; false when memory runs out. */
+static bool compose(yk_prometheus *p)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
+    p->stream = fmemopen(p->text, TEXT, "w");
+    if (!p->stream)
+        return false;
     void *before = yki_c_locale_begin();
-    p->length = 0;
     add_run(p);
     if (p->has_step)
         add_step(p);
@@ -160,6 +154,10 @@ static void compose(yk_prometheus *p)
     add_gauge(p, "updated_timestamp_seconds", "When these values were written, in Unix time.",
               (double)now.tv_sec);
     yki_c_locale_end(before);
+    fflush(p->stream);
+    long length = ftell(p->stream);
+    p->length = length > 0 ? (size_t)length : 0;
+    return fclose(p->stream) == 0;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -180,8 +178,7 @@ static bool write_temporary(const yk_prometheus *p)
 static yk_status replace_file(yk_prometheus *p)
 {
     p->written_s = yki_now();
-    compose(p);
-    if (write_temporary(p) && rename(p->temporary, p->path) == 0)
+    if (compose(p) && write_temporary(p) && rename(p->temporary, p->path) == 0)
         return YK_OK;
     yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write: %s", p->path, strerror(errno));
     unlink(p->temporary);
