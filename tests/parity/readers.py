@@ -1,0 +1,37 @@
+"""Writes data sets as their own tools do, for test_reader_files.c: CIFAR-100's pickles, NumPy arrays.
+
+usage: readers.py FOLDER
+"""
+import os
+import pickle
+import struct
+import sys
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(missing)
+    sys.exit(77)
+
+
+
+class Python2(pickle._Pickler):
+    """Writes bytes as Python 2 did, which has written the official files."""
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_bytes(self, data):
+        self.write(b"T" + struct.pack("<i", len(data)) + data)
+
+    dispatch[bytes] = save_bytes
+
+
+folder = sys.argv[1]
+os.makedirs(os.path.join(folder, "cifar-100-python"))
+for name, rows in ("train", 3), ("test", 1):
+    batch = {"filenames": [f"{i}.png" for i in range(rows)], "batch_label": name,
+             "fine_labels": [97 + i for i in range(rows)], "coarse_labels": [19] * rows,
+             "data": np.arange(rows * 3072, dtype=np.uint32).reshape(rows, 3072).astype(np.uint8)}
+    with open(os.path.join(folder, "cifar-100-python", name), "wb") as file:
+        Python2(file, protocol=2).dump(batch)
+np.save(os.path.join(folder, "train_images.npy"), np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3))
+np.save(os.path.join(folder, "train_labels.npy"), np.array([3, 1]))
