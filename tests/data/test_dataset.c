@@ -171,6 +171,34 @@ YK_TEST(a_loader_serves_every_field)
     assert_int_equal(set.closed, 1);
 }
 
+/* One process serves four virtual ranks in turn: each gets what a rank of four would. */
+YK_TEST(virtual_ranks_share_a_programs_own_data)
+{
+    measurements set = {.broken = -1};
+    yk_dataset *dataset = create_measurements(&set);
+    yk_loader *loader;
+    yk_sampler_options sampler = YK_SAMPLER_OPTIONS_INIT;
+    int64_t expected[4][COUNT], at[4] = {0};
+    sampler.samples = COUNT;
+    sampler.world_size = 4;
+    sampler.shuffle = true;
+    for (sampler.rank = 0; sampler.rank < 4; sampler.rank++)
+        assert_ok(yk_sampler_indices(&sampler, 0, expected[sampler.rank]));
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 2,
+                                       o.shuffle = true, o.virtual_ranks = 4, o.workers = 2)));
+    int turn = 0;
+    for (const yk_batch *batch; (batch = yk_loader_next(loader)); turn = (turn + 1) % 4)
+        for (int64_t row = 0; row < batch->size; row++) {
+            assert_int_equal(batch->indices[row], expected[turn][at[turn]++]);
+            check_sample(batch, row);
+        }
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(at[i], 6); /* 23 samples and one again */
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(promise_28_a_workers_error_names_the_sample)
 {
     measurements set = {.broken = 17};
