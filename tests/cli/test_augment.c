@@ -59,3 +59,11 @@ YK_TEST(mistakes_in_augmentation_are_usage_errors)
     yoke(2, "train --eval-transforms \"Resize\"");
     assert_contains(output, "Resize needs its size");
 }
+
+YK_TEST(mixed_labels_train_and_are_evaluated_as_what_they_are)
+{
+    yoke(0, TRAIN "--data synthetic --mixup 0.2 --cutmix 1 --label-smoothing 0.1");
+    assert_contains(output, "MixUp(0.2),CutMix");
+    yoke(0, "evaluate run");
+    assert_contains(output, "of 1000)");
+}
