@@ -13,7 +13,7 @@
  *
  *     say TEXT, refuse ID TEXT
  *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n
- * ... fail                             stop the ranks: one has failed elsewhere regroup stop the
+ * ... fail                              stop the ranks: one has failed elsewhere regroup stop the
  * ranks cleanly: hosts are waiting to take part stop SIGNAL, kill, forward SIGNAL again CODE RANK
  * \n WORDS \n TAIL   the attempt has failed; another "round" will follow end CODE RANK \n WORDS \n
  * TAIL     the job has ended
@@ -316,20 +316,33 @@ static void start_round(cli_coordinator *c)
     enter(c, RUNNING);
 }
 
+/* What to do about the host that the last attempt has lost; "" if it has lost none. */
+static void advise(const cli_coordinator *c, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (c->lost)
+        snprintf(text, size,
+                 "; host %.200s was lost: start its launcher again (with --nnodes MIN:MAX, a job "
+                 "continues without it)",
+                 c->lost->host);
+}
+
 static void notice_missing(cli_coordinator *c, int present, double now)
 {
     if (now - c->noticed_s < notice_s)
         return;
     c->noticed_s = now;
-    char hosts[400];
+    char hosts[400], advice[400];
     const cli_launch *launch = c->options.launch;
+    double left_s = launch->join_s - (now - c->phase_s);
     cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
+    advise(c, advice, sizeof advice);
     if (launch->nodes_min == launch->nodes_max)
-        give_order(c, "say waiting for hosts: %d of %d have joined (%s)", present,
-                   launch->nodes_min, hosts);
+        give_order(c, "say waiting %.0f s more for hosts: %d of %d have joined (%s)%s", left_s,
+                   present, launch->nodes_min, hosts, advice);
     else
-        give_order(c, "say waiting for hosts: %d have joined (%s), expected %d to %d", present,
-                   hosts, launch->nodes_min, launch->nodes_max);
+        give_order(c, "say waiting for hosts: %d have joined (%s), expected %d to %d%s", present,
+                   hosts, launch->nodes_min, launch->nodes_max, advice);
 }
 
 /* The first attempt after a takeover: enough of the old hosts must come, and soon. */
@@ -353,11 +366,13 @@ static void form_after_takeover(cli_coordinator *c, int present, double now)
 
 static void finish_incomplete(cli_coordinator *c, int present)
 {
-    char words[600], hosts[400];
+    char words[1000], hosts[400], advice[400];
     const cli_launch *launch = c->options.launch;
     cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
-    snprintf(words, sizeof words, "only %d of %d hosts joined within %g s: %s", present,
-             launch->nodes_min, launch->join_s, hosts);
+    advise(c, advice, sizeof advice);
+    snprintf(words, sizeof words,
+             "only %d of %d hosts joined within %g s (--rdzv-conf join_timeout): %s%s", present,
+             launch->nodes_min, launch->join_s, hosts, advice);
     finish(c, CLI_EXIT_FAILED, -1, words, "");
 }
 

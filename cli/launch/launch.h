@@ -52,11 +52,12 @@ typedef struct cli_launch {
     double join_s, last_call_s; /* how long hosts wait for enough others, and for more of them */
     const char *role, *run_id;
     int max_restarts;
-    double grace_s;      /* between SIGTERM and SIGKILL when the job is asked to stop */
-    sigset_t stop_on;    /* the signals that ask the launcher to stop the job */
-    bool rank0_speaks;   /* print rank 0's lines without a prefix and redraw its progress line */
-    bool no_pin;         /* leave every rank on all cores */
-    const char *log_dir; /* parent of the log folders, or NULL */
+    double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
+    sigset_t stop_on;  /* the signals that ask the launcher to stop the job */
+    bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
+    bool no_pin;       /* leave every rank on all cores */
+    bool virtual_local_rank;    /* every rank sees one device, and is the first rank there */
+    const char *log_dir;        /* parent of the log folders, or NULL */
     const int *redirects, *tee; /* [ranks] cli_std bits: what goes to files, and what to both */
     const bool *shown;          /* [ranks] the ranks whose lines are printed; NULL: all */
 } cli_launch;

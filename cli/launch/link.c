@@ -90,15 +90,25 @@ static void enqueue_lost(cli_link *link, const char *why)
     enqueue(link, text);
 }
 
+/* What to do if the rendezvous has moved: this launcher cannot know where to. */
+static const char *advise(const cli_link *link)
+{
+    const cli_launch *launch = link->options.launch;
+    return launch->nodes_min < launch->nodes_max
+               ? " (if the job runs and another host has taken the rendezvous over, give the "
+                 "address that its launchers have printed as --rdzv-endpoint)"
+               : "";
+}
+
 static void notice_waiting(cli_link *link, double *notice_at)
 {
-    char text[400];
+    char text[600];
     double now = cli_clock_s();
     if (now < *notice_at)
         return;
     *notice_at = now + notice_s;
-    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d", link->options.host,
-             link->options.port);
+    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d%s", link->options.host,
+             link->options.port, advise(link));
     enqueue(link, text);
 }
 
@@ -117,8 +127,12 @@ static bool connect_to_store(cli_link *link)
     }
     if (status == YK_OK)
         status = yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
-    if (status != YK_OK)
-        enqueue_lost(link, yk_last_error());
+    if (status != YK_OK) {
+        char why[640];
+        snprintf(why, sizeof why, "%.400s%s", yk_last_error(),
+                 status == YK_ERROR_TIMEOUT ? advise(link) : "");
+        enqueue_lost(link, why);
+    }
     return status == YK_OK;
 }
 

@@ -71,6 +71,22 @@ static void set_ranks(environment *env, const cli_rank_setting *setting)
     set(env, "ROLE_WORLD_SIZE=%d", round->world);
 }
 
+/* The rank's device, from the launcher's CUDA_VISIBLE_DEVICES if that has enough, is its only one.
+ */
+static void set_virtual_rank(environment *env, int local_rank)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    for (int before = local_rank; list && before > 0; before--)
+        if ((list = strchr(list, ',')))
+            list++;
+    int length = list ? (int)strcspn(list, ",") : 0;
+    set(env, "LOCAL_RANK=0");
+    if (length > 0)
+        set(env, "CUDA_VISIBLE_DEVICES=%.*s", length, list);
+    else
+        set(env, "CUDA_VISIBLE_DEVICES=%d", local_rank);
+}
+
 static void set_rendezvous(environment *env, const cli_rank_setting *setting)
 {
     const cli_round *round = setting->round;
@@ -102,6 +118,8 @@ static environment rank_environment(const cli_rank_setting *setting)
 
     set_ranks(&env, setting);
     set_rendezvous(&env, setting);
+    if (setting->launch->virtual_local_rank)
+        set_virtual_rank(&env, setting->local_rank);
     if (!getenv("OMP_NUM_THREADS")) {
         set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(setting->launch->ranks));
         set(&env, "YOKE_THREADS_CHOSEN=1"); /* by the launcher, not by the user */

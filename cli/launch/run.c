@@ -21,97 +21,125 @@ static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its
                                "  yoke run --nnodes 2 -n 4 --rdzv-endpoint head:29400 ./my_program "
                                "  # on each host";
 
-static int parse_run_options(cli_run_options *o, const char *name, int argc, char **argv,
-                             char **program, int *words)
+static cli_run_options given = {.nproc = "1",
+                                .nnodes = "1",
+                                .backend = "static",
+                                .conf = "",
+                                .master_address = "127.0.0.1",
+                                .role = "default",
+                                .run_id = "none",
+                                .redirects = "0",
+                                .tee = "0",
+                                .grace_s = 30};
+
+static const cli_option options[] = {
+    CLI_GROUP("Ranks"),
+    CLI_TEXT('n', "nproc-per-node", "N", "number of ranks; auto starts one per core [1]",
+             &given.nproc, NULL),
+    CLI_TEXT(0, "nnodes", "N",
+             "number of hosts; run the same command on each of\n"
+             "them. MIN:MAX continues with fewer after a failure\n"
+             "and lets others in again [1]",
+             &given.nnodes, &given.given_nnodes),
+    CLI_TEXT(0, "hosts", "HOST:RANKS,...",
+             "start the job on these hosts through ssh, or the\n"
+             "program in YOKE_RSH; a host without a number gets\n"
+             "--nproc-per-node ranks",
+             &given.hosts, NULL),
+    CLI_TEXT(0, "hostfile", "FILE", "the same, with a line `HOST slots=RANKS` per host",
+             &given.hostfile, NULL),
+    CLI_INT(0, "node-rank", "INDEX", "index of this host (static rendezvous) [0]", &given.node_rank,
+            &given.given_node_rank, 0, CLI_HOSTS_MAX - 1),
+    CLI_SWITCH(0, "no-pin",
+               "do not pin ranks to cores; by default each rank\n"
+               "gets its own set of cores",
+               &given.no_pin),
+    CLI_GROUP("Rendezvous"),
+    CLI_CHOICE(0, "rdzv-backend", "static|c10d",
+               "how hosts find each other: static, by --node-rank\n"
+               "and --master-addr; or c10d, where the host of\n"
+               "--rdzv-endpoint serves the rendezvous [c10d if\n"
+               "--rdzv-endpoint is given without --node-rank]",
+               &given.backend, &given.given_backend),
+    CLI_TEXT(0, "rdzv-endpoint", "HOST:PORT", "host of the rendezvous [port 29400]",
+             &given.endpoint, NULL),
+    CLI_TEXT(0, "rdzv-id", "NAME", "name of the job: TORCHELASTIC_RUN_ID [none]", &given.run_id,
+             NULL),
+    CLI_TEXT(0, "rdzv-conf", "KEY=VALUE,...",
+             "secret, join_timeout [600], last_call_timeout\n"
+             "[30], is_host",
+             &given.conf, NULL),
+    CLI_TEXT(0, "master-addr", "ADDRESS", "address of the rendezvous [127.0.0.1]",
+             &given.master_address, NULL),
+    CLI_INT(0, "master-port", "PORT",
+            "port of the rendezvous [a free one; 29500 with\n"
+            "several hosts]",
+            &given.master_port, NULL, 0, 65535),
+    CLI_TEXT(0, "local-addr", "ADDRESS",
+             "address of this host, for the others [that of\n"
+             "its connection to the rendezvous]",
+             &given.local_address, NULL),
+    CLI_SWITCH(0, "standalone", "one host and a free port (the default)", &given.standalone),
+    CLI_SWITCH(
+        0, "virtual-local-rank",
+        "every rank gets LOCAL_RANK=0, and its own device\nas the only one of CUDA_VISIBLE_DEVICES",
+        &given.virtual_local_rank),
+    CLI_TEXT(0, "role", "NAME", "role of the ranks: ROLE_NAME [default]", &given.role, NULL),
+    CLI_GROUP("Failing and stopping"),
+    CLI_INT(0, "max-restarts", "N",
+            "restart all ranks after a failure, at most N\n"
+            "times; TORCHELASTIC_RESTART_COUNT counts them [0]",
+            &given.max_restarts, NULL, 0, 1e6),
+    CLI_REAL(0, "grace", "SECONDS",
+             "how long ranks may take to stop after ^C or\n"
+             "SIGTERM before they are killed [30]",
+             &given.grace_s, NULL, 0, 86400),
+    CLI_REAL(0, "shutdown-timeout", "SECONDS", "torchrun's name for --grace", &given.grace_s, NULL,
+             0, 86400),
+    CLI_TEXT(0, "signals-to-handle", "LIST",
+             "signals that ask the launcher to stop the job\n"
+             "[SIGTERM,SIGINT,SIGHUP,SIGQUIT]",
+             &given.signals, NULL),
+    CLI_GROUP("Output"),
+    CLI_TEXT(0, "log-dir", "FOLDER",
+             "write log files and error.json below this folder:\n"
+             "RUN_ID_xxxxxx/attempt_N/LOCAL_RANK/stdout.log",
+             &given.log_dir, NULL),
+    CLI_TEXT('r', "redirects", "STREAMS",
+             "write outputs to log files instead of printing\n"
+             "them: 1 stdout, 2 stderr, 3 both; or per local\n"
+             "rank, such as 0:1,1:3 [0]",
+             &given.redirects, NULL),
+    CLI_TEXT('t', "tee", "STREAMS", "write outputs to log files and print them too [0]", &given.tee,
+             NULL),
+    CLI_TEXT(0, "local-ranks-filter", "RANKS",
+             "print the output of these local ranks only,\n"
+             "such as 0,2",
+             &given.shown, NULL),
+    CLI_GROUP("Of torchrun, without effect"),
+    CLI_SWITCH(0, "no-python", "PROGRAM is always executed directly", &given.no_python),
+    CLI_REAL(0, "monitor-interval", "SECONDS", "the end of a rank is seen at once",
+             &given.monitor_s, &given.given_monitor, 0, 86400),
+    CLI_TEXT(0, "start-method", "NAME", "ranks are always separate programs", &given.start_method,
+             &given.given_start),
+    CLI_TEXT(0, "event-log-handler", "NAME", "events are not recorded", &given.event_log_handler,
+             &given.given_events),
+    CLI_CHOICE(0, "numa-binding", "node|socket|exclusive|core-complex",
+               "each rank has its own range of cores: see --no-pin", &given.numa_binding,
+               &given.given_numa),
+    CLI_GROUP("Of torchrun, refused"),
+    CLI_SWITCH('m', "module", "start python3 -m MODULE instead", &given.module),
+    CLI_SWITCH(0, "run-path", "start python3 SCRIPT instead", &given.run_path),
+    CLI_TEXT(0, "logs-specs", "NAME", "there are no plug-ins: --log-dir, --redirects",
+             &given.logs_specs, NULL),
+    CLI_TEXT(0, "duplicate-stdout-filters", "TEXTS", "search the files of --tee instead",
+             &given.stdout_filters, NULL),
+    CLI_TEXT(0, "duplicate-stderr-filters", "TEXTS", "search the files of --tee instead",
+             &given.stderr_filters, NULL),
+};
+
+static int parse_run_options(const char *name, int argc, char **argv, char **program, int *words)
 {
-    const cli_option options[] = {
-        CLI_GROUP("Ranks"),
-        CLI_TEXT('n', "nproc-per-node", "N", "number of ranks; auto starts one per core [1]",
-                 &o->nproc, NULL),
-        CLI_TEXT(0, "nnodes", "N",
-                 "number of hosts; run the same command on each of\n"
-                 "them. MIN:MAX continues with fewer after a failure\n"
-                 "and lets others in again [1]",
-                 &o->nnodes, &o->given_nnodes),
-        CLI_TEXT(0, "hosts", "HOST:RANKS,...",
-                 "start the job on these hosts through ssh, or the\n"
-                 "program in YOKE_RSH; a host without a number gets\n"
-                 "--nproc-per-node ranks",
-                 &o->hosts, NULL),
-        CLI_TEXT(0, "hostfile", "FILE", "the same, with a line `HOST slots=RANKS` per host",
-                 &o->hostfile, NULL),
-        CLI_INT(0, "node-rank", "INDEX", "index of this host (static rendezvous) [0]",
-                &o->node_rank, &o->given_node_rank, 0, CLI_HOSTS_MAX - 1),
-        CLI_SWITCH(0, "no-pin",
-                   "do not pin ranks to cores; by default each rank\n"
-                   "gets its own set of cores",
-                   &o->no_pin),
-        CLI_GROUP("Rendezvous"),
-        CLI_CHOICE(0, "rdzv-backend", "static|c10d",
-                   "how hosts find each other: static, by --node-rank\n"
-                   "and --master-addr; or c10d, where the host of\n"
-                   "--rdzv-endpoint serves the rendezvous [c10d if\n"
-                   "--rdzv-endpoint is given without --node-rank]",
-                   &o->backend, &o->given_backend),
-        CLI_TEXT(0, "rdzv-endpoint", "HOST:PORT", "host of the rendezvous [port 29400]",
-                 &o->endpoint, NULL),
-        CLI_TEXT(0, "rdzv-id", "NAME", "name of the job: TORCHELASTIC_RUN_ID [none]", &o->run_id,
-                 NULL),
-        CLI_TEXT(0, "rdzv-conf", "KEY=VALUE,...",
-                 "secret, join_timeout [600], last_call_timeout\n"
-                 "[30], is_host",
-                 &o->conf, NULL),
-        CLI_TEXT(0, "master-addr", "ADDRESS", "address of the rendezvous [127.0.0.1]",
-                 &o->master_address, NULL),
-        CLI_INT(0, "master-port", "PORT",
-                "port of the rendezvous [a free one; 29500 with\n"
-                "several hosts]",
-                &o->master_port, NULL, 0, 65535),
-        CLI_TEXT(0, "local-addr", "ADDRESS",
-                 "address of this host, for the others [that of\n"
-                 "its connection to the rendezvous]",
-                 &o->local_address, NULL),
-        CLI_SWITCH(0, "standalone", "one host and a free port (the default)", &o->standalone),
-        CLI_TEXT(0, "role", "NAME", "role of the ranks: ROLE_NAME [default]", &o->role, NULL),
-        CLI_GROUP("Failing and stopping"),
-        CLI_INT(0, "max-restarts", "N",
-                "restart all ranks after a failure, at most N\n"
-                "times; TORCHELASTIC_RESTART_COUNT counts them [0]",
-                &o->max_restarts, NULL, 0, 1e6),
-        CLI_REAL(0, "grace", "SECONDS",
-                 "how long ranks may take to stop after ^C or\n"
-                 "SIGTERM before they are killed [30]",
-                 &o->grace_s, NULL, 0, 86400),
-        CLI_REAL(0, "shutdown-timeout", "SECONDS", "torchrun's name for --grace", &o->grace_s, NULL,
-                 0, 86400),
-        CLI_TEXT(0, "signals-to-handle", "LIST",
-                 "signals that ask the launcher to stop the job\n"
-                 "[SIGTERM,SIGINT,SIGHUP,SIGQUIT]",
-                 &o->signals, NULL),
-        CLI_GROUP("Output"),
-        CLI_TEXT(0, "log-dir", "FOLDER",
-                 "write log files and error.json below this folder:\n"
-                 "RUN_ID_xxxxxx/attempt_N/LOCAL_RANK/stdout.log",
-                 &o->log_dir, NULL),
-        CLI_TEXT('r', "redirects", "STREAMS",
-                 "write outputs to log files instead of printing\n"
-                 "them: 1 stdout, 2 stderr, 3 both; or per local\n"
-                 "rank, such as 0:1,1:3 [0]",
-                 &o->redirects, NULL),
-        CLI_TEXT('t', "tee", "STREAMS", "write outputs to log files and print them too [0]",
-                 &o->tee, NULL),
-        CLI_TEXT(0, "local-ranks-filter", "RANKS",
-                 "print the output of these local ranks only,\n"
-                 "such as 0,2",
-                 &o->shown, NULL),
-        CLI_GROUP("Accepted for compatibility with torchrun, without effect"),
-        CLI_SWITCH(0, "no-python", "PROGRAM is always executed directly", &o->no_python),
-        CLI_REAL(0, "monitor-interval", "SECONDS", "the end of a rank is seen at once",
-                 &o->ignored_number, NULL, 0, 86400),
-        CLI_TEXT(0, "start-method", "NAME", "ranks are always separate programs", &o->ignored_text,
-                 NULL),
-        CLI_TEXT(0, "event-log-handler", "NAME", "events are not recorded", &o->ignored_text, NULL),
-    };
     const cli_command command = {.name = name,
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
                                  .summary = summary,
@@ -130,25 +158,16 @@ int cli_cmd_run(const char *name, int argc, char **argv)
     cli_run_lists *lists = calloc(1, sizeof *lists);
     char **program = calloc((size_t)argc + 1, sizeof *program);
     cli_launch launch;
-    cli_run_options o = {.nproc = "1",
-                         .nnodes = "1",
-                         .backend = "static",
-                         .conf = "",
-                         .master_address = "127.0.0.1",
-                         .role = "default",
-                         .run_id = "none",
-                         .redirects = "0",
-                         .tee = "0",
-                         .grace_s = 30};
+    const cli_run_options *o = &given;
     int code = CLI_EXIT_FAILED;
     if (lists && program) {
         lists->program = program;
-        code = parse_run_options(&o, name, argc, argv, program, &lists->words);
+        code = parse_run_options(name, argc, argv, program, &lists->words);
         if (code < 0)
-            code = cli_run_read_launch(name, &o, lists, &launch);
+            code = cli_run_read_launch(name, o, lists, &launch);
         if (code < 0)
-            code = o.hosts || o.hostfile ? cli_run_on_hosts(name, &o, lists, &launch)
-                                         : cli_launch_run(&launch);
+            code = o->hosts || o->hostfile ? cli_run_on_hosts(name, o, lists, &launch)
+                                           : cli_launch_run(&launch);
     }
     free(lists);
     free(program);

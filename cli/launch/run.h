@@ -13,12 +13,14 @@ typedef struct cli_run_options {
     const char *nproc, *nnodes, *master_address, *role, *run_id;
     const char *backend, *endpoint, *conf, *local_address;
     const char *log_dir, *redirects, *tee, *shown, *signals;
-    const char *ignored_text; /* of options that torchrun has and this launcher does not need */
+    const char *logs_specs, *stdout_filters, *stderr_filters;    /* of torchrun, refused */
+    const char *numa_binding, *start_method, *event_log_handler; /* of torchrun, without effect */
     int64_t node_rank, master_port, max_restarts;
-    double grace_s, ignored_number;
-    bool standalone, no_python, no_pin;
+    double grace_s, monitor_s;
+    bool standalone, no_python, no_pin, virtual_local_rank, module, run_path;
     const char *hosts, *hostfile;
     bool given_backend, given_node_rank, given_nnodes;
+    bool given_numa, given_start, given_events, given_monitor;
 } cli_run_options;
 
 /* What the options say about each rank of this host, and the program's words. */

@@ -49,6 +49,44 @@ static bool parse_signals(const char *text, sigset_t *signals)
     }
 }
 
+/* Options of torchrun that would change what is started or written; returns -1 or the exit code of
+ * a usage error. */
+static int refuse_options(const char *name, const cli_run_options *o)
+{
+    if (o->module)
+        return cli_usage_error(name, "--module: the program is executed directly, so write "
+                                     "`python3 -m MODULE` as the program");
+    if (o->run_path)
+        return cli_usage_error(name, "--run-path: the program is executed directly, so write "
+                                     "`python3 SCRIPT` as the program");
+    if (o->logs_specs && strcmp(o->logs_specs, "default") != 0)
+        return cli_usage_error(name,
+                               "--logs-specs %s: there are no plug-ins; use --log-dir, --redirects "
+                               "and --tee",
+                               o->logs_specs);
+    if (o->stdout_filters || o->stderr_filters)
+        return cli_usage_error(name,
+                               "--duplicate-%s-filters is not supported; use --tee and search its "
+                               "log files",
+                               o->stdout_filters ? "stdout" : "stderr");
+    return -1;
+}
+
+/* Says of options on the command line that they change nothing, and why. */
+static void note_options_without_effect(const char *name, const cli_run_options *o)
+{
+    static const char format[] = "%s: --%s has no effect: %s\n";
+    if (o->given_monitor)
+        fprintf(stderr, format, name, "monitor-interval", "the end of a rank is seen at once");
+    if (o->given_start)
+        fprintf(stderr, format, name, "start-method", "ranks are always separate programs");
+    if (o->given_events)
+        fprintf(stderr, format, name, "event-log-handler", "events are not recorded");
+    if (o->given_numa)
+        fprintf(stderr, format, name, "numa-binding",
+                "each rank has its own range of cores, unless --no-pin is given");
+}
+
 /* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
 static int check_run_options(const char *name, const cli_run_options *o, int words)
 {
@@ -60,7 +98,7 @@ static int check_run_options(const char *name, const cli_run_options *o, int wor
                                      "with --master-port");
     if (words == 0)
         return cli_usage_error(name, "missing PROGRAM; put it after the options");
-    return -1;
+    return refuse_options(name, o);
 }
 
 /* Reads "4" or "2:4". */
@@ -222,6 +260,8 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->no_pin = o->no_pin;
     launch->log_dir = o->log_dir;
     launch->local_address = o->local_address;
+    launch->virtual_local_rank = o->virtual_local_rank;
+    note_options_without_effect(name, o);
     code = read_hosts(name, o, lists, launch);
     return code >= 0 ? code : read_lists(name, o, lists, launch);
 }

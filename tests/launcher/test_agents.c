@@ -247,8 +247,38 @@ YK_TEST(promise_08_missing_hosts_are_reported)
 {
     start_agent(0, "2", "--rdzv-conf join_timeout=6 true");
     assert_int_equal(test_job_wait(&agents[0], 30), 1);
-    assert_contains(agents[0].output, "waiting for hosts: 1 of 2 have joined (");
-    assert_contains(agents[0].output, "only 1 of 2 hosts joined within 6 s: ");
+    assert_contains(agents[0].output, "s more for hosts: 1 of 2 have joined (");
+    assert_contains(agents[0].output,
+                    "only 1 of 2 hosts joined within 6 s (--rdzv-conf join_timeout): ");
+}
+
+YK_TEST(a_lost_host_is_awaited_by_name_until_the_join_timeout)
+{
+    char options[160];
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            options, sizeof options,
+            "--max-restarts 1 --rdzv-conf join_timeout=7,is_host=%d sh -c 'echo on; exec sleep "
+            "60'",
+            i == 0);
+        start_agent(i, "2", options);
+    }
+    test_job_await(&agents[0], "on\n");
+    test_job_await(&agents[1], "on\n");
+    kill(agents[1].pid, SIGKILL);
+    assert_int_equal(test_job_wait(&agents[0], 40), 1);
+    assert_contains(agents[0].output, "s more for hosts: 1 of 2 have joined (");
+    assert_contains(agents[0].output, " was lost: start its launcher again");
+    assert_contains(agents[0].output, "only 1 of 2 hosts joined within 7 s");
+    test_job_wait(&agents[1], 20);
+}
+
+YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
+{
+    start_agent(0, "1:2", "--rdzv-conf is_host=0,join_timeout=6 true");
+    assert_int_equal(test_job_wait(&agents[0], 30), 1);
+    assert_contains(agents[0].output, "waiting for the rendezvous at localhost:");
+    assert_int_equal(count(agents[0].output, "have printed as --rdzv-endpoint)"), 2);
 }
 
 /* ---- restarts ------------------------------------------------------------------------------- */

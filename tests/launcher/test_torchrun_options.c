@@ -57,6 +57,47 @@ YK_TEST(options_are_never_abbreviated_and_end_at_the_program)
     assert_string_equal(job.output, "[rank 0] --r=16 -t\n");
 }
 
+YK_TEST(options_without_effect_are_accepted_and_told)
+{
+    assert_int_equal(run("run --monitor-interval 0.1 --start-method spawn --event-log-handler null "
+                         "--numa-binding node true"),
+                     0);
+    assert_string_equal(
+        job.output,
+        "yoke run: --monitor-interval has no effect: the end of a rank is seen at once\n"
+        "yoke run: --start-method has no effect: ranks are always separate programs\n"
+        "yoke run: --event-log-handler has no effect: events are not recorded\n"
+        "yoke run: --numa-binding has no effect: each rank has its own range of cores, "
+        "unless --no-pin is given\n");
+    assert_int_equal(run("run --logs-specs default true"), 0);
+    assert_string_equal(job.output, "");
+}
+
+YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
+{
+    assert_int_equal(run("run -m package.module"), 2);
+    assert_contains(job.output, "write `python3 -m MODULE` as the program");
+    assert_int_equal(run("run --run-path script.py"), 2);
+    assert_contains(job.output, "write `python3 SCRIPT` as the program");
+    assert_int_equal(run("run --logs-specs mine true"), 2);
+    assert_contains(job.output, "--logs-specs mine: there are no plug-ins");
+    assert_int_equal(run("run --duplicate-stderr-filters warning true"), 2);
+    assert_contains(job.output, "--duplicate-stderr-filters is not supported; use --tee");
+}
+
+YK_TEST(a_virtual_local_rank_has_one_device)
+{
+    static const char *const print = "sh -c 'echo $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES'";
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_int_equal(run("run -n 2 --virtual-local-rank %s", print), 0);
+    assert_contains(job.output, "[rank 0] 0 0 0\n");
+    assert_contains(job.output, "[rank 1] 1 0 1\n");
+    setenv("CUDA_VISIBLE_DEVICES", "5,7", 1);
+    assert_int_equal(run("run -n 2 --virtual-local-rank %s", print), 0);
+    assert_contains(job.output, "[rank 0] 0 0 5\n");
+    assert_contains(job.output, "[rank 1] 1 0 7\n");
+}
+
 YK_TEST(outputs_go_to_torchelastics_log_files)
 {
     assert_int_equal(run("run -n 2 --log-dir %s/logs --rdzv-id job/7 -r 0:3 -t 1:1 -- sh -c "
