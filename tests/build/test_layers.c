@@ -22,7 +22,7 @@ static int check_planted(const char *path, const char *include)
     const char *root = yk_test_directory();
     char made[64];
     assert_int_equal(yk_test_command(made, sizeof made,
-                                     "cd '%s' && rm -rf include src cli examples && "
+                                     "cd '%s' && rm -rf include src cli modules examples && "
                                      "mkdir -p \"$(dirname %s)\" && echo '#include %s' > %s",
                                      root, path, include, path),
                      0);
@@ -88,6 +88,20 @@ YK_TEST(layers_keep_programs_outside)
     refused("include/yoke/a.h", "\"yoke/status.h\"", "internal");
     accepted("cli/a.c", "\"options.h\"");
     accepted("examples/a.c", "<yoke/yoke.h>");
+}
+
+YK_TEST(layers_keep_modules_outside)
+{
+    refused("modules/mpi/a.c", "\"comm/group_state.h\"", "not the module's");
+    refused("modules/mpi/a.c", "\"../../src/comm/call.h\"", "not the module's");
+    refused("modules/gloo/a.cc", "\"../mpi/mpi.h\"", "not the module's");
+    refused("modules/mpi/a.c", "<gloo/context.h>", "belongs to modules/gloo");
+    refused("src/comm/a.c", "<mpi.h>", "belongs to modules/mpi");
+    refused("modules/mpi/a.c", "<memory>", "nobody's");
+    accepted("modules/mpi/a.c", "\"../common/reduce.h\"");
+    accepted("modules/mpi/a.c", "<mpi.h>");
+    accepted("modules/gloo/a.cc", "<memory>");
+    accepted("modules/image/a.c", "<png.h>");
 }
 
 YK_TEST(layers_know_every_folder)
