@@ -171,9 +171,10 @@ struct yk_backend {
 /**
  * A module whose engine comes with a launcher, as MPI's does, may also export a function
  * `yk_backend_share_text`. All processes that the launcher has started call it before there is a
- * group: each gets the text of the first one, which tells where to find the store.
+ * group: each gets the text of the first one, which tells where to find the store. YK_ERROR_TIMEOUT
+ * when not all of them have called it within timeout_s seconds.
  */
-typedef yk_status yk_backend_share_text_function(char *text, size_t size);
+typedef yk_status yk_backend_share_text_function(char *text, size_t size, double timeout_s);
 
 /**
  * Compares the descriptors of all ranks, all[ranks]. YK_OK, or YK_ERROR_MISMATCH with

@@ -639,7 +639,23 @@ static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
 
 __attribute__((visibility("default"))) yk_backend_share_text_function yk_backend_share_text;
 
-yk_status yk_backend_share_text(char *text, size_t size)
+/* Waits for a request until *deadline_s have passed, of which it takes what it has waited. */
+static yk_status await_for(MPI_Request *request, double *deadline_s)
+{
+    const double nap_s = 1e-3;
+    for (int done = 0;; *deadline_s -= nap_s) {
+        TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done)
+            return YK_OK;
+        if (*deadline_s <= 0)
+            return yk_set_error(YK_ERROR_TIMEOUT, "not all ranks that %s has started have come",
+                                LAUNCHER);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * nap_s)}, NULL);
+    }
+}
+
+/* The text is in memory that stays where a rank has given up waiting, since MPI may still write. */
+yk_status yk_backend_share_text(char *text, size_t size, double timeout_s)
 {
     if (!is_launched())
         return not_launched();
@@ -647,10 +663,18 @@ yk_status yk_backend_share_text(char *text, size_t size)
     yk_status status = initialised ? YK_OK : initialise();
     pthread_mutex_unlock(&mpi_lock);
     TRY(status);
-    TRY_MPI(MPI_Bcast(text, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD));
+    char *shared = malloc(size);
+    if (!shared)
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the place of the store");
+    memcpy(shared, text, size);
+    MPI_Request request;
+    TRY_MPI(MPI_Ibcast(shared, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request));
+    TRY(await_for(&request, &timeout_s));
+    memcpy(text, shared, size);
+    free(shared);
     /* Messages in both directions: MPICH's MPI_Finalize hangs on a connection that is half made. */
-    TRY_MPI(MPI_Barrier(MPI_COMM_WORLD));
-    return YK_OK;
+    TRY_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    return await_for(&request, &timeout_s);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "comm/store_client.h"
@@ -154,7 +155,7 @@ static yk_status read_torchrun(yki_init_method *m)
 static yk_status derive_address(yki_init_method *m, const yki_place *place, const char *host,
                                 const char *port)
 {
-    yk_status status = yki_meeting_point_derive(&m->at, place);
+    yk_status status = yki_meeting_point_derive(&m->at, place, m->deadline - yki_now());
     if (status == YK_ERROR_NOT_FOUND)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "the world size is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, "

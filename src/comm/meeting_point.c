@@ -73,7 +73,7 @@ static void mpi_identity(char *text, size_t size)
  * Ranks of one mpirun on several hosts: MPI itself gives all of them rank 0's addresses and a
  * secret, as lines of one text.
  */
-static yk_status ask_mpi(yki_meeting_point *point, const yki_place *place)
+static yk_status ask_mpi(yki_meeting_point *point, const yki_place *place, double timeout_s)
 {
     char text[512] = "", list[YKI_MEETING_HOSTS][YKI_ADDRESS_TEXT], secret[YK_STORE_SECRET_SIZE];
     int count = 0;
@@ -84,7 +84,7 @@ static yk_status ask_mpi(yki_meeting_point *point, const yki_place *place)
         for (int i = 0; i < count; i++)
             used += (size_t)snprintf(text + used, sizeof text - used, "\n%s", list[i]);
     }
-    YK_TRY(yki_module_share_text("mpi", text, sizeof text));
+    YK_TRY(yki_module_share_text("mpi", text, sizeof text, timeout_s));
     char *rest = NULL, *line = strtok_r(text, "\n", &rest);
     snprintf(point->identity, sizeof point->identity, "%s", line ? line : "");
     while ((line = strtok_r(NULL, "\n", &rest)) && point->hosts < YKI_MEETING_HOSTS)
@@ -93,7 +93,8 @@ static yk_status ask_mpi(yki_meeting_point *point, const yki_place *place)
     return point->hosts > 0 ? YK_OK : YK_ERROR_NOT_FOUND;
 }
 
-yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *place)
+yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *place,
+                                   double timeout_s)
 {
     *point = (yki_meeting_point){0};
     if (place->slurm) {
@@ -105,7 +106,7 @@ yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *pl
         add_host(point, "127.0.0.1");
         mpi_identity(point->identity, sizeof point->identity);
     } else if (place->mpi) {
-        YK_TRY(ask_mpi(point, place));
+        YK_TRY(ask_mpi(point, place, timeout_s));
     } else {
         return YK_ERROR_NOT_FOUND;
     }

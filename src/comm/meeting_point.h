@@ -19,7 +19,8 @@ typedef struct yki_meeting_point {
 } yki_meeting_point;
 
 /* For a task of a Slurm step, and a rank of mpirun; YK_ERROR_NOT_FOUND where neither is known. */
-yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *place);
+yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *place,
+                                   double timeout_s);
 /*
  * For a rank of torchrun on several hosts, whose agent holds MASTER_PORT: on the host MASTER_ADDR,
  * but at other ports.

@@ -93,7 +93,7 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
     return yki_module_locate(path, file) ? open_file(ops, path, NULL) : missing_module(name);
 }
 
-yk_status yki_module_share_text(const char *name, char *text, size_t size)
+yk_status yki_module_share_text(const char *name, char *text, size_t size, double timeout_s)
 {
     char path[YKI_MODULE_PATH];
     if (!choose_module(path, name))
@@ -101,7 +101,7 @@ yk_status yki_module_share_text(const char *name, char *text, size_t size)
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     yk_backend_share_text_function *share =
         object ? (yk_backend_share_text_function *)dlsym(object, "yk_backend_share_text") : NULL;
-    return share ? share(text, size) : YK_ERROR_NOT_FOUND;
+    return share ? share(text, size, timeout_s) : YK_ERROR_NOT_FOUND;
 }
 
 /* ---- listing --------------------------------------------------------------------------------- */

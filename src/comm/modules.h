@@ -16,6 +16,6 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name);
  * Gives all processes of an MPI launcher the text of the first one (yk_backend_share_text).
  * YK_ERROR_NOT_FOUND when no module can do so.
  */
-yk_status yki_module_share_text(const char *name, char *text, size_t size);
+yk_status yki_module_share_text(const char *name, char *text, size_t size, double timeout_s);
 
 #endif

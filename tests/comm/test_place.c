@@ -224,7 +224,7 @@ static yki_meeting_point meet_in(const char *environment)
     yki_meeting_point point;
     set_environment(environment);
     assert_ok(yki_place_read(&place, -1, -1));
-    assert_ok(yki_meeting_point_derive(&point, &place));
+    assert_ok(yki_meeting_point_derive(&point, &place, 5));
     return point;
 }
 
@@ -257,7 +257,7 @@ YK_TEST(ranks_of_mpirun_meet_on_their_host)
     assert_string_equal(point.identity, "mpi 77");
     set_environment(OPEN_MPI); /* on two hosts */
     assert_ok(yki_place_read(&place, -1, -1));
-    assert_int_equal(yki_meeting_point_derive(&point, &place), YK_ERROR_NOT_FOUND);
+    assert_int_equal(yki_meeting_point_derive(&point, &place, 5), YK_ERROR_NOT_FOUND);
 }
 
 YK_TEST(without_an_address_it_says_what_to_set)
@@ -316,12 +316,12 @@ static int find_rival(void)
     int job = 0;
     become_task(0, 0, 2);
     assert_ok(yki_place_read(&place, -1, -1));
-    assert_ok(yki_meeting_point_derive(&first, &place));
+    assert_ok(yki_meeting_point_derive(&first, &place, 5));
     while (abs(other.port - first.port) >= YKI_MEETING_PORTS / 2) {
         char text[16];
         snprintf(text, sizeof text, "%d", ++job);
         setenv("SLURM_ARRAY_TASK_ID", text, 1);
-        assert_ok(yki_meeting_point_derive(&other, &place));
+        assert_ok(yki_meeting_point_derive(&other, &place, 5));
     }
     return job;
 }
