@@ -57,10 +57,9 @@ int main(int argc, char **argv)
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
     YK_CHECK(yk_trainer_fit(trainer));
-    const yk_training_state *state = yk_trainer_state(trainer);
+    const yk_training_state at = *yk_trainer_state(trainer);
     if (yk_group_rank(world) == 0)
-        printf("After step %d: validation accuracy %.2f %%\n", (int)state->step,
-               100 * state->val_accuracy);
+        printf("After step %d: validation accuracy %.2f %%\n", (int)at.step, 100 * at.val_accuracy);
 
     yk_trainer_destroy(trainer);
     yk_optimizer_destroy(optimizer);

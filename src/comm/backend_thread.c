@@ -148,7 +148,10 @@ static yk_backend_work *take_work(yk_backend_thread *thread)
 yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *call,
                                  yk_backend_work **work)
 {
+    YKI_NOT_NULL(work);
     *work = NULL;
+    YKI_NOT_NULL(thread);
+    YKI_NOT_NULL(call);
     pthread_mutex_lock(&thread->lock);
     yk_backend_work *posted = take_work(thread);
     if (!posted) {
@@ -184,6 +187,10 @@ static struct timespec moment_after(double wait_s)
 yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *work, double wait_s,
                                  bool *done)
 {
+    YKI_NOT_NULL(done);
+    *done = true; /* a work that does not exist is over */
+    YKI_NOT_NULL(thread);
+    YKI_NOT_NULL(work);
     struct timespec until = moment_after(wait_s);
     pthread_mutex_lock(&thread->lock);
     while (!work->done && wait_s > 0 &&
@@ -205,6 +212,8 @@ yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *wor
 
 bool yk_backend_thread_cancel(yk_backend_thread *thread, yk_backend_work *work, double wait_s)
 {
+    if (!thread || !work)
+        return true;
     struct timespec until = moment_after(wait_s);
     pthread_mutex_lock(&thread->lock);
     thread->cancelled = true;

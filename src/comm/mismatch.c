@@ -3,10 +3,14 @@
 
 #include <yoke/backend.h>
 
+#include "base/error.h"
+
 _Static_assert(sizeof(yk_descriptor) == 16, "descriptors are compared as bytes");
 
 yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks)
 {
+    YKI_NOT_NULL(call);
+    YKI_NOT_NULL(all);
     for (int r = 1; r < ranks; r++) {
         if (memcmp(&all[r], &all[0], sizeof *all) == 0)
             continue;
@@ -23,6 +27,9 @@ yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, in
 yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_descriptor *sent,
                                       int to, const yk_descriptor *wanted)
 {
+    YKI_NOT_NULL(call);
+    YKI_NOT_NULL(sent);
+    YKI_NOT_NULL(wanted);
     if (sent->dtype == wanted->dtype && sent->count == wanted->count)
         return YK_OK;
     call->mismatch =

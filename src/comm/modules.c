@@ -110,7 +110,8 @@ const char *yk_backend_module_file(size_t index, const char **backend)
 {
     if (index >= KNOWN)
         return NULL;
-    *backend = known_modules[index].backend;
+    if (backend)
+        *backend = known_modules[index].backend;
     return known_modules[index].file;
 }
 

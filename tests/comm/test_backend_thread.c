@@ -107,3 +107,26 @@ YK_TEST(a_cancelled_thread_begins_no_call)
     assert_int_equal(out[1], 0);
     yk_backend_thread_destroy(thread, false);
 }
+
+/* As a site's own backend might call them. */
+YK_TEST(missing_arguments_are_errors)
+{
+    yk_backend_thread *thread;
+    yk_backend_call call = {.sequence = 1};
+    yk_backend_work *work = (yk_backend_work *)&call;
+    bool done = false;
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_thread_post(NULL, &call, &work));
+    assert_null(work);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_thread_post(thread, NULL, &work));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_thread_post(thread, &call, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_thread_test(thread, NULL, 0, &done));
+    assert_true(done);
+    assert_true(yk_backend_thread_cancel(thread, NULL, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_compare(&call, NULL, 2));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_compare(NULL, &call.what, 1));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_backend_compare_messages(&call, 0, &call.what, 1, NULL));
+    assert_non_null(yk_backend_module_file(0, NULL));
+    yk_backend_thread_destroy(thread, false);
+}
