@@ -70,6 +70,40 @@ yk_status yk_model_save(const yk_model *model, const char *path);
  * unexpected or of another shape, and counts the rest. Changes nothing on failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
+
+/** How much of a file is loaded, and what may differ between it and the model. */
+typedef struct yk_load_options {
+    size_t size;           /**< set by YK_LOAD_OPTIONS_INIT */
+    const char *include;   /**< load only tensors whose names match this shell pattern (fnmatch), or
+                                NULL for all [NULL] */
+    bool allow_missing;    /**< what the file lacks keeps its value in the model [false] */
+    bool allow_unexpected; /**< what the model lacks is ignored [false] */
+    bool allow_reshaped;   /**< what has another shape keeps its value in the model, such as the
+                                last layer for other classes [false] */
+} yk_load_options;
+
+/** The defaults of yk_load_options: everything must fit. */
+#define YK_LOAD_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_load_options), NULL, false, false, false                                         \
+    }
+
+/** What yk_model_load_with has done. */
+typedef struct yk_load_report {
+    size_t loaded;     /**< tensors of the model that have the file's values now */
+    size_t missing;    /**< tensors of the model that the file lacks */
+    size_t unexpected; /**< tensors of the file that the model lacks */
+    size_t reshaped;   /**< tensors whose shapes differ */
+    char text[512];    /**< the first few of the last three, in words; "" if there are none */
+} yk_load_report;
+
+/**
+ * Loads like yk_model_load what the options select, and reports to *report (may be NULL) what it
+ * has found. NULL options mean the defaults. YK_ERROR_MISMATCH for a difference that the options do
+ * not allow, and if nothing would be loaded at all; the model is then unchanged.
+ */
+yk_status yk_model_load_with(yk_model *model, const char *path, const yk_load_options *options,
+                             yk_load_report *report);
 /** Loads the averaged weights of a checkpoint (see yk_ema_create) instead; YK_ERROR_NOT_FOUND when
  *  it has none. */
 yk_status yk_model_load_ema(yk_model *model, const char *path);

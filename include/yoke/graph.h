@@ -53,15 +53,18 @@ void yk_scope_pop(yk_graph *graph);
 /**
  * Initial values of a parameter. yk_model_create draws them from one MT19937 generator in the order
  * in which torchvision does after torch.manual_seed(seed), so that its networks start with the same
- * bits: first what the constructors of modules draw, in order of declaration, then the normal
- * numbers of convolutions.
+ * bits: first what the constructors of modules draw, in order of declaration, then all normal
+ * numbers.
  */
 typedef enum yk_init {
     YK_INIT_ZEROS,                  /**< 0 */
     YK_INIT_ONES,                   /**< 1 */
     YK_INIT_KAIMING_NORMAL_FAN_OUT, /**< normal(0, sqrt(2 / fan_out)): torchvision's convolutions */
     YK_INIT_KAIMING_UNIFORM,        /**< uniform(+-1 / sqrt(fan_in)): nn.Linear's weight */
-    YK_INIT_UNIFORM_FAN_IN          /**< uniform(+-1 / sqrt(fan)), for a bias; needs fan */
+    YK_INIT_UNIFORM_FAN_IN,         /**< uniform(+-1 / sqrt(fan)), for a bias; needs fan */
+    YK_INIT_NORMAL,                 /**< normal(0, 0.01): linear layers of VGG and MobileNet */
+    YK_INIT_ZEROS_AFTER_DRAW        /**< 0, as ZEROS; but nn's constructor has drawn a number for
+                                         each element, as for the biases of those networks */
 } yk_init;
 
 /**
@@ -76,6 +79,18 @@ yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int nd
 /** State that is saved and broadcast but not trained, such as running statistics. */
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init);
+
+/**
+ * Says which parameters are trained: those declared so far whose full names match the shell pattern
+ * (fnmatch), such as "layer4.*". All are, unless this freezes them with trainable = false; a later
+ * call can thaw some again. A frozen parameter has no gradient, and backward ends where only frozen
+ * ones are left, so neither time nor memory nor communication is spent on them. A batch_norm whose
+ * weight and bias are frozen normalises with its running statistics in training mode too, and
+ * leaves them as they are. *count (may be NULL) is the number of matches; YK_ERROR_NOT_FOUND when
+ * nothing matches, YK_ERROR_INVALID_ARGUMENT once a model has been made of the graph.
+ */
+yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,
+                                 size_t *count);
 
 /** Writes the sizes of a value to dims (may be NULL), YK_BATCH where symbolic, and returns how many
  *  dimensions it has; -1 when it is invalid or NULL. */

@@ -124,7 +124,8 @@ yk_status yk_model_output(yk_model *model, yk_tensor *output);
 typedef struct yk_parameter_view {
     const char *name; /**< with its scopes, such as "layer1.0.conv1.weight" */
     yk_tensor value;  /**< its elements */
-    yk_tensor grad;   /**< its gradient; grad.data is NULL for a buffer */
+    yk_tensor grad;   /**< its gradient, 0 if it is frozen; grad.data is NULL for a buffer */
+    bool trainable;   /**< false for a buffer, and a parameter that yk_graph_set_trainable froze */
 } yk_parameter_view;
 
 /** Number of parameters; 0 for NULL. */

@@ -37,6 +37,22 @@ yk_value *yk_resnet101(yk_value *images, int64_t classes);
 /** torchvision's resnet152 (V1.5). */
 yk_value *yk_resnet152(yk_value *images, int64_t classes);
 
+/** torchvision's wide_resnet50_2: yk_resnet50 with twice the channels in each 3x3 convolution. */
+yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes);
+/** torchvision's resnext50_32x4d: 32 groups in each 3x3 convolution. */
+yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes);
+/** torchvision's vgg11: images (N, 3, H, H) -> logits (N, classes), where H is a multiple of 224.
+ */
+yk_value *yk_vgg11(yk_value *images, int64_t classes);
+/** torchvision's vgg11_bn. */
+yk_value *yk_vgg11_bn(yk_value *images, int64_t classes);
+/** torchvision's vgg16. */
+yk_value *yk_vgg16(yk_value *images, int64_t classes);
+/** torchvision's vgg16_bn. */
+yk_value *yk_vgg16_bn(yk_value *images, int64_t classes);
+/** torchvision's mobilenet_v2. */
+yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
+
 /** ResNet-18 for small images such as CIFAR's: its stem is a 3x3 convolution of stride 1 without
  *  max-pooling. The rest is yk_resnet18, but checkpoints of the two do not fit each other. */
 yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes);

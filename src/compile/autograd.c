@@ -9,11 +9,11 @@
 #include "base/memory.h"
 #include "compile/rewrite.h"
 
-/* Which values a gradient must reach: parameters, and what is made of them; by id. */
+/* Which values a gradient must reach: trained parameters, and what is made of them; by id. */
 static void mark_needs(const yk_graph *graph, bool *needs)
 {
     for (size_t i = 0; i < graph->value_count; i++)
-        needs[i] = graph->values[i]->kind == YKI_PARAMETER;
+        needs[i] = graph->values[i]->kind == YKI_PARAMETER && !graph->values[i]->frozen;
     for (size_t n = 0; n < graph->node_count; n++) {
         const yki_node *node = graph->nodes[n];
         bool any = false;

@@ -147,7 +147,7 @@ static yk_status add_node(planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
-                            .training = p->plan->training,
+                            .training = p->plan->training && !node->attrs.frozen,
                             .in_count = node->in_count,
                             .out_count = node->out_count};
     for (int i = 0; i < YKI_MAX_IN; i++)

@@ -1,6 +1,7 @@
 /*
- * The passes over a graph between building and planning, in this order: autocast, forward fusion,
- * gradient, backward fusion. Each leaves the node array in a runnable order.
+ * The passes over a graph between building and planning, in this order: pruning, freezing,
+ * autocast, forward fusion, gradient, backward fusion. Each leaves the node array in a runnable
+ * order.
  */
 #ifndef YKI_REWRITE_H
 #define YKI_REWRITE_H
@@ -19,6 +20,9 @@ yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 
 /* Removes nodes that neither loss nor logits needs. */
 yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);
+
+/* Marks the batch_norms whose weight and bias are frozen. */
+void yki_graph_freeze_norms(yk_graph *graph);
 
 /* Fuses batch_norm with the add and the relu or relu6 after it. *logits may be redirected. */
 yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits);

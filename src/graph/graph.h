@@ -37,7 +37,8 @@ struct yk_value {
     char *name; /* full name of an input, parameter or buffer; else NULL */
     yk_init init;
     int64_t fan;
-    int id; /* index in the graph's values */
+    bool frozen; /* a parameter that is not trained */
+    int id;      /* index in the graph's values */
 };
 
 /* All attributes of all operators; each reads its own. */
@@ -51,6 +52,7 @@ typedef struct yki_attrs {
     yk_loss_reduction reduction;
     bool relu;     /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;    /* batch_norm: with relu, the result is at most 6 */
+    bool frozen;   /* batch_norm: as in evaluation mode, always (set by freeze.c) */
     uint64_t salt; /* dropout: tells its draws from another node's */
 } yki_attrs;
 

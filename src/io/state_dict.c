@@ -1,9 +1,12 @@
 /*
  * See state_dict.h. Reading is strict, as load_state_dict is: all names and all shapes must fit,
- * and everything is known to be readable before the first byte of the model changes.
+ * except for what yk_load_options allows. Everything is known to be readable before the first byte
+ * of the model changes.
  */
+#define _GNU_SOURCE
 #include "io/state_dict.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,29 +180,73 @@ static bool same_shape(const yki_file_tensor *stored, const yk_tensor *tensor)
            memcmp(stored->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) == 0;
 }
 
-/* Finds every tensor of the model, and collects all that does not fit. */
-static yk_status match_entries(yki_state_dict *dict, const yk_model *model)
+/* All that does not fit, and what is loaded all the same. */
+typedef struct findings {
+    name_list missing, unexpected, shapes;
+    size_t loaded;
+} findings;
+
+static bool is_included(const yk_load_options *options, const char *name)
 {
-    name_list missing = {{0}, 0}, unexpected = {{0}, 0}, shapes = {{0}, 0};
+    return !options->include || fnmatch(options->include, name, 0) == 0;
+}
+
+/* Finds the tensors of the model in the file. */
+static yk_status find_entries(yki_state_dict *dict, const yk_model *model,
+                              const yk_load_options *options, findings *found)
+{
     for (size_t i = 0; i < dict->count; i++) {
+        yki_file_tensor stored;
         yk_parameter_view view = model_entry(model, i);
+        if (!is_included(options, view.name))
+            continue;
         int64_t index = yki_tensor_file_find(dict->file, view.name);
         if (index < 0) {
-            note_trouble(&missing, view.name);
+            note_trouble(&found->missing, view.name);
             continue;
         }
-        YK_TRY(yki_tensor_file_stored(dict->file, (size_t)index, &dict->tensors[i]));
-        if (!same_shape(&dict->tensors[i], &view.value))
-            note_shapes(&shapes, &view, &dict->tensors[i]);
+        YK_TRY(yki_tensor_file_stored(dict->file, (size_t)index, &stored));
+        if (same_shape(&stored, &view.value)) {
+            dict->tensors[i] = stored;
+            found->loaded++;
+        } else {
+            note_shapes(&found->shapes, &view, &stored);
+        }
     }
-    note_unexpected(&unexpected, dict->file, model, dict->count);
+    note_unexpected(&found->unexpected, dict->file, model, dict->count);
+    return YK_OK;
+}
+
+static void write_report(yk_load_report *report, const findings *found)
+{
+    *report = (yk_load_report){.loaded = found->loaded,
+                               .missing = (size_t)found->missing.count,
+                               .unexpected = (size_t)found->unexpected.count,
+                               .reshaped = (size_t)found->shapes.count};
+    describe_trouble(report->text, sizeof report->text, "missing", &found->missing);
+    describe_trouble(report->text, sizeof report->text, "unexpected", &found->unexpected);
+    describe_trouble(report->text, sizeof report->text, "differently shaped", &found->shapes);
+}
+
+/* Finds every tensor of the model; all that does not fit is in the error or the report. */
+static yk_status match_entries(yki_state_dict *dict, const yk_model *model,
+                               const yk_load_options *options, yk_load_report *report)
+{
+    findings found = {.loaded = 0};
     char line[YKI_ERROR_LINE] = "";
-    describe_trouble(line, sizeof line, "missing", &missing);
-    describe_trouble(line, sizeof line, "unexpected", &unexpected);
-    describe_trouble(line, sizeof line, "differently shaped", &shapes);
-    if (line[0])
+    YK_TRY(find_entries(dict, model, options, &found));
+    if (report)
+        write_report(report, &found);
+    if (!options->allow_missing || found.loaded == 0)
+        describe_trouble(line, sizeof line, "missing", &found.missing);
+    if (!options->allow_unexpected || found.loaded == 0)
+        describe_trouble(line, sizeof line, "unexpected", &found.unexpected);
+    if (!options->allow_reshaped || found.loaded == 0)
+        describe_trouble(line, sizeof line, "differently shaped", &found.shapes);
+    if (line[0] || (found.loaded == 0 && dict->count > 0))
         return yki_error(YK_ERROR_MISMATCH, "%s: does not fit the model: %s",
-                         yki_tensor_file_path(dict->file), line);
+                         yki_tensor_file_path(dict->file),
+                         line[0] ? line : "no tensor has a name that was asked for");
     return YK_OK;
 }
 
@@ -217,7 +264,9 @@ static yk_status fetch_entry(yki_state_dict *dict, size_t index, const yk_parame
     return YK_OK;
 }
 
-yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model)
+yk_status yki_state_dict_read_some(yki_state_dict *dict, yk_tensor_file *file,
+                                   const yk_model *model, const yk_load_options *options,
+                                   yk_load_report *report)
 {
     *dict = (yki_state_dict){.file = file};
     YK_TRY(yki_tensor_file_check(file));
@@ -225,14 +274,21 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
     dict->tensors = yki_calloc(dict->count, sizeof *dict->tensors);
     if (!dict->tensors)
         return yki_error_memory(dict->count * sizeof *dict->tensors, "a state_dict");
-    yk_status status = match_entries(dict, model);
+    yk_status status = match_entries(dict, model, options, report);
     for (size_t i = 0; i < dict->count && status == YK_OK; i++) {
         yk_parameter_view view = model_entry(model, i);
-        status = fetch_entry(dict, i, &view);
+        if (dict->tensors[i].dtype)
+            status = fetch_entry(dict, i, &view);
     }
     if (status != YK_OK)
         yki_state_dict_fini(dict);
     return status;
+}
+
+yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model)
+{
+    const yk_load_options everything = YK_LOAD_OPTIONS_INIT;
+    return yki_state_dict_read_some(dict, file, model, &everything, NULL);
 }
 
 void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
@@ -240,8 +296,9 @@ void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
         const yki_file_tensor *stored = &dict->tensors[i];
-        yki_file_tensor_copy(stored, yki_tensor_file_storage(dict->file, stored), view.value.dtype,
-                             view.value.data);
+        if (stored->dtype)
+            yki_file_tensor_copy(stored, yki_tensor_file_storage(dict->file, stored),
+                                 view.value.dtype, view.value.data);
     }
     yk_model_parameters_changed(model);
 }

@@ -2,7 +2,7 @@
 #ifndef YKI_STATE_DICT_H
 #define YKI_STATE_DICT_H
 
-#include <yoke/optim.h>
+#include <yoke/checkpoint.h>
 
 #include "io/pth.h"
 #include "io/tensor_file.h"
@@ -19,7 +19,7 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
 /* What a file holds for each tensor of a model: parameters, then buffers. */
 typedef struct yki_state_dict {
     yk_tensor_file *file;
-    yki_file_tensor *tensors;
+    yki_file_tensor *tensors; /* (count) without a dtype where nothing is loaded */
     size_t count;
 } yki_state_dict;
 
@@ -28,6 +28,10 @@ typedef struct yki_state_dict {
  * unexpected, differently shaped, or holds numbers that the model's dtype cannot.
  */
 yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const yk_model *model);
+/* Likewise, where the options allow that not everything fits; report may be NULL. */
+yk_status yki_state_dict_read_some(yki_state_dict *dict, yk_tensor_file *file,
+                                   const yk_model *model, const yk_load_options *options,
+                                   yk_load_report *report);
 /* Copies into the model. Cannot fail. */
 void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model);
 void yki_state_dict_fini(yki_state_dict *dict);

@@ -92,12 +92,13 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
     if (step->pack >= 0)
         YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version,
                                  &in[step->kernel->pack_input]));
+    bool in_training = plan->training && !(step->node && step->node->attrs.frozen);
     yki_kernel_args args = {.in = in,
                             .out = out,
                             .scratch = yki_plans_scratch(plans, plan),
                             .seed = model->options.seed,
                             .step = model->step ^ distribution->stream << 48,
-                            .sync = plan->training ? distribution->sync : NULL};
+                            .sync = in_training ? distribution->sync : NULL};
     double begin = plan->training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
     if (step->node)
@@ -175,12 +176,15 @@ static void finish_gradient(yk_model *model, size_t parameter)
         hooks->grad_ready(hooks->context, parameter);
 }
 
-/* The loss does not depend on the parameters after the first `finished` in grad_order. */
+/* The loss does not depend on the parameters after the first `finished` in grad_order, or they are
+ * frozen, and their gradients are never written. */
 static void finish_unreached(yk_model *model, size_t finished)
 {
     const yki_variables *variables = &model->variables;
     for (size_t i = finished; i < variables->parameter_count; i++) {
         const yki_variable *parameter = &variables->parameters[variables->grad_order[i]];
+        if (parameter->value->frozen)
+            continue;
         memset(yki_accumulation_target(&model->accumulation, parameter), 0,
                yki_variable_bytes(parameter));
         finish_gradient(model, variables->grad_order[i]);

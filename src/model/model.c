@@ -42,13 +42,14 @@ static yk_status check_loss(const yk_value *loss)
                      yki_shape_text(loss, text, sizeof text));
 }
 
-/* Autocast, fusion, gradient, fusion. */
+/* Pruning, freezing, autocast, fusion, gradient, fusion. */
 static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *gradients)
 {
     yk_graph *graph = model->graph;
     yki_plan_source *source = &model->executor.source;
     yk_value *logits = model->options.logits;
     YK_TRY(yki_graph_prune(graph, loss, logits));
+    yki_graph_freeze_norms(graph);
     if (model->options.amp != YK_AMP_OFF)
         YK_TRY(yki_graph_autocast(graph, model->options.amp == YK_AMP_FP16 ? YK_F16 : YK_BF16,
                                   model->options.autocast, &logits));

@@ -101,11 +101,18 @@ static yk_status draw(yki_mt19937 *generator, const yki_variable *variable)
     return yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
 }
 
+/* Whether torchvision's networks replace what the module's constructor has drawn: one uniform
+ * number per element, which advances the generator. */
+static bool is_drawn_again(yk_init init)
+{
+    return init == YK_INIT_KAIMING_NORMAL_FAN_OUT || init == YK_INIT_NORMAL ||
+           init == YK_INIT_ZEROS_AFTER_DRAW;
+}
+
 /*
  * One generator for the whole model, like torch.manual_seed, read in the order in which
  * torchvision's networks draw: first every module's constructor, in order of declaration; then
- * kaiming_normal_ for all convolutions. What nn.Conv2d's constructor draws for them, one uniform
- * number per element, is overwritten, but it advances the generator.
+ * kaiming_normal_ and normal_ for the layers that have their own initialisation.
  */
 yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
 {
@@ -114,13 +121,13 @@ yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
     for (size_t i = 0; i < variables->parameter_count; i++) {
         const yki_variable *variable = &variables->parameters[i];
         yk_tensor tensor = yki_variable_tensor(variable, variable->data);
-        if (variable->value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+        if (is_drawn_again(variable->value->init))
             yki_mt19937_skip(&generator, yk_tensor_count(&tensor));
         else
             YK_TRY(draw(&generator, variable));
     }
     for (size_t i = 0; i < variables->parameter_count; i++)
-        if (variables->parameters[i].value->init == YK_INIT_KAIMING_NORMAL_FAN_OUT)
+        if (is_drawn_again(variables->parameters[i].value->init))
             YK_TRY(draw(&generator, &variables->parameters[i]));
     for (size_t i = 0; i < variables->buffer_count; i++)
         YK_TRY(draw(&generator, &variables->buffers[i]));

@@ -9,10 +9,21 @@ typedef struct arch {
 } arch;
 
 static const arch archs[] = {
-    {"resnet9", yk_resnet9},     {"resnet18-cifar", yk_resnet18_cifar},
-    {"resnet18", yk_resnet18},   {"resnet34", yk_resnet34},
-    {"resnet50", yk_resnet50},   {"resnet101", yk_resnet101},
-    {"resnet152", yk_resnet152}, {"mlp", yk_mlp},
+    {"resnet9", yk_resnet9},
+    {"resnet18-cifar", yk_resnet18_cifar},
+    {"resnet18", yk_resnet18},
+    {"resnet34", yk_resnet34},
+    {"resnet50", yk_resnet50},
+    {"resnet101", yk_resnet101},
+    {"resnet152", yk_resnet152},
+    {"wide-resnet50-2", yk_wide_resnet50_2},
+    {"resnext50-32x4d", yk_resnext50_32x4d},
+    {"vgg11", yk_vgg11},
+    {"vgg11-bn", yk_vgg11_bn},
+    {"vgg16", yk_vgg16},
+    {"vgg16-bn", yk_vgg16_bn},
+    {"mobilenet-v2", yk_mobilenet_v2},
+    {"mlp", yk_mlp},
 };
 
 enum { ARCHS = sizeof archs / sizeof *archs };

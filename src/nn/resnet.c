@@ -1,33 +1,44 @@
 /*
- * Residual networks: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), in
- * torchvision's form: a bottleneck has its stride in the 3x3 convolution (ResNet V1.5), and
- * parameters have torchvision's names in torchvision's order. In a block whose input and output
- * differ in shape, the shortcut goes through "downsample", a strided 1x1 convolution with batch
- * norm.
+ * Residual networks: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015);
+ * wide ones (Zagoruyko, Komodakis 2016) and ResNeXt (Xie et al. 2016), in torchvision's form: a
+ * bottleneck has its stride in the 3x3 convolution (ResNet V1.5), and parameters have torchvision's
+ * names in torchvision's order. In a block whose input and output differ in shape, the shortcut
+ * goes through "downsample", a strided 1x1 convolution with batch norm.
  */
 #include <yoke/nn.h>
 
 #include <stdio.h>
 
-typedef yk_value *(*block_fn)(yk_value *x, int64_t width, int64_t stride);
+typedef struct resnet_config resnet_config;
+typedef yk_value *(*block_fn)(yk_value *x, const resnet_config *config, int64_t width,
+                              int64_t stride);
 
 /* The parameters of the family of networks. */
-typedef struct resnet_config {
+struct resnet_config {
     block_fn block;
     int blocks[4];     /* in each stage */
     bool small_images; /* a 3x3 stem of stride 1 without max-pool, for 32x32 images */
-} resnet_config;
+    int64_t groups;    /* of a bottleneck's 3x3 convolution */
+    bool wide;         /* that convolution has twice the channels */
+};
 
 enum { STEM_WIDTH = 64, STAGES = 4, BOTTLENECK_EXPANSION = 4 };
 
-static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int64_t channels,
-                           int64_t kernel, int64_t stride)
+static yk_value *conv_norm_groups(yk_value *x, const char *conv, const char *norm, int64_t channels,
+                                  int64_t kernel, int64_t stride, int64_t groups)
 {
     yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
     options.stride = stride;
     options.padding = kernel / 2;
+    options.groups = groups;
     x = yk_nn_conv2d(x, conv, channels, kernel, &options);
     return yk_nn_batch_norm(x, norm);
+}
+
+static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm, int64_t channels,
+                           int64_t kernel, int64_t stride)
+{
+    return conv_norm_groups(x, conv, norm, channels, kernel, stride, 1);
 }
 
 /* x itself if the shapes agree (or are unknown). */
@@ -45,19 +56,21 @@ static yk_value *short_cut(yk_value *x, int64_t channels, int64_t stride)
 }
 
 /* Two 3x3 convolutions. (N, C, H, W) -> (N, width, H / stride, W / stride) */
-static yk_value *basic_block(yk_value *x, int64_t width, int64_t stride)
+static yk_value *basic_block(yk_value *x, const resnet_config *config, int64_t width,
+                             int64_t stride)
 {
+    (void)config;
     yk_value *y = yk_relu(conv_norm(x, "conv1", "bn1", width, 3, stride));
     y = conv_norm(y, "conv2", "bn2", width, 3, 1);
     return yk_relu(yk_add(y, short_cut(x, width, stride)));
 }
 
 /* 1x1, 3x3, 1x1. (N, C, H, W) -> (N, 4 width, H / stride, W / stride) */
-static yk_value *bottleneck(yk_value *x, int64_t width, int64_t stride)
+static yk_value *bottleneck(yk_value *x, const resnet_config *config, int64_t width, int64_t stride)
 {
-    int64_t channels = width * BOTTLENECK_EXPANSION;
-    yk_value *y = yk_relu(conv_norm(x, "conv1", "bn1", width, 1, 1));
-    y = yk_relu(conv_norm(y, "conv2", "bn2", width, 3, stride));
+    int64_t channels = width * BOTTLENECK_EXPANSION, inner = config->wide ? 2 * width : width;
+    yk_value *y = yk_relu(conv_norm(x, "conv1", "bn1", inner, 1, 1));
+    y = yk_relu(conv_norm_groups(y, "conv2", "bn2", inner, 3, stride, config->groups));
     y = conv_norm(y, "conv3", "bn3", channels, 1, 1);
     return yk_relu(yk_add(y, short_cut(x, channels, stride)));
 }
@@ -85,7 +98,7 @@ static yk_value *residual_stage(yk_value *x, const resnet_config *config, int in
         int64_t stride = index > 0 && i == 0 ? 2 : 1;
         snprintf(name, sizeof name, "%d", i);
         yk_scope_push(graph, name);
-        x = config->block(x, (int64_t)STEM_WIDTH << index, stride);
+        x = config->block(x, config, (int64_t)STEM_WIDTH << index, stride);
         yk_scope_pop(graph);
     }
     yk_scope_pop(graph);
@@ -102,30 +115,40 @@ static yk_value *resnet(yk_value *images, int64_t classes, const resnet_config *
 
 yk_value *yk_resnet18(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, false});
+    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, false, 1, false});
 }
 
 yk_value *yk_resnet34(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {3, 4, 6, 3}, false});
+    return resnet(images, classes, &(resnet_config){basic_block, {3, 4, 6, 3}, false, 1, false});
 }
 
 yk_value *yk_resnet50(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, false});
 }
 
 yk_value *yk_resnet101(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 1, false});
 }
 
 yk_value *yk_resnet152(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 8, 36, 3}, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 8, 36, 3}, false, 1, false});
+}
+
+yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, true});
+}
+
+yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 32, true});
 }
 
 yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true});
+    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true, 1, false});
 }

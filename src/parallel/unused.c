@@ -43,7 +43,8 @@ static yk_status mark_used(yk_ddp *ddp, const unsigned char *used)
         int users = 0;
         for (int rank = 0; rank < ranks; rank++)
             users += used[(size_t)rank * count + i];
-        if (users < ranks && !ddp->options.find_unused_parameters)
+        bool expected = yk_model_parameter(ddp->model, i).trainable;
+        if (users < ranks && expected && !ddp->options.find_unused_parameters)
             return refuse_unused(ddp, i, used);
         if (users > 0)
             yki_model_set_used(ddp->model, i);

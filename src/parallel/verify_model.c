@@ -14,11 +14,13 @@
 
 enum { LINE = 320 };
 
-static void describe_tensor(char *line, const char *name, const yk_tensor *tensor)
+static void describe_tensor(char *line, const yk_parameter_view *view)
 {
     char shape[128];
-    snprintf(line, LINE, "%s %s %s", name, yk_dtype_name(tensor->dtype),
-             yki_dims_text(shape, sizeof shape, tensor->ndim, tensor->dims));
+    bool frozen = view->grad.data && !view->trainable;
+    snprintf(line, LINE, "%s %s %s%s", view->name, yk_dtype_name(view->value.dtype),
+             yki_dims_text(shape, sizeof shape, view->value.ndim, view->value.dims),
+             frozen ? " frozen" : "");
 }
 
 /* Returns the model's description, to be passed to free(), or NULL if out of memory. */
@@ -29,7 +31,7 @@ static char *describe_model(const yk_model *model)
     for (size_t i = 0; text && i < parameters + buffers; i++) {
         yk_parameter_view view =
             i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
-        describe_tensor(at, view.name, &view.value);
+        describe_tensor(at, &view);
         at += strlen(at);
         *at++ = '\n';
     }

@@ -173,12 +173,14 @@ static bool can_be_random(const yk_tensor *tensor)
 
 yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)
 {
-    if (init != YK_INIT_ZEROS && init != YK_INIT_ONES && !can_be_random(tensor))
+    bool zeros = init == YK_INIT_ZEROS || init == YK_INIT_ZEROS_AFTER_DRAW;
+    if (!zeros && init != YK_INIT_ONES && !can_be_random(tensor))
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "a random first value needs float32 or float64, not %s",
                          yk_dtype_name(tensor->dtype));
     switch (init) {
     case YK_INIT_ZEROS:
+    case YK_INIT_ZEROS_AFTER_DRAW:
         memset(tensor->data, 0, yk_tensor_bytes(tensor));
         return YK_OK;
     case YK_INIT_ONES:
@@ -186,6 +188,9 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
         return YK_OK;
     case YK_INIT_KAIMING_NORMAL_FAN_OUT:
         fill_normal(generator, sqrt(2) / sqrt((double)fan_out(tensor)), tensor);
+        return YK_OK;
+    case YK_INIT_NORMAL:
+        fill_normal(generator, 0.01, tensor);
         return YK_OK;
     case YK_INIT_KAIMING_UNIFORM:
         fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);

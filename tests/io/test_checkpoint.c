@@ -441,3 +441,90 @@ YK_TEST(renamed_networks_stay_when_saved_again)
     assert_string_equal(found.arch, "resnet18");
     yk_model_destroy(model);
 }
+
+/* ---- files that fit in part ------------------------------------------------------------------ */
+
+static float first_of(const yk_model *model, const char *name)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
+        if (strcmp(yk_model_parameter(model, i).name, name) == 0)
+            return ((const float *)yk_model_parameter(model, i).value.data)[0];
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+YK_TEST(a_head_for_other_classes_keeps_its_first_values)
+{
+    yk_model *from = make_model(1, 3), *to = make_model(2, 5);
+    yk_load_report report;
+    const char *path = scratch("three.pth");
+    assert_ok(yk_model_save(from, path));
+    float head = first_of(to, "fc.weight"), body = first_of(to, "conv1.weight");
+    assert_status(YK_ERROR_MISMATCH, yk_model_load_with(to, path, NULL, &report));
+    assert_contains(yk_last_error(), "fc.weight (3, 4) is (5, 4) in the model");
+    assert_true(first_of(to, "conv1.weight") == body);
+    assert_ok(yk_model_load_with(
+        to, path, YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = true),
+        &report));
+    assert_int_equal(report.loaded, 12); /* two convolutions, two norms of five tensors */
+    assert_int_equal(report.reshaped, 2);
+    assert_int_equal(report.missing + report.unexpected, 0);
+    assert_contains(report.text, "differently shaped fc.weight (3, 4) is (5, 4) in the model");
+    assert_true(first_of(to, "fc.weight") == head);
+    assert_true(first_of(to, "conv1.weight") == first_of(from, "conv1.weight"));
+    yk_model_destroy(from);
+    yk_model_destroy(to);
+}
+
+YK_TEST(a_pattern_selects_what_is_loaded)
+{
+    yk_model *from = make_model(1, 3), *to = make_model(2, 3);
+    yk_load_report report;
+    const char *path = scratch("all.pth");
+    assert_ok(yk_model_save(from, path));
+    float conv1 = first_of(to, "conv1.weight");
+    assert_ok(yk_model_load_with(
+        to, path, YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.include = "layer1.*"), &report));
+    assert_int_equal(report.loaded, 6);
+    assert_string_equal(report.text, "");
+    assert_true(first_of(to, "conv1.weight") == conv1);
+    assert_true(first_of(to, "layer1.conv2.weight") == first_of(from, "layer1.conv2.weight"));
+    assert_status(
+        YK_ERROR_MISMATCH,
+        yk_model_load_with(to, path,
+                           YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.include = "layer9.*"),
+                           NULL));
+    assert_contains(yk_last_error(), "no tensor has a name that was asked for");
+    yk_model_destroy(from);
+    yk_model_destroy(to);
+}
+
+YK_TEST(what_is_missing_or_unexpected_may_be_allowed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_nn_linear(x, "neck", 4), "fc", 3);
+    yk_model *from = make_model(1, 3), *to;
+    yk_load_report report;
+    const char *path = scratch("other.pth");
+    assert_ok(yk_model_create(&to, yk_cross_entropy(logits, labels, NULL), NULL));
+    assert_ok(yk_model_save(from, path));
+    assert_status(
+        YK_ERROR_MISMATCH,
+        yk_model_load_with(to, path,
+                           YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_missing = true),
+                           NULL));
+    assert_contains(yk_last_error(), "unexpected conv1.weight");
+    assert_ok(yk_model_load_with(to, path,
+                                 YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT,
+                                         o.allow_missing = true, o.allow_unexpected = true),
+                                 &report));
+    assert_int_equal(report.loaded, 2);
+    assert_int_equal(report.missing, 2);
+    assert_int_equal(report.unexpected, 12);
+    assert_contains(report.text, "missing neck.weight, neck.bias; unexpected conv1.weight");
+    assert_true(first_of(to, "fc.weight") == first_of(from, "fc.weight"));
+    yk_model_destroy(from);
+    yk_model_destroy(to);
+}

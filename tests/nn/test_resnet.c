@@ -65,6 +65,13 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("resnet50", 224, 161, 23528522);
     assert_size("resnet101", 224, 314, 42520650);
     assert_size("resnet152", 224, 467, 58164298);
+    assert_size("wide-resnet50-2", 224, 161, 66854730);
+    assert_size("resnext50-32x4d", 224, 161, 23000394);
+    assert_size("vgg11", 224, 22, 128807306);
+    assert_size("vgg11-bn", 448, 38, 128812810);
+    assert_size("vgg16", 224, 32, 134301514);
+    assert_size("vgg16-bn", 224, 58, 134309962);
+    assert_size("mobilenet-v2", 224, 158, 2236682);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
 }
 
@@ -158,6 +165,38 @@ YK_TEST(resnet9_of_wrong_input_is_the_graphs_error)
     int64_t dims[YK_MAX_DIMS];
     assert_int_equal(yk_value_shape(yk_resnet9(tiny, 10), dims), -1);
     assert_contains(graph->error, "max_pool2d");
+    yk_graph_destroy(graph);
+}
+
+static void assert_first_and_last(const char *arch, const char *second, const char *last)
+{
+    yk_value *logits;
+    int64_t elements;
+    yk_graph *graph = build(arch, 224, &logits);
+    assert_string_equal(nth(graph, YKI_PARAMETER, 1)->name, second);
+    int64_t parameters = count(graph, YKI_PARAMETER, &elements);
+    assert_string_equal(nth(graph, YKI_PARAMETER, (int)parameters - 1)->name, last);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(names_in_sequentials_are_torchvisions)
+{
+    assert_first_and_last("vgg11", "features.0.bias", "classifier.6.bias");
+    assert_first_and_last("mobilenet-v2", "features.0.1.weight", "classifier.1.bias");
+    yk_value *logits;
+    yk_graph *graph = build("vgg16-bn", 224, &logits);
+    assert_string_equal(nth(graph, YKI_PARAMETER, 48)->name, "features.40.weight");
+    assert_string_equal(nth(graph, YKI_PARAMETER, 51)->name, "features.41.bias");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(vgg_takes_multiples_of_224)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(yk_vgg11(images, 10), dims), -1);
+    assert_contains(graph->error, "classifier.0.linear");
     yk_graph_destroy(graph);
 }
 

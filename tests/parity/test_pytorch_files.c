@@ -70,6 +70,16 @@ YK_TEST(torchvision_loads_resnet50)
     check_network("resnet50", 224);
 }
 
+YK_TEST(torchvision_loads_resnext50)
+{
+    check_network("resnext50-32x4d", 224);
+}
+
+YK_TEST(torchvision_loads_mobilenet_v2)
+{
+    check_network("mobilenet-v2", 224);
+}
+
 /* ---- optimizers ----------------------------------------------------------------------------- */
 
 static yk_model *make_small(void)
@@ -415,4 +425,14 @@ YK_TEST(the_same_logits_of_resnet18)
 YK_TEST(the_same_logits_of_resnet50)
 {
     check_logits("resnet50", 32);
+}
+
+YK_TEST(the_same_logits_of_resnext50)
+{
+    check_logits("resnext50-32x4d", 32);
+}
+
+YK_TEST(the_same_logits_of_mobilenet_v2)
+{
+    check_logits("mobilenet-v2", 64);
 }

@@ -1,0 +1,103 @@
+/*
+ * MobileNetV2: Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (2018), in
+ * torchvision's form. A block widens its input by a 1x1 convolution, filters each channel alone
+ * (depthwise), and narrows it again by a 1x1 convolution without activation.
+ */
+#include <yoke/nn.h>
+
+#include <stdio.h>
+
+enum { STEM_WIDTH = 32, LAST_WIDTH = 1280 };
+
+/* Blocks of one width; the first has the stride. */
+typedef struct stage {
+    int64_t expansion, channels;
+    int blocks;
+    int64_t stride;
+} stage;
+
+static const stage stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                               {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+
+static int64_t channels_of(const yk_value *x)
+{
+    int64_t dims[YK_MAX_DIMS];
+    return yk_value_shape(x, dims) == 4 ? dims[1] : 1;
+}
+
+/* A scope of "0", a convolution, and "1", its norm. */
+static yk_value *conv_norm_relu6(yk_value *x, int index, int64_t channels, int64_t kernel,
+                                 int64_t stride, int64_t groups)
+{
+    char name[16];
+    yk_graph *graph = yk_value_graph(x);
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.stride = stride;
+    options.padding = kernel / 2;
+    options.groups = groups;
+    snprintf(name, sizeof name, "%d", index);
+    yk_scope_push(graph, name);
+    x = yk_nn_conv2d(x, "0", channels, kernel, &options);
+    x = yk_relu6(yk_nn_batch_norm(x, "1"));
+    yk_scope_pop(graph);
+    return x;
+}
+
+/* (N, C, H, W) -> (N, channels, H / stride, W / stride) */
+static yk_value *inverted_residual(yk_value *x, int64_t expansion, int64_t channels, int64_t stride)
+{
+    int64_t inputs = channels_of(x), hidden = inputs * expansion;
+    char conv[16], norm[16];
+    yk_graph *graph = yk_value_graph(x);
+    yk_value *y = x;
+    int index = 0;
+    yk_scope_push(graph, "conv");
+    if (expansion > 1)
+        y = conv_norm_relu6(y, index++, hidden, 1, 1, 1);
+    y = conv_norm_relu6(y, index++, hidden, 3, stride, hidden);
+    snprintf(conv, sizeof conv, "%d", index);
+    snprintf(norm, sizeof norm, "%d", index + 1);
+    y = yk_nn_batch_norm(yk_nn_conv2d(y, conv, channels, 1, NULL), norm);
+    yk_scope_pop(graph);
+    return stride == 1 && inputs == channels ? yk_add(x, y) : y;
+}
+
+/* (N, 3, H, W) -> (N, 1280, H / 32, W / 32) */
+static yk_value *features(yk_value *x)
+{
+    yk_graph *graph = yk_value_graph(x);
+    int index = 0;
+    yk_scope_push(graph, "features");
+    x = conv_norm_relu6(x, index++, STEM_WIDTH, 3, 2, 1);
+    for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
+        for (int i = 0; i < stages[s].blocks; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "%d", index++);
+            yk_scope_push(graph, name);
+            x = inverted_residual(x, stages[s].expansion, stages[s].channels,
+                                  i == 0 ? stages[s].stride : 1);
+            yk_scope_pop(graph);
+        }
+    x = conv_norm_relu6(x, index, LAST_WIDTH, 1, 1, 1);
+    yk_scope_pop(graph);
+    return x;
+}
+
+yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features(images))), 0.2);
+    if (yk_value_shape(x, dims) < 0)
+        return x;
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, "classifier");
+    yk_scope_push(graph, "1");
+    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 2,
+                                    (int64_t[]){classes, LAST_WIDTH}, YK_INIT_NORMAL, 0);
+    yk_value *bias =
+        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &classes, YK_INIT_ZEROS_AFTER_DRAW, 0);
+    x = yk_linear(x, weight, bias);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    return x;
+}

@@ -1,0 +1,124 @@
+/*
+ * VGG: Simonyan, Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition"
+ * (2014), in torchvision's form, with and without batch norm. Its classifier takes 7x7 cells, so
+ * the sides of images are multiples of 224; larger ones are averaged.
+ */
+#include <yoke/nn.h>
+
+#include <stdio.h>
+
+enum { STAGES = 5, CELLS = 7, HIDDEN = 4096 };
+
+typedef struct vgg_config {
+    int convolutions[STAGES]; /* before each max-pooling */
+    bool batch_norm;
+} vgg_config;
+
+static const int64_t widths[STAGES] = {64, 128, 256, 512, 512};
+
+/* A 3x3 convolution with a bias. (N, C, H, W) -> (N, channels, H, W) */
+static yk_value *conv(yk_value *x, int index, int64_t channels)
+{
+    int64_t dims[YK_MAX_DIMS];
+    char name[16];
+    yk_graph *graph = yk_value_graph(x);
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.padding = 1;
+    snprintf(name, sizeof name, "%d", index);
+    yk_scope_push(graph, name);
+    int64_t inputs = yk_value_shape(x, dims) == 4 ? dims[1] : 1;
+    yk_value *weight =
+        yk_parameter(graph, "weight", yk_value_dtype(x), 4, (int64_t[]){channels, inputs, 3, 3},
+                     YK_INIT_KAIMING_NORMAL_FAN_OUT, 0);
+    yk_value *bias =
+        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &channels, YK_INIT_ZEROS_AFTER_DRAW, 0);
+    x = yk_conv2d(x, weight, bias, &options);
+    yk_scope_pop(graph);
+    return x;
+}
+
+/* (N, 3, H, W) -> (N, 512, H / 32, W / 32). The parts are numbered as in an nn.Sequential, in which
+ * relu and max-pooling are modules too. */
+static yk_value *features(yk_value *x, const vgg_config *config)
+{
+    yk_graph *graph = yk_value_graph(x);
+    int index = 0;
+    yk_scope_push(graph, "features");
+    for (int stage = 0; stage < STAGES; stage++) {
+        for (int i = 0; i < config->convolutions[stage]; i++) {
+            char name[16];
+            x = conv(x, index++, widths[stage]);
+            snprintf(name, sizeof name, "%d", index);
+            if (config->batch_norm)
+                x = yk_nn_batch_norm(x, name);
+            x = yk_relu(x);
+            index += config->batch_norm ? 2 : 1;
+        }
+        x = yk_max_pool2d(x, 2, 2, 0);
+        index++;
+    }
+    yk_scope_pop(graph);
+    return x;
+}
+
+/* (N, C, 7 k, 7 k) -> (N, C, 7, 7) */
+static yk_value *average_cells(yk_value *x)
+{
+    int64_t dims[YK_MAX_DIMS];
+    bool whole = yk_value_shape(x, dims) == 4 && dims[2] == dims[3] && dims[2] % CELLS == 0;
+    if (!whole || dims[2] == CELLS)
+        return x; /* other sizes do not fit the classifier, which reports it */
+    return yk_avg_pool2d(x, dims[2] / CELLS, dims[2] / CELLS, 0);
+}
+
+/* A layer that starts as in torchvision. (N, inputs) -> (N, outputs) */
+static yk_value *linear(yk_value *x, const char *name, int64_t inputs, int64_t outputs)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 2,
+                                    (int64_t[]){outputs, inputs}, YK_INIT_NORMAL, 0);
+    yk_value *bias =
+        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &outputs, YK_INIT_ZEROS_AFTER_DRAW, 0);
+    x = yk_linear(x, weight, bias);
+    yk_scope_pop(graph);
+    return x;
+}
+
+static yk_value *vgg(yk_value *images, int64_t classes, const vgg_config *config)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_value *x = features(images, config);
+    x = yk_flatten(average_cells(x));
+    if (yk_value_shape(x, dims) < 0)
+        return x;
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, "classifier");
+    x = linear(x, "0", widths[STAGES - 1] * CELLS * CELLS, HIDDEN);
+    x = yk_dropout(yk_relu(x), 0.5);
+    x = linear(x, "3", HIDDEN, HIDDEN);
+    x = yk_dropout(yk_relu(x), 0.5);
+    x = linear(x, "6", HIDDEN, classes);
+    yk_scope_pop(graph);
+    return x;
+}
+
+yk_value *yk_vgg11(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{1, 1, 2, 2, 2}, false});
+}
+
+yk_value *yk_vgg11_bn(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{1, 1, 2, 2, 2}, true});
+}
+
+yk_value *yk_vgg16(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 3, 3, 3}, false});
+}
+
+yk_value *yk_vgg16_bn(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 3, 3, 3}, true});
+}

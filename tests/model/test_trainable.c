@@ -1,0 +1,237 @@
+/* Frozen parameters: what is not computed, not moved and not communicated. */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "parallel/ddp.h"
+
+enum { SAMPLES = 6, SIDE = 4 };
+
+typedef struct network {
+    yk_graph *graph;
+    yk_model *model;
+    yk_optimizer *optimizer;
+    float pixels[SAMPLES * 3 * SIDE * SIDE];
+    int32_t labels[SAMPLES];
+    yk_tensor tensors[2];
+} network;
+
+/* Two blocks of convolution, norm and relu, and a linear head. */
+static yk_value *build(network *net)
+{
+    net->graph = yk_graph_create();
+    yk_value *x = yk_input(net->graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(net->graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    for (int i = 0; i < 2; i++) {
+        yk_scope_push(net->graph, i ? "layer2" : "layer1");
+        x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 1, NULL), "bn"));
+        yk_scope_pop(net->graph);
+    }
+    yk_value *logits = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 3);
+    return yk_cross_entropy(logits, labels, NULL);
+}
+
+static void start(network *net, const char *device, const char *frozen)
+{
+    *net = (network){.graph = NULL};
+    yk_value *loss = build(net);
+    if (frozen)
+        assert_ok(yk_graph_set_trainable(net->graph, frozen, false, NULL));
+    assert_ok(yk_model_create(
+        &net->model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.threads = 1)));
+    assert_ok(yk_sgd_create(&net->optimizer, net->model,
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
+                                    o.momentum = 0.9, o.weight_decay = 0.01)));
+    for (int i = 0; i < (int)(sizeof net->pixels / sizeof *net->pixels); i++)
+        net->pixels[i] = (float)sin(0.7 * i);
+    for (int i = 0; i < SAMPLES; i++)
+        net->labels[i] = i % 3;
+    net->tensors[0] = (yk_tensor){
+        .data = net->pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, SIDE, SIDE}};
+    net->tensors[1] =
+        (yk_tensor){.data = net->labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}};
+}
+
+static void forward(network *net)
+{
+    static const char *const names[] = {"images", "labels"};
+    static yk_batch batch; /* lives until backward */
+    batch = (yk_batch){.size = SAMPLES, .count = 2, .names = names, .tensors = net->tensors};
+    assert_ok(yk_model_forward(net->model, &batch));
+}
+
+static void step(network *net)
+{
+    forward(net);
+    assert_ok(yk_model_backward(net->model));
+    assert_ok(yk_optimizer_step(net->optimizer));
+}
+
+static void finish(network *net)
+{
+    yk_optimizer_destroy(net->optimizer);
+    yk_model_destroy(net->model);
+}
+
+static yk_parameter_view find(const network *net, const char *name)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(net->model); i++)
+        if (strcmp(yk_model_parameter(net->model, i).name, name) == 0)
+            return yk_model_parameter(net->model, i);
+    for (size_t i = 0; i < yk_model_buffer_count(net->model); i++)
+        if (strcmp(yk_model_buffer(net->model, i).name, name) == 0)
+            return yk_model_buffer(net->model, i);
+    fail_msg("no tensor %s", name);
+    return (yk_parameter_view){0};
+}
+
+static void assert_moves(const char *device, const char *frozen, const char *name, bool moves)
+{
+    network net;
+    float before[64], after[64];
+    start(&net, device, frozen);
+    yk_tensor value = find(&net, name).value;
+    size_t bytes = yk_tensor_bytes(&value);
+    memcpy(before, value.data, bytes);
+    step(&net);
+    step(&net);
+    value = find(&net, name).value;
+    memcpy(after, value.data, bytes);
+    assert_int_equal(memcmp(before, after, bytes) != 0, moves);
+    finish(&net);
+}
+
+static void check_device(const char *device)
+{
+    assert_moves(device, "layer1.*", "layer1.conv.weight", false);
+    assert_moves(device, "layer1.*", "layer1.bn.running_mean", false);
+    assert_moves(device, "layer1.*", "layer1.bn.num_batches_tracked", false);
+    assert_moves(device, "layer1.*", "layer2.conv.weight", true);
+    assert_moves(device, "layer1.*", "layer2.bn.running_mean", true);
+    assert_moves(device, "layer2.*", "layer1.conv.weight", true);
+    assert_moves(device, "layer2.*", "layer2.bn.running_var", false);
+    assert_moves(device, "*.bias", "layer1.bn.bias", false);
+    assert_moves(device, "*.bias", "layer1.bn.running_mean", true); /* its weight is trained */
+}
+
+YK_TEST(frozen_tensors_do_not_move)
+{
+    check_device("ref");
+    check_device("cpu");
+}
+
+static size_t backward_steps(const char *frozen)
+{
+    network net;
+    start(&net, "cpu", frozen);
+    forward(&net);
+    const yki_plan *plan = net.model->executor.current;
+    size_t steps = plan->step_count - plan->forward_count;
+    finish(&net);
+    return steps;
+}
+
+static size_t activations(const char *frozen)
+{
+    network net;
+    yk_memory_plan plan;
+    start(&net, "cpu", frozen);
+    assert_ok(yk_model_memory_plan(net.model, 4096, &plan));
+    finish(&net);
+    return plan.activations;
+}
+
+YK_TEST(backward_ends_where_only_frozen_parts_are_left)
+{
+    assert_true(backward_steps("layer*") <= 2); /* the head's alone */
+    assert_true(backward_steps("layer1.*") < backward_steps(NULL));
+    assert_true(activations("layer*") < activations(NULL));
+}
+
+/* A frozen norm in the middle: what is before it has the gradient of evaluation mode. */
+YK_TEST(gradients_pass_through_a_frozen_norm)
+{
+    network frozen, reference;
+    start(&frozen, "cpu", "layer2.*");
+    start(&reference, "ref", "layer2.*");
+    step(&frozen);
+    step(&reference);
+    yk_tensor a = find(&frozen, "layer1.conv.weight").grad;
+    yk_tensor b = find(&reference, "layer1.conv.weight").grad;
+    double largest = 0;
+    for (int i = 0; i < 24; i++) {
+        largest = fmax(largest, fabs((double)((float *)b.data)[i]));
+        assert_true(fabs((double)((float *)a.data)[i] - (double)((float *)b.data)[i]) < 1e-5);
+    }
+    assert_true(largest > 1e-4);
+    finish(&frozen);
+    finish(&reference);
+}
+
+YK_TEST(frozen_parameters_are_marked)
+{
+    network net;
+    start(&net, "ref", "layer1.*");
+    assert_false(find(&net, "layer1.bn.weight").trainable);
+    assert_true(find(&net, "fc.weight").trainable);
+    assert_false(find(&net, "layer2.bn.running_mean").trainable);
+    step(&net);
+    assert_true(((float *)find(&net, "layer1.conv.weight").grad.data)[0] == 0);
+    finish(&net);
+}
+
+YK_TEST(patterns_match_or_are_refused)
+{
+    size_t count;
+    network net = {.graph = NULL};
+    yk_value *loss = build(&net);
+    assert_ok(yk_graph_set_trainable(net.graph, "*", false, &count));
+    assert_int_equal(count, 8);
+    assert_ok(yk_graph_set_trainable(net.graph, "fc.*", true, &count));
+    assert_int_equal(count, 2);
+    assert_status(YK_ERROR_NOT_FOUND, yk_graph_set_trainable(net.graph, "head.*", false, &count));
+    assert_contains(yk_last_error(), "no parameter has a name like \"head.*\"");
+    assert_int_equal(count, 0);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_graph_set_trainable(NULL, "*", false, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_graph_set_trainable(net.graph, NULL, false, NULL));
+    assert_ok(yk_model_create(&net.model, loss, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_graph_set_trainable(net.graph, "*", false, NULL));
+    yk_model_destroy(net.model);
+}
+
+YK_TEST_RANKS(frozen_parameters_are_not_communicated, 2)
+{
+    network net;
+    yk_ddp *ddp;
+    yk_group *group;
+    (void)rank;
+    (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    start(&net, "cpu", "layer*");
+    assert_ok(yk_ddp_create(&ddp, net.model, group, NULL));
+    assert_int_equal(ddp->used, 2); /* the head's */
+    step(&net);
+    float weight = ((float *)find(&net, "fc.weight").value.data)[0], other = weight;
+    assert_ok(yk_broadcast(group, &other, 1, YK_F32, 0, NULL));
+    assert_true(weight == other);
+    yk_ddp_destroy(ddp);
+    finish(&net);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(ranks_that_freeze_differently_are_refused, 2)
+{
+    network net;
+    yk_ddp *ddp;
+    yk_group *group;
+    (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    start(&net, "cpu", rank == 0 ? "layer1.*" : NULL);
+    assert_status(YK_ERROR_MISMATCH, yk_ddp_create(&ddp, net.model, group, NULL));
+    assert_contains(yk_last_error(), "frozen");
+    finish(&net);
+    yk_group_destroy(group);
+}
