@@ -101,6 +101,7 @@ typedef struct cli_model_setup {
     const char *arch;
     yk_model_options options; /* the logits are filled in when the model is built */
     double label_smoothing;
+    const char *freeze; /* patterns of parameters that are not trained, or NULL */
     yk_field images;    /* the network's input, as it comes from the loader */
     bool probabilities; /* labels are probabilities (n, classes) instead of numbers (n) */
     int64_t classes;

@@ -1,4 +1,5 @@
 /* Builds the model that the options of the command line describe. */
+#define _GNU_SOURCE
 #include "setup.h"
 
 #include <stdlib.h>
@@ -34,6 +35,19 @@ const char *cli_amp_name(yk_amp amp)
     return (const char *[]){"off", "bf16", "fp16"}[amp];
 }
 
+/* Patterns are applied in turn; "!PATTERN" thaws. */
+static bool freeze(yk_graph *graph, const char *patterns)
+{
+    char *copy = strdup(patterns ? patterns : ""), *rest = copy, *pattern;
+    bool fine = copy != NULL;
+    while (fine && patterns && (pattern = strsep(&rest, ","))) {
+        bool trainable = *pattern == '!';
+        fine = cli_ok(yk_graph_set_trainable(graph, pattern + trainable, trainable, NULL));
+    }
+    free(copy);
+    return fine;
+}
+
 bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
@@ -56,7 +70,7 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     yk_value *loss = yk_cross_entropy(logits, labels, &cross_entropy);
     yk_model_options options = setup->options;
     options.logits = logits;
-    if (cli_ok(yk_model_create(model, loss, &options)))
+    if (freeze(graph, setup->freeze) && cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);
     return false;

@@ -34,6 +34,7 @@ static bool create_model(cli_training *t)
     cli_model_setup setup = {.arch = o->arch,
                              .options = o->model,
                              .label_smoothing = o->label_smoothing,
+                             .freeze = o->freeze,
                              .classes = yk_dataset_classes(t->train_set)};
     if (!cli_find_images(&setup.images, t->train_set) ||
         !cli_choose_transforms(&t->transforms, &o->augment, t->train_set) ||
@@ -44,7 +45,8 @@ static bool create_model(cli_training *t)
     setup.options.threads = t->threads;
     return cli_build_model(&t->model, &setup) &&
            cli_describe_model(t->model, o->arch, t->train_set, t->transforms.eval) &&
-           (!o->checkpoint || cli_ok(yk_model_load(t->model, o->checkpoint)));
+           (!o->freeze || cli_training_check_frozen(t)) &&
+           (!o->checkpoint || cli_training_load_weights(t));
 }
 
 /* ---- its distribution ------------------------------------------------------------------------ */

@@ -160,6 +160,19 @@ static bool check_others(const cli_train_options *o)
 
 /* ---- optimizer and schedule ------------------------------------------------------------------ */
 
+static const char *lr_groups_trouble(const cli_train_options *o)
+{
+    if (!o->lr_groups)
+        return NULL;
+    if (!cli_lr_groups_are_valid(o->lr_groups))
+        return "--lr-group: expected PATTERN=RATE,..., such as 'fc.*=0.1'";
+    if (!o->decay_norms)
+        return "--lr-group cannot be combined with --no-decay-norms";
+    if (o->schedule.max_lr != YK_LR_INITIAL)
+        return "--lr-group cannot be combined with --max-lr, the peak of all groups: use --lr";
+    return NULL;
+}
+
 static const char *optimizer_trouble(const cli_train_options *o)
 {
     if (!(o->lr > 0))
@@ -170,7 +183,7 @@ static const char *optimizer_trouble(const cli_train_options *o)
         return "--nesterov requires a --momentum above 0 and no --dampening";
     if (!o->decay_norms && o->weight_decay == 0)
         return "--no-decay-norms requires a --weight-decay above 0";
-    return NULL;
+    return lr_groups_trouble(o);
 }
 
 static const char *one_cycle_trouble(const cli_train_options *o)

@@ -154,10 +154,24 @@ static void print_ddp(FILE *page, const cli_training *t)
                 every == 1 ? "" : "s");
 }
 
+static void print_frozen(FILE *page, const cli_training *t)
+{
+    int64_t elements = 0, tensors = 0;
+    for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
+        yk_parameter_view view = yk_model_parameter(t->model, i);
+        elements += view.trainable ? 0 : yk_tensor_count(&view.value);
+        tensors += !view.trainable;
+    }
+    fprintf(page, "  frozen      %lld in %lld tensors (--freeze %s)\n", (long long)elements,
+            (long long)tensors, t->options.freeze);
+}
+
 static void print_model(FILE *page, const cli_training *t)
 {
     fprintf(page, "  parameters  %lld in %zu tensors\n",
             (long long)yk_model_parameter_elements(t->model), yk_model_parameter_count(t->model));
+    if (t->options.freeze)
+        print_frozen(page, t);
     print_ddp(page, t);
 }
 

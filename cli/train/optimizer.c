@@ -72,7 +72,8 @@ static yk_status exempt_norms(cli_training *t)
 bool cli_training_create_optimizer(cli_training *t)
 {
     t->lr = t->options.lr * lr_factor(&t->options, t->ranks);
-    return cli_ok(create_optimizer(t)) && cli_ok(exempt_norms(t));
+    return cli_ok(create_optimizer(t)) && cli_ok(exempt_norms(t)) &&
+           cli_ok(cli_training_set_lr_groups(t, lr_factor(&t->options, t->ranks)));
 }
 
 yk_status cli_training_override_hyperparameters(cli_training *t)
@@ -96,5 +97,6 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         if (status != YK_OK)
             return status;
     }
-    return exempt_norms(t);
+    yk_status status = exempt_norms(t);
+    return status == YK_OK ? cli_training_set_lr_groups(t, lr_factor(o, t->ranks)) : status;
 }

@@ -124,6 +124,9 @@ static const cli_option table[] = {
     CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W", "weight decay [sgd 0.0005, adam 0, adamw 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
+    CLI_TEXT(0, "lr-group", "PATTERN=RATE,...",
+             "learning rates of the parameters whose names match,\nsuch as 'fc.*=0.1' [--lr]",
+             &parsed.lr_groups, NULL),
     CLI_SWITCH_ON("decay-norms", "do not apply weight decay to norms and biases",
                   &parsed.decay_norms, NULL),
     CLI_REAL_OR_NEVER("clip-grad-norm", "X", "clip gradients to a global norm of X; 0: off [0]",
@@ -132,6 +135,10 @@ static const cli_option table[] = {
              "also keep, evaluate and save an exponential moving\naverage of the weights; 0: "
              "off [0]",
              &parsed.ema, NULL, 0, 0.9999999),
+    CLI_TEXT(0, "freeze", "PATTERN,...",
+             "do not train the parameters whose names match, and\nkeep the statistics of their "
+             "norms; !PATTERN thaws:\n'*,!fc.*' trains the last layer alone",
+             &parsed.freeze, NULL),
     CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
              &parsed.label_smoothing, NULL, 0, 1),
     CLI_GROUP_KEPT(
@@ -220,7 +227,9 @@ static const cli_option table[] = {
     CLI_TEXT('o', "output", "FOLDER",
              "folder for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &parsed.output,
              NULL),
-    CLI_TEXT(0, "checkpoint", "FILE", "initial weights: a .pth or safetensors file",
+    CLI_TEXT(0, "checkpoint", "FILE",
+             "initial weights: a .pth or safetensors file; if it has\nother classes, the last "
+             "layer is new",
              &parsed.checkpoint, NULL),
     CLI_TEXT(0, "resume", "auto|FILE",
              "resume from a checkpoint and its options; auto: from\nthe newest one in the output "

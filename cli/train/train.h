@@ -45,6 +45,7 @@ typedef enum cli_comm_hook {
 typedef struct cli_train_options {
     const char *name; /* of the command, for usage errors */
     const char *data, *arch, *output, *checkpoint, *resume, *milestones;
+    const char *freeze, *lr_groups;  /* patterns, and PATTERN=RATE; see fine_tune.c */
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     const char *metrics_file;        /* for Prometheus; NULL: none */
     yk_group_options group;
@@ -171,5 +172,16 @@ yk_status cli_board_epoch(const cli_training *training, const yk_epoch_record *r
 
 /* Prints what the run will do and where each number comes from (introduce.c). */
 void cli_training_introduce(const cli_training *training);
+
+/* ---- fine_tune.c ----------------------------------------------------------------------------- */
+
+/* Loads --checkpoint, whose last layer may be for other classes. */
+bool cli_training_load_weights(const cli_training *t);
+/* Whether --freeze has left something to train. */
+bool cli_training_check_frozen(const cli_training *t);
+/* Whether a text has the form PATTERN=RATE,... */
+bool cli_lr_groups_are_valid(const char *text);
+/* Gives the parameters of --lr-group their rates, times factor. */
+yk_status cli_training_set_lr_groups(cli_training *t, double factor);
 
 #endif

@@ -78,14 +78,15 @@ typedef struct yk_load_options {
                                 NULL for all [NULL] */
     bool allow_missing;    /**< what the file lacks keeps its value in the model [false] */
     bool allow_unexpected; /**< what the model lacks is ignored [false] */
-    bool allow_reshaped;   /**< what has another shape keeps its value in the model, such as the
-                                last layer for other classes [false] */
+    const char *allow_reshaped; /**< names, as a shell pattern, of what keeps its value in the model
+                                     if it has another shape in the file: "fc.*" for a last layer of
+                                     other classes; NULL for none [NULL] */
 } yk_load_options;
 
 /** The defaults of yk_load_options: everything must fit. */
 #define YK_LOAD_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        sizeof(yk_load_options), NULL, false, false, false                                         \
+        sizeof(yk_load_options), NULL, false, false, NULL                                          \
     }
 
 /** What yk_model_load_with has done. */

@@ -182,7 +182,7 @@ static bool same_shape(const yki_file_tensor *stored, const yk_tensor *tensor)
 
 /* All that does not fit, and what is loaded all the same. */
 typedef struct findings {
-    name_list missing, unexpected, shapes;
+    name_list missing, unexpected, shapes, refused_shapes;
     size_t loaded;
 } findings;
 
@@ -211,6 +211,8 @@ static yk_status find_entries(yki_state_dict *dict, const yk_model *model,
             found->loaded++;
         } else {
             note_shapes(&found->shapes, &view, &stored);
+            if (!options->allow_reshaped || fnmatch(options->allow_reshaped, view.name, 0) != 0)
+                note_shapes(&found->refused_shapes, &view, &stored);
         }
     }
     note_unexpected(&found->unexpected, dict->file, model, dict->count);
@@ -241,8 +243,8 @@ static yk_status match_entries(yki_state_dict *dict, const yk_model *model,
         describe_trouble(line, sizeof line, "missing", &found.missing);
     if (!options->allow_unexpected || found.loaded == 0)
         describe_trouble(line, sizeof line, "unexpected", &found.unexpected);
-    if (!options->allow_reshaped || found.loaded == 0)
-        describe_trouble(line, sizeof line, "differently shaped", &found.shapes);
+    describe_trouble(line, sizeof line, "differently shaped",
+                     found.loaded == 0 ? &found.shapes : &found.refused_shapes);
     if (line[0] || (found.loaded == 0 && dict->count > 0))
         return yki_error(YK_ERROR_MISMATCH, "%s: does not fit the model: %s",
                          yki_tensor_file_path(dict->file),

@@ -464,8 +464,14 @@ YK_TEST(a_head_for_other_classes_keeps_its_first_values)
     assert_contains(yk_last_error(), "fc.weight (3, 4) is (5, 4) in the model");
     assert_true(first_of(to, "conv1.weight") == body);
     assert_ok(yk_model_load_with(
-        to, path, YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = true),
+        to, path, YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = "fc.*"),
         &report));
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_model_load_with(
+                      to, path,
+                      YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = "*.weight"),
+                      NULL));
+    assert_contains(yk_last_error(), "differently shaped fc.bias (3) is (5)");
     assert_int_equal(report.loaded, 12); /* two convolutions, two norms of five tensors */
     assert_int_equal(report.reshaped, 2);
     assert_int_equal(report.missing + report.unexpected, 0);
