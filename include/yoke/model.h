@@ -83,8 +83,10 @@ void yk_model_eval(yk_model *model);
 
 /**
  * Runs forward on one batch, which must not change until its backward. The batch must have a tensor
- * for each of the model's inputs, labels included. Blocks until done. YK_ERROR_INVALID_ARGUMENT for
- * a missing tensor or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
+ * for each of the model's inputs, labels included. In evaluation mode it may leave out those that
+ * yk_model_options.logits does not depend on, such as the labels: then there are logits, but no
+ * loss (yk_model_loss returns NaN) and no backward. Blocks until done. YK_ERROR_INVALID_ARGUMENT
+ * for a missing tensor or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
  *
  * Signal handlers belong on a thread that runs no models, or on a stack of their own (sigaltstack,
  * SA_ONSTACK): at times oneDNN keeps the stack pointer in its own buffers, and a handler's frame

@@ -46,6 +46,17 @@ static yki_operand operand_of(const planner *p, const yk_value *value)
     return operand;
 }
 
+/* Whether the value is computed, or an input that is read. */
+static bool takes_part(const planner *p, const yk_value *value)
+{
+    return !p->plan->mode.inference || p->source->for_logits[value->id];
+}
+
+static bool node_takes_part(const planner *p, const yki_node *node)
+{
+    return takes_part(p, node->out[0]);
+}
+
 static bool is_read_outside(const planner *p, const yk_value *value)
 {
     bool is_term =
@@ -60,7 +71,7 @@ static void find_last_uses(planner *p)
         p->last_use[i] = -1;
     for (size_t n = 0; n < p->nodes; n++)
         for (int i = 0; i < graph->nodes[n]->in_count; i++)
-            if (graph->nodes[n]->in[i])
+            if (graph->nodes[n]->in[i] && node_takes_part(p, graph->nodes[n]))
                 p->last_use[graph->nodes[n]->in[i]->id] = p->base + (int)n;
     for (size_t i = 0; i < graph->value_count; i++)
         if (is_read_outside(p, graph->values[i]))
@@ -147,7 +158,7 @@ static yk_status add_node(planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
-                            .training = p->plan->training && !node->attrs.frozen,
+                            .training = p->plan->mode.training && !node->attrs.frozen,
                             .in_count = node->in_count,
                             .out_count = node->out_count};
     for (int i = 0; i < YKI_MAX_IN; i++)
@@ -183,7 +194,8 @@ static yk_status add_input(planner *p, const yk_value *value)
 
 static bool needs_reorder(const planner *p, const yk_value *value)
 {
-    return value->kind == YKI_INPUT && operand_of(p, value).layout != YKI_PLAIN;
+    return value->kind == YKI_INPUT && takes_part(p, value) &&
+           operand_of(p, value).layout != YKI_PLAIN;
 }
 
 static yk_status add_steps(planner *p)
@@ -200,7 +212,8 @@ static yk_status add_steps(planner *p)
     for (size_t n = 0; n < p->nodes; n++) {
         if (n == p->source->first_backward)
             p->plan->forward_count = p->plan->step_count;
-        YK_TRY(add_node(p, graph->nodes[n]));
+        if (node_takes_part(p, graph->nodes[n]))
+            YK_TRY(add_node(p, graph->nodes[n]));
     }
     if (p->nodes <= p->source->first_backward)
         p->plan->forward_count = p->plan->step_count;
@@ -235,7 +248,7 @@ static yk_status check_batch_size(const yk_graph *graph, int64_t batch)
 }
 
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
-                          bool training, bool backward)
+                          yki_plan_mode mode)
 {
     const yk_graph *graph = source->graph;
     size_t values = graph->value_count;
@@ -244,10 +257,10 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
                  .plan = yki_calloc(1, sizeof(yki_plan)),
                  .places = yki_calloc(values, sizeof *p.places),
                  .last_use = yki_calloc(values, sizeof *p.last_use),
-                 .nodes = backward ? graph->node_count : source->first_backward};
+                 .nodes = mode.backward ? graph->node_count : source->first_backward};
     yk_status status = YK_OK;
     if (p.plan) {
-        *p.plan = (yki_plan){.batch = batch, .training = training, .backward = backward};
+        *p.plan = (yki_plan){.batch = batch, .mode = mode};
         p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
         p.plan->slots = yki_calloc(values, sizeof *p.plan->slots);
     }

@@ -36,9 +36,15 @@ typedef struct yki_step {
     const yki_node *node;          /* NULL: a reorder of an input */
 } yki_step;
 
+/* What a plan is for. */
+typedef struct yki_plan_mode {
+    bool training, backward;
+    bool inference; /* the logits alone: values that they do not depend on are left out */
+} yki_plan_mode;
+
 typedef struct yki_plan {
     int64_t batch;
-    bool training, backward;
+    yki_plan_mode mode;
     yki_step *steps;
     size_t step_count, forward_count;
     struct yki_slot *slots;
@@ -55,10 +61,11 @@ typedef struct yki_plan_source {
     yk_value *terms[YKI_LOSS_KINDS]; /* of the loss; see rewrite.h */
     size_t first_backward;
     yki_place *fixed; /* by value id: the place of what is not an activation, else NONE */
+    bool *for_logits; /* by value id: whether the logits depend on it */
 } yki_plan_source;
 
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
-                          bool training, bool backward);
+                          yki_plan_mode mode);
 void yki_plan_destroy(yki_plan *plan);
 
 #endif

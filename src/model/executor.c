@@ -15,6 +15,7 @@ void yki_executor_destroy(yki_executor *executor)
     yki_plans_destroy(&executor->plans);
     yki_inputs_destroy(&executor->inputs);
     free(executor->source.fixed);
+    free(executor->source.for_logits);
     yki_device_destroy(executor->source.device);
 }
 
@@ -30,11 +31,14 @@ void yki_executor_forget(yki_executor *executor)
     executor->current = executor->last = NULL;
 }
 
-static yk_status find_plan(yk_model *model, int64_t batch, bool training, yki_plan **plan)
+static yk_status find_plan(yk_model *model, int64_t batch, bool training, bool inference,
+                           yki_plan **plan)
 {
     yki_executor *executor = &model->executor;
-    return yki_plans_find(&executor->plans, &executor->source, batch, training,
-                          training || executor->eval_backward, plan);
+    yki_plan_mode mode = {.training = training,
+                          .backward = training || (executor->eval_backward && !inference),
+                          .inference = inference};
+    return yki_plans_find(&executor->plans, &executor->source, batch, mode, plan);
 }
 
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
@@ -46,7 +50,7 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "batch_size is %lld, expected 1 or more",
                          (long long)batch_size);
     yki_executor_enter(&model->executor);
-    YK_TRY(find_plan(model, batch_size, true, &plan));
+    YK_TRY(find_plan(model, batch_size, true, false, &plan));
     *memory = (yk_memory_plan){.parameters = model->variables.bytes,
                                .gradients = model->variables.gradient_bytes,
                                .activations = plan->arena_bytes,
@@ -92,14 +96,14 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
     if (step->pack >= 0)
         YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version,
                                  &in[step->kernel->pack_input]));
-    bool in_training = plan->training && !(step->node && step->node->attrs.frozen);
+    bool in_training = plan->mode.training && !(step->node && step->node->attrs.frozen);
     yki_kernel_args args = {.in = in,
                             .out = out,
                             .scratch = yki_plans_scratch(plans, plan),
                             .seed = model->options.seed,
                             .step = model->step ^ distribution->stream << 48,
                             .sync = in_training ? distribution->sync : NULL};
-    double begin = plan->training ? yki_trace_begin() : 0;
+    double begin = plan->mode.training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
     if (step->node)
         YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
@@ -119,11 +123,12 @@ static yk_status check_samples(const yk_model *model, int64_t samples)
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples", (long long)samples);
 }
 
-static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool training)
+static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool training,
+                                   bool inference)
 {
     yki_executor *executor = &model->executor;
     yki_plan *plan;
-    YK_TRY(find_plan(model, batch->size, training, &plan));
+    YK_TRY(find_plan(model, batch->size, training, inference, &plan));
     YK_TRY(yki_plans_reserve(&executor->plans, plan));
     for (size_t i = 0; i < plan->forward_count; i++)
         YK_TRY(run_step(model, plan, &plan->steps[i]));
@@ -143,7 +148,9 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
     double begin = yki_trace_begin();
     yki_executor_forget(executor);
     YK_TRY(check_samples(model, batch->size));
-    YK_TRY(yki_inputs_take(&executor->inputs, batch));
+    const bool *needed = model->training ? NULL : executor->source.for_logits;
+    bool inference;
+    YK_TRY(yki_inputs_take(&executor->inputs, batch, needed, &inference));
     yki_executor_enter(executor);
     if (model->training) {
         model->step++;
@@ -151,7 +158,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
             YK_TRY(hooks->forward_begin(hooks->context, batch->size));
     }
     executor->batch = batch;
-    yk_status status = run_forward_steps(model, batch, model->training);
+    yk_status status = run_forward_steps(model, batch, model->training, inference);
     YKI_TRACE_END(begin, trace_samples(batch->size), "forward%s",
                   model->training ? "" : " (evaluation)");
     return status;
@@ -240,14 +247,18 @@ yk_status yki_model_backward(yk_model *model)
     double begin = yki_trace_begin();
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
+    if (executor->current->mode.inference)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "backward without a loss: the batch of this forward had no \"%s\"",
+                         yki_inputs_absent(&executor->inputs));
     yki_executor_enter(executor);
-    if (!executor->current->backward) {
+    if (!executor->current->mode.backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
         executor->eval_backward = true;
-        YK_TRY(run_forward_steps(model, executor->batch, false));
+        YK_TRY(run_forward_steps(model, executor->batch, false, false));
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
-    backward.training = executor->current->training;
+    backward.training = executor->current->mode.training;
     YK_TRY(hooks->backward_begin ? hooks->backward_begin(hooks->context, &backward)
                                  : yki_backward_check(&backward));
     yk_status status = end_backward(hooks, run_backward_steps(model, &backward));
@@ -269,14 +280,16 @@ static double read_scalar(const yk_model *model, const yk_value *value, const yk
 double yki_model_loss(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
-    return executor->last ? read_scalar(model, executor->source.loss, &executor->last->loss) : NAN;
+    bool known = executor->last && !executor->last->mode.inference;
+    return known ? read_scalar(model, executor->source.loss, &executor->last->loss) : NAN;
 }
 
 double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
 {
     const yki_executor *executor = &model->executor;
     const yk_value *term = executor->source.terms[kind];
-    return term && executor->last ? read_scalar(model, term, &executor->last->terms[kind]) : 0;
+    bool known = executor->last && !executor->last->mode.inference;
+    return term && known ? read_scalar(model, term, &executor->last->terms[kind]) : 0;
 }
 
 yk_status yki_model_output(yk_model *model, yk_tensor *output)

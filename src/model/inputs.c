@@ -42,14 +42,29 @@ static bool fits(const yk_tensor *tensor, const yk_value *input, int64_t samples
     return true;
 }
 
-yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch)
+const char *yki_inputs_absent(const yki_inputs *inputs)
 {
+    for (size_t i = 0; i < inputs->count; i++)
+        if (!inputs->data[i])
+            return inputs->values[i]->name;
+    return "";
+}
+
+yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,
+                          bool *incomplete)
+{
+    *incomplete = false;
     if (batch->count > 0 && (!batch->names || !batch->tensors))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no names or no tensors: NULL");
     for (size_t i = 0; i < inputs->count; i++) {
         const yk_value *input = inputs->values[i];
         const yk_tensor *tensor = find_batch_tensor(batch, input->name);
         char text[96];
+        if (!tensor && needed && !needed[input->id]) {
+            inputs->data[i] = NULL;
+            *incomplete = true;
+            continue;
+        }
         if (!tensor)
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"",
                              input->name);

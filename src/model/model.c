@@ -89,6 +89,31 @@ static yk_status place_values(yk_model *model, const yki_gradients *gradients)
     return YK_OK;
 }
 
+/* Which values the logits depend on: only these are computed for a batch without the others. */
+static yk_status find_inference(yk_model *model)
+{
+    const yk_graph *graph = model->graph;
+    yki_plan_source *source = &model->executor.source;
+    if (!source->logits)
+        return YK_OK;
+    bool *needed = yki_calloc(graph->value_count, sizeof *needed);
+    if (!needed)
+        return yki_error_memory(graph->value_count * sizeof *needed, "the model");
+    source->for_logits = needed;
+    needed[source->logits->id] = true;
+    for (size_t n = source->first_backward; n-- > 0;) {
+        const yki_node *node = graph->nodes[n];
+        bool any = false;
+        for (int i = 0; i < node->out_count; i++)
+            any |= node->out[i] && needed[node->out[i]->id];
+        for (int i = 0; any && i < node->in_count; i++)
+            if (node->in[i])
+                needed[node->in[i]->id] = true;
+        needed[node->out[0]->id] |= any;
+    }
+    return YK_OK;
+}
+
 /* The values that live as long as the model. */
 static yk_status create_values(yk_model *model)
 {
@@ -106,6 +131,8 @@ static yk_status build_model(yk_model *model, yk_value *loss)
     yk_status status = rewrite_graph(model, loss, &gradients);
     if (status == YK_OK)
         status = place_values(model, &gradients);
+    if (status == YK_OK)
+        status = find_inference(model);
     free(gradients.of);
     return status;
 }

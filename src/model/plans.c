@@ -32,13 +32,13 @@ yk_status yki_plans_reserve(yki_plans *plans, const yki_plan *plan)
 
 /* A plan enters the list when it is whole: what fails on the way leaves nothing behind. */
 static yk_status add_plan(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                          bool training, bool backward, yki_plan **plan)
+                          yki_plan_mode mode, yki_plan **plan)
 {
     yki_plan **larger = realloc(plans->list, (plans->count + 1) * sizeof *larger), *made;
     if (!larger)
         return yki_error_memory(sizeof *larger, "a plan");
     plans->list = larger;
-    YK_TRY(yki_plan_create(&made, source, batch, training, backward));
+    YK_TRY(yki_plan_create(&made, source, batch, mode));
     yk_status status = yki_packs_add(&plans->packs, made);
     if (status != YK_OK) {
         yki_plan_destroy(made);
@@ -48,17 +48,22 @@ static yk_status add_plan(yki_plans *plans, const yki_plan_source *source, int64
     return YK_OK;
 }
 
+static bool same_mode(yki_plan_mode a, yki_plan_mode b)
+{
+    return a.training == b.training && a.backward == b.backward && a.inference == b.inference;
+}
+
 yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         bool training, bool backward, yki_plan **plan)
+                         yki_plan_mode mode, yki_plan **plan)
 {
     for (size_t i = 0; i < plans->count; i++) {
         yki_plan *known = plans->list[i];
-        if (known->batch == batch && known->training == training && known->backward == backward) {
+        if (known->batch == batch && same_mode(known->mode, mode)) {
             *plan = known;
             return YK_OK;
         }
     }
-    return add_plan(plans, source, batch, training, backward, plan);
+    return add_plan(plans, source, batch, mode, plan);
 }
 
 void yki_plans_destroy(yki_plans *plans)

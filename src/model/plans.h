@@ -17,7 +17,7 @@ typedef struct yki_plans {
 
 /* The plan for this batch size and mode, made where there is none. */
 yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         bool training, bool backward, yki_plan **plan);
+                         yki_plan_mode mode, yki_plan **plan);
 /* Makes the arena large enough for the plan. */
 yk_status yki_plans_reserve(yki_plans *plans, const yki_plan *plan);
 void yki_plans_destroy(yki_plans *plans);

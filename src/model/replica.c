@@ -23,6 +23,14 @@ static yk_status copy_places(yk_model *replica, const yk_model *model)
     replica->executor.source = model->executor.source;
     replica->executor.source.device = device;
     replica->executor.source.fixed = fixed;
+    replica->executor.source.for_logits = NULL;
+    if (!model->executor.source.for_logits)
+        return YK_OK;
+    bool *for_logits = yki_calloc(count, sizeof *for_logits);
+    if (!for_logits)
+        return yki_error_memory(count * sizeof *for_logits, "a replica");
+    memcpy(for_logits, model->executor.source.for_logits, count * sizeof *for_logits);
+    replica->executor.source.for_logits = for_logits;
     return YK_OK;
 }
 

@@ -1,0 +1,101 @@
+/* Logits in evaluation mode from the inputs that they need: no labels, no loss. */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SAMPLES = 5, SIDE = 4, CLASSES = 3 };
+
+typedef struct network {
+    yk_model *model;
+    float pixels[SAMPLES * 3 * SIDE * SIDE];
+    int32_t labels[SAMPLES];
+    yk_tensor tensors[2];
+    yk_batch batch;
+} network;
+
+static const char *const names[] = {"images", "labels"};
+
+static void start(network *net, const char *device)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 1, NULL), "bn"));
+    yk_value *logits = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", CLASSES);
+    assert_ok(yk_model_create(&net->model, yk_cross_entropy(logits, labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.threads = 1, o.logits = logits)));
+    for (int i = 0; i < (int)(sizeof net->pixels / sizeof *net->pixels); i++)
+        net->pixels[i] = (float)sin(0.7 * i);
+    for (int i = 0; i < SAMPLES; i++)
+        net->labels[i] = i % CLASSES;
+    net->tensors[0] = (yk_tensor){
+        .data = net->pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, SIDE, SIDE}};
+    net->tensors[1] =
+        (yk_tensor){.data = net->labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}};
+    net->batch = (yk_batch){.size = SAMPLES, .count = 2, .names = names, .tensors = net->tensors};
+}
+
+static void read_logits(network *net, float logits[SAMPLES * CLASSES])
+{
+    yk_tensor output;
+    assert_ok(yk_model_output(net->model, &output));
+    assert_int_equal(output.dims[0], SAMPLES);
+    memcpy(logits, output.data, SAMPLES * CLASSES * sizeof *logits);
+}
+
+static void check_device(const char *device)
+{
+    network net;
+    float with[SAMPLES * CLASSES], without[SAMPLES * CLASSES];
+    start(&net, device);
+    yk_model_eval(net.model);
+    assert_ok(yk_model_forward(net.model, &net.batch));
+    double loss = yk_model_loss(net.model);
+    read_logits(&net, with);
+    net.batch.count = 1;
+    assert_ok(yk_model_forward(net.model, &net.batch));
+    read_logits(&net, without);
+    assert_memory_equal(with, without, sizeof with);
+    assert_true(isnan(yk_model_loss(net.model)));
+    net.batch.count = 2;
+    assert_ok(yk_model_forward(net.model, &net.batch));
+    assert_true(yk_model_loss(net.model) == loss);
+    yk_model_destroy(net.model);
+}
+
+YK_TEST(logits_without_labels_are_the_same)
+{
+    check_device("ref");
+    check_device("cpu");
+}
+
+YK_TEST(there_is_no_backward_without_labels)
+{
+    network net;
+    start(&net, "cpu");
+    yk_model_eval(net.model);
+    net.batch.count = 1;
+    assert_ok(yk_model_forward(net.model, &net.batch));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(net.model));
+    assert_contains(yk_last_error(), "no \"labels\"");
+    net.batch.count = 2;
+    assert_ok(yk_model_forward(net.model, &net.batch));
+    assert_ok(yk_model_backward(net.model));
+    yk_model_destroy(net.model);
+}
+
+YK_TEST(what_the_logits_need_stays_needed)
+{
+    network net;
+    start(&net, "cpu");
+    net.batch.count = 1;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(net.model, &net.batch));
+    assert_contains(yk_last_error(), "no tensor \"labels\""); /* in training */
+    yk_model_eval(net.model);
+    net.batch.count = 0;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(net.model, &net.batch));
+    assert_contains(yk_last_error(), "no tensor \"images\"");
+    yk_model_destroy(net.model);
+}
