@@ -15,7 +15,7 @@ typedef struct evaluate_options {
     yk_model_options model; /* device, mixed precision and threads */
     int64_t batch_size, nproc;
     int workers;
-    bool arch_given, data_given, ema;
+    bool arch_given, data_given, ema, per_class, confusion;
 } evaluate_options;
 
 static int parse_evaluate_options(evaluate_options *o, const char *name, int argc, char **argv,
@@ -29,6 +29,11 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                  &o->data, &o->data_given),
         CLI_ARCH("network in the file [read from the file]", &o->arch, &o->arch_given),
         CLI_SWITCH(0, "ema", "evaluate the averaged weights that --ema has saved", &o->ema),
+        CLI_SWITCH(0, "per-class", "also print the accuracy of each class", &o->per_class),
+        CLI_SWITCH(0, "confusion",
+                   "also print how many images of each class (rows) were\ntaken for each class "
+                   "(columns)",
+                   &o->confusion),
         CLI_GROUP("Execution"),
         CLI_INT('b', "batch-size", "GLOBAL", "images per batch, over all ranks [256]",
                 &o->batch_size, NULL, 1, 1e7),
@@ -51,7 +56,8 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
             "output\n"
             "folder of a training run, whose newest checkpoint is then used. Files written by "
             "yoke\n"
-            "record their network; checkpoints also record the data they were trained on. Nothing\n"
+            "record their network, and of others it is recognised by their tensors; checkpoints "
+            "also record the data they were trained on. Nothing\n"
             "is downloaded unless --data cifar10 is given.",
         .examples =
             "  yoke evaluate runs/a\n"
@@ -107,8 +113,11 @@ static bool read_description(subject *s)
     if (!cli_ok(yk_tensor_file_open(&file, s->path)))
         return false;
     bool fine = cli_ok(yk_tensor_file_info(file, &info));
-    if (fine && info && info->arch)
-        snprintf(s->arch, sizeof s->arch, "%s", info->arch);
+    const char *arch = fine && info ? info->arch : NULL;
+    if (fine && !arch)
+        yk_tensor_file_find_arch(file, &arch, NULL); /* --arch may name another one */
+    if (arch)
+        snprintf(s->arch, sizeof s->arch, "%s", arch);
     if (fine && info && info->channels == 3 && info->mean && info->std) {
         s->augment.normalize = s->normalize;
         snprintf(s->normalize, sizeof s->normalize, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))",
@@ -130,7 +139,7 @@ static bool read_run(subject *s)
         return true;
     if (!cli_ok(status))
         return false;
-    if (!s->arch[0])
+    if (yk_arch_find(state.arch))
         snprintf(s->arch, sizeof s->arch, "%s", state.arch);
     if (find_setting(state.program, "augment", s->preset, sizeof s->preset))
         s->augment.preset = s->preset;
@@ -178,15 +187,18 @@ static bool find_subject(subject *s, const char *checkpoint, const yk_group *wor
     if (s->options.arch_given)
         return true;
     if (!s->arch[0])
-        return cli_complain("%s does not say which network it is of: name it with --arch", s->path);
+        return cli_complain("%s does not say which network it is of, and its tensors fit none: "
+                            "name it with --arch",
+                            s->path);
     s->options.arch = s->arch;
     return true;
 }
 
 /* The model with the file's weights, the loader of the test images, and what they make of each
  * other; the caller destroys both, on failure too. */
-static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader **loader,
-                            const subject *s, const yk_dataset *test, yk_group *world)
+static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model **model,
+                            yk_loader **loader, const subject *s, const yk_dataset *test,
+                            yk_group *world)
 {
     const evaluate_options *o = &s->options;
     const char *source;
@@ -207,10 +219,74 @@ static bool measure_subject(yk_evaluation *result, yk_model **model, yk_loader *
     loading.workers = o->workers;
     yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
     evaluating.group = world;
+    evaluating.confusion = confusion;
     return cli_build_model(model, &setup) &&
            cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
            cli_ok(yk_evaluate(result, *model, *loader, &evaluating));
+}
+
+/* Counts of (label, prediction) where they are asked for; NULL otherwise. */
+static bool make_confusion(int64_t **confusion, const evaluate_options *o, const yk_dataset *test)
+{
+    size_t classes = (size_t)yk_dataset_classes(test);
+    *confusion = NULL;
+    if (!o->per_class && !o->confusion)
+        return true;
+    *confusion = calloc(classes * classes, sizeof **confusion);
+    return *confusion || cli_complain("out of memory");
+}
+
+static void print_class(const yk_dataset *test, int64_t label)
+{
+    const char *name = yk_dataset_class_name(test, label);
+    if (name)
+        printf("  %-16s", name);
+    else
+        printf("  %-16lld", (long long)label);
+}
+
+static void print_per_class(const yk_dataset *test, const int64_t *confusion)
+{
+    int64_t classes = yk_dataset_classes(test);
+    for (int64_t label = 0; label < classes; label++) {
+        const int64_t *row = confusion + label * classes;
+        int64_t count = 0;
+        for (int64_t c = 0; c < classes; c++)
+            count += row[c];
+        print_class(test, label);
+        if (count)
+            printf("%6.2f %% (%lld of %lld)\n", 100 * (double)row[label] / (double)count,
+                   (long long)row[label], (long long)count);
+        else
+            printf("     no image\n");
+    }
+}
+
+static void print_confusion(const yk_dataset *test, const int64_t *confusion)
+{
+    int64_t classes = yk_dataset_classes(test);
+    for (int64_t label = 0; label < classes; label++) {
+        print_class(test, label);
+        for (int64_t c = 0; c < classes; c++)
+            printf(" %6lld", (long long)confusion[label * classes + c]);
+        printf("\n");
+    }
+}
+
+static void print_result(const subject *s, const yk_dataset *test, const yk_evaluation *result,
+                         const int64_t *confusion)
+{
+    printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)", s->path, s->options.arch,
+           yk_dataset_name(test), result->loss, 100 * result->accuracy, (long long)result->correct,
+           (long long)result->count);
+    if (yk_dataset_classes(test) > 5)
+        printf(", top-5 %.2f %%", 100 * result->top5);
+    printf("\n");
+    if (s->options.per_class)
+        print_per_class(test, confusion);
+    if (s->options.confusion)
+        print_confusion(test, confusion);
 }
 
 static bool open_data(yk_dataset **test, const subject *s, yk_group *world)
@@ -227,12 +303,13 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_model *model = NULL;
     yk_loader *loader = NULL;
     yk_evaluation result;
+    int64_t *confusion = NULL;
     bool fine = find_subject(&s, checkpoint, world) && open_data(&test, &s, world) &&
-                measure_subject(&result, &model, &loader, &s, test, world);
+                make_confusion(&confusion, options, test) &&
+                measure_subject(&result, confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
-        printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)\n", s.path, s.options.arch,
-               yk_dataset_name(test), result.loss, 100 * result.accuracy, (long long)result.correct,
-               (long long)result.count);
+        print_result(&s, test, &result, confusion);
+    free(confusion);
     yk_loader_destroy(loader);
     yk_model_destroy(model);
     yk_dataset_destroy(test);

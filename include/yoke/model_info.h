@@ -54,6 +54,13 @@ const yk_model_info *yk_model_get_info(const yk_model *model);
  */
 yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info);
 
+/**
+ * Finds out which network of yk_arch_name a file's weights are of, by the names and shapes of its
+ * tensors, for images of three channels; *classes (may be NULL) is its number of classes. The name
+ * is a constant. YK_ERROR_NOT_FOUND, with *arch NULL, when they fit none.
+ */
+yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int64_t *classes);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -58,6 +58,7 @@ typedef struct yk_evaluation {
     int64_t correct; /**< samples classified correctly */
     int64_t count;   /**< samples */
     bool stopped;    /**< should_stop ended it early: the other fields are 0 */
+    double top5;     /**< fraction of samples whose class is among the five largest logits */
 } yk_evaluation;
 
 /** How yk_evaluate evaluates. */
@@ -71,18 +72,22 @@ typedef struct yk_evaluate_options {
     void *context; /**< passed to should_stop and on_batch */
     /** Called after each of this rank's batches: how many of them are done. May be NULL. */
     void (*on_batch)(void *context, int64_t done, int64_t batches);
+    /** (C, C) zeros for logits of C classes: entry [label C + prediction] becomes the number of
+     * samples of that label with that prediction, over all ranks. Or NULL [NULL]. */
+    int64_t *confusion;
 } yk_evaluate_options;
 
 /** The defaults of yk_evaluate_options. */
 #define YK_EVALUATE_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        sizeof(yk_evaluate_options), NULL, NULL, NULL, NULL                                        \
+        sizeof(yk_evaluate_options), NULL, NULL, NULL, NULL, NULL                                  \
     }
 
 /**
- * Collective. The mean loss and top-1 accuracy over one epoch of the loader, which should be exact
- * (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. Buffers
- * are made rank 0's first. The model evaluates in evaluation mode and is left in training mode.
+ * Collective. The mean loss, top-1 and top-5 accuracy over one epoch of the loader, which should be
+ * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks.
+ * Buffers are made rank 0's first. The model evaluates in evaluation mode and is left in training
+ * mode.
  */
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options);

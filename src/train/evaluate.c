@@ -111,7 +111,7 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 
 /* ---- an evaluation --------------------------------------------------------------------------- */
 
-enum { SUMS = 3 }; /* loss, correct answers, samples */
+enum { SUMS = 4, TOP = 5 }; /* loss, correct answers, samples, labels among the largest five */
 
 typedef struct evaluation_run {
     yk_model *model;
@@ -119,13 +119,55 @@ typedef struct evaluation_run {
     yk_evaluate_options options;
     double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
     int virtual_ranks; /* that take turns on this rank */
+    int64_t classes;   /* 0 before the first batch */
 } evaluation_run;
 
-static yk_status evaluate_batch(double sums[SUMS], yk_model *model, const yk_batch *batch)
+static double logit(const yk_tensor *logits, int64_t row, int64_t column)
+{
+    int64_t at = row * logits->dims[1] + column;
+    return logits->dtype == YK_F64 ? ((const double *)logits->data)[at]
+                                   : (double)((const float *)logits->data)[at];
+}
+
+/* Samples whose label has one of the five largest logits. */
+static int64_t count_top(const yk_tensor *logits, const int32_t *labels)
+{
+    int64_t inside = 0;
+    for (int64_t i = 0; i < logits->dims[0]; i++) {
+        double own = logit(logits, i, labels[i]);
+        int64_t larger = 0;
+        for (int64_t c = 0; c < logits->dims[1]; c++)
+            larger += logit(logits, i, c) > own;
+        inside += own == own && larger < TOP;
+    }
+    return inside;
+}
+
+static void add_confusion(int64_t *confusion, const yk_tensor *logits, const int32_t *labels)
+{
+    int64_t classes = logits->dims[1];
+    for (int64_t i = 0; i < logits->dims[0]; i++) {
+        int64_t best = 0;
+        for (int64_t c = 1; c < classes; c++)
+            if (logit(logits, i, c) > logit(logits, i, best))
+                best = c;
+        confusion[labels[i] * classes + best]++;
+    }
+}
+
+static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     int64_t correct;
+    yk_tensor logits;
+    yk_model *model = run->model;
     YK_TRY(yk_model_forward(model, batch));
     YK_TRY(yk_count_correct(&correct, model, batch));
+    YK_TRY(yk_model_output(model, &logits));
+    const int32_t *labels = find_tensor(batch, "labels")->data;
+    sums[3] += (double)count_top(&logits, labels);
+    run->classes = logits.dims[1];
+    if (run->options.confusion)
+        add_confusion(run->options.confusion, &logits, labels);
     sums[0] += yk_model_loss(model) * (double)batch->size;
     sums[1] += (double)correct;
     sums[2] += (double)batch->size;
@@ -142,7 +184,7 @@ static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, 
             YK_TRY(yk_loader_status(run->loader));
             return yki_error(YK_ERROR_INTERNAL, "evaluation: the loader ended early");
         }
-        YK_TRY(evaluate_batch(run->sums + round % run->virtual_ranks * SUMS, run->model, batch));
+        YK_TRY(evaluate_batch(run, run->sums + round % run->virtual_ranks * SUMS, batch));
         if (run->options.on_batch)
             run->options.on_batch(run->options.context, round + 1, batches);
     }
@@ -152,6 +194,17 @@ static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, 
     }
     *stopped = stopping != 0;
     return YK_OK;
+}
+
+/* A rank without batches learns from the others how many classes there are. */
+static yk_status join_confusion(const evaluation_run *run)
+{
+    if (!run->options.confusion || !run->options.group)
+        return YK_OK;
+    int64_t classes = run->classes;
+    YK_TRY(yki_max_over_ranks_i64(run->options.group, &classes));
+    return yk_all_reduce(run->options.group, run->options.confusion, (size_t)(classes * classes),
+                         YK_I64, YK_REDUCE_SUM, NULL);
 }
 
 static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
@@ -167,10 +220,12 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     yk_loader_next(run->loader); /* NULL: takes the end of the epoch, for the next evaluation */
     YK_TRY(yki_sum_over_ranks(group, sums, run->virtual_ranks, SUMS,
                               sums + run->virtual_ranks * SUMS));
+    YK_TRY(join_confusion(run));
     result->correct = (int64_t)sums[1];
     result->count = (int64_t)sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    result->top5 = sums[2] > 0 ? sums[3] / sums[2] : 0;
     return YK_OK;
 }
 

@@ -123,12 +123,31 @@ YK_TEST(evaluate_says_what_is_wrong_with_a_file)
                                      "sed -i 's/yoke\\.json/none.json/g' bare.pth",
                                      yk_test_directory()),
                      0);
-    assert_int_equal(yoke("evaluate --data synthetic bare.pth"), 1);
-    assert_contains(output, "bare.pth does not say which network it is of: name it with --arch");
     assert_int_equal(yoke("evaluate --data synthetic --arch mlp bare.pth"), 0);
     assert_int_equal(yoke("evaluate --data synthetic run/metrics.jsonl"), 1);
     assert_contains(output, "run/metrics.jsonl: expected a zip archive");
     assert_int_equal(lines(), 1);
+}
+
+YK_TEST(evaluate_recognises_a_network_by_its_tensors)
+{
+    make_run();
+    assert_int_equal(yoke("convert run/model.pth bare.safetensors"), 0);
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && sed -i 's/\"yoke\"/\"nope\"/' bare.safetensors",
+                                     yk_test_directory()),
+                     0);
+    assert_int_equal(yoke("evaluate --data synthetic bare.safetensors"), 0);
+    assert_contains(output, "bare.safetensors: mlp on synthetic");
+    assert_contains(output, ", top-5 ");
+}
+
+YK_TEST(evaluate_counts_by_class)
+{
+    make_run();
+    assert_int_equal(yoke("evaluate --data synthetic --per-class --confusion run/model.pth"), 0);
+    assert_int_equal(lines(), 1 + 10 + 10);
+    assert_contains(output, " of 100)\n");
 }
 
 YK_TEST(what_is_called_wrongly)

@@ -103,6 +103,57 @@ YK_TEST(an_evaluation_tells_of_its_batches)
     yk_dataset_destroy(dataset);
 }
 
+/* Logit k is k, whatever the image: class 9 is the answer, and 5 to 9 are the largest five. */
+static void check_counts(yk_group *group)
+{
+    yk_dataset *dataset;
+    yk_evaluation result;
+    int64_t confusion[100] = {0}, total = 0, upper = 0;
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, group);
+    always_answer(model, 0);
+    float *bias = yk_model_parameter(model, yk_model_parameter_count(model) - 1).value.data;
+    for (int k = 0; k < 10; k++)
+        bias[k] = (float)k;
+    yk_model_parameters_changed(model);
+    assert_ok(yk_evaluate(&result, model, loader,
+                          YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT, o.group = group,
+                                  o.confusion = confusion)));
+    for (int label = 0; label < 10; label++)
+        for (int k = 0; k < 10; k++) {
+            total += confusion[label * 10 + k];
+            upper += label >= 5 ? confusion[label * 10 + k] : 0;
+            assert_true(k == 9 || confusion[label * 10 + k] == 0);
+        }
+    assert_int_equal(total, 1000);
+    assert_int_equal(confusion[99], result.correct);
+    assert_true(result.top5 == (double)upper / 1000);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(an_evaluation_counts_by_class_and_the_largest_five)
+{
+    check_counts(NULL);
+}
+
+YK_TEST_RANKS(ranks_count_by_class_as_one, 3)
+{
+    yk_group *group;
+    (void)rank;
+    (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    check_counts(group);
+    yk_group_destroy(group);
+}
+
 YK_TEST(misuse_of_an_evaluation_is_an_error)
 {
     int64_t correct;

@@ -1,0 +1,92 @@
+/*
+ * Which network a file of weights is of, by the names and shapes of its tensors; see
+ * yk_tensor_file_find_arch. A network's graph is cheap as long as no model is made of it.
+ */
+#include <string.h>
+
+#include <yoke/model_info.h>
+#include <yoke/nn.h>
+
+#include "graph/graph.h"
+#include "io/tensor_file.h"
+
+/* Sides of images that fit all networks that take images of any size, and the others. */
+static const int64_t sides[] = {224, 32};
+
+static bool is_kept(const yk_value *value)
+{
+    return value->kind == YKI_PARAMETER || value->kind == YKI_BUFFER;
+}
+
+static bool has_shape(const yk_tensor_file *file, const yk_value *value)
+{
+    yki_file_tensor stored;
+    int64_t index = yki_tensor_file_find(file, value->name);
+    return index >= 0 && yki_tensor_file_stored(file, (size_t)index, &stored) == YK_OK &&
+           stored.ndim == value->ndim &&
+           memcmp(stored.dims, value->dims, (size_t)value->ndim * sizeof *value->dims) == 0;
+}
+
+static bool fits(const yk_tensor_file *file, const yk_graph *graph)
+{
+    size_t tensors = 0;
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (is_kept(graph->values[i])) {
+            if (!has_shape(file, graph->values[i]))
+                return false;
+            tensors++;
+        }
+    return tensors == yk_tensor_file_count(file);
+}
+
+/* Elements of the file's tensor that is the network's last bias; 0 where there is none. */
+static int64_t count_classes(const yk_tensor_file *file, const yk_graph *graph)
+{
+    yki_file_tensor stored;
+    const yk_value *last = NULL;
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->kind == YKI_PARAMETER)
+            last = graph->values[i];
+    int64_t index = last ? yki_tensor_file_find(file, last->name) : -1;
+    bool known = index >= 0 && yki_tensor_file_stored(file, (size_t)index, &stored) == YK_OK;
+    return known && stored.ndim == 1 ? stored.dims[0] : 0;
+}
+
+static yk_graph *build(yk_arch_fn arch, int64_t side, int64_t classes)
+{
+    yk_graph *graph = yk_graph_create();
+    arch(yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side}), classes);
+    return graph;
+}
+
+static bool is_of(const yk_tensor_file *file, yk_arch_fn arch, int64_t side, int64_t *classes)
+{
+    yk_graph *graph = build(arch, side, 1);
+    *classes = graph ? count_classes(file, graph) : 0;
+    yk_graph_destroy(graph);
+    if (*classes < 1)
+        return false;
+    graph = build(arch, side, *classes);
+    bool found = graph && fits(file, graph);
+    yk_graph_destroy(graph);
+    return found;
+}
+
+yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int64_t *classes)
+{
+    int64_t found;
+    const char *name;
+    YKI_NOT_NULL(arch);
+    *arch = NULL;
+    YKI_NOT_NULL(file);
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (size_t i = 0; (name = yk_arch_name(i)); i++)
+            if (is_of(file, yk_arch_find(name), sides[s], &found)) {
+                *arch = name;
+                if (classes)
+                    *classes = found;
+                return YK_OK;
+            }
+    return yki_error(YK_ERROR_NOT_FOUND, "%s: its tensors are not those of any network of yoke",
+                     yki_tensor_file_path(file));
+}

@@ -1,0 +1,56 @@
+/* Networks recognised by the tensors of a file. */
+#include "harness.h"
+
+#include <string.h>
+
+#include <yoke/model_info.h>
+#include <yoke/nn.h>
+
+static const char *save(const char *arch, int64_t side, int64_t classes, const char *ending)
+{
+    static char path[256];
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_arch_find(arch)(images, classes), labels, NULL);
+    assert_ok(yk_model_create(&model, loss, NULL));
+    snprintf(path, sizeof path, "%s/%s%s", yk_test_directory(), arch, ending);
+    assert_ok(yk_model_save(model, path));
+    yk_model_destroy(model);
+    return path;
+}
+
+static void assert_found(const char *path, const char *arch, int64_t classes)
+{
+    yk_tensor_file *file;
+    const char *name;
+    int64_t count = 0;
+    assert_ok(yk_tensor_file_open(&file, path));
+    assert_ok(yk_tensor_file_find_arch(file, &name, &count));
+    assert_string_equal(name, arch);
+    assert_int_equal(count, classes);
+    yk_tensor_file_close(file);
+}
+
+YK_TEST(networks_are_found_by_their_tensors)
+{
+    assert_found(save("resnet9", 32, 7, ".pth"), "resnet9", 7);
+    assert_found(save("mobilenet-v2", 64, 3, ".safetensors"), "mobilenet-v2", 3);
+    assert_found(save("mlp", 32, 10, ".pth"), "mlp", 10);
+    assert_found(save("resnet18", 64, 5, ".pth"), "resnet18", 5);
+    assert_found(save("resnet18-cifar", 32, 5, ".pth"), "resnet18-cifar", 5);
+}
+
+YK_TEST(other_files_fit_none)
+{
+    yk_tensor_file *file;
+    const char *name = "something";
+    assert_ok(yk_tensor_file_open(&file, save("mlp", 16, 10, ".pth")));
+    assert_status(YK_ERROR_NOT_FOUND, yk_tensor_file_find_arch(file, &name, NULL));
+    assert_contains(yk_last_error(), "its tensors are not those of any network of yoke");
+    assert_null(name);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_find_arch(file, NULL, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_find_arch(NULL, &name, NULL));
+    yk_tensor_file_close(file);
+}
