@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <yoke/checkpoint.h>
 #include <yoke/model_info.h>
@@ -206,11 +205,8 @@ static bool print_json(yk_tensor_file *file, const char *path, const show_option
 static bool show(const char *operand, const show_options *o)
 {
     char path[PATH_SIZE];
-    struct stat info;
     yk_tensor_file *file;
-    snprintf(path, sizeof path, "%s", operand);
-    if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode) &&
-        !cli_ok(yk_checkpoint_dir_latest(operand, path, sizeof path)))
+    if (!cli_find_checkpoint(path, sizeof path, operand))
         return false;
     if (!cli_ok(yk_tensor_file_open(&file, path)))
         return false;

@@ -20,6 +20,7 @@ const char *cli_command_purpose(const char *full_name);
 
 int cli_cmd_train(const char *name, int argc, char **argv);
 int cli_cmd_evaluate(const char *name, int argc, char **argv);
+int cli_cmd_predict(const char *name, int argc, char **argv);
 int cli_cmd_run(const char *name, int argc, char **argv);
 int cli_cmd_ps(const char *name, int argc, char **argv);
 int cli_cmd_checkpoint(const char *name, int argc, char **argv);

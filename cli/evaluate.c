@@ -95,16 +95,6 @@ static bool find_setting(const char *lines, const char *name, char *value, size_
     return false;
 }
 
-/* The newest checkpoint where a folder was named. */
-static bool find_file(subject *s, const char *checkpoint)
-{
-    struct stat info;
-    if (stat(checkpoint, &info) == 0 && S_ISDIR(info.st_mode))
-        return cli_ok(yk_checkpoint_dir_latest(checkpoint, s->path, sizeof s->path));
-    snprintf(s->path, sizeof s->path, "%s", checkpoint);
-    return true;
-}
-
 /* The network and the normalisation, from the description in the file. */
 static bool read_description(subject *s)
 {
@@ -182,7 +172,8 @@ static bool find_data(subject *s, const yk_group *world)
 /* Completes the options. Ranks on one file system find the same. */
 static bool find_subject(subject *s, const char *checkpoint, const yk_group *world)
 {
-    if (!find_file(s, checkpoint) || !read_description(s) || !read_run(s) || !find_data(s, world))
+    if (!cli_find_checkpoint(s->path, sizeof s->path, checkpoint) || !read_description(s) ||
+        !read_run(s) || !find_data(s, world))
         return false;
     if (s->options.arch_given)
         return true;

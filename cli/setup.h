@@ -65,6 +65,8 @@ int cli_field_index(const yk_dataset *dataset, const char *name);
 bool cli_check_readable(const char *name, const char *option, const char *path);
 /* Whether the file, or the folder that will contain it, can be written; true for NULL. */
 bool cli_check_writable(const char *name, const char *option, const char *path);
+/* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
+bool cli_find_checkpoint(char *path, size_t size, const char *operand);
 /* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
 

@@ -67,3 +67,12 @@ const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes)
     snprintf(text, CLI_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, bytes, units[unit]);
     return text;
 }
+
+bool cli_find_checkpoint(char *path, size_t size, const char *operand)
+{
+    struct stat info;
+    if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode))
+        return cli_ok(yk_checkpoint_dir_latest(operand, path, size));
+    snprintf(path, size, "%s", operand);
+    return true;
+}
