@@ -56,9 +56,9 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
             "output\n"
             "folder of a training run, whose newest checkpoint is then used. Files written by "
             "yoke\n"
-            "record their network, and of others it is recognised by their tensors; checkpoints "
-            "also record the data they were trained on. Nothing\n"
-            "is downloaded unless --data cifar10 is given.",
+            "record their network, others are recognised by their tensors; checkpoints also "
+            "record\n"
+            "the data they were trained on. Nothing is downloaded unless --data cifar10 is given.",
         .examples =
             "  yoke evaluate runs/a\n"
             "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"

@@ -24,6 +24,23 @@ static const char *argument_of(const cli_option *option)
     return option->argument ? option->argument : cli_option_choices(option);
 }
 
+/* A long list of choices, below the option's help. */
+static void print_text_choices(const char *choices)
+{
+    enum { WIDTH = 100 - HELP_COLUMN };
+    int used = WIDTH;
+    for (const char *at = choices; *at;) {
+        int length = (int)strcspn(at, "|");
+        if (used + length + 2 > WIDTH) {
+            printf("%s%*s", at == choices ? "" : "\n", HELP_COLUMN, "");
+            used = 0;
+        }
+        used += printf("%.*s%s", length, at, at[length] ? ", " : "");
+        at += length + (at[length] == '|');
+    }
+    putchar('\n');
+}
+
 static void print_text_option(const cli_option *option)
 {
     if (option->type == CLI_OPTION_GROUP) {
@@ -31,7 +48,7 @@ static void print_text_option(const cli_option *option)
         return;
     }
     int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
-    const char *argument = argument_of(option);
+    const char *argument = option->list_choices ? "NAME" : argument_of(option);
     length += printf("--%s%s%s%s", prefix_of(option), option->name, argument ? " " : "",
                      argument ? argument : "");
     if (length >= HELP_COLUMN) {
@@ -45,6 +62,8 @@ static void print_text_option(const cli_option *option)
             printf("%*s", HELP_COLUMN, "");
     }
     putchar('\n');
+    if (option->list_choices)
+        print_text_choices(option->list_choices());
 }
 
 static void print_text_page(const cli_command *command)

@@ -28,7 +28,7 @@ static void refused(const char *arguments, const char *words)
 
 YK_TEST(the_program_lists_its_commands)
 {
-    static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint",
+    static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint", "predict",
                                         "convert", "data",     "bench", "info"};
     assert_int_equal(yoke(""), 0);
     char *first = strdup(output);
@@ -45,7 +45,7 @@ YK_TEST(the_program_lists_its_commands)
 
 YK_TEST(every_command_has_a_help_page)
 {
-    static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint",
+    static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint", "predict",
                                         "convert", "data",     "bench", "info"};
     char command[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
