@@ -134,11 +134,6 @@ static void check_counts(yk_group *group)
     yk_dataset_destroy(dataset);
 }
 
-yk_loader_destroy(loader);
-yk_model_destroy(model);
-yk_dataset_destroy(dataset);
-}
-
 YK_TEST(an_evaluation_counts_by_class_and_the_largest_five)
 {
     check_counts(NULL);
