@@ -30,6 +30,10 @@ void yki_room_free(yki_room *room)
 
 void *yk_field_buffer_reserve(yk_field_buffer *buffer, size_t bytes)
 {
+    if (!buffer) {
+        yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_field_buffer_reserve: the buffer is NULL");
+        return NULL;
+    }
     buffer->data = buffer->room ? yki_room_reserve(buffer->room, bytes) : NULL;
     buffer->bytes = buffer->data ? bytes : 0;
     if (!buffer->data)
@@ -39,6 +43,8 @@ void *yk_field_buffer_reserve(yk_field_buffer *buffer, size_t bytes)
 
 void yk_field_buffer_lend(yk_field_buffer *buffer, const void *data, size_t bytes)
 {
+    if (!buffer)
+        return;
     buffer->data = (void *)(uintptr_t)data; /* only read */
     buffer->bytes = bytes;
 }

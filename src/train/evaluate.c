@@ -130,11 +130,11 @@ static double logit(const yk_tensor *logits, int64_t row, int64_t column)
 }
 
 /* Samples whose label has one of the five largest logits. */
-static int64_t count_top(const yk_tensor *logits, const int32_t *labels)
+static int64_t count_top(const yk_tensor *logits, const yk_tensor *labels)
 {
     int64_t inside = 0;
     for (int64_t i = 0; i < logits->dims[0]; i++) {
-        double own = logit(logits, i, labels[i]);
+        double own = logit(logits, i, label_of(labels, i));
         int64_t larger = 0;
         for (int64_t c = 0; c < logits->dims[1]; c++)
             larger += logit(logits, i, c) > own;
@@ -143,7 +143,7 @@ static int64_t count_top(const yk_tensor *logits, const int32_t *labels)
     return inside;
 }
 
-static void add_confusion(int64_t *confusion, const yk_tensor *logits, const int32_t *labels)
+static void add_confusion(int64_t *confusion, const yk_tensor *logits, const yk_tensor *labels)
 {
     int64_t classes = logits->dims[1];
     for (int64_t i = 0; i < logits->dims[0]; i++) {
@@ -151,7 +151,7 @@ static void add_confusion(int64_t *confusion, const yk_tensor *logits, const int
         for (int64_t c = 1; c < classes; c++)
             if (logit(logits, i, c) > logit(logits, i, best))
                 best = c;
-        confusion[labels[i] * classes + best]++;
+        confusion[label_of(labels, i) * classes + best]++;
     }
 }
 
@@ -163,7 +163,7 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     YK_TRY(yk_model_forward(model, batch));
     YK_TRY(yk_count_correct(&correct, model, batch));
     YK_TRY(yk_model_output(model, &logits));
-    const int32_t *labels = find_tensor(batch, "labels")->data;
+    const yk_tensor *labels = find_tensor(batch, "labels");
     sums[3] += (double)count_top(&logits, labels);
     run->classes = logits.dims[1];
     if (run->options.confusion)

@@ -44,7 +44,7 @@ YK_TEST(install_serves_pkg_config)
     run("export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig;"
         "for source in \"$SOURCE\"/examples/*.c; do"
         "  ${CC:-cc} -std=c11 -Wall -Wextra -Werror \"$source\""
-        "    -o \"$WORK/$(basename $source .c)\" $(pkg-config --cflags --libs yoke);"
+        "    -o \"$WORK/$(basename $source .c)\" $(pkg-config --cflags --libs yoke) -lm;"
         "done;" TRAIN_A_LITTLE);
     run("export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig;"
         "test \"yoke $(pkg-config --modversion yoke)\" = \"$(\"$PREFIX/bin/yoke\" --version)\"");
@@ -62,7 +62,7 @@ YK_TEST(install_serves_find_package)
         "foreach(source \\${sources})\n"
         "  get_filename_component(name \\${source} NAME_WE)\n"
         "  add_executable(\\${name} \\${source})\n"
-        "  target_link_libraries(\\${name} yoke::yoke)\n"
+        "  target_link_libraries(\\${name} yoke::yoke m)\n"
         "endforeach()\n"
         "END\n"
         "cmake -S . -B build -DCMAKE_PREFIX_PATH=\"$PREFIX\" && cmake --build "

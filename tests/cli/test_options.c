@@ -169,7 +169,7 @@ YK_TEST(contradictions_get_one_line)
     refused("train --autocast conv2d=full", "needs --amp bf16|fp16");
     refused("train --amp fp16 --autocast conv=full", "expected one of conv2d, linear");
     refused("train --amp fp16 --autocast conv2d=half", "expected conv2d=low|full|follow");
-    refused("train --amp fp16 --autocast cross_entropy=low", "a loss runs in f32 alone");
+    refused("train --amp fp16 --autocast cross_entropy=low", "cross_entropy runs in f32 alone");
     refused("train --lr 0", "more than 0");
     refused("run", "missing PROGRAM");
     refused("run --nnodes 3:2 true", "--nnodes 3:2: expected a number from 1 to 1024, or MIN:MAX");
