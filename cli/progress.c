@@ -230,6 +230,18 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     fflush(stdout);
 }
 
+void cli_progress_skipped(cli_progress *progress, int64_t training, int64_t validation)
+{
+    if (!progress || training + validation == 0)
+        return;
+    char label[64];
+    int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)progress->epoch,
+                          (long long)progress->epochs);
+    print_wrapped_after("", indent, "damaged images skipped: %lld in training, %lld in validation",
+                        (long long)training, (long long)validation);
+    fflush(stdout);
+}
+
 void cli_progress_destroy(cli_progress *progress)
 {
     if (!progress)

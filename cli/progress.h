@@ -23,6 +23,9 @@ void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all);
 /* Removes the line and prints the epoch's results. */
 void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *record);
 
+/* After it: how many damaged images were skipped, if any. */
+void cli_progress_skipped(cli_progress *progress, int64_t training, int64_t validation);
+
 /* Removes the line. */
 void cli_progress_destroy(cli_progress *progress);
 

@@ -157,8 +157,15 @@ static yk_status on_step(void *context, yk_trainer *trainer, const yk_step_recor
 static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
 {
     const cli_training *t = context;
+    int64_t skipped[] = {yk_loader_skipped(t->train), yk_loader_skipped(t->test)};
+    yk_status status = YK_OK;
     (void)trainer;
-    return t->leads ? cli_reports_epoch(t, record) : YK_OK;
+    if (t->options.loader.skip_damaged)
+        status = yk_all_reduce(t->world, skipped, 2, YK_I64, YK_REDUCE_SUM, NULL);
+    if (status == YK_OK && t->leads)
+        status = cli_reports_epoch(t, record);
+    cli_progress_skipped(t->progress, skipped[0], skipped[1]);
+    return status;
 }
 
 static void on_evaluation(void *context, yk_trainer *trainer, int64_t done, int64_t batches)

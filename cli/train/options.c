@@ -61,6 +61,8 @@ static const cli_option table[] = {
             "height and width of the images as the network gets them\n[the data's own; 224 for "
             "files of any size]",
             &parsed.augment.image_size, NULL, 1, 8192),
+    CLI_SWITCH(0, "skip-damaged", "replace a damaged image by the next one instead of stopping",
+               &parsed.loader.skip_damaged),
     CLI_TEXT(0, "augment", "cifar|imagenet|none|LIST",
              "what is done to training images: a preset, or a list\nsuch as "
              "\"RandomResizedCrop(224),RandomHorizontalFlip,\nRandAugment,Normalize(imagenet)\" "

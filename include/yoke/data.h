@@ -280,12 +280,15 @@ typedef struct yk_loader_options {
     int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
     int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */
     yk_dtype dtype;         /**< of pictures: YK_F32 or YK_F64 [YK_F32] */
+    bool skip_damaged;      /**< replace a sample whose read or decoding fails with YK_ERROR_FORMAT
+                                 by the next one in the data set that can be read, and warn of it
+                                 once; otherwise it is an error [false] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */
 #define YK_LOADER_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32            \
+        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32, false     \
     }
 
 /**
@@ -321,6 +324,9 @@ int64_t yk_loader_epoch(const yk_loader *loader);
 /** Continues with batch number `batch` of `epoch` (at most 2^53), both from 0, without reading the
  *  samples in between. Clears a worker's failure. */
 yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch);
+/** Samples of the batches that were taken from the current epoch that skip_damaged has replaced; 0
+ * for NULL. A batch's indices are those of the replacements. */
+int64_t yk_loader_skipped(const yk_loader *loader);
 /** Seconds that the last yk_loader_next waited for data; 0 for NULL. */
 double yk_loader_wait_s(const yk_loader *loader);
 

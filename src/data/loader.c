@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/thread.h"
@@ -24,7 +25,11 @@
 #include "data/pipeline.h"
 #include "data/sampler.h"
 
-enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
+enum {
+    MAX_WORKERS = 256,
+    MAX_SLOTS = 4096,
+    MAX_DAMAGED = 1000 /* samples in a row: more are not damage, but data of another kind */
+};
 static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in every file */
 
 typedef struct slot {
@@ -33,6 +38,7 @@ typedef struct slot {
     yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory */
     int64_t *indices;   /* (batch_size) */
     int32_t *labels;    /* (batch_size) where the batch has probabilities */
+    int64_t skipped;    /* damaged samples that others have replaced */
     yk_batch batch;
     yk_status status;
     char error[YKI_ERROR_LINE];
@@ -77,6 +83,7 @@ struct yk_loader {
     int64_t *permutation; /* scratch (size) */
     int64_t *indices;     /* (count) of the epoch that is being claimed */
     int64_t indices_epoch;
+    uint8_t *reported; /* (size) with skip_damaged: samples that were found damaged */
 
     pthread_mutex_t mutex;
     pthread_cond_t space, ready; /* workers wait for space, the consumer for ready */
@@ -90,6 +97,7 @@ struct yk_loader {
     int64_t epoch, batch; /* the consumer's position: its next batch */
     bool holding, ended;  /* the consumer has a batch; its last answer was NULL */
     yk_status status;
+    int64_t skipped; /* of the consumer's epoch */
     double wait_s;
 };
 
@@ -120,6 +128,7 @@ static slot *claim(yk_loader *loader)
     int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
     claimed->ready = false;
     claimed->epoch = loader->claim_epoch;
+    claimed->skipped = 0;
     claimed->batch.size = size;
     for (int i = 0; i < loader->fields; i++)
         claimed->tensors[i].dims[0] = size;
@@ -157,6 +166,35 @@ static yk_status prepare_sample(worker *self, const slot *claimed, int64_t row)
     return status == YK_OK ? YK_OK : yki_worker_name_sample(&self->reading, draw.index, status);
 }
 
+/* Warns of a damaged sample, whose error is this thread's last, once. */
+static void report_damaged(yk_loader *loader, int64_t index)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool known = loader->reported[index];
+    loader->reported[index] = true;
+    pthread_mutex_unlock(&loader->mutex);
+    if (!known)
+        YKI_WARN("%s: skipped", yki_error_text());
+}
+
+/* Writes one row of the batch: its sample or, in place of a damaged one, the next that is not. */
+static yk_status prepare_row(worker *self, slot *claimed, int64_t row)
+{
+    yk_loader *loader = self->loader;
+    int64_t samples = loader->sampler.samples, *index = &claimed->indices[row];
+    int64_t most = samples < MAX_DAMAGED ? samples : MAX_DAMAGED, damaged = 0;
+    yk_status status = prepare_sample(self, claimed, row);
+    while (status == YK_ERROR_FORMAT && loader->options.skip_damaged) {
+        report_damaged(loader, *index);
+        if (++damaged == most)
+            return yki_error_context(status, "%lld damaged samples in a row", (long long)most);
+        *index = (*index + 1) % samples;
+        status = prepare_sample(self, claimed, row);
+    }
+    claimed->skipped += damaged > 0;
+    return status;
+}
+
 /* One picture or more of a batch whose rows are there, and their labels. */
 static yk_status mix(worker *self, const slot *claimed)
 {
@@ -187,10 +225,10 @@ static yk_status mix(worker *self, const slot *claimed)
 }
 
 /* Writes the claimed batch; no lock is held. */
-static yk_status prepare(worker *self, const slot *claimed)
+static yk_status prepare(worker *self, slot *claimed)
 {
     for (int64_t row = 0; row < claimed->batch.size; row++)
-        YK_TRY(prepare_sample(self, claimed, row));
+        YK_TRY(prepare_row(self, claimed, row));
     return self->loader->mixed_labels >= 0 ? mix(self, claimed) : YK_OK;
 }
 
@@ -413,7 +451,10 @@ static yk_status allocate(yk_loader *loader)
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
     loader->workers = yki_calloc((size_t)loader->options.workers, sizeof *loader->workers);
-    if (!loader->permutation || !loader->indices || !loader->workers)
+    loader->reported =
+        yki_calloc(loader->options.skip_damaged ? (size_t)loader->sampler.samples : 0,
+                   sizeof *loader->reported);
+    if (!loader->permutation || !loader->indices || !loader->workers || !loader->reported)
         return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
                                 "the loader's indices");
     return allocate_slots(loader);
@@ -499,6 +540,7 @@ static void free_loader(yk_loader *loader)
     free(loader->tensors);
     free(loader->columns);
     free(loader->workers);
+    free(loader->reported);
     free(loader->permutation);
     free(loader->indices);
     free(loader->starts);
@@ -548,6 +590,7 @@ static const yk_batch *take(yk_loader *loader)
         return NULL;
     }
     loader->holding = true;
+    loader->skipped += next->skipped;
     loader->batch++;
     return &next->batch;
 }
@@ -575,6 +618,7 @@ const yk_batch *yk_loader_next(yk_loader *loader)
     if (loader->ended) {
         loader->epoch++;
         loader->batch = 0;
+        loader->skipped = 0;
         loader->ended = false;
     }
     if (loader->batch == loader->batches)
@@ -604,6 +648,7 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
     loader->claimed = loader->taken = 0;
     loader->holding = loader->ended = false;
     loader->status = YK_OK;
+    loader->skipped = 0;
     loader->epoch = epoch;
     loader->batch = batch;
     bool at_end = batch == loader->batches;
@@ -649,6 +694,11 @@ int64_t yk_loader_batches(const yk_loader *loader)
 int64_t yk_loader_epoch(const yk_loader *loader)
 {
     return loader ? loader->epoch : 0;
+}
+
+int64_t yk_loader_skipped(const yk_loader *loader)
+{
+    return loader ? loader->skipped : 0;
 }
 
 double yk_loader_wait_s(const yk_loader *loader)

@@ -42,5 +42,6 @@ YK_TEST(loaders_that_are_null_have_no_batches)
     assert_int_equal(yk_loader_virtual_ranks(NULL), 0);
     assert_int_equal(yk_loader_batches(NULL), 0);
     assert_int_equal(yk_loader_epoch(NULL), 0);
+    assert_int_equal(yk_loader_skipped(NULL), 0);
     assert_true(yk_loader_wait_s(NULL) == 0);
 }

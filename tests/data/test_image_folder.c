@@ -129,3 +129,73 @@ YK_TEST(a_damaged_picture_is_named)
     yk_reader_destroy(reader);
     yk_dataset_destroy(dataset);
 }
+
+/* What an epoch of the folder "d" consists of: indices in order, and pixels in all. */
+typedef struct epoch {
+    int64_t indices[8], count, skipped;
+    double pixels;
+} epoch;
+
+static epoch read_epoch(const yk_dataset *dataset, int workers)
+{
+    epoch read = {.count = 0};
+    yk_loader *loader;
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 2,
+                                       o.transforms = "RandomResizedCrop(8)", o.workers = workers,
+                                       o.skip_damaged = true)));
+    for (const yk_batch *batch; (batch = yk_loader_next(loader));) {
+        const float *pixels = batch->tensors[0].data;
+        for (int64_t i = 0; i < yk_tensor_count(&batch->tensors[0]); i++)
+            read.pixels += (double)(i + 1) * (double)pixels[i];
+        for (int64_t i = 0; i < batch->size; i++)
+            read.indices[read.count++] = batch->indices[i];
+    }
+    assert_ok(yk_loader_status(loader));
+    read.skipped = yk_loader_skipped(loader);
+    assert_non_null(yk_loader_next(loader));
+    assert_int_equal(yk_loader_skipped(loader), 1);
+    assert_ok(yk_loader_seek(loader, 0, 0));
+    assert_int_equal(yk_loader_skipped(loader), 0);
+    yk_loader_destroy(loader);
+    return read;
+}
+
+YK_TEST(damaged_pictures_are_replaced_by_the_next_on_any_number_of_workers)
+{
+    static const int64_t expected[] = {1, 1, 2, 5, 5, 5, 1};
+    yk_dataset *dataset;
+    yk_reader *reader;
+    shell("mkdir -p d/a d/b; cp $SEEDS/jpeg/torn d/a/0.jpg; cp $SEEDS/jpeg/grey d/a/1.jpg;"
+          "cp $SEEDS/png/rgb d/a/2.png; cp $SEEDS/jpeg/torn d/a/3.jpg; : > d/b/4.png;"
+          "cp $SEEDS/jpeg/rgb_420 d/b/5.jpg; echo text > d/b/6.webp");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    if (yk_reader_create(&reader, dataset) != YK_OK)
+        skip_because("%s", yk_last_error());
+    yk_reader_destroy(reader);
+    epoch one = read_epoch(dataset, 1), four = read_epoch(dataset, 4);
+    assert_int_equal(one.count, 7);
+    assert_memory_equal(one.indices, expected, sizeof expected);
+    assert_int_equal(one.skipped, 4);
+    assert_int_equal(four.skipped, 4);
+    assert_memory_equal(four.indices, expected, sizeof expected);
+    assert_true(one.pixels == four.pixels);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(nothing_replaces_pictures_that_are_all_damaged)
+{
+    yk_dataset *dataset;
+    yk_loader *loader;
+    shell("mkdir -p d/a; cp $SEEDS/jpeg/torn d/a/0.jpg; cp $SEEDS/jpeg/torn d/a/1.jpg");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    if (yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                 o.transforms = "CenterCrop(8)", o.skip_damaged = true)) != YK_OK)
+        skip_because("%s", yk_last_error());
+    assert_null(yk_loader_next(loader));
+    assert_status(YK_ERROR_FORMAT, yk_loader_status(loader));
+    assert_contains(yk_last_error(), "2 damaged samples in a row: ");
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
