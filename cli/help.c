@@ -24,7 +24,12 @@ static const char *argument_of(const cli_option *option)
     return option->argument ? option->argument : cli_option_choices(option);
 }
 
-/* A long list of choices, below the option's help. */
+/* A long list of choices is printed below the option's help. */
+static const char *name_of_argument(const cli_option *option)
+{
+    return option->list_choices ? "NAME" : argument_of(option);
+}
+
 static void print_text_choices(const char *choices)
 {
     enum { WIDTH = 100 - HELP_COLUMN };
@@ -48,7 +53,7 @@ static void print_text_option(const cli_option *option)
         return;
     }
     int length = option->letter ? printf("  -%c, ", option->letter) : printf("      ");
-    const char *argument = option->list_choices ? "NAME" : argument_of(option);
+    const char *argument = name_of_argument(option);
     length += printf("--%s%s%s%s", prefix_of(option), option->name, argument ? " " : "",
                      argument ? argument : "");
     if (length >= HELP_COLUMN) {
@@ -146,6 +151,18 @@ static void print_man_word(const char *word)
         print_man_character(*at);
 }
 
+static void print_man_choices(const char *choices)
+{
+    puts(".br");
+    for (const char *at = choices; *at; at++) {
+        if (*at == '|')
+            fputs(", ", stdout);
+        else
+            print_man_character(*at);
+    }
+    putchar('\n');
+}
+
 static void print_man_option(const cli_option *option)
 {
     if (option->type == CLI_OPTION_GROUP) {
@@ -160,7 +177,7 @@ static void print_man_option(const cli_option *option)
     print_man_word(prefix_of(option));
     print_man_word(option->name);
     fputs("\\fR", stdout);
-    const char *argument = argument_of(option);
+    const char *argument = name_of_argument(option);
     if (argument) {
         fputs(" \\fI", stdout);
         print_man_word(argument);
@@ -168,6 +185,8 @@ static void print_man_option(const cli_option *option)
     }
     putchar('\n');
     print_man_flowing(option->help);
+    if (option->list_choices)
+        print_man_choices(option->list_choices());
 }
 
 static void print_man_page(const cli_command *command)
