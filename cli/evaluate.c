@@ -274,9 +274,9 @@ static void print_result(const subject *s, const yk_dataset *test, const yk_eval
     if (yk_dataset_classes(test) > 5)
         printf(", top-5 %.2f %%", 100 * result->top5);
     printf("\n");
-    if (s->options.per_class)
+    if (confusion && s->options.per_class)
         print_per_class(test, confusion);
-    if (s->options.confusion)
+    if (confusion && s->options.confusion)
         print_confusion(test, confusion);
 }
 

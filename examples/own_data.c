@@ -41,12 +41,12 @@ static yk_status read_bar(void *data, void *worker, int64_t index, yk_field_buff
     vector[0] = (float)cos(direction);
     vector[1] = (float)sin(direction);
     for (int i = 0; i < SIDE * SIDE; i++) { /* bright where the pixel is near the bar */
-        double x = i % SIDE - (SIDE - 1) / 2.0, y = (SIDE - 1) / 2.0 - i / SIDE;
+        int row = i / SIDE, column = i % SIDE;
+        double x = column - (SIDE - 1) / 2.0, y = (SIDE - 1) / 2.0 - row;
         scan[i] = fabs(x * sin(bar) - y * cos(bar)) < 1 ? 1 : 0;
     }
     *(int32_t *)buffers[2].data = fabs(cos(direction - bar)) > M_SQRT1_2;
-    return YK_OK; /* a failure is yk_set_error(YK_ERROR_IO, "what is wrong"); yoke adds the sample
-                   */
+    return YK_OK; /* report a failure with yk_set_error(YK_ERROR_IO, "what is wrong") */
 }
 
 static yk_dataset *create_bars(bars *set, int64_t count)

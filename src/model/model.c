@@ -109,7 +109,8 @@ static yk_status find_inference(yk_model *model)
         for (int i = 0; any && i < node->in_count; i++)
             if (node->in[i])
                 needed[node->in[i]->id] = true;
-        needed[node->out[0]->id] |= any;
+        if (node->out[0])
+            needed[node->out[0]->id] |= any;
     }
     return YK_OK;
 }

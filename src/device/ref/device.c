@@ -111,6 +111,8 @@ yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int 
 void yki_ref_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_unary_fn f)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    if (!x.data || !y.data) /* there are no elements */
+        return;
     int64_t count = yk_tensor_count(&x);
     for (int64_t i = 0; i < count; i++)
         yki_ref_set(&y, i, f(yki_ref_get(&x, i), yki_ref_attrs(kernel)));
@@ -120,6 +122,8 @@ void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_
 {
     yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
     yk_tensor y = yki_ref_out(kernel, run, 0);
+    if (!a.data || !b.data || !y.data) /* there are no elements */
+        return;
     int64_t count = yk_tensor_count(&a);
     for (int64_t i = 0; i < count; i++)
         yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i)));
