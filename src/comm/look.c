@@ -2,6 +2,7 @@
  * Looking at the other ranks while a call waits for them: deaths, departures, timeouts, and the
  * loss of the store. Each becomes the group's one failure, which all ranks report from then on.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,5 @@
 /* Folders made with their parents. */
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <limits.h>

@@ -5,6 +5,7 @@
  * judges, and prints beside our distances those of PyTorch from itself in another memory format,
  * and of both from f64.
  */
+#define _GNU_SOURCE
 #include "harness.h"
 #include "io/pth.h"
 #include "pytorch.h"

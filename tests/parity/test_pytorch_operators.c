@@ -3,6 +3,7 @@
  * ref within 1e-5 (Winograd's convolutions within 1e-3) of the largest number of PyTorch's tensor.
  * operators.py computes and judges.
  */
+#define _GNU_SOURCE
 #include "operator_case.h"
 
 #include "harness.h"
