@@ -20,15 +20,17 @@ static const char summary[] =
     "  pack      decode and resize the images once, and write them to a file for pack:FILE\n\n"
     "DATA is a folder whose content tells what it is, or one of [synthetic; fetch: cifar10]\n";
 
-static const char examples[] = "  yoke data preview synthetic\n"
-                               "  yoke data preview ~/data --split test -o sheet.png\n"
-                               "  yoke data info cifar10\n"
-                               "  yoke data pack folder:~/photos --image-size 256";
+static const char examples[] =
+    "  yoke data preview synthetic\n"
+    "  yoke data preview ~/data --split test -o sheet.png\n"
+    "  yoke data preview folder:~/photos --augment imagenet --image-size 96\n"
+    "  yoke data info cifar10\n"
+    "  yoke data pack folder:~/photos --image-size 256";
 
 typedef struct data_options {
-    const char *split, *output;
+    const char *split, *output, *augment;
     int64_t columns, image_size;
-    bool split_given, output_given, columns_given, size_given, keep_files;
+    bool augment_given, split_given, output_given, columns_given, size_given, keep_files;
 } data_options;
 
 /* Prints the library's last error and returns the exit code of a failure. */
@@ -145,7 +147,12 @@ static int print_info(const yk_dataset *dataset, const char *split)
 
 static int draw_preview(const yk_dataset *dataset, const data_options *options)
 {
-    if (!cli_preview_write(dataset, options->output, (int)options->columns))
+    cli_transforms chosen = {.mixes = false};
+    cli_augment augment = {.preset = options->augment, .image_size = options->image_size};
+    if (options->augment && !cli_choose_transforms(&chosen, &augment, dataset))
+        return CLI_EXIT_FAILED;
+    if (!cli_preview_write(dataset, options->output, (int)options->columns,
+                           options->augment ? chosen.train : NULL))
         return CLI_EXIT_FAILED;
     printf("%s\n", options->output);
     return CLI_EXIT_OK;
@@ -221,12 +228,17 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
         CLI_GROUP("Options for preview"),
         CLI_INT('c', "columns", "N", "number of images per class [12]", &o->columns,
                 &o->columns_given, 1, CLI_PREVIEW_MAX_COLUMNS),
+        CLI_TEXT(0, "augment", "cifar|imagenet|none|LIST",
+                 "show the images as training gets them, see `yoke train`", &o->augment,
+                 &o->augment_given),
         CLI_GROUP("Options for preview and pack"),
         CLI_TEXT('o', "output", "FILE", "file to write [preview.png, train.pack or val.pack]",
                  &o->output, &o->output_given),
-        CLI_GROUP("Options for pack"),
-        CLI_INT(0, "image-size", "N", "resize the shorter side of each image to N pixels",
+        CLI_INT(0, "image-size", "N",
+                "of preview with --augment: size that the images get;\nof pack: resize the shorter "
+                "side of each image to N pixels",
                 &o->image_size, &o->size_given, 1, 8192),
+        CLI_GROUP("Options for pack"),
         CLI_SWITCH(0, "keep-files", "keep JPEG, PNG and WebP files instead of their pixels",
                    &o->keep_files),
     };
@@ -272,9 +284,15 @@ static int check_data_options(const char *name, const data_options *o, char **op
         return cli_usage_error(name, "--columns applies to preview only");
     if (!previews && !packs && o->output_given)
         return cli_usage_error(name, "--output applies to preview and pack only");
-    if (!packs && (o->size_given || o->keep_files))
-        return cli_usage_error(name, "--%s applies to pack only",
-                               o->size_given ? "image-size" : "keep-files");
+    if (!packs && o->keep_files)
+        return cli_usage_error(name, "--keep-files applies to pack only");
+    if (!previews && o->augment_given)
+        return cli_usage_error(name, "--augment applies to preview only");
+    if (!packs && !o->augment_given && o->size_given)
+        return cli_usage_error(name, "--image-size applies to pack and to preview with --augment");
+    cli_augment augment = {.preset = o->augment, .image_size = o->image_size};
+    if (o->augment_given && !cli_check_augment(name, &augment))
+        return CLI_EXIT_USAGE;
     if (fetches && o->split_given)
         return cli_usage_error(name, "--split does not apply to fetch, which downloads all images");
     if (fetches && data && !can_download(data))

@@ -4,6 +4,7 @@
  */
 #include "preview.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,26 +124,115 @@ static void draw_names(contact_sheet *sheet, const yk_dataset *dataset)
                   row_name(dataset, label));
 }
 
-/* Reads images in their order until every row is full. Without classes there is one row. */
-static bool draw_images(contact_sheet *sheet, const yk_dataset *dataset, int64_t rows)
+/* ---- where images come from ------------------------------------------------------------------ */
+
+/* The data set's images in their order: as they are, or transformed. */
+typedef struct source {
+    int images, labels; /* fields; labels is -1 without classes */
+    yk_reader *reader;  /* NULL with transforms */
+    yk_loader *loader;  /* of one image a batch; NULL without transforms */
+    uint8_t *pixels;    /* of one transformed image */
+    yk_field shown;     /* what the images are like */
+} source;
+
+/* The list without what makes pictures of it unlike those of the data. */
+static yk_status without_normalisation(yk_transforms **shown, const char *text)
+{
+    yk_transforms *all;
+    *shown = NULL;
+    yk_status status = yk_transforms_parse(&all, text);
+    int count = 0, of = yk_transforms_count(all);
+    yk_transform_step *steps = calloc((size_t)of + 1, sizeof *steps);
+    for (int i = 0; steps && i < of; i++) {
+        const yk_transform_step *step = yk_transforms_step(all, i);
+        bool mixes = step->kind == YK_TRANSFORM_MIXUP || step->kind == YK_TRANSFORM_CUTMIX ||
+                     step->kind == YK_TRANSFORM_ONE_HOT;
+        if (step->kind != YK_TRANSFORM_NORMALIZE && !mixes)
+            steps[count++] = *step;
+    }
+    if (status == YK_OK)
+        status = steps ? yk_transforms_create(shown, steps, count) : YK_ERROR_OUT_OF_MEMORY;
+    free(steps);
+    yk_transforms_destroy(all);
+    return status;
+}
+
+static bool open_loader(source *from, const yk_dataset *dataset, const char *text)
+{
+    yk_transforms *shown;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    int64_t *dims = from->shown.dims;
+    bool fine = cli_ok(without_normalisation(&shown, text)) &&
+                cli_ok(yk_transforms_output_size(shown, dims, dims));
+    if (fine) {
+        options.transforms = yk_transforms_text(shown);
+        from->pixels = malloc((size_t)(dims[0] * dims[1] * dims[2]));
+        fine = from->pixels ? cli_ok(yk_loader_create(&from->loader, dataset, &options))
+                            : cli_complain("preview: out of memory");
+    }
+    yk_transforms_destroy(shown);
+    return fine;
+}
+
+static bool open_source(source *from, const yk_dataset *dataset, const char *transforms)
+{
+    int labels = cli_field_index(dataset, "labels");
+    *from = (source){.images = cli_field_index(dataset, "images"),
+                     .labels = yk_dataset_classes(dataset) > 0 ? labels : -1};
+    from->shown = *yk_dataset_field(dataset, from->images);
+    return transforms ? open_loader(from, dataset, transforms)
+                      : cli_ok(yk_reader_create(&from->reader, dataset));
+}
+
+static void close_source(source *from)
+{
+    yk_reader_destroy(from->reader);
+    yk_loader_destroy(from->loader);
+    free(from->pixels);
+}
+
+/* Image number i, after i - 1, and its label, 0 without classes. */
+static bool next_image(source *from, int64_t i, yk_tensor *image, int32_t *label)
+{
+    const yk_tensor *fields = NULL;
+    if (from->reader && !cli_ok(yk_reader_read(from->reader, i, &fields)))
+        return false;
+    const yk_batch *batch = from->loader ? yk_loader_next(from->loader) : NULL;
+    if (from->loader && !batch) {
+        cli_ok(yk_loader_status(from->loader));
+        return false;
+    }
+    fields = batch ? batch->tensors : fields;
+    *image = fields[from->images];
+    *label = from->labels >= 0 ? *(const int32_t *)fields[from->labels].data : 0;
+    if (!batch)
+        return true;
+    const float *values = image->data;
+    for (int64_t at = 0; at < yk_tensor_count(image); at++)
+        from->pixels[at] = (uint8_t)(255 * fminf(fmaxf(values[at], 0), 1) + 0.5f);
+    *image = (yk_tensor){.data = from->pixels, .dtype = YK_U8, .ndim = 3};
+    memcpy(image->dims, from->shown.dims, 3 * sizeof *image->dims);
+    return true;
+}
+
+/* ---- the sheet ------------------------------------------------------------------------------- */
+
+/* Draws images in their order until every row is full. Without classes there is one row. */
+static bool draw_images(contact_sheet *sheet, source *from, int64_t images, int64_t rows)
 {
     int drawn[MAX_CLASSES] = {0};
     int64_t missing = rows * sheet->columns;
-    int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
-    bool labelled = labels >= 0 && yk_dataset_classes(dataset) > 0;
-    yk_reader *reader;
-    const yk_tensor *fields;
-    bool fine = cli_ok(yk_reader_create(&reader, dataset));
-    for (int64_t i = 0; fine && i < yk_dataset_size(dataset) && missing > 0; i++) {
-        fine = cli_ok(yk_reader_read(reader, i, &fields));
-        int32_t label = fine && labelled ? *(const int32_t *)fields[labels].data : 0;
+    bool fine = true;
+    for (int64_t i = 0; fine && i < images && missing > 0; i++) {
+        yk_tensor image;
+        int32_t label;
+        fine = next_image(from, i, &image, &label);
         if (!fine || label < 0 || label >= rows || drawn[label] == sheet->columns)
             continue;
         draw_image(sheet, sheet->first_x + drawn[label]++ * (sheet->cell + GAP),
-                   row_y(sheet, label), &fields[images]);
+                   row_y(sheet, label), &image);
         missing--;
     }
-    yk_reader_destroy(reader);
     return fine;
 }
 
@@ -165,13 +255,11 @@ static bool check_images(const yk_dataset *dataset)
     return true;
 }
 
-bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns)
+static bool write_sheet(source *from, const yk_dataset *dataset, const char *path, int columns)
 {
-    if (!check_images(dataset))
-        return false;
     int64_t rows = yk_dataset_classes(dataset) > 0 ? yk_dataset_classes(dataset) : 1;
     contact_sheet sheet = {.first_x = MARGIN + names_width(dataset) + GAP, .columns = columns};
-    sheet.cell = choose_cell(yk_dataset_find_field(dataset, "images"));
+    sheet.cell = choose_cell(&from->shown);
     sheet.width = sheet.first_x + columns * (sheet.cell + GAP) - GAP + MARGIN;
     sheet.height = row_y(&sheet, rows) - GAP + MARGIN;
     size_t pixels = (size_t)sheet.width * (size_t)sheet.height;
@@ -184,8 +272,20 @@ bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns)
     for (size_t i = 0; i < pixels; i++)
         memcpy(sheet.rgb + 3 * i, background, 3);
     draw_names(&sheet, dataset);
-    bool written = draw_images(&sheet, dataset, rows) &&
+    bool written = draw_images(&sheet, from, yk_dataset_size(dataset), rows) &&
                    cli_png_write(path, sheet.rgb, sheet.width, sheet.height);
     free(sheet.rgb);
+    return written;
+}
+
+bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns,
+                       const char *transforms)
+{
+    source from;
+    if (!check_images(dataset))
+        return false;
+    bool written =
+        open_source(&from, dataset, transforms) && write_sheet(&from, dataset, path, columns);
+    close_source(&from);
     return written;
 }

@@ -52,6 +52,10 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
                                         "info --output x.png",
                                         "preview --columns 0",
                                         "preview --split both",
+                                        "preview --image-size 64",
+                                        "preview --keep-files",
+                                        "preview --augment Flop",
+                                        "info --augment cifar",
                                         "fetch synthetic",
                                         "info a b",
                                         "info /nowhere"};
