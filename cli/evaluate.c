@@ -15,7 +15,7 @@ typedef struct evaluate_options {
     yk_model_options model; /* device, mixed precision and threads */
     int64_t batch_size, nproc;
     int workers;
-    bool arch_given, data_given, ema, per_class, confusion;
+    bool arch_given, data_given, ema, skip_damaged, per_class, confusion;
 } evaluate_options;
 
 static int parse_evaluate_options(evaluate_options *o, const char *name, int argc, char **argv,
@@ -29,6 +29,10 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                  &o->data, &o->data_given),
         CLI_ARCH("network in the file [read from the file]", &o->arch, &o->arch_given),
         CLI_SWITCH(0, "ema", "evaluate the averaged weights that --ema has saved", &o->ema),
+        CLI_SWITCH(0, "skip-damaged",
+                   "replace a damaged image by the next one instead of stopping\n[as in the "
+                   "training run]",
+                   &o->skip_damaged),
         CLI_SWITCH(0, "per-class", "also print the accuracy of each class", &o->per_class),
         CLI_SWITCH(0, "confusion",
                    "also print how many images of each class (rows) were\ntaken for each class "
@@ -137,6 +141,8 @@ static bool read_run(subject *s)
         s->augment.evaluation = s->evaluation;
     if (find_setting(state.program, "image-size", part, sizeof part))
         s->augment.image_size = atoi(part);
+    if (find_setting(state.program, "skip-damaged", part, sizeof part))
+        s->options.skip_damaged |= strcmp(part, "true") == 0;
     if (s->options.data_given)
         return true;
     if (find_setting(state.program, "data", s->data, sizeof s->data))
@@ -208,6 +214,7 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     loading.exact = true;
     loading.transforms = transforms.eval;
     loading.workers = o->workers;
+    loading.skip_damaged = o->skip_damaged;
     yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
     evaluating.group = world;
     evaluating.confusion = confusion;
@@ -280,6 +287,17 @@ static void print_result(const subject *s, const yk_dataset *test, const yk_eval
         print_confusion(test, confusion);
 }
 
+/* Says how many damaged images all ranks have skipped. */
+static bool print_skipped(const yk_loader *loader, yk_group *world)
+{
+    int64_t skipped = yk_loader_skipped(loader);
+    if (!cli_ok(yk_all_reduce(world, &skipped, 1, YK_I64, YK_REDUCE_SUM, NULL)))
+        return false;
+    if (skipped > 0 && yk_group_rank(world) == 0)
+        printf("damaged images skipped: %lld\n", (long long)skipped);
+    return true;
+}
+
 static bool open_data(yk_dataset **test, const subject *s, yk_group *world)
 {
     int stop_signal; /* nothing is saved that a stop could lose: signals end the process */
@@ -300,6 +318,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
                 measure_subject(&result, confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         print_result(&s, test, &result, confusion);
+    fine = fine && (!s.options.skip_damaged || print_skipped(loader, world));
     free(confusion);
     yk_loader_destroy(loader);
     yk_model_destroy(model);

@@ -78,6 +78,8 @@ static void draw_image(contact_sheet *sheet, int x, int y, const yk_tensor *imag
 {
     int64_t height = image->dims[1], width = image->dims[2], w, h;
     const uint8_t *pixels = image->data;
+    if (height < 1 || width < 1)
+        return;
     shown_size(sheet, width, height, &w, &h);
     x += (sheet->cell - (int)w) / 2;
     y += (sheet->cell - (int)h) / 2;
@@ -191,27 +193,34 @@ static void close_source(source *from)
     free(from->pixels);
 }
 
-/* Image number i, after i - 1, and its label, 0 without classes. */
-static bool next_image(source *from, int64_t i, yk_tensor *image, int32_t *label)
+/* From a loader's image to the bytes that it was made of. */
+static void to_pixels(source *from, yk_tensor *image)
 {
-    const yk_tensor *fields = NULL;
-    if (from->reader && !cli_ok(yk_reader_read(from->reader, i, &fields)))
-        return false;
-    const yk_batch *batch = from->loader ? yk_loader_next(from->loader) : NULL;
-    if (from->loader && !batch) {
-        cli_ok(yk_loader_status(from->loader));
-        return false;
-    }
-    fields = batch ? batch->tensors : fields;
-    *image = fields[from->images];
-    *label = from->labels >= 0 ? *(const int32_t *)fields[from->labels].data : 0;
-    if (!batch)
-        return true;
     const float *values = image->data;
     for (int64_t at = 0; at < yk_tensor_count(image); at++)
         from->pixels[at] = (uint8_t)(255 * fminf(fmaxf(values[at], 0), 1) + 0.5f);
     *image = (yk_tensor){.data = from->pixels, .dtype = YK_U8, .ndim = 3};
     memcpy(image->dims, from->shown.dims, 3 * sizeof *image->dims);
+}
+
+/* Image number i, after i - 1, and its label, 0 without classes. */
+static bool next_image(source *from, int64_t i, yk_tensor *image, int32_t *label)
+{
+    const yk_tensor *fields;
+    if (from->loader) {
+        const yk_batch *batch = yk_loader_next(from->loader);
+        if (!batch) {
+            cli_ok(yk_loader_status(from->loader));
+            return false;
+        }
+        fields = batch->tensors;
+    } else if (!cli_ok(yk_reader_read(from->reader, i, &fields))) {
+        return false;
+    }
+    *image = fields[from->images];
+    *label = from->labels >= 0 ? *(const int32_t *)fields[from->labels].data : 0;
+    if (from->loader)
+        to_pixels(from, image);
     return true;
 }
 

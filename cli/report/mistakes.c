@@ -70,6 +70,8 @@ static bool open_evaluation(evaluation *e, const cli_run *run)
     yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
     loading.batch_size = BATCH;
     loading.exact = true;
+    const char *skips = cli_run_setting(run, "skip-damaged");
+    loading.skip_damaged = skips && strcmp(skips, "true") == 0;
     setup.options.threads = cli_threads(YK_THREADS_AUTO, 1, &source);
     if (yk_group_init(&e->world, NULL) != YK_OK || !open_data(e, run) ||
         !cli_find_images(&setup.images, e->test) || !choose_transforms(&transforms, e, run) ||

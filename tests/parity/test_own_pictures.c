@@ -126,9 +126,14 @@ YK_TEST(damaged_pictures_stop_training_or_are_skipped_and_counted)
     assert_int_equal(yoke(words), 1);
     assert_contains(said, "loader worker: epoch 0: sample ");
     char skipping[512];
-    snprintf(skipping, sizeof skipping, "%s --skip-damaged", words);
+    snprintf(skipping, sizeof skipping, "%s --skip-damaged --output run", words);
     yoke_succeeds(skipping);
     assert_int_equal(count(said, "damaged images skipped: 2 in training, 1 in validation"), 2);
     assert_contains(said, "sample 5, disc/0001.jpg: damaged JPEG");
+    assert_int_equal(count(said, ", ring/0001.jpg: "), 1);
+    yoke_succeeds("evaluate run --nproc 2"); /* which skips because training did */
+    assert_contains(said, "of 10)");
+    assert_contains(said, "damaged images skipped: 1");
+    yoke_succeeds("report run -o report.html");
     assert_int_equal(count(said, ", ring/0001.jpg: "), 1);
 }
