@@ -67,7 +67,8 @@ static uint8_t mean_of(const uint8_t *plane, int64_t width, span rows, span colu
 static void shown_size(const contact_sheet *sheet, int64_t width, int64_t height, int64_t *w,
                        int64_t *h)
 {
-    int64_t longer = width > height ? width : height;
+    int64_t larger = width > height ? width : height;
+    int64_t longer = larger > 0 ? larger : 1;
     int64_t zoom = sheet->cell / longer;
     *w = zoom ? zoom * width : (width * sheet->cell + longer - 1) / longer;
     *h = zoom ? zoom * height : (height * sheet->cell + longer - 1) / longer;
