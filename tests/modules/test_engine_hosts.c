@@ -84,7 +84,8 @@ static void check_mpirun(const char *launcher, const char *options)
     int code = yk_test_command(
         output, sizeof output,
         "%s env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 100 %s %s "
-        "env YK_TEST_RANK=0 OMP_NUM_THREADS=1 YOKE_BUILD='%s' '%s' %s </dev/null",
+        "env YK_TEST_RANK=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=\"$ASAN_OPTIONS\" YOKE_BUILD='%s' "
+        "'%s' %s </dev/null",
         yk_test_on(1), launcher, whole, getenv("YOKE_BUILD"), program, yk_test_running_case());
     if (code)
         fail_msg("%s ended with %d:\n%s", launcher, code, output);
