@@ -15,10 +15,10 @@
 #define LONGEST_LOOK_S 0.5
 #define GRACE_S        0.3 /* a call may still end after a rank that has done its part has gone */
 #define TELL_S         1.0 /* how long a call waits before it is published */
-#define CAUSE_S        1.0 /* how long the cause of a broken connection is looked for */
-#define STORE_GRACE_S                                                                              \
-    1.0 /* how long ranks that have left in order may be waited for without it                     \
-         */
+/* How long ranks that have left in order may be waited for without the store. */
+#define STORE_GRACE_S  1.0
+/* How long the cause of a broken connection is looked for; the loss of the store may be it. */
+#define CAUSE_S        (STORE_GRACE_S + 0.5)
 
 /* ---- the failure ----------------------------------------------------------------------------- */
 
