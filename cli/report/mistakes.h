@@ -18,8 +18,8 @@ typedef struct cli_mistakes {
     char note[512]; /* what was evaluated, or why nothing was; "" where it was not asked for */
 } cli_mistakes;
 
-/* Evaluates the run's newest checkpoint on the test images and keeps up to `most` mistakes. What
- * stands in the way is said in the note. */
+/* Evaluates the run's newest checkpoint on the test images and keeps up to `most` mistakes. If
+ * that is not possible, the note says why. */
 void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most);
 void cli_mistakes_release(cli_mistakes *mistakes);
 

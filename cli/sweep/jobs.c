@@ -15,7 +15,8 @@ typedef struct slot {
     double start_s;
 } slot;
 
-/* In the child. It has a process group of its own, so that ^C reaches it through us alone. */
+/* Runs in the child, which leaves the terminal's process group: ^C must reach it only as the signal
+ * that the sweep sends. */
 static void become_job(const cli_jobs *jobs, int job, pid_t parent, const sigset_t *mask)
 {
     setpgid(0, 0);

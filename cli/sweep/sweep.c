@@ -1,7 +1,7 @@
 /*
- * `yoke sweep`: trains once with every combination of the values of some options, as many runs at a
- * time as there are cores for, each in a folder of its own. A run that fails does not stop the
- * others.
+ * `yoke sweep`: trains once with every combination of the values of some options. As many runs as
+ * the cores allow train at the same time, and each has its own folder. A run that fails does not
+ * stop the others.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,25 +1,6 @@
 /* The program on data of any size and number of classes, and on parts of it. */
 #define _GNU_SOURCE
-#include "harness.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static char output[16384];
-
-/* Runs `yoke WORDS` in the test's folder and expects the exit code. */
-static void yoke(int code, const char *words)
-{
-    const char *program = getenv("YOKE_PROGRAM");
-    if (!program || access(program, X_OK) != 0)
-        skip_because("the program is not built");
-    int ended = yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
-                                program, words);
-    if (ended != code)
-        print_message("%s\n", output);
-    assert_int_equal(ended, code);
-}
+#include "yoke_line.h"
 
 YK_TEST(trains_on_images_of_any_size_and_evaluates_them)
 {
