@@ -1,0 +1,181 @@
+/*
+ * What a loader is made of, before it starts: options are checked, the fields of the data set
+ * become columns of a batch, and all memory is allocated. See loader_state.h.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/loader_state.h"
+#include "data/sampler.h"
+
+enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
+
+yk_status yki_loader_check_options(const yk_loader_options *options)
+{
+    if (options->batch_size < 1 || options->batch_size > INT32_MAX)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
+                         (long long)options->batch_size);
+    int ranks = options->group ? yk_group_size(options->group) : 1;
+    if (options->virtual_ranks < 0 || options->virtual_ranks % ranks)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "loader: %d virtual ranks cannot be shared equally by %d ranks",
+                         options->virtual_ranks, ranks);
+    if (options->workers < 1 || options->workers > MAX_WORKERS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: %d workers: expected 1 to %d",
+                         options->workers, MAX_WORKERS);
+    if (options->prefetch < 1 || options->prefetch > MAX_SLOTS / MAX_WORKERS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: prefetch %d: expected 1 to %d",
+                         options->prefetch, MAX_SLOTS / MAX_WORKERS);
+    if (options->dtype != YK_F32 && options->dtype != YK_F64)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "loader: pictures become float32 or float64, not %s",
+                         yk_dtype_name(options->dtype));
+    return YK_OK;
+}
+
+/* Finds the field that becomes probabilities, where the transforms want them. */
+static yk_status plan_mixing(yk_loader *loader)
+{
+    loader->mixing = yki_mixing_of(loader->transforms);
+    loader->mixed_labels = -1;
+    for (int i = 0; loader->mixing.probabilities && i < loader->fields; i++) {
+        const yk_field *field = yk_dataset_field(loader->dataset, i);
+        if (strcmp(field->name, "labels") == 0 && field->dtype == YK_I32 && field->ndim == 0 &&
+            yk_dataset_classes(loader->dataset) > 0)
+            loader->mixed_labels = i;
+    }
+    if (loader->mixing.probabilities && loader->mixed_labels < 0)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "loader: MixUp, CutMix and OneHot need a data set with classes and a field "
+            "\"labels\" of int32 numbers");
+    return YK_OK;
+}
+
+/* What each field becomes in a batch. */
+static yk_status plan_columns(yk_loader *loader)
+{
+    loader->fields = yk_dataset_field_count(loader->dataset);
+    loader->columns = yki_calloc((size_t)loader->fields, sizeof *loader->columns);
+    if (!loader->columns)
+        return yki_error_memory((size_t)loader->fields * sizeof *loader->columns, "a loader");
+    YK_TRY(plan_mixing(loader));
+    for (int i = 0; i < loader->fields; i++) {
+        const yk_field *field = yk_dataset_field(loader->dataset, i);
+        yki_loader_column *made = &loader->columns[i];
+        const int64_t *dims = field->dims;
+        made->is_picture = field->kind != YK_FIELD_TENSOR;
+        made->row.dtype = made->is_picture ? loader->options.dtype : field->dtype;
+        made->row.ndim = field->ndim;
+        if (made->is_picture) {
+            YK_TRY(yki_pipeline_prepare(&made->pipeline, field, loader->transforms,
+                                        loader->options.dtype));
+            dims = made->pipeline.dims;
+        }
+        int64_t classes = yk_dataset_classes(loader->dataset);
+        if (i == loader->mixed_labels) {
+            made->row.dtype = YK_F32;
+            made->row.ndim = 1;
+            dims = &classes;
+        }
+        memcpy(made->row.dims, dims, (size_t)made->row.ndim * sizeof *dims);
+        made->row_bytes = yk_tensor_bytes(&made->row);
+    }
+    return YK_OK;
+}
+
+/* Points a slot to its part of the memory: the rows of each field, then the indices. */
+static void describe(const yk_loader *loader, yki_loader_slot *one, char *memory, size_t rows)
+{
+    for (int i = 0; i < loader->fields; i++) {
+        const yki_loader_column *from = &loader->columns[i];
+        yk_tensor *tensor = &one->tensors[i];
+        tensor->data = memory;
+        tensor->dtype = from->row.dtype;
+        tensor->ndim = from->row.ndim + 1;
+        memcpy(tensor->dims + 1, from->row.dims, (size_t)from->row.ndim * sizeof *tensor->dims);
+        memory += yki_align(rows * from->row_bytes, YKI_ALIGNMENT);
+    }
+    one->indices = (int64_t *)(void *)memory;
+    one->labels = (int32_t *)(void *)(memory + yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT));
+    one->batch = (yk_batch){.count = loader->fields,
+                            .names = loader->dataset->names,
+                            .tensors = one->tensors,
+                            .indices = one->indices};
+}
+
+/* Bytes of a slot; 0 if they do not fit a size_t. */
+static size_t slot_bytes(const yk_loader *loader, size_t rows)
+{
+    size_t total = yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT), bytes;
+    if (loader->mixed_labels >= 0)
+        total += yki_align(rows * sizeof(int32_t), YKI_ALIGNMENT);
+    for (int i = 0; i < loader->fields; i++) {
+        if (__builtin_mul_overflow(rows, loader->columns[i].row_bytes, &bytes) ||
+            __builtin_add_overflow(total, yki_align(bytes, YKI_ALIGNMENT), &total))
+            return 0;
+    }
+    return __builtin_mul_overflow(total, (size_t)loader->slot_count, &bytes) ? 0 : total;
+}
+
+/* One block for the rows and indices of all slots, each part on a cache line. */
+static yk_status allocate_slots(yk_loader *loader)
+{
+    /* A batch never holds more than an epoch. */
+    int64_t epoch = loader->count > 0 ? loader->count : 1;
+    size_t rows = (size_t)(loader->options.batch_size < epoch ? loader->options.batch_size : epoch);
+    size_t bytes = slot_bytes(loader, rows), slots = (size_t)loader->slot_count;
+    if (bytes == 0)
+        return yki_error_memory(SIZE_MAX, "the loader's batches");
+    loader->memory_bytes = bytes * slots;
+    loader->memory = yki_map(loader->memory_bytes);
+    loader->slots = yki_calloc(slots, sizeof *loader->slots);
+    loader->tensors = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->tensors);
+    if (!loader->memory || !loader->slots || !loader->tensors)
+        return yki_error_memory(loader->memory_bytes, "the loader's batches");
+    for (size_t i = 0; i < slots; i++) {
+        loader->slots[i].tensors = loader->tensors + i * (size_t)loader->fields;
+        describe(loader, &loader->slots[i], (char *)loader->memory + i * bytes, rows);
+    }
+    return YK_OK;
+}
+
+/* Divides the indices and batches. Virtual ranks with one batch more come first, so that the turns
+ * add up. */
+static yk_status plan_virtual_ranks(yk_loader *loader)
+{
+    loader->starts = yki_calloc((size_t)loader->virtual_ranks + 1, sizeof *loader->starts);
+    if (!loader->starts)
+        return yki_error_memory((size_t)loader->virtual_ranks * sizeof *loader->starts, "a loader");
+    yk_sampler_options sampler = loader->sampler;
+    int64_t size = loader->options.batch_size;
+    for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++) {
+        int64_t count = yki_sampler_count(&sampler);
+        loader->starts[v + 1] = loader->starts[v] + count;
+        loader->batches += loader->options.drop_last ? count / size : (count + size - 1) / size;
+    }
+    loader->count = loader->starts[loader->virtual_ranks];
+    return YK_OK;
+}
+
+static yk_status allocate(yk_loader *loader)
+{
+    size_t size = loader->options.shuffle ? (size_t)loader->sampler.samples : 0;
+    YK_TRY(plan_virtual_ranks(loader));
+    loader->permutation = yki_calloc(size, sizeof *loader->permutation);
+    loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
+    loader->workers = yki_calloc((size_t)loader->options.workers, sizeof *loader->workers);
+    loader->reported =
+        yki_calloc(loader->options.skip_damaged ? (size_t)loader->sampler.samples : 0,
+                   sizeof *loader->reported);
+    if (!loader->permutation || !loader->indices || !loader->workers || !loader->reported)
+        return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
+                                "the loader's indices");
+    return allocate_slots(loader);
+}
+
+yk_status yki_loader_plan(yk_loader *loader)
+{
+    YK_TRY(plan_columns(loader));
+    return allocate(loader);
+}

@@ -1,0 +1,205 @@
+/*
+ * The loader's threads: each claims a batch, writes its rows without a lock and says that it is
+ * ready. See loader_state.h.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/trace.h"
+#include "data/loader_state.h"
+#include "data/sampler.h"
+
+enum { MAX_DAMAGED = 1000 /* samples in a row: more are not damage, but data of another kind */ };
+
+/* Computes the indices of the epoch that is being claimed. */
+static void fill_indices(yk_loader *loader)
+{
+    yk_sampler_options sampler = loader->sampler;
+    for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++)
+        yki_sampler_fill(&sampler, loader->claim_epoch, loader->permutation,
+                         loader->indices + loader->starts[v]);
+}
+
+/* Gives the next batch to a worker; the mutex is held. */
+static yki_loader_slot *claim(yk_loader *loader)
+{
+    if (loader->indices_epoch != loader->claim_epoch) {
+        fill_indices(loader);
+        loader->indices_epoch = loader->claim_epoch;
+    }
+    yki_loader_slot *claimed = &loader->slots[loader->claimed++ % loader->slot_count];
+    int64_t v = loader->claim_batch % loader->virtual_ranks;
+    int64_t first = loader->starts[v] +
+                    loader->claim_batch / loader->virtual_ranks * loader->options.batch_size;
+    int64_t left = loader->starts[v + 1] - first;
+    int64_t size = left < loader->options.batch_size ? left : loader->options.batch_size;
+    claimed->ready = false;
+    claimed->epoch = loader->claim_epoch;
+    claimed->skipped = 0;
+    claimed->batch.size = size;
+    for (int i = 0; i < loader->fields; i++)
+        claimed->tensors[i].dims[0] = size;
+    memcpy(claimed->indices, loader->indices + first, (size_t)size * sizeof *claimed->indices);
+    if (++loader->claim_batch == loader->batches) {
+        loader->claim_batch = 0;
+        loader->claim_epoch++;
+    }
+    return claimed;
+}
+
+/* Where row number `row` of a field begins. */
+static void *place(const yki_loader_slot *claimed, const yki_loader_column *columns, int field,
+                   int64_t row)
+{
+    return (char *)claimed->tensors[field].data + (size_t)row * columns[field].row_bytes;
+}
+
+/* Writes one row of the batch. */
+static yk_status prepare_sample(yki_loader_worker *self, const yki_loader_slot *claimed,
+                                int64_t row)
+{
+    const yk_loader *loader = self->loader;
+    yki_pipeline_draw draw = {loader->options.seed, claimed->epoch, claimed->indices[row]};
+    yk_field_buffer *buffers = self->reading.buffers;
+    for (int i = 0; i < loader->fields; i++)
+        if (!loader->columns[i].is_picture)
+            buffers[i].data = i == loader->mixed_labels ? (void *)&claimed->labels[row]
+                                                        : place(claimed, loader->columns, i, row);
+    YK_TRY(yki_worker_read(&self->reading, draw.index));
+    yk_status status = YK_OK;
+    for (int i = 0; i < loader->fields && status == YK_OK; i++)
+        if (loader->columns[i].is_picture)
+            status =
+                yki_pipeline_run(&loader->columns[i].pipeline, &self->memory, self->reading.decoder,
+                                 &buffers[i], draw, place(claimed, loader->columns, i, row));
+    return status == YK_OK ? YK_OK : yki_worker_name_sample(&self->reading, draw.index, status);
+}
+
+/* Warns of a damaged sample, whose error is this thread's last, once. */
+static void report_damaged(yk_loader *loader, int64_t index)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool known = loader->reported[index];
+    loader->reported[index] = true;
+    pthread_mutex_unlock(&loader->mutex);
+    if (!known)
+        YKI_WARN("%s: skipped", yki_error_text());
+}
+
+/* Writes one row of the batch: its sample or, in place of a damaged one, the next that is not. */
+static yk_status prepare_row(yki_loader_worker *self, yki_loader_slot *claimed, int64_t row)
+{
+    yk_loader *loader = self->loader;
+    int64_t samples = loader->sampler.samples, *index = &claimed->indices[row];
+    int64_t most = samples < MAX_DAMAGED ? samples : MAX_DAMAGED, damaged = 0;
+    yk_status status = prepare_sample(self, claimed, row);
+    while (status == YK_ERROR_FORMAT && loader->options.skip_damaged) {
+        report_damaged(loader, *index);
+        if (++damaged == most)
+            return yki_error_context(status, "%lld damaged samples in a row", (long long)most);
+        *index = (*index + 1) % samples;
+        status = prepare_sample(self, claimed, row);
+    }
+    claimed->skipped += damaged > 0;
+    return status;
+}
+
+/* One picture or more of a batch whose rows are there, and their labels. */
+static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
+{
+    const yk_loader *loader = self->loader;
+    uint64_t word =
+        yki_hash3(loader->options.seed, (uint64_t)claimed->epoch, (uint64_t)claimed->indices[0]);
+    yki_mix mix = {.share = 1};
+    for (int i = 0; i < loader->fields; i++) {
+        const yki_loader_column *pictures = &loader->columns[i];
+        if (!pictures->is_picture)
+            continue;
+        void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);
+        if (!unmixed)
+            return yki_error_memory(pictures->row_bytes, "a picture");
+        mix = yki_draw_mix(&loader->mixing, word, pictures->row.dims[1], pictures->row.dims[2]);
+        yki_mix_images(&mix, &claimed->tensors[i], unmixed);
+    }
+    yk_tensor *probabilities = &claimed->tensors[loader->mixed_labels];
+    int64_t classes = probabilities->dims[1];
+    for (int64_t row = 0; row < claimed->batch.size; row++)
+        if (claimed->labels[row] < 0 || claimed->labels[row] >= classes)
+            return yki_worker_name_sample(&self->reading, claimed->indices[row],
+                                          yki_error(YK_ERROR_INVALID_ARGUMENT,
+                                                    "label %d: expected 0 to %lld",
+                                                    claimed->labels[row], (long long)classes - 1));
+    yki_mix_labels(&mix, claimed->labels, claimed->batch.size, classes, probabilities->data);
+    return YK_OK;
+}
+
+/* Writes the claimed batch; no lock is held. */
+static yk_status prepare(yki_loader_worker *self, yki_loader_slot *claimed)
+{
+    for (int64_t row = 0; row < claimed->batch.size; row++)
+        YK_TRY(prepare_row(self, claimed, row));
+    return self->loader->mixed_labels >= 0 ? mix(self, claimed) : YK_OK;
+}
+
+static yki_trace_args trace_batch(const yki_loader_slot *claimed)
+{
+    return (yki_trace_args){.key = {"epoch", "samples"},
+                            .value = {claimed->epoch + 1, claimed->batch.size}};
+}
+
+static bool may_claim(const yk_loader *loader)
+{
+    return !loader->paused && loader->batches > 0 &&
+           loader->claimed - loader->taken < loader->slot_count;
+}
+
+static void *work(void *argument)
+{
+    yki_loader_worker *self = argument;
+    yk_loader *loader = self->loader;
+    yki_trace_name_thread("data loading", YKI_TRACE_DATA);
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stopping) {
+        if (!may_claim(loader)) {
+            pthread_cond_wait(&loader->space, &loader->mutex);
+            continue;
+        }
+        yki_loader_slot *claimed = claim(loader);
+        loader->busy++;
+        pthread_mutex_unlock(&loader->mutex);
+
+        double begin = yki_trace_begin();
+        claimed->status = prepare(self, claimed);
+        YKI_TRACE_END(begin, trace_batch(claimed), "prepare batch");
+        if (claimed->status != YK_OK) {
+            yki_error_context(claimed->status, "loader worker: epoch %lld",
+                              (long long)claimed->epoch);
+            yki_error_copy(claimed->error, sizeof claimed->error);
+        }
+
+        pthread_mutex_lock(&loader->mutex);
+        claimed->ready = true;
+        loader->busy--;
+        pthread_cond_signal(&loader->ready); /* only the consumer waits there */
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return NULL;
+}
+
+yk_status yki_loader_start_workers(yk_loader *loader)
+{
+    for (int i = 0; i < loader->options.workers; i++) {
+        loader->workers[i].loader = loader;
+        YK_TRY(yki_worker_open(&loader->workers[i].reading, loader->dataset));
+    }
+    for (; loader->started < loader->options.workers; loader->started++) {
+        yki_loader_worker *self = &loader->workers[loader->started];
+        int error = yki_thread_create(&self->thread, "yoke-loader", NULL, work, self);
+        if (error)
+            return yki_error(YK_ERROR_INTERNAL, "loader: cannot start worker %d of %d: %s",
+                             loader->started + 1, loader->options.workers, strerror(error));
+    }
+    return YK_OK;
+}
