@@ -77,7 +77,8 @@ typedef struct yk_dataset_ops {
     int64_t classes;                /**< labels are below it; 0 if there are no classes [0] */
     const char *const *class_names; /**< (classes), or NULL [NULL] */
     /** Reads sample `index` into buffers (field_count). Called by several workers at once, each
-     * with its own `worker`. Reading an index again must give the same bytes. */
+     * with its own `worker`. Reading an index again must give the same bytes. The status says
+     * whether other samples can still be read: see yk_sample_is_damaged. */
     yk_status (*read)(void *data, void *worker, int64_t index, yk_field_buffer *buffers);
     /** Makes what one worker needs for itself, such as a decoder. Runs on the thread that creates
      * the loader; may be NULL, and workers are then given NULL. */
@@ -119,6 +120,14 @@ int64_t yk_dataset_classes(const yk_dataset *dataset);
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
 /** Writes the name of a sample, such as "cat/0001.jpg", or "" where it has none. */
 void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size);
+
+/**
+ * Whether this status of a read means that one sample is damaged while others can be read:
+ * YK_ERROR_FORMAT, YK_ERROR_NOT_FOUND (its file has vanished), YK_ERROR_DENIED and
+ * YK_ERROR_UNSUPPORTED (it is too large, or too small for its crop). Any other failure concerns the
+ * whole data set.
+ */
+bool yk_sample_is_damaged(yk_status status);
 
 /** Reads single samples of a data set as they are, without transforms. One thread at a time. */
 typedef struct yk_reader yk_reader;
@@ -280,9 +289,9 @@ typedef struct yk_loader_options {
     int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
     int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */
     yk_dtype dtype;         /**< of pictures: YK_F32 or YK_F64 [YK_F32] */
-    bool skip_damaged;      /**< replace a sample whose read or decoding fails with YK_ERROR_FORMAT
-                                 by the next one in the data set that can be read, and warn of it
-                                 once; otherwise it is an error [false] */
+    bool skip_damaged;      /**< replace a damaged sample (yk_sample_is_damaged) by the next one in
+                                 the data set that can be read, and warn of it once; otherwise it
+                                 is an error [false] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */

@@ -216,6 +216,12 @@ const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label)
     return exists ? dataset->ops.class_names[label] : NULL;
 }
 
+bool yk_sample_is_damaged(yk_status status)
+{
+    return status == YK_ERROR_FORMAT || status == YK_ERROR_NOT_FOUND || status == YK_ERROR_DENIED ||
+           status == YK_ERROR_UNSUPPORTED;
+}
+
 void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size)
 {
     if (!name || size == 0)

@@ -18,7 +18,7 @@
 #include "io/input_file.h"
 
 /* Deeper folders are taken for a loop of symbolic links. */
-enum { PATH_BYTES = 4096, MAX_DEPTH = 32 };
+enum { PATH_BYTES = 4096, MAX_DEPTH = 32, MAX_FILE_BYTES = 1 << 30 };
 
 typedef struct folder {
     char *root;
@@ -227,6 +227,16 @@ static yk_status find_split(const char *path, yk_split split, char root[PATH_BYT
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
+static yk_status read_file(const yki_input_file *file, yk_field_buffer *buffer)
+{
+    if (file->size > MAX_FILE_BYTES)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: a file of %zu bytes; pictures of at most %d bytes are read",
+                         file->path, file->size, MAX_FILE_BYTES);
+    uint8_t *bytes = yk_field_buffer_reserve(buffer, file->size);
+    return bytes ? yki_input_file_read(file, 0, bytes, file->size) : YK_ERROR_OUT_OF_MEMORY;
+}
+
 static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
 {
     const folder *set = data;
@@ -236,9 +246,7 @@ static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_b
     YK_TRY(join(path, set->root, yki_names_get(&set->files, index)));
     *(int32_t *)buffers[1].data = set->labels[index];
     YK_TRY(yki_input_file_open(&file, path));
-    uint8_t *bytes = yk_field_buffer_reserve(&buffers[0], file.size);
-    yk_status status =
-        bytes ? yki_input_file_read(&file, 0, bytes, file.size) : YK_ERROR_OUT_OF_MEMORY;
+    yk_status status = read_file(&file, &buffers[0]);
     yki_input_file_close(&file);
     return status;
 }

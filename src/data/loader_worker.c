@@ -95,7 +95,7 @@ static yk_status prepare_row(yki_loader_worker *self, yki_loader_slot *claimed, 
     int64_t samples = loader->sampler.samples, *index = &claimed->indices[row];
     int64_t most = samples < MAX_DAMAGED ? samples : MAX_DAMAGED, damaged = 0;
     yk_status status = prepare_sample(self, claimed, row);
-    while (status == YK_ERROR_FORMAT && loader->options.skip_damaged) {
+    while (loader->options.skip_damaged && yk_sample_is_damaged(status)) {
         report_damaged(loader, *index);
         if (++damaged == most)
             return yki_error_context(status, "%lld damaged samples in a row", (long long)most);

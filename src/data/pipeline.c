@@ -95,6 +95,15 @@ static yk_status start(const yki_pipeline *pipeline, yki_pipeline_memory *memory
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* The steps' parameters were checked when the list was made: what they cannot do is this picture's
+ * fault. */
+static yk_status apply_step(const yki_pipeline *pipeline, yki_frame *frame, int index,
+                            uint64_t word)
+{
+    yk_status status = yki_apply_picture_step(frame, pipeline->transforms->steps, index, word);
+    return status == YK_ERROR_INVALID_ARGUMENT ? YK_ERROR_UNSUPPORTED : status;
+}
+
 static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
                                    yki_decoder *decoder, const yk_field_buffer *picture,
                                    uint64_t word, void *out)
@@ -103,7 +112,7 @@ static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_me
     yki_picture pixels;
     YK_TRY(start(pipeline, memory, decoder, picture, &frame));
     for (int i = 0; i < pipeline->picture_steps; i++)
-        YK_TRY(yki_apply_picture_step(&frame, pipeline->transforms->steps, i, word));
+        YK_TRY(apply_step(pipeline, &frame, i, word));
     YK_TRY(yki_frame_finish(&frame, &pixels));
     if (pixels.channels != pipeline->dims[0] || pixels.height != pipeline->dims[1] ||
         pixels.width != pipeline->dims[2])

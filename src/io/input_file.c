@@ -23,13 +23,26 @@ static yk_status look_at_input(yki_input_file *file, const char *path)
     return file->path ? YK_OK : yki_error_memory(strlen(path) + 1, "a path");
 }
 
+static yk_status status_of_open(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return YK_ERROR_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+        return YK_ERROR_DENIED;
+    default:
+        return YK_ERROR_IO;
+    }
+}
+
 yk_status yki_input_file_open(yki_input_file *file, const char *path)
 {
     *file = (yki_input_file){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
     if (fd < 0)
-        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
-                         "%s: cannot open it: %s", path, strerror(errno));
+        return yki_error(status_of_open(errno), "%s: cannot open it: %s", path, strerror(errno));
     file->fd = fd;
     yk_status status = look_at_input(file, path);
     if (status != YK_OK) {

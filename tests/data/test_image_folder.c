@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char output[4096];
 
@@ -198,4 +199,66 @@ YK_TEST(nothing_replaces_pictures_that_are_all_damaged)
     assert_contains(yk_last_error(), "2 damaged samples in a row: ");
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
+}
+
+/* The number of replaced samples in an epoch of the folder "d", after `commands` have been run. */
+static int64_t count_skipped(const char *commands, const char *transforms)
+{
+    yk_dataset *dataset;
+    yk_loader *loader;
+    shell("mkdir -p d/a; cp $SEEDS/jpeg/grey d/a/0.jpg; cp $SEEDS/jpeg/grey d/a/1.jpg;"
+          "cp $SEEDS/jpeg/grey d/a/2.jpg");
+    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    shell(commands);
+    if (yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                 o.transforms = transforms, o.skip_damaged = true)) != YK_OK)
+        skip_because("%s", yk_last_error());
+    while (yk_loader_next(loader))
+        ;
+    assert_ok(yk_loader_status(loader));
+    int64_t skipped = yk_loader_skipped(loader);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+    return skipped;
+}
+
+YK_TEST(whatever_is_wrong_with_one_picture_is_skipped)
+{
+    assert_int_equal(count_skipped("rm d/a/1.jpg", "CenterCrop(8)"), 1);
+    assert_int_equal(count_skipped("truncate -s 2G d/a/1.jpg", "CenterCrop(8)"), 1);
+    assert_int_equal(count_skipped("cp $SEEDS/png/rgb_16 d/a/1.jpg", "RandomCrop(30)"), 1);
+    if (getuid() == 0)
+        return; /* root may read everything */
+    assert_int_equal(count_skipped("chmod 0 d/a/1.jpg", "CenterCrop(8)"), 1);
+}
+
+static yk_status read_broken(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)worker, (void)buffers;
+    return yk_set_error(*(const yk_status *)data, "broken at %lld", (long long)index);
+}
+
+YK_TEST(what_is_wrong_with_the_whole_data_set_is_not_skipped)
+{
+    static yk_status status;
+    static const yk_field field = {"x", YK_FIELD_TENSOR, YK_F32, 1, {4}};
+    for (status = YK_ERROR_INVALID_ARGUMENT; status <= YK_ERROR_INTERNAL; status++) {
+        yk_dataset *dataset;
+        yk_loader *loader;
+        yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+        ops.count = 10;
+        ops.field_count = 1;
+        ops.fields = &field;
+        ops.read = read_broken;
+        assert_ok(yk_dataset_create(&dataset, &ops, &status));
+        assert_ok(yk_loader_create(
+            &loader, dataset,
+            YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.skip_damaged = true)));
+        assert_null(yk_loader_next(loader));
+        assert_status(status, yk_loader_status(loader));
+        assert_int_equal(yk_sample_is_damaged(status), strstr(yk_last_error(), "in a row") != NULL);
+        yk_loader_destroy(loader);
+        yk_dataset_destroy(dataset);
+    }
 }
