@@ -64,19 +64,21 @@ typedef struct yk_batch {
 
 /**
  * Makes a model of the graph that loss (a scalar) belongs to: differentiates it and draws the
- * initial weights. On success the graph belongs to the model and takes no further operators. On
- * failure *model is NULL, and the graph can only be destroyed; the error is the first that building
- * the graph has left, or is about the options. NULL options mean the defaults. Kernels are prepared
- * at the first batch of each size and mode, and kept.
+ * initial weights. If loss is NULL, the model is for inference: it computes options.logits in
+ * evaluation mode only, and takes neither labels nor memory for gradients. On success the graph
+ * belongs to the model and takes no further operators. On failure *model is NULL, and the graph can
+ * only be destroyed; the error is the first that building the graph has left, or is about the
+ * options. NULL options mean the defaults. Kernels are prepared at the first batch of each size and
+ * mode, and kept.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
 /** Releases the model; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)
  *  keeps it alive, so the order does not matter. */
 void yk_model_destroy(yk_model *model);
 
-/** Switches to training mode, like PyTorch's train(). A new model is in training mode. NULL is
- *  ignored here and by the other functions without a result; those that return a number return 0.
- */
+/** Switches to training mode, like PyTorch's train(). A new model is in training mode; one without
+ * a loss is always in evaluation mode. NULL is ignored here and by the other functions without a
+ *  result; those that return a number return 0. */
 void yk_model_train(yk_model *model);
 /** Switches to evaluation mode, like eval(). */
 void yk_model_eval(yk_model *model);
@@ -126,8 +128,10 @@ yk_status yk_model_output(yk_model *model, yk_tensor *output);
 typedef struct yk_parameter_view {
     const char *name; /**< with its scopes, such as "layer1.0.conv1.weight" */
     yk_tensor value;  /**< its elements */
-    yk_tensor grad;   /**< its gradient, 0 if it is frozen; grad.data is NULL for a buffer */
-    bool trainable;   /**< false for a buffer, and a parameter that yk_graph_set_trainable froze */
+    yk_tensor grad;   /**< its gradient, 0 if it is frozen; grad.data is NULL for a buffer, and in a
+                           model without a loss */
+    bool trainable;   /**< false for a buffer, a parameter that yk_graph_set_trainable froze, and in
+                           a model without a loss */
 } yk_parameter_view;
 
 /** Number of parameters; 0 for NULL. */
@@ -153,7 +157,7 @@ void yk_model_set_forwards(yk_model *model, int64_t forwards);
 /** Elements of all parameters together. */
 int64_t yk_model_parameter_elements(const yk_model *model);
 
-/** Bytes that training needs, by purpose. */
+/** Bytes that training needs, or inference in a model without a loss, by purpose. */
 typedef struct yk_memory_plan {
     size_t parameters;     /**< parameters and buffers */
     size_t gradients;      /**< of the parameters */
@@ -161,7 +165,7 @@ typedef struct yk_memory_plan {
     size_t activations;    /**< values between the operators */
     size_t scratch;        /**< working memory of kernels */
 } yk_memory_plan;
-/** The memory that training with this batch size (at least 1) takes. Prepares its kernels. */
+/** The memory that batches of this size (at least 1) take. Prepares their kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);
 
 /** The threads that the model's kernels use: the rounding of sums depends on their number; 0 for

@@ -53,7 +53,7 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group);
 
 /** What yk_evaluate has measured, the same on all ranks. */
 typedef struct yk_evaluation {
-    double loss;     /**< mean over all samples */
+    double loss;     /**< mean over all samples; NaN if the model has no loss */
     double accuracy; /**< fraction of samples that were classified correctly, 0 to 1 */
     int64_t correct; /**< samples classified correctly */
     int64_t count;   /**< samples */

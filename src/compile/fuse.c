@@ -168,7 +168,8 @@ yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value 
     bool *needed = yki_calloc(graph->value_count, sizeof *needed);
     if (!needed)
         return yki_error_memory(graph->value_count, "pruning");
-    needed[loss->id] = true;
+    if (loss)
+        needed[loss->id] = true;
     if (logits)
         needed[logits->id] = true;
     for (size_t n = graph->node_count; n-- > 0;) {

@@ -217,7 +217,8 @@ static yk_status add_steps(planner *p)
     }
     if (p->nodes <= p->source->first_backward)
         p->plan->forward_count = p->plan->step_count;
-    p->plan->loss = p->places[p->source->loss->id];
+    if (p->source->loss)
+        p->plan->loss = p->places[p->source->loss->id];
     for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
         if (p->source->terms[kind])
             p->plan->terms[kind] = p->places[p->source->terms[kind]->id];

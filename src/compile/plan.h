@@ -57,7 +57,7 @@ typedef struct yki_plan {
 typedef struct yki_plan_source {
     const yk_graph *graph;
     yki_device *device;
-    const yk_value *loss, *logits;
+    const yk_value *loss, *logits;   /* either may be NULL */
     yk_value *terms[YKI_LOSS_KINDS]; /* of the loss; see rewrite.h */
     size_t first_backward;
     yki_place *fixed; /* by value id: the place of what is not an activation, else NONE */

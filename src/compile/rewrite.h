@@ -18,7 +18,7 @@ yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *override
 /* The policy of an operator under overrides that yk_autocast_check has accepted. */
 yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 
-/* Removes nodes that neither loss nor logits needs. */
+/* Removes nodes that neither loss nor logits needs; either may be NULL. */
 yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);
 
 /* Marks the batch_norms whose weight and bias are frozen. */

@@ -10,6 +10,7 @@
 
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who)
 {
+    YK_TRY(yki_model_check_trained(model, who));
     if (model->distribution.hooks.context)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: the model is distributed already (DDP or data parallel)", who);

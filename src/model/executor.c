@@ -50,7 +50,8 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "batch_size is %lld, expected 1 or more",
                          (long long)batch_size);
     yki_executor_enter(&model->executor);
-    YK_TRY(find_plan(model, batch_size, true, false, &plan));
+    bool trained = model->executor.source.loss != NULL;
+    YK_TRY(find_plan(model, batch_size, trained, !trained, &plan));
     *memory = (yk_memory_plan){.parameters = model->variables.bytes,
                                .gradients = model->variables.gradient_bytes,
                                .activations = plan->arena_bytes,
@@ -151,6 +152,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
     const bool *needed = model->training ? NULL : executor->source.for_logits;
     bool inference;
     YK_TRY(yki_inputs_take(&executor->inputs, batch, needed, &inference));
+    inference |= !executor->source.loss;
     yki_executor_enter(executor);
     if (model->training) {
         model->step++;
@@ -247,6 +249,7 @@ yk_status yki_model_backward(yk_model *model)
     double begin = yki_trace_begin();
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
+    YK_TRY(yki_model_check_trained(model, "backward"));
     if (executor->current->mode.inference)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "backward without a loss: the batch of this forward had no \"%s\"",

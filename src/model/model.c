@@ -42,7 +42,16 @@ static yk_status check_loss(const yk_value *loss)
                      yki_shape_text(loss, text, sizeof text));
 }
 
-/* Pruning, freezing, autocast, fusion, gradient, fusion. */
+static yk_status append_backward(yk_graph *graph, yk_value *loss, yk_value **terms,
+                                 yki_gradients *gradients)
+{
+    YK_TRY(check_loss(loss));
+    YK_TRY(yki_graph_split_loss(graph, loss, terms));
+    YK_TRY(yki_graph_differentiate(graph, terms, gradients));
+    return yki_graph_fuse_backward(graph, gradients->first_node);
+}
+
+/* Pruning, freezing, autocast, fusion; then backward, for which there must be a loss. */
 static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *gradients)
 {
     yk_graph *graph = model->graph;
@@ -55,11 +64,10 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
                                   model->options.autocast, &logits));
     YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
     YK_TRY(flatten_output(graph, &logits));
-    YK_TRY(check_loss(loss));
-    yk_value *terms[YKI_LOSS_KINDS];
-    YK_TRY(yki_graph_split_loss(graph, loss, terms));
-    YK_TRY(yki_graph_differentiate(graph, terms, gradients));
-    YK_TRY(yki_graph_fuse_backward(graph, gradients->first_node));
+    yk_value *terms[YKI_LOSS_KINDS] = {NULL};
+    gradients->first_node = graph->node_count;
+    if (loss)
+        YK_TRY(append_backward(graph, loss, terms, gradients));
     *source = (yki_plan_source){.graph = graph,
                                 .device = source->device,
                                 .loss = loss,
@@ -116,10 +124,10 @@ static yk_status find_inference(yk_model *model)
 }
 
 /* The values that live as long as the model. */
-static yk_status create_values(yk_model *model)
+static yk_status create_values(yk_model *model, bool trained)
 {
     YK_TRY(yki_inputs_create(&model->executor.inputs, model->graph));
-    YK_TRY(yki_variables_create(&model->variables, model->graph));
+    YK_TRY(yki_variables_create(&model->variables, model->graph, trained));
     return yki_variables_draw(&model->variables, model->options.seed);
 }
 
@@ -128,7 +136,7 @@ static yk_status build_model(yk_model *model, yk_value *loss)
     yki_gradients gradients = {0};
     YK_TRY(yki_device_create(&model->executor.source.device, model->options.device,
                              model->options.threads, model->options.winograd));
-    YK_TRY(create_values(model));
+    YK_TRY(create_values(model, loss != NULL));
     yk_status status = rewrite_graph(model, loss, &gradients);
     if (status == YK_OK)
         status = place_values(model, &gradients);
@@ -142,10 +150,12 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
 {
     YKI_NOT_NULL(model);
     *model = NULL;
-    YK_TRY(yki_value_check(loss, "the loss"));
-    yk_graph *graph = loss->graph;
     yk_model_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
+    bool inference = !loss && chosen.logits;
+    YK_TRY(yki_value_check(inference ? chosen.logits : loss,
+                           inference ? "options.logits" : "the loss"));
+    yk_graph *graph = inference ? chosen.logits->graph : loss->graph;
     if (chosen.logits && chosen.logits->graph != graph)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
     if (!chosen.device)
@@ -160,7 +170,8 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     yki_reference_init(&made->reference);
     made->graph = graph;
     made->options = chosen;
-    made->training = made->accumulation.spent = true;
+    made->training = !inference;
+    made->accumulation.spent = true;
     made->loss_scale.factor = 1;
     graph->state = YKI_GRAPH_TAKEN;
     yk_status status = build_model(made, loss);
@@ -196,6 +207,14 @@ void yki_model_release(yk_model *model)
     free(model);
 }
 
+yk_status yki_model_check_trained(const yk_model *model, const char *who)
+{
+    if (model->executor.source.loss)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "%s: the model is for inference alone: it was created without a loss", who);
+}
+
 void yk_model_destroy(yk_model *model)
 {
     if (model)
@@ -205,7 +224,7 @@ void yk_model_destroy(yk_model *model)
 void yk_model_train(yk_model *model)
 {
     if (model)
-        model->training = true;
+        model->training = model->executor.source.loss != NULL;
 }
 
 void yk_model_eval(yk_model *model)

@@ -60,6 +60,9 @@ typedef struct yki_model_hooks {
 void yki_model_retain(yk_model *model);
 void yki_model_release(yk_model *model);
 
+/* YK_ERROR_INVALID_ARGUMENT, in the name of `who`, for a model without a loss. */
+yk_status yki_model_check_trained(const yk_model *model, const char *who);
+
 /* Installs a copy of the hooks. A model that has some refuses, in the name of `who`, with
  * YK_ERROR_INVALID_ARGUMENT: it is distributed in one way only. */
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who);

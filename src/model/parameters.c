@@ -19,8 +19,7 @@ static yk_parameter_view view_of(const yki_variable *variable)
     return (yk_parameter_view){.name = variable->value->name,
                                .value = yki_variable_tensor(variable, variable->data),
                                .grad = yki_variable_tensor(variable, variable->grad),
-                               .trainable = variable->value->kind == YKI_PARAMETER &&
-                                            !variable->value->frozen};
+                               .trainable = variable->grad && !variable->value->frozen};
 }
 
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index)

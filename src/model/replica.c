@@ -39,7 +39,7 @@ static yk_status build_replica(yk_model *replica, const yk_model *model)
     YK_TRY(yki_device_create(&replica->executor.source.device, replica->options.device,
                              replica->options.threads, replica->options.winograd));
     YK_TRY(yki_inputs_create(&replica->executor.inputs, replica->graph));
-    YK_TRY(yki_variables_create(&replica->variables, replica->graph));
+    YK_TRY(yki_variables_create(&replica->variables, replica->graph, true));
     return copy_places(replica, model);
 }
 

@@ -54,13 +54,13 @@ static size_t total_bytes(const yki_variable *variables, size_t count)
 
 static void lay_out(yki_variables *variables)
 {
-    char *value = variables->memory, *grad = variables->gradient_memory;
+    char *value = variables->memory, *grad = variables->gradient_memory; /* may be NULL */
     for (size_t i = 0; i < variables->parameter_count; i++) {
         yki_variable *parameter = &variables->parameters[i];
         parameter->data = value;
         parameter->grad = grad;
         value += yki_variable_bytes(parameter);
-        grad += yki_variable_bytes(parameter);
+        grad += grad ? yki_variable_bytes(parameter) : 0;
     }
     for (size_t i = 0; i < variables->buffer_count; i++) {
         variables->buffers[i].data = value;
@@ -68,15 +68,15 @@ static void lay_out(yki_variables *variables)
     }
 }
 
-yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph)
+yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph, bool trained)
 {
     YK_TRY(collect_variables(variables, graph));
-    variables->gradient_bytes = total_bytes(variables->parameters, variables->parameter_count);
-    variables->bytes =
-        variables->gradient_bytes + total_bytes(variables->buffers, variables->buffer_count);
+    size_t parameters = total_bytes(variables->parameters, variables->parameter_count);
+    variables->gradient_bytes = trained ? parameters : 0;
+    variables->bytes = parameters + total_bytes(variables->buffers, variables->buffer_count);
     variables->memory = yki_map(variables->bytes);
-    variables->gradient_memory = yki_map(variables->gradient_bytes);
-    if (!variables->memory || !variables->gradient_memory)
+    variables->gradient_memory = trained ? yki_map(parameters) : NULL;
+    if (!variables->memory || (trained && !variables->gradient_memory))
         return yki_error_memory(variables->bytes + variables->gradient_bytes, "parameters");
     lay_out(variables);
     variables->version = 1;
@@ -144,7 +144,7 @@ void yki_variables_place(const yki_variables *variables, const yki_gradients *gr
     for (size_t i = 0; i < variables->parameter_count; i++) {
         int id = variables->parameters[i].value->id;
         fixed[id] = (yki_place){.kind = YKI_PLACE_PARAMETER, .index = i};
-        if (gradients->of[id])
+        if (gradients->of && gradients->of[id])
             fixed[gradients->of[id]->id] = (yki_place){.kind = YKI_PLACE_GRADIENT, .index = i};
     }
 }

@@ -13,7 +13,7 @@
 typedef struct yki_variable {
     yk_value *value; /* in the graph: name, shape, initial values */
     void *data;
-    void *grad;      /* parameters only */
+    void *grad;      /* parameters only; NULL in a model without a loss */
     void *increment; /* what the running backward adds to grad; see accumulation.h */
 } yki_variable;
 
@@ -28,8 +28,9 @@ typedef struct yki_variables {
     uint64_t version;   /* of the parameters' values */
 } yki_variables;
 
-/* Collects the graph's parameters and buffers and gives them memory. */
-yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph);
+/* Collects the graph's parameters and buffers and gives them memory; parameters get gradients only
+ * if `trained`. */
+yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph, bool trained);
 void yki_variables_destroy(yki_variables *variables);
 
 /* Draws the initial values. */
