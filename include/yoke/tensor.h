@@ -39,12 +39,17 @@ typedef enum yk_dtype {
         YK_DTYPE_COUNT
 } yk_dtype;
 
+/** What a tensor's memory belongs to, if that is not the host: see yk_tensor_read(). */
+typedef struct yk_device yk_device;
+
 /** A view, which never owns its data. A scalar has ndim 0. */
 typedef struct yk_tensor {
     void *data;                /**< the elements, row-major */
     yk_dtype dtype;            /**< their type */
     int ndim;                  /**< dimensions, 0 to YK_MAX_DIMS */
     int64_t dims[YK_MAX_DIMS]; /**< (ndim) their sizes */
+    yk_device *device; /**< NULL: a program may use data; otherwise only yk_tensor_read() and
+                            yk_tensor_write() may */
 } yk_tensor;
 
 /** Bytes of one element; 0 for a dtype that there is not. */
@@ -56,6 +61,14 @@ const char *yk_dtype_name(yk_dtype dtype);
 int64_t yk_tensor_count(const yk_tensor *tensor);
 /** Bytes of all elements; 0 for NULL. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
+
+/**
+ * Copies all elements to host memory, which has room for yk_tensor_bytes() of them, from wherever
+ * they are. Blocks until the device has finished the work that was given to it before.
+ */
+yk_status yk_tensor_read(const yk_tensor *tensor, void *host);
+/** Copies all elements from host memory into the tensor. Blocks as yk_tensor_read() does. */
+yk_status yk_tensor_write(const yk_tensor *tensor, const void *host);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

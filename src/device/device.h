@@ -9,6 +9,7 @@
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
 
+#include "device/memory.h"
 #include "device/sync.h"
 #include "graph/operators.h"
 
@@ -35,7 +36,6 @@ typedef struct yki_kernel_desc {
     yki_operand out[YKI_MAX_OUT];
 } yki_kernel_desc;
 
-typedef struct yki_device yki_device;
 typedef struct yki_kernel yki_kernel;
 
 /* The pointers of one run; those of absent operands are NULL. Running statistics are inputs that
@@ -44,6 +44,7 @@ typedef struct yki_kernel_args {
     void *const *in;
     void *const *out;
     void *scratch;       /* kernel->scratch bytes, 64-byte aligned, contents undefined */
+    yki_stream *stream;  /* in which the kernel's work is entered; NULL on a host device */
     uint64_t seed, step; /* for dropout */
     /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the
      * batch of this run. */
@@ -79,10 +80,13 @@ typedef struct yki_device_type {
     void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
+    const yki_memory_ops *memory;
+    const yki_stream_ops *streams; /* NULL: a host device, see memory.h */
 } yki_device_type;
 
-struct yki_device {
+struct yk_device {
     const yki_device_type *type;
+    yki_stream *stream; /* in which models compute; NULL on a host device */
     int threads;
     int block; /* b of YKI_BLOCKED, or 0 if the device has no such layout */
     char description[160];
@@ -102,6 +106,9 @@ int64_t yki_operand_elements(const yki_device *device, const yki_operand *operan
 size_t yki_operand_bytes(const yki_device *device, const yki_operand *operand);
 /* Elements of the shape, without padding. */
 int64_t yki_operand_count(const yki_operand *operand);
+
+/* Of host devices. */
+extern const yki_memory_ops yki_host_memory;
 
 extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;

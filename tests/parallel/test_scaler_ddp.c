@@ -47,16 +47,20 @@ static void train_with_infinities(yk_group *world, bool on_input)
             take_samples(&own, YK_F32, (int64_t)(s * size + rank) * SAMPLES, SAMPLES);
         if (mine && on_input)
             own.f32[7] = INFINITY;
-        double before =
-            element(&(yk_tensor){yk_model_parameter(model, 0).value.data, YK_F32, 0, {0}}, 0);
+        double before = element(&(yk_tensor){.data = yk_model_parameter(model, 0).value.data,
+                                             .dtype = YK_F32,
+                                             .ndim = 0},
+                                0);
         step(model, batch);
         if (mine && !on_input)
             ((float *)yk_model_parameter(model, 1).grad.data)[0] = NAN;
         assert_ok(yk_grad_scaler_step(scaler, optimizer));
         assert_ok(yk_grad_scaler_update(scaler));
         assert_int_equal(yk_grad_scaler_found_inf(scaler), bad);
-        double after =
-            element(&(yk_tensor){yk_model_parameter(model, 0).value.data, YK_F32, 0, {0}}, 0);
+        double after = element(&(yk_tensor){.data = yk_model_parameter(model, 0).value.data,
+                                            .dtype = YK_F32,
+                                            .ndim = 0},
+                               0);
         assert_int_equal(before == after, bad);
         assert_one_model(world, model);
     }

@@ -131,7 +131,8 @@ static void backward(yk_model *model, int step)
         .size = BATCH,
         .count = 2,
         .names = (const char *[]){"x", "labels"},
-        .tensors = (yk_tensor[]){{x, YK_F32, 2, {BATCH, FEATURES}}, {labels, YK_I32, 1, {BATCH}}}};
+        .tensors = (yk_tensor[]){{.data = x, .dtype = YK_F32, .ndim = 2, .dims = {BATCH, FEATURES}},
+                                 {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {BATCH}}}};
     assert_ok(yk_model_forward(model, &batch));
     assert_ok(yk_model_backward(model));
 }

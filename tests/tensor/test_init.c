@@ -23,7 +23,7 @@ static yki_mt19937 seeded(void)
 YK_TEST(normal_is_torchs)
 {
     float data[108];
-    yk_tensor weight = {data, YK_F32, 4, {4, 3, 3, 3}};
+    yk_tensor weight = {.data = data, .dtype = YK_F32, .ndim = 4, .dims = {4, 3, 3, 3}};
     yki_mt19937 generator = seeded();
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &weight));
     const double first[] = {-0.26536300778388977, -0.2716138958930969, -0.059061937034130096};
@@ -49,7 +49,7 @@ YK_TEST(skipping_is_drawing_for_nobody)
 YK_TEST(normal_of_a_small_tensor_is_torchs)
 {
     float data[6];
-    yk_tensor weight = {data, YK_F32, 2, {2, 3}};
+    yk_tensor weight = {.data = data, .dtype = YK_F32, .ndim = 2, .dims = {2, 3}};
     yki_mt19937 generator = seeded();
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &weight));
     const double expected[] = {1.5410, -0.2934, -2.1788, 0.5684, -1.0845, -1.3986};
@@ -61,8 +61,9 @@ YK_TEST(normal_of_a_small_tensor_is_torchs)
 YK_TEST(normal_of_odd_small_tensors_is_torchs)
 {
     float data[3], large[20], next[3];
-    yk_tensor first = {data, YK_F32, 2, {1, 3}}, second = {next, YK_F32, 2, {1, 3}};
-    yk_tensor between = {large, YK_F32, 2, {4, 5}};
+    yk_tensor first = {.data = data, .dtype = YK_F32, .ndim = 2, .dims = {1, 3}},
+              second = {.data = next, .dtype = YK_F32, .ndim = 2, .dims = {1, 3}};
+    yk_tensor between = {.data = large, .dtype = YK_F32, .ndim = 2, .dims = {4, 5}};
     yki_mt19937 generator = seeded();
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &first));
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &between));
@@ -77,7 +78,8 @@ YK_TEST(normal_of_odd_small_tensors_is_torchs)
 YK_TEST(linear_is_torchs)
 {
     float weight[15], bias[3];
-    yk_tensor w = {weight, YK_F32, 2, {3, 5}}, b = {bias, YK_F32, 1, {3}};
+    yk_tensor w = {.data = weight, .dtype = YK_F32, .ndim = 2, .dims = {3, 5}},
+              b = {.data = bias, .dtype = YK_F32, .ndim = 1, .dims = {3}};
     yki_mt19937 generator = seeded();
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &w));
     assert_ok(yki_init_tensor(&generator, YK_INIT_UNIFORM_FAN_IN, 5, &b));
@@ -91,7 +93,8 @@ YK_TEST(f64_starts_where_f32_does)
 {
     float single[50];
     double twice[50];
-    yk_tensor a = {single, YK_F32, 2, {5, 10}}, b = {twice, YK_F64, 2, {5, 10}};
+    yk_tensor a = {.data = single, .dtype = YK_F32, .ndim = 2, .dims = {5, 10}},
+              b = {.data = twice, .dtype = YK_F64, .ndim = 2, .dims = {5, 10}};
     yki_mt19937 generator = seeded();
     assert_ok(yki_init_tensor(&generator, YK_INIT_KAIMING_NORMAL_FAN_OUT, 0, &a));
     generator = seeded();
@@ -104,7 +107,7 @@ YK_TEST(zeros_and_ones_of_every_dtype)
 {
     for (int dtype = 0; dtype < YK_DTYPE_COUNT; dtype++) {
         _Alignas(8) unsigned char data[24];
-        yk_tensor tensor = {data, (yk_dtype)dtype, 1, {3}};
+        yk_tensor tensor = {.data = data, .dtype = (yk_dtype)dtype, .ndim = 1, .dims = {3}};
         assert_ok(yki_init_tensor(NULL, YK_INIT_ONES, 0, &tensor));
         assert_memory_equal(data, data + yk_dtype_size(tensor.dtype), yk_dtype_size(tensor.dtype));
         assert_ok(yki_init_tensor(NULL, YK_INIT_ZEROS, 0, &tensor));
@@ -112,7 +115,7 @@ YK_TEST(zeros_and_ones_of_every_dtype)
             assert_int_equal(data[i], 0);
     }
     int64_t count = 7;
-    yk_tensor scalar = {&count, YK_I64, 0, {0}};
+    yk_tensor scalar = {.data = &count, .dtype = YK_I64, .ndim = 0};
     assert_ok(yki_init_tensor(NULL, YK_INIT_ONES, 0, &scalar));
     assert_int_equal(count, 1);
 }
@@ -120,7 +123,7 @@ YK_TEST(zeros_and_ones_of_every_dtype)
 YK_TEST(integers_cannot_be_drawn)
 {
     int32_t data[4];
-    yk_tensor tensor = {data, YK_I32, 1, {4}};
+    yk_tensor tensor = {.data = data, .dtype = YK_I32, .ndim = 1, .dims = {4}};
     yki_mt19937 generator = seeded();
     assert_status(YK_ERROR_UNSUPPORTED,
                   yki_init_tensor(&generator, YK_INIT_KAIMING_UNIFORM, 0, &tensor));

@@ -168,4 +168,5 @@ const yki_device_type yki_device_cpu = {.name = "cpu",
                                         .destroy = cpu_destroy,
                                         .enter = cpu_enter,
                                         .layout = cpu_layout,
-                                        .kernels = kernels};
+                                        .kernels = kernels,
+                                        .memory = &yki_host_memory};

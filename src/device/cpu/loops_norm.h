@@ -144,7 +144,7 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
             yki_pack value = yki_load(x, i, dtype);
             value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling);
             if (stream)
-                yki_stream(y, i, value, dtype);
+                yki_store_streaming(y, i, value, dtype);
             else
                 yki_store(y, i, value, dtype);
         }
@@ -307,7 +307,7 @@ YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, co
         g.v[j] = k->a.v[j] * g.v[j] + (k->b.v[j] * distance + k->c.v[j]);
     }
     if (stream)
-        yki_stream(o->dx, at, g, dtype);
+        yki_store_streaming(o->dx, at, g, dtype);
     else
         put(o->dx, at, part, g, dtype);
 }

@@ -186,7 +186,7 @@ YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
  * needed sooner. `memory + element` must be aligned to a vector; call yki_stream_end() after the
  * last one.
  */
-YKI_INLINE void yki_stream(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
+YKI_INLINE void yki_store_streaming(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
 #if (defined(__AVX512F__) && YKI_WIDTH == 16) || (defined(__AVX__) && YKI_WIDTH == 8)
     float *to = (float *)((char *)memory + (size_t)element * yki_size_of(dtype));

@@ -40,7 +40,8 @@ const yki_device_type yki_device_ref = {.name = "ref",
                                         .create = ref_create,
                                         .destroy = ref_destroy,
                                         .layout = layout,
-                                        .kernels = kernels};
+                                        .kernels = kernels,
+                                        .memory = &yki_host_memory};
 
 /* ---- what the kernels share ----------------------------------------------------------------- */
 

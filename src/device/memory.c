@@ -1,0 +1,213 @@
+/* See memory.h: host memory, and the calls that are the same on every device. */
+#include "device/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/device.h"
+
+/* ---- host devices ---------------------------------------------------------------------------- */
+
+static yk_status host_alloc(yki_device *device, size_t bytes, void **memory)
+{
+    (void)device;
+    *memory = yki_map(bytes);
+    return *memory ? YK_OK : yki_error_memory(bytes, "tensors");
+}
+
+static void host_free(yki_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    yki_unmap(memory, bytes);
+}
+
+static yk_status host_copy(yki_device *device, void *to, const void *from, size_t bytes,
+                           yki_direction direction, yki_stream *stream)
+{
+    (void)device, (void)direction, (void)stream;
+    memcpy(to, from, bytes);
+    return YK_OK;
+}
+
+static yk_status host_fill(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream)
+{
+    (void)device, (void)stream;
+    memset(to, byte, bytes);
+    return YK_OK;
+}
+
+const yki_memory_ops yki_host_memory = {.alloc = host_alloc,
+                                        .free = host_free,
+                                        .alloc_pinned = host_alloc,
+                                        .free_pinned = host_free,
+                                        .copy = host_copy,
+                                        .fill = host_fill};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+bool yki_device_is_host(const yki_device *device)
+{
+    return !device->type->streams;
+}
+
+yk_status yki_device_alloc(yki_device *device, size_t bytes, void **memory)
+{
+    *memory = NULL;
+    return bytes ? device->type->memory->alloc(device, bytes, memory) : YK_OK;
+}
+
+void yki_device_free(yki_device *device, void *memory, size_t bytes)
+{
+    if (memory)
+        device->type->memory->free(device, memory, bytes);
+}
+
+yk_status yki_device_alloc_pinned(yki_device *device, size_t bytes, void **memory)
+{
+    *memory = NULL;
+    return bytes ? device->type->memory->alloc_pinned(device, bytes, memory) : YK_OK;
+}
+
+void yki_device_free_pinned(yki_device *device, void *memory, size_t bytes)
+{
+    if (memory)
+        device->type->memory->free_pinned(device, memory, bytes);
+}
+
+yk_status yki_device_copy(yki_device *device, void *to, const void *from, size_t bytes,
+                          yki_direction direction, yki_stream *stream)
+{
+    return bytes ? device->type->memory->copy(device, to, from, bytes, direction, stream) : YK_OK;
+}
+
+yk_status yki_device_fill(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream)
+{
+    return bytes ? device->type->memory->fill(device, to, byte, bytes, stream) : YK_OK;
+}
+
+/* ---- streams and events ---------------------------------------------------------------------- */
+
+yki_stream *yki_device_stream(const yki_device *device)
+{
+    return device->stream;
+}
+
+yk_status yki_stream_create(yki_device *device, yki_stream **stream)
+{
+    *stream = NULL;
+    return yki_device_is_host(device) ? YK_OK : device->type->streams->create(device, stream);
+}
+
+void yki_stream_destroy(yki_device *device, yki_stream *stream)
+{
+    if (stream)
+        device->type->streams->destroy(stream);
+}
+
+yk_status yki_stream_wait(yki_device *device, yki_stream *stream)
+{
+    yki_event *event;
+    if (yki_device_is_host(device))
+        return YK_OK;
+    YK_TRY(yki_event_create(device, &event));
+    yk_status status = yki_event_mark(device, event, stream);
+    if (status == YK_OK)
+        status = yki_event_wait(device, event);
+    yki_event_destroy(device, event);
+    return status;
+}
+
+yk_status yki_event_create(yki_device *device, yki_event **event)
+{
+    *event = NULL;
+    return yki_device_is_host(device) ? YK_OK : device->type->streams->create_event(device, event);
+}
+
+void yki_event_destroy(yki_device *device, yki_event *event)
+{
+    if (event)
+        device->type->streams->destroy_event(event);
+}
+
+yk_status yki_event_mark(yki_device *device, yki_event *event, yki_stream *stream)
+{
+    return event ? device->type->streams->mark(event, stream) : YK_OK;
+}
+
+yk_status yki_event_follow(yki_device *device, yki_event *event, yki_stream *stream)
+{
+    return event ? device->type->streams->follow(event, stream) : YK_OK;
+}
+
+yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached)
+{
+    *reached = true;
+    return event ? device->type->streams->query(event, reached) : YK_OK;
+}
+
+yk_status yki_event_wait(yki_device *device, yki_event *event)
+{
+    return event ? device->type->streams->wait(event) : YK_OK;
+}
+
+/* ---- what the host sees of a tensor ---------------------------------------------------------- */
+
+static bool is_on_host(const yk_tensor *tensor)
+{
+    return !tensor->device || yki_device_is_host(tensor->device);
+}
+
+static yk_status copy_tensor(const yk_tensor *tensor, void *host, yki_direction direction)
+{
+    yki_device *device = tensor->device;
+    bool reading = direction == YKI_TO_HOST;
+    YK_TRY(yki_device_copy(device, reading ? host : tensor->data, reading ? tensor->data : host,
+                           yk_tensor_bytes(tensor), direction, yki_device_stream(device)));
+    return yki_stream_wait(device, yki_device_stream(device));
+}
+
+yk_status yk_tensor_read(const yk_tensor *tensor, void *host)
+{
+    YKI_NOT_NULL(tensor);
+    YKI_NOT_NULL(host);
+    if (!is_on_host(tensor))
+        return copy_tensor(tensor, host, YKI_TO_HOST);
+    memcpy(host, tensor->data, yk_tensor_bytes(tensor));
+    return YK_OK;
+}
+
+yk_status yk_tensor_write(const yk_tensor *tensor, const void *host)
+{
+    YKI_NOT_NULL(tensor);
+    YKI_NOT_NULL(host);
+    if (!is_on_host(tensor))
+        return copy_tensor(tensor, (void *)(uintptr_t)host, YKI_TO_DEVICE);
+    memcpy(tensor->data, host, yk_tensor_bytes(tensor));
+    return YK_OK;
+}
+
+yk_status yki_host_view_open(yki_host_view *view, const yk_tensor *tensor, yki_access access)
+{
+    *view = (yki_host_view){.data = tensor->data, .tensor = *tensor, .access = access};
+    size_t bytes = yk_tensor_bytes(tensor);
+    if (is_on_host(tensor) || bytes == 0)
+        return YK_OK;
+    YK_TRY(yki_device_alloc_pinned(tensor->device, bytes, &view->data));
+    yk_status status = access & YKI_READ ? copy_tensor(tensor, view->data, YKI_TO_HOST) : YK_OK;
+    if (status != YK_OK)
+        yki_device_free_pinned(tensor->device, view->data, bytes);
+    return status;
+}
+
+yk_status yki_host_view_close(yki_host_view *view)
+{
+    const yk_tensor *tensor = &view->tensor;
+    if (view->data == tensor->data)
+        return YK_OK;
+    yk_status status =
+        view->access & YKI_WRITE ? copy_tensor(tensor, view->data, YKI_TO_DEVICE) : YK_OK;
+    yki_device_free_pinned(tensor->device, view->data, yk_tensor_bytes(tensor));
+    view->data = tensor->data;
+    return status;
+}

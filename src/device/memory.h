@@ -1,0 +1,107 @@
+/*
+ * Where a device keeps its tensors, and in which order it works on them.
+ *
+ * A host device (cpu, ref) computes on the calling thread, in memory that the host can use: each
+ * call below is done when it returns, and its streams and events are NULL. Any other device has
+ * memory that the host must never touch, and works behind the host's back: kernels, copies and
+ * fills are entered in a stream, which does them in order, some time later. Streams do not wait for
+ * each other unless an event makes them:
+ *
+ *     yki_event_mark(event, a);     the point that stream a has reached when all that is in it now
+ *                                   is done
+ *     yki_event_follow(event, b);   what is entered in b from now on waits for that point
+ *     yki_event_wait(event);        the host waits for it
+ *
+ * What is entered must stay valid until it is done: memory, and the host's memory that is copied
+ * from or to. Functions that take a device may be called from any thread; one thread at a time uses
+ * a stream or an event.
+ */
+#ifndef YKI_DEVICE_MEMORY_H
+#define YKI_DEVICE_MEMORY_H
+
+#include <stdbool.h>
+
+#include <yoke/tensor.h>
+
+#include "base/error.h"
+
+typedef struct yk_device yki_device;
+typedef struct yki_stream yki_stream;
+typedef struct yki_event yki_event;
+
+typedef enum yki_direction { YKI_TO_DEVICE, YKI_TO_HOST, YKI_WITHIN_DEVICE } yki_direction;
+
+/* What a device does with its memory. */
+typedef struct yki_memory_ops {
+    /* Zeroed, and aligned to 64 bytes or more. YK_ERROR_OUT_OF_MEMORY names the size that was asked
+     * for. */
+    yk_status (*alloc)(yki_device *device, size_t bytes, void **memory);
+    void (*free)(yki_device *device, void *memory, size_t bytes);
+    /* The host's memory, from and to which the device copies while the host goes on. */
+    yk_status (*alloc_pinned)(yki_device *device, size_t bytes, void **memory);
+    void (*free_pinned)(yki_device *device, void *memory, size_t bytes);
+    yk_status (*copy)(yki_device *device, void *to, const void *from, size_t bytes,
+                      yki_direction direction, yki_stream *stream);
+    yk_status (*fill)(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream);
+} yki_memory_ops;
+
+/* How a device orders its work; a host device has none of it. */
+typedef struct yki_stream_ops {
+    yk_status (*create)(yki_device *device, yki_stream **stream);
+    void (*destroy)(yki_stream *stream); /* after all that is in it is done */
+    yk_status (*create_event)(yki_device *device, yki_event **event);
+    void (*destroy_event)(yki_event *event);
+    yk_status (*mark)(yki_event *event, yki_stream *stream);
+    yk_status (*follow)(yki_event *event, yki_stream *stream);
+    /* Whether the point has been reached; true for an event that was never marked. Reports the
+     * first failure of the work before it. */
+    yk_status (*query)(yki_event *event, bool *reached);
+    yk_status (*wait)(yki_event *event);
+} yki_stream_ops;
+
+/* ---- for the layers above: the same calls on every device ------------------------------------ */
+
+/* Whether the host can use the device's memory, and work is done when a call returns. */
+bool yki_device_is_host(const yki_device *device);
+
+/* bytes may be 0, which gives NULL. */
+yk_status yki_device_alloc(yki_device *device, size_t bytes, void **memory);
+void yki_device_free(yki_device *device, void *memory, size_t bytes);
+yk_status yki_device_alloc_pinned(yki_device *device, size_t bytes, void **memory);
+void yki_device_free_pinned(yki_device *device, void *memory, size_t bytes);
+yk_status yki_device_copy(yki_device *device, void *to, const void *from, size_t bytes,
+                          yki_direction direction, yki_stream *stream);
+yk_status yki_device_fill(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream);
+
+/* The stream in which the device's models compute; NULL on a host device. */
+yki_stream *yki_device_stream(const yki_device *device);
+/* Blocks until all that is in the stream is done. */
+yk_status yki_stream_wait(yki_device *device, yki_stream *stream);
+
+yk_status yki_stream_create(yki_device *device, yki_stream **stream);
+void yki_stream_destroy(yki_device *device, yki_stream *stream);
+yk_status yki_event_create(yki_device *device, yki_event **event);
+void yki_event_destroy(yki_device *device, yki_event *event);
+yk_status yki_event_mark(yki_device *device, yki_event *event, yki_stream *stream);
+yk_status yki_event_follow(yki_device *device, yki_event *event, yki_stream *stream);
+yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached);
+yk_status yki_event_wait(yki_device *device, yki_event *event);
+
+/*
+ * A tensor's elements as the host can use them: its own memory on a host device, else a copy, which
+ * is made when the view is opened for reading and written back when one opened for writing is
+ * closed. Opening waits for all work in the device's compute stream; closing blocks until the copy
+ * has been made. A view that has failed to open need not be closed.
+ */
+typedef enum yki_access { YKI_READ = 1, YKI_WRITE = 2, YKI_READ_WRITE = 3 } yki_access;
+
+typedef struct yki_host_view {
+    void *data; /* row-major */
+    yk_tensor tensor;
+    yki_access access;
+} yki_host_view;
+
+yk_status yki_host_view_open(yki_host_view *view, const yk_tensor *tensor, yki_access access);
+yk_status yki_host_view_close(yki_host_view *view);
+
+#endif
