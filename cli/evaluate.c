@@ -112,12 +112,8 @@ static bool read_description(subject *s)
         yk_tensor_file_find_arch(file, &arch, NULL); /* --arch may name another one */
     if (arch)
         snprintf(s->arch, sizeof s->arch, "%s", arch);
-    if (fine && info && info->channels == 3 && info->mean && info->std) {
+    if (fine && cli_normalize_as(s->normalize, sizeof s->normalize, info))
         s->augment.normalize = s->normalize;
-        snprintf(s->normalize, sizeof s->normalize, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))",
-                 (double)info->mean[0], (double)info->mean[1], (double)info->mean[2],
-                 (double)info->std[0], (double)info->std[1], (double)info->std[2]);
-    }
     yk_tensor_file_close(file);
     return fine;
 }

@@ -16,7 +16,9 @@ static const char summary[] =
     "Prints the most probable classes of each IMAGE, a JPEG, PNG or WebP file. CHECKPOINT is a\n"
     ".pth file written by yoke or PyTorch, a safetensors file, or the output folder of a training\n"
     "run, whose newest checkpoint is then used. Files written by yoke record their network, the\n"
-    "names of the classes and how images are normalised.";
+    "names of the classes and what was done to pictures in evaluation, which is done here as "
+    "well.\n"
+    "Pictures that cannot be read are named and left out; the exit status is then 1.";
 
 static const char examples[] = "  yoke predict runs/a cat.jpg dog.png\n"
                                "  yoke predict --top 5 --json resnet50.pth *.jpg | jq .";
@@ -83,10 +85,10 @@ static bool open_pictures(yk_dataset **dataset, pictures *all, int count)
 
 typedef struct predictor {
     const predict_options *options;
-    char path[PATH_SIZE], transforms[256];
+    char path[PATH_SIZE], transforms[CLI_TRANSFORMS_TEXT];
     const char *arch;
-    int64_t classes, side;
-    yk_tensor_file *file; /* kept open for the names of the classes */
+    int64_t classes, size[3]; /* (C, H, W) of what the network sees */
+    yk_tensor_file *file;     /* kept open for the names of the classes */
     const yk_model_info *info;
     yk_model *model;
 } predictor;
@@ -97,21 +99,59 @@ static int64_t usual_side(const char *arch)
     return small ? 32 : 224;
 }
 
-/* Large pictures are cut out of slightly larger ones, as in torchvision's evaluation. */
-static void choose_transforms(predictor *p)
+/* The size of the network's pictures: as asked for, or as trained, or as is usual. */
+static void choose_size(predictor *p)
 {
-    const yk_model_info *info = p->info;
-    long long side = p->side, resized = side >= 64 ? side * 256 / 224 : side;
-    int length = snprintf(p->transforms, sizeof p->transforms, "Resize(%lld),CenterCrop(%lld),",
-                          resized, side);
-    char *at = p->transforms + length;
-    size_t room = sizeof p->transforms - (size_t)length;
-    if (info && info->channels == 3 && info->mean && info->std)
-        snprintf(at, room, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))", (double)info->mean[0],
-                 (double)info->mean[1], (double)info->mean[2], (double)info->std[0],
-                 (double)info->std[1], (double)info->std[2]);
-    else
-        snprintf(at, room, "Normalize(%s)", side >= 64 ? "imagenet" : "cifar10");
+    const int64_t *trained = p->info && p->info->image_size[0] ? p->info->image_size : NULL;
+    p->size[0] = trained ? trained[0] : 3;
+    p->size[1] = trained ? trained[1] : usual_side(p->arch);
+    p->size[2] = trained ? trained[2] : usual_side(p->arch);
+    if (p->options->size_given)
+        p->size[1] = p->size[2] = p->options->image_size;
+}
+
+/* Large pictures are cut out of slightly larger ones, as in torchvision's evaluation. */
+static void bring_to_size(const predictor *p, char *text, size_t room)
+{
+    long long height = p->size[1], width = p->size[2], side = height > width ? height : width;
+    snprintf(text, room, "Resize(%lld),CenterCrop((%lld,%lld)),%s",
+             side >= 64 ? side * 256 / 224 : side, height, width,
+             p->size[0] == 1 ? "Grayscale," : "");
+}
+
+/* Whether the list makes pictures of the network's size out of any. */
+static bool fits_any_picture(const predictor *p, const yk_transforms *list)
+{
+    int64_t made[3];
+    return yk_transforms_output_size(list, (int64_t[]){3, YK_ANY_SIZE, YK_ANY_SIZE}, made) ==
+               YK_OK &&
+           memcmp(made, p->size, sizeof made) == 0;
+}
+
+/*
+ * What the run did to the pictures that it evaluated. Where these were all of one size already, or
+ * another size is asked for, pictures are brought to it first.
+ */
+static bool choose_transforms(predictor *p)
+{
+    const char *trained = p->info ? p->info->transforms : NULL;
+    char normalize[256] = "", sized[128];
+    yk_transforms *list = NULL;
+    choose_size(p);
+    if (trained && !cli_ok(yk_transforms_parse(&list, trained)))
+        return cli_complain("%s: its description has these transforms: %s", p->path, trained);
+    bool fits = list && fits_any_picture(p, list);
+    yk_transforms_destroy(list);
+    if (fits) {
+        snprintf(p->transforms, sizeof p->transforms, "%s", trained);
+        return true;
+    }
+    if (!cli_normalize_as(normalize, sizeof normalize, p->info))
+        snprintf(normalize, sizeof normalize, "Normalize(%s)",
+                 p->size[1] >= 64 ? "imagenet" : "cifar10");
+    bring_to_size(p, sized, sizeof sized);
+    snprintf(p->transforms, sizeof p->transforms, "%s%s", sized, normalize);
+    return true;
 }
 
 /* What the file is of, from its description or else from its tensors. */
@@ -127,9 +167,7 @@ static bool read_description(predictor *p)
         !cli_ok(yk_tensor_file_find_arch(p->file, &found, &p->classes)))
         return false;
     p->arch = p->arch ? p->arch : found;
-    p->side = p->options->size_given ? p->options->image_size : usual_side(p->arch);
-    choose_transforms(p);
-    return true;
+    return choose_transforms(p);
 }
 
 static bool make_predictor(predictor *p, const char *checkpoint)
@@ -140,12 +178,12 @@ static bool make_predictor(predictor *p, const char *checkpoint)
     cli_model_setup setup = {.arch = p->arch,
                              .options = p->options->model,
                              .classes = p->classes,
-                             .images = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, p->side, p->side}}};
+                             .inference = true,
+                             .images = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3}}};
+    memcpy(setup.images.dims, p->size, sizeof p->size);
     setup.options.threads = cli_threads(p->options->model.threads, 1, &source);
-    if (!cli_build_model(&p->model, &setup))
-        return false;
-    yk_model_eval(p->model);
-    return cli_ok((p->options->ema ? yk_model_load_ema : yk_model_load)(p->model, p->path));
+    return cli_build_model(&p->model, &setup) &&
+           cli_ok((p->options->ema ? yk_model_load_ema : yk_model_load)(p->model, p->path));
 }
 
 /* ---- the answers ----------------------------------------------------------------------------- */
@@ -207,7 +245,9 @@ static void print_as_json(const predictor *p, const char *path, float *row, int6
     printf("]}\n");
 }
 
-static bool predict_batch(const predictor *p, const yk_batch *batch, char **paths)
+/* Prints what the batch's pictures are. They come in order; where one is damaged, the loader has
+ * warned of it and put another one into its place. */
+static bool predict_batch(const predictor *p, const yk_batch *batch, int64_t first, char **paths)
 {
     yk_tensor logits;
     int64_t top = p->options->top < p->classes ? p->options->top : p->classes;
@@ -215,28 +255,44 @@ static bool predict_batch(const predictor *p, const yk_batch *batch, char **path
         return false;
     for (int64_t i = 0; i < batch->size; i++) {
         float *row = (float *)logits.data + i * p->classes;
+        if (batch->indices[i] != first + i)
+            continue;
         softmax(row, p->classes);
-        (p->options->json ? print_as_json : print_as_text)(p, paths[batch->indices[i]], row, top);
+        (p->options->json ? print_as_json : print_as_text)(p, paths[first + i], row, top);
     }
     return true;
+}
+
+/* Damaged pictures are left out; false if there are any. */
+static bool predict_all(const predictor *p, const yk_dataset *dataset, char **paths, int count)
+{
+    yk_loader *loader;
+    const yk_batch *batch;
+    int64_t done = 0;
+    bool fine = true;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    options.batch_size = count < BATCH ? count : BATCH;
+    options.exact = true;
+    options.transforms = p->transforms;
+    options.skip_damaged = count > 1;
+    if (!cli_ok(yk_loader_create(&loader, dataset, &options)))
+        return false;
+    for (; fine && (batch = yk_loader_next(loader)); done += batch->size)
+        fine = predict_batch(p, batch, done, paths);
+    fine = fine && cli_ok(yk_loader_status(loader));
+    int64_t damaged = yk_loader_skipped(loader);
+    if (fine && damaged > 0)
+        fine = cli_complain("%lld of %d pictures could not be read", (long long)damaged, count);
+    yk_loader_destroy(loader);
+    return fine;
 }
 
 static bool predict(predictor *p, const char *checkpoint, char **paths, int count)
 {
     pictures all = {paths};
     yk_dataset *dataset = NULL;
-    yk_loader *loader = NULL;
-    const yk_batch *batch;
-    bool fine = make_predictor(p, checkpoint) && open_pictures(&dataset, &all, count);
-    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
-    options.batch_size = count < BATCH ? count : BATCH;
-    options.exact = true;
-    options.transforms = p->transforms;
-    fine = fine && cli_ok(yk_loader_create(&loader, dataset, &options));
-    while (fine && (batch = yk_loader_next(loader)))
-        fine = predict_batch(p, batch, paths);
-    fine = fine && cli_ok(yk_loader_status(loader));
-    yk_loader_destroy(loader);
+    bool fine = make_predictor(p, checkpoint) && open_pictures(&dataset, &all, count) &&
+                predict_all(p, dataset, paths, count);
     yk_dataset_destroy(dataset);
     yk_model_destroy(p->model);
     yk_tensor_file_close(p->file);
@@ -253,7 +309,8 @@ int cli_cmd_predict(const char *name, int argc, char **argv)
         CLI_INT(0, "top", "K", "print the K most probable classes [1]", &o.top, NULL, 1, 1e6),
         CLI_SWITCH(0, "json", "print one JSON object per picture", &o.json),
         CLI_INT(0, "image-size", "N",
-                "sides of the pictures in the network [224; 32 for\nnetworks for small images]",
+                "sides of the pictures in the network [as in the training\nrun; else 224, or 32 "
+                "for networks for small images]",
                 &o.image_size, &o.size_given, 8, 4096),
         CLI_ARCH("network in the file [read from the file]", &o.arch, &o.arch_given),
         CLI_SWITCH(0, "ema", "use the averaged weights that --ema has saved", &o.ema),

@@ -106,6 +106,7 @@ typedef struct cli_model_setup {
     const char *freeze; /* patterns of parameters that are not trained, or NULL */
     yk_field images;    /* the network's input, as it comes from the loader */
     bool probabilities; /* labels are probabilities (n, classes) instead of numbers (n) */
+    bool inference;     /* there are neither labels nor a loss */
     int64_t classes;
 } cli_model_setup;
 
@@ -126,10 +127,14 @@ const char *cli_arch_choices(void);
 const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
 bool cli_check_model(const char *name, const cli_model_setup *setup);
-/* A classifier of setup->images with its cross-entropy loss. */
+/* A classifier of setup->images, with its cross-entropy loss unless it is for inference alone. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
-/* Describes the model for its files: the network, the data's classes, how images are normalised. */
-bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
+/* Describes the model for its files: the network and its images, the data's classes, and what is
+ * done to pictures in evaluation. */
+bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
                         const char *transforms);
+/* Writes "Normalize(...)" with the mean and deviation of a file's description; false where it has
+ * none. */
+bool cli_normalize_as(char *text, size_t size, const yk_model_info *info);
 
 #endif

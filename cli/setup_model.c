@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "setup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,16 @@ static bool freeze(yk_graph *graph, const char *patterns)
     return fine;
 }
 
+static yk_value *add_loss(yk_graph *graph, yk_value *logits, const cli_model_setup *setup)
+{
+    int64_t dims[] = {YK_BATCH, setup->classes};
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.label_smoothing = setup->label_smoothing;
+    yk_value *labels = yk_input(graph, "labels", setup->probabilities ? YK_F32 : YK_I32,
+                                setup->probabilities ? 2 : 1, dims);
+    return yk_cross_entropy(logits, labels, &options);
+}
+
 bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
@@ -61,65 +72,90 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
     memcpy(dims + 1, setup->images.dims, sizeof setup->images.dims);
     yk_value *images = yk_input(graph, "images", YK_F32, setup->images.ndim + 1, dims);
-    yk_value *labels =
-        yk_input(graph, "labels", setup->probabilities ? YK_F32 : YK_I32,
-                 setup->probabilities ? 2 : 1, (int64_t[]){YK_BATCH, setup->classes});
-    yk_value *logits = arch(images, setup->classes);
-    yk_cross_entropy_options cross_entropy = YK_CROSS_ENTROPY_OPTIONS_INIT;
-    cross_entropy.label_smoothing = setup->label_smoothing;
-    yk_value *loss = yk_cross_entropy(logits, labels, &cross_entropy);
     yk_model_options options = setup->options;
-    options.logits = logits;
+    options.logits = arch(images, setup->classes);
+    yk_value *loss = setup->inference ? NULL : add_loss(graph, options.logits, setup);
     if (freeze(graph, setup->freeze) && cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);
     return false;
 }
 
+/* ---- what its files say about it ------------------------------------------------------------- */
+
 typedef struct normalization {
     float mean[3], std[3];
 } normalization;
 
 /* The numbers of Normalize in a list of transforms; 0 and 1 where it has none. */
-static bool find_normalization(normalization *numbers, const char *transforms)
+static normalization find_normalization(const yk_transforms *list)
 {
-    yk_transforms *list;
-    *numbers = (normalization){{0, 0, 0}, {1, 1, 1}};
-    if (!cli_ok(yk_transforms_parse(&list, transforms)))
-        return false;
+    normalization numbers = {{0, 0, 0}, {1, 1, 1}};
     for (int i = 0; i < yk_transforms_count(list); i++) {
         const yk_transform_step *step = yk_transforms_step(list, i);
         for (int c = 0; c < 3 && step->kind == YK_TRANSFORM_NORMALIZE; c++) {
-            numbers->mean[c] = (float)step->normalize.mean[c];
-            numbers->std[c] = (float)step->normalize.std[c];
+            numbers.mean[c] = (float)step->normalize.mean[c];
+            numbers.std[c] = (float)step->normalize.std[c];
         }
     }
-    yk_transforms_destroy(list);
-    return true;
+    return numbers;
 }
 
-bool cli_describe_model(yk_model *model, const char *arch, const yk_dataset *data,
+/* The steps that apply to pictures: labels become no probabilities where there are none. */
+static bool keep_picture_steps(yk_transforms **pictures, const char *text)
+{
+    yk_transforms *all;
+    int count = 0;
+    *pictures = NULL;
+    if (!cli_ok(yk_transforms_parse(&all, text)))
+        return false;
+    yk_transform_step *steps = calloc((size_t)yk_transforms_count(all) + 1, sizeof *steps);
+    for (int i = 0; steps && i < yk_transforms_count(all); i++) {
+        steps[count] = *yk_transforms_step(all, i);
+        count += steps[count].kind != YK_TRANSFORM_ONE_HOT;
+    }
+    bool fine = steps ? cli_ok(yk_transforms_create(pictures, steps, count))
+                      : cli_complain("out of memory");
+    free(steps);
+    yk_transforms_destroy(all);
+    return fine;
+}
+
+bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
                         const char *transforms)
 {
     yk_model_info info = YK_MODEL_INFO_INIT;
-    normalization numbers;
-    if (!find_normalization(&numbers, transforms))
+    yk_transforms *list;
+    if (!keep_picture_steps(&list, transforms))
         return false;
-    info.arch = arch;
-    info.classes = yk_dataset_classes(data);
-    info.channels = sizeof numbers.mean / sizeof *numbers.mean;
+    normalization numbers = find_normalization(list);
+    info.arch = setup->arch;
+    info.classes = setup->classes;
+    info.channels = setup->images.dims[0] == 1 ? 1 : 3;
     info.mean = numbers.mean;
     info.std = numbers.std;
+    info.transforms = yk_transforms_text(list);
+    if (setup->images.ndim == 3)
+        memcpy(info.image_size, setup->images.dims, sizeof info.image_size);
     const char **names = calloc((size_t)info.classes, sizeof *names);
-    if (!names)
-        return cli_complain("out of memory");
-    for (int64_t i = 0; i < info.classes; i++)
+    for (int64_t i = 0; names && i < info.classes; i++)
         names[i] = yk_dataset_class_name(data, i);
     info.class_names = yk_dataset_class_name(data, 0) ? names : NULL;
-    const yk_field *images = yk_dataset_find_field(data, "images");
-    if (images && images->ndim == 3 && images->dims[1] > 0 && images->dims[2] > 0)
-        memcpy(info.image_size, images->dims, sizeof info.image_size);
-    bool fine = cli_ok(yk_model_set_info(model, &info));
+    bool fine = names ? cli_ok(yk_model_set_info(model, &info)) : cli_complain("out of memory");
     free(names);
+    yk_transforms_destroy(list);
     return fine;
+}
+
+bool cli_normalize_as(char *text, size_t size, const yk_model_info *info)
+{
+    if (!info || !info->mean || !info->std || (info->channels != 1 && info->channels != 3))
+        return false;
+    const float *mean = info->mean, *std = info->std;
+    if (info->channels == 1)
+        snprintf(text, size, "Normalize(%.9g,%.9g)", (double)mean[0], (double)std[0]);
+    else
+        snprintf(text, size, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))", (double)mean[0],
+                 (double)mean[1], (double)mean[2], (double)std[0], (double)std[1], (double)std[2]);
+    return true;
 }

@@ -44,7 +44,7 @@ static bool create_model(cli_training *t)
     choose_threads(t);
     setup.options.threads = t->threads;
     return cli_build_model(&t->model, &setup) &&
-           cli_describe_model(t->model, o->arch, t->train_set, t->transforms.eval) &&
+           cli_describe_model(t->model, &setup, t->train_set, t->transforms.eval) &&
            (!o->freeze || cli_training_check_frozen(t)) &&
            (!o->checkpoint || cli_training_load_weights(t));
 }

@@ -152,10 +152,9 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     *model = NULL;
     yk_model_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
-    bool inference = !loss && chosen.logits;
-    YK_TRY(yki_value_check(inference ? chosen.logits : loss,
-                           inference ? "options.logits" : "the loss"));
-    yk_graph *graph = inference ? chosen.logits->graph : loss->graph;
+    yk_value *result = loss ? loss : chosen.logits;
+    YK_TRY(yki_value_check(result, loss ? "the loss" : "there is no loss, and options.logits"));
+    yk_graph *graph = result->graph;
     if (chosen.logits && chosen.logits->graph != graph)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
     if (!chosen.device)
@@ -170,7 +169,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     yki_reference_init(&made->reference);
     made->graph = graph;
     made->options = chosen;
-    made->training = !inference;
+    made->training = loss != NULL;
     made->accumulation.spent = true;
     made->loss_scale.factor = 1;
     graph->state = YKI_GRAPH_TAKEN;

@@ -13,11 +13,16 @@ static int predict(const char *options)
                            getenv("YOKE_SOURCE"), test_program(), options);
 }
 
-static const char *with_run(const char *before, const char *pictures)
+static const char *in_run(const char *run, const char *before, const char *pictures)
 {
     static char text[1024];
-    snprintf(text, sizeof text, "%s %s/a %s", before, yk_test_directory(), pictures);
+    snprintf(text, sizeof text, "%s %s/%s %s", before, yk_test_directory(), run, pictures);
     return text;
+}
+
+static const char *with_run(const char *before, const char *pictures)
+{
+    return in_run("a", before, pictures);
 }
 
 static void make_run(void)
@@ -50,4 +55,31 @@ YK_TEST(what_cannot_be_predicted_is_said)
     assert_int_equal(predict(with_run("", "png/bomb")), 1);
     assert_contains(said, "png/bomb: a picture of 60000 x 60000 pixels");
     assert_int_equal(predict("png/grey_16 png/grey_16"), 1);
+}
+
+YK_TEST(pictures_are_evaluated_as_in_the_run)
+{
+    const char *list = "--augment 'RandomResizedCrop(12),Grayscale,Normalize(0.5,0.25),MixUp(0.2)' "
+                       "--max-steps 1";
+    make_run();                               /* or skips */
+    assert_int_equal(train("grey", list), 0); /* the network has 1 x 12 x 12 inputs */
+    assert_int_equal(predict(in_run("grey", "", "jpeg/rgb_444 png/grey_16")), 0);
+    assert_contains(said, "jpeg/rgb_444: ");
+    assert_int_equal(predict(in_run("grey", "--image-size 16", "png/grey_16")), 1);
+    assert_contains(said, "shape");
+}
+
+YK_TEST(a_damaged_picture_is_named_and_the_others_are_predicted)
+{
+    make_run();
+    for (int last = 0; last < 2; last++) {
+        const char *order =
+            last ? "jpeg/rgb_444 png/grey_16 png/bomb" : "png/bomb jpeg/rgb_444 png/grey_16";
+        assert_int_equal(predict(with_run("--json", order)), 1);
+        assert_contains(said, "png/bomb: a picture of 60000 x 60000 pixels");
+        assert_contains(said, "1 of 3 pictures could not be read");
+        assert_contains(said, "{\"file\": \"jpeg/rgb_444\"");
+        assert_contains(said, "{\"file\": \"png/grey_16\"");
+        assert_int_equal(count(said, "\"file\""), 2);
+    }
 }

@@ -188,7 +188,7 @@ YK_TEST(a_model_needs_a_loss_or_logits)
 {
     yk_model *model;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, NULL, NULL));
-    assert_contains(yk_last_error(), "the loss is NULL");
+    assert_contains(yk_last_error(), "there is no loss, and options.logits is NULL");
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
     yk_value *wrong = yk_conv2d(x, x, NULL, NULL);

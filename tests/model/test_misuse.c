@@ -83,7 +83,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         assert_int_equal(yk_value_shape(wrong[i], NULL), -1);
         assert_no_model(wrong[i], "NULL");
     }
-    assert_no_model(NULL, "the loss is NULL");
+    assert_no_model(NULL, "there is no loss, and options.logits is NULL");
     assert_int_equal(yk_value_shape(NULL, NULL), -1);
     assert_null(yk_value_graph(NULL));
     yk_scope_push(NULL, "scope");
