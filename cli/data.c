@@ -1,16 +1,14 @@
 /* `yoke data`: describes, previews and downloads data sets. */
 #include "cli.h"
+#include "data_info.h"
 #include "options.h"
 #include "preview.h"
 #include "setup.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <yoke/readers.h>
-
-enum { MAX_CLASSES = 1000 };
 
 static const char summary[] =
     "Inspects a data set without training on it.\n\n"
@@ -25,12 +23,16 @@ static const char examples[] =
     "  yoke data preview ~/data --split test -o sheet.png\n"
     "  yoke data preview folder:~/photos --augment imagenet --image-size 96\n"
     "  yoke data info cifar10\n"
-    "  yoke data pack folder:~/photos --image-size 256";
+    "  yoke data pack folder:~/photos --image-size 256\n"
+    "  yoke data pack folder:~/photos --image-size 256 --format jpeg --skip-damaged";
 
 typedef struct data_options {
     const char *split, *output, *augment;
     int64_t columns, image_size;
-    bool augment_given, split_given, output_given, columns_given, size_given, keep_files;
+    const char *format;
+    int64_t quality;
+    bool augment_given, split_given, output_given, columns_given, size_given, format_given,
+        quality_given, skip_damaged;
 } data_options;
 
 /* Prints the library's last error and returns the exit code of a failure. */
@@ -38,109 +40,6 @@ static int print_failure(void)
 {
     fprintf(stderr, "%s\n", yk_last_error());
     return CLI_EXIT_FAILED;
-}
-
-/* ---- info ------------------------------------------------------------------------------------ */
-
-enum { MAX_CHANNELS = 4 };
-
-typedef struct totals {
-    int64_t of_class[MAX_CLASSES];
-    int channels; /* the most that a picture has */
-    double sum[MAX_CHANNELS], squares[MAX_CHANNELS], pixels[MAX_CHANNELS];
-} totals;
-
-static void count_pixels(totals *all, const yk_tensor *image)
-{
-    int channels = image->dims[0] < MAX_CHANNELS ? (int)image->dims[0] : MAX_CHANNELS;
-    const uint8_t *pixels = image->data;
-    all->channels = channels > all->channels ? channels : all->channels;
-    for (int c = 0; c < channels; c++) {
-        int64_t plane = image->dims[1] * image->dims[2];
-        uint64_t sum = 0, squares = 0;
-        for (int64_t p = 0; p < plane; p++, pixels++) {
-            sum += *pixels;
-            squares += (uint32_t)*pixels * *pixels;
-        }
-        all->sum[c] += (double)sum;
-        all->squares[c] += (double)squares;
-        all->pixels[c] += (double)plane;
-    }
-}
-
-static bool count_samples(totals *all, const yk_dataset *dataset)
-{
-    int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
-    yk_reader *reader;
-    const yk_tensor *fields;
-    *all = (totals){.channels = 0};
-    bool fine = cli_ok(yk_reader_create(&reader, dataset));
-    for (int64_t i = 0; fine && i < yk_dataset_size(dataset); i++) {
-        fine = cli_ok(yk_reader_read(reader, i, &fields));
-        if (fine && images >= 0)
-            count_pixels(all, &fields[images]);
-        int32_t label = fine && labels >= 0 ? *(const int32_t *)fields[labels].data : -1;
-        if (label >= 0 && label < MAX_CLASSES)
-            all->of_class[label]++;
-    }
-    yk_reader_destroy(reader);
-    return fine;
-}
-
-static const char *channel_name(const totals *all, int channel)
-{
-    static const char *const names[] = {"red", "green", "blue", "alpha"};
-    return all->channels == 1 ? "grey" : names[channel];
-}
-
-static void print_pixels(const totals *all)
-{
-    printf("\n       ");
-    for (int c = 0; c < all->channels; c++)
-        printf("%8s", channel_name(all, c));
-    printf("\n  mean ");
-    for (int c = 0; c < all->channels; c++)
-        printf("  %.4f", all->sum[c] / all->pixels[c] / 255);
-    printf("\n  std  ");
-    for (int c = 0; c < all->channels; c++) {
-        double mean = all->sum[c] / all->pixels[c];
-        printf("  %.4f", sqrt(fmax(all->squares[c] / all->pixels[c] - mean * mean, 0)) / 255);
-    }
-    printf("\n");
-}
-
-/* "3x32x32", or "3-channel" where sizes differ. */
-static void describe_images(char text[64], const yk_dataset *dataset)
-{
-    const yk_field *field = yk_dataset_find_field(dataset, "images");
-    const int64_t *dims = field ? field->dims : NULL;
-    if (!field || field->ndim != 3)
-        snprintf(text, 64, "samples");
-    else if (dims[1] == YK_ANY_SIZE || dims[2] == YK_ANY_SIZE)
-        snprintf(text, 64, "images of different sizes");
-    else
-        snprintf(text, 64, "images of %lldx%lldx%lld", (long long)dims[0], (long long)dims[1],
-                 (long long)dims[2]);
-}
-
-static int print_info(const yk_dataset *dataset, const char *split)
-{
-    totals all;
-    char images[64];
-    if (!count_samples(&all, dataset))
-        return CLI_EXIT_FAILED;
-    int64_t classes = yk_dataset_classes(dataset);
-    describe_images(images, dataset);
-    printf("%s, %s: %lld %s in %lld classes\n\n", yk_dataset_name(dataset), split,
-           (long long)yk_dataset_size(dataset), images, (long long)classes);
-    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
-        const char *name = yk_dataset_class_name(dataset, label);
-        printf("  %2lld  %-14s %8lld\n", (long long)label, name ? name : "",
-               (long long)all.of_class[label]);
-    }
-    if (all.channels > 0)
-        print_pixels(&all);
-    return CLI_EXIT_OK;
 }
 
 /* ---- preview --------------------------------------------------------------------------------- */
@@ -152,7 +51,7 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
     if (options->augment && !cli_choose_transforms(&chosen, &augment, dataset))
         return CLI_EXIT_FAILED;
     if (!cli_preview_write(dataset, options->output, (int)options->columns,
-                           options->augment ? chosen.train : NULL))
+                           options->augment ? chosen.train : NULL, options->skip_damaged))
         return CLI_EXIT_FAILED;
     printf("%s\n", options->output);
     return CLI_EXIT_OK;
@@ -160,16 +59,31 @@ static int draw_preview(const yk_dataset *dataset, const data_options *options)
 
 /* ---- pack ------------------------------------------------------------------------------------ */
 
+/* The number of images that a packed file has got. */
+static int print_packed(const char *path)
+{
+    yk_dataset *packed;
+    if (yk_pack_open(&packed, path, YK_SPLIT_TRAIN) != YK_OK)
+        return print_failure();
+    printf("%s: %lld images\n", path, (long long)yk_dataset_size(packed));
+    yk_dataset_destroy(packed);
+    return CLI_EXIT_OK;
+}
+
 static int pack_data(const yk_dataset *dataset, const data_options *options)
 {
     yk_pack_options pack = YK_PACK_OPTIONS_INIT;
     if (options->size_given)
         pack.short_side = options->image_size;
-    pack.keep_files = options->keep_files;
+    if (options->quality_given)
+        pack.quality = (int)options->quality;
+    pack.format = strcmp(options->format, "jpeg") == 0    ? YK_PACK_JPEG
+                  : strcmp(options->format, "files") == 0 ? YK_PACK_FILES
+                                                          : YK_PACK_PIXELS;
+    pack.skip_damaged = options->skip_damaged;
     if (yk_pack_write(options->output, dataset, &pack) != YK_OK)
         return print_failure();
-    printf("%s: %lld images\n", options->output, (long long)yk_dataset_size(dataset));
-    return CLI_EXIT_OK;
+    return print_packed(options->output);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -200,7 +114,8 @@ static int use_data(const char *action, const char *data, const data_options *op
     yk_dataset *dataset;
     if (open_data(&dataset, data, options->split) != YK_OK)
         return print_failure();
-    int code = strcmp(action, "info") == 0   ? print_info(dataset, options->split)
+    int code = strcmp(action, "info") == 0
+                   ? cli_data_info(dataset, options->split, options->skip_damaged)
                : strcmp(action, "pack") == 0 ? pack_data(dataset, options)
                                              : draw_preview(dataset, options);
     yk_dataset_destroy(dataset);
@@ -225,6 +140,8 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
         CLI_GROUP("Options"),
         CLI_CHOICE(0, "split", "train|test", "which images to use [train]", &o->split,
                    &o->split_given),
+        CLI_SWITCH(0, "skip-damaged", "leave out damaged images instead of stopping",
+                   &o->skip_damaged),
         CLI_GROUP("Options for preview"),
         CLI_INT('c', "columns", "N", "number of images per class [12]", &o->columns,
                 &o->columns_given, 1, CLI_PREVIEW_MAX_COLUMNS),
@@ -239,8 +156,12 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
                 "side of each image to N pixels",
                 &o->image_size, &o->size_given, 1, 8192),
         CLI_GROUP("Options for pack"),
-        CLI_SWITCH(0, "keep-files", "keep JPEG, PNG and WebP files instead of their pixels",
-                   &o->keep_files),
+        CLI_CHOICE(0, "format", "pixels|jpeg|files",
+                   "what to keep of each image: its pixels, a JPEG\nfile of them, or its own file "
+                   "as it is [pixels]",
+                   &o->format, &o->format_given),
+        CLI_INT(0, "quality", "Q", "quality of JPEG files [90]", &o->quality, &o->quality_given, 1,
+                100),
     };
     const cli_command command = {.name = name,
                                  .operands = "info|preview|fetch|pack [DATA]",
@@ -284,8 +205,10 @@ static int check_data_options(const char *name, const data_options *o, char **op
         return cli_usage_error(name, "--columns applies to preview only");
     if (!previews && !packs && o->output_given)
         return cli_usage_error(name, "--output applies to preview and pack only");
-    if (!packs && o->keep_files)
-        return cli_usage_error(name, "--keep-files applies to pack only");
+    if (!packs && o->format_given)
+        return cli_usage_error(name, "--format applies to pack only");
+    if (o->quality_given && (!packs || strcmp(o->format, "jpeg") != 0))
+        return cli_usage_error(name, "--quality applies to pack --format jpeg only");
     if (!previews && o->augment_given)
         return cli_usage_error(name, "--augment applies to preview only");
     if (!packs && !o->augment_given && o->size_given)
@@ -293,6 +216,8 @@ static int check_data_options(const char *name, const data_options *o, char **op
     cli_augment augment = {.preset = o->augment, .image_size = o->image_size};
     if (o->augment_given && !cli_check_augment(name, &augment))
         return CLI_EXIT_USAGE;
+    if (fetches && o->skip_damaged)
+        return cli_usage_error(name, "--skip-damaged does not apply to fetch");
     if (fetches && o->split_given)
         return cli_usage_error(name, "--split does not apply to fetch, which downloads all images");
     if (fetches && data && !can_download(data))
@@ -305,7 +230,8 @@ static int check_data_options(const char *name, const data_options *o, char **op
 
 int cli_cmd_data(const char *name, int argc, char **argv)
 {
-    data_options options = {.split = "train", .output = "preview.png", .columns = 12};
+    data_options options = {
+        .split = "train", .output = "preview.png", .format = "pixels", .columns = 12};
     char *operands[2] = {NULL};
     int count = 0;
     int code = parse_data_options(&options, name, argc, argv, operands, &count);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data_info.h"
 #include "font.h"
 #include "png_file.h"
 #include "setup.h"
@@ -136,6 +137,7 @@ typedef struct source {
     yk_loader *loader;  /* of one image a batch; NULL without transforms */
     uint8_t *pixels;    /* of one transformed image */
     yk_field shown;     /* what the images are like */
+    bool skip_damaged;
 } source;
 
 /* The list without what makes pictures of it unlike those of the data. */
@@ -169,6 +171,7 @@ static bool open_loader(source *from, const yk_dataset *dataset, const char *tex
                 cli_ok(yk_transforms_output_size(shown, dims, dims));
     if (fine) {
         options.transforms = yk_transforms_text(shown);
+        options.skip_damaged = from->skip_damaged;
         from->pixels = malloc((size_t)(dims[0] * dims[1] * dims[2]));
         fine = from->pixels ? cli_ok(yk_loader_create(&from->loader, dataset, &options))
                             : cli_complain("preview: out of memory");
@@ -177,10 +180,12 @@ static bool open_loader(source *from, const yk_dataset *dataset, const char *tex
     return fine;
 }
 
-static bool open_source(source *from, const yk_dataset *dataset, const char *transforms)
+static bool open_source(source *from, const yk_dataset *dataset, const char *transforms,
+                        bool skip_damaged)
 {
     int labels = cli_field_index(dataset, "labels");
-    *from = (source){.images = cli_field_index(dataset, "images"),
+    *from = (source){.skip_damaged = skip_damaged,
+                     .images = cli_field_index(dataset, "images"),
                      .labels = yk_dataset_classes(dataset) > 0 ? labels : -1};
     from->shown = *yk_dataset_field(dataset, from->images);
     return transforms ? open_loader(from, dataset, transforms)
@@ -204,20 +209,27 @@ static void to_pixels(source *from, yk_tensor *image)
     memcpy(image->dims, from->shown.dims, 3 * sizeof *image->dims);
 }
 
-/* Image number i, after i - 1, and its label, 0 without classes. */
+/* The fields of image number i, after i - 1; NULL with YK_OK for one that is left out. */
+static yk_status next_fields(source *from, int64_t i, const yk_tensor **fields)
+{
+    if (from->loader) {
+        const yk_batch *batch = yk_loader_next(from->loader);
+        *fields = batch ? batch->tensors : NULL;
+        return yk_loader_status(from->loader);
+    }
+    yk_status status = yk_reader_read(from->reader, i, fields);
+    return cli_data_leave_out(status, from->skip_damaged) ? YK_OK : status;
+}
+
+/* Image number i, after i - 1, and its label, 0 without classes and -1 for one that is left out. */
 static bool next_image(source *from, int64_t i, yk_tensor *image, int32_t *label)
 {
     const yk_tensor *fields;
-    if (from->loader) {
-        const yk_batch *batch = yk_loader_next(from->loader);
-        if (!batch) {
-            cli_ok(yk_loader_status(from->loader));
-            return false;
-        }
-        fields = batch->tensors;
-    } else if (!cli_ok(yk_reader_read(from->reader, i, &fields))) {
+    if (!cli_ok(next_fields(from, i, &fields)))
         return false;
-    }
+    *label = -1;
+    if (!fields)
+        return true;
     *image = fields[from->images];
     *label = from->labels >= 0 ? *(const int32_t *)fields[from->labels].data : 0;
     if (from->loader)
@@ -289,13 +301,13 @@ static bool write_sheet(source *from, const yk_dataset *dataset, const char *pat
 }
 
 bool cli_preview_write(const yk_dataset *dataset, const char *path, int columns,
-                       const char *transforms)
+                       const char *transforms, bool skip_damaged)
 {
     source from;
     if (!check_images(dataset))
         return false;
-    bool written =
-        open_source(&from, dataset, transforms) && write_sheet(&from, dataset, path, columns);
+    bool written = open_source(&from, dataset, transforms, skip_damaged) &&
+                   write_sheet(&from, dataset, path, columns);
     close_source(&from);
     return written;
 }

@@ -1,8 +1,8 @@
 /**
  * @file
- * The contract of the module that decodes pictures (libyoke-image.so): libyoke opens it when the
- * first picture is decoded, so that programs without pictures start without the image libraries. It
- * needs no function of libyoke.
+ * The contract of the module that decodes pictures, and encodes them as JPEG (libyoke-image.so):
+ * libyoke opens it when the first picture is decoded, so that programs without pictures start
+ * without the image libraries. It needs no function of libyoke.
  */
 #ifndef YOKE_IMAGE_MODULE_H
 #define YOKE_IMAGE_MODULE_H
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /** The version of this contract; a module of another version is not used. */
-#define YK_IMAGE_MODULE_VERSION 1
+#define YK_IMAGE_MODULE_VERSION 2
 
 /** A decoder: what one thread needs to decode one picture after another. */
 typedef struct yk_image_decoder yk_image_decoder;
@@ -32,6 +32,13 @@ typedef struct yk_image_header {
 typedef struct yk_image_region {
     int left, top, width, height;
 } yk_image_region;
+
+/** Pixels to be encoded: rows of 3 * width bytes of RGB, `stride` bytes apart. */
+typedef struct yk_image_pixels {
+    const uint8_t *pixels;
+    int width, height; /**< 1 to 65500 */
+    size_t stride;
+} yk_image_pixels;
 
 /**
  * The module's table. Functions that can fail return NULL on success, otherwise what is wrong with
@@ -57,6 +64,12 @@ typedef struct yk_image_module {
      */
     const char *(*read)(yk_image_decoder *decoder, const yk_image_region *region, int reduction,
                         const uint8_t **pixels, size_t *stride);
+    /**
+     * Encodes pixels as a baseline JPEG of `quality` 1 to 100 with colours at half the resolution
+     * (4:2:0). *bytes is memory of the decoder that is valid until its next call.
+     */
+    const char *(*write_jpeg)(yk_image_decoder *decoder, const yk_image_pixels *pixels, int quality,
+                              const uint8_t **bytes, size_t *size);
 } yk_image_module;
 
 /** The table that a module exports. */

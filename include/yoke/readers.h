@@ -57,24 +57,35 @@ yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split);
 /** yk_pack_options.short_side: pictures keep their sizes. */
 #define YK_PACK_SIZE_KEEP (-1)
 
+/** What is kept of each picture. */
+typedef enum yk_pack_format {
+    YK_PACK_PIXELS, /**< its pixels, which load without decoding */
+    YK_PACK_JPEG,   /**< a JPEG file made of its pixels: about a tenth of the space */
+    YK_PACK_FILES   /**< its JPEG, PNG or WebP file as it is */
+} yk_pack_format;
+
 /** How a data set is packed. */
 typedef struct yk_pack_options {
-    size_t size;        /**< set by YK_PACK_OPTIONS_INIT */
-    int64_t short_side; /**< what the shorter side of each picture is resized to (bilinear,
-                             antialiased), or YK_PACK_SIZE_KEEP [YK_PACK_SIZE_KEEP] */
-    bool keep_files;    /**< keep JPEG, PNG and WebP files as they are instead of their pixels
-                             [false] */
+    size_t size;           /**< set by YK_PACK_OPTIONS_INIT */
+    int64_t short_side;    /**< what the shorter side of each picture is resized to (bilinear,
+                                antialiased), or YK_PACK_SIZE_KEEP [YK_PACK_SIZE_KEEP] */
+    yk_pack_format format; /**< [YK_PACK_PIXELS] */
+    int quality;           /**< of YK_PACK_JPEG, 1 to 100 [90] */
+    bool skip_damaged;     /**< leave out damaged samples (yk_sample_is_damaged), with a warning for
+                                each; otherwise one is an error. YK_PACK_FILES does not look into
+                                the files [false] */
 } yk_pack_options;
 
 /** The defaults of yk_pack_options. */
 #define YK_PACK_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        sizeof(yk_pack_options), YK_PACK_SIZE_KEEP, false                                          \
+        sizeof(yk_pack_options), YK_PACK_SIZE_KEEP, YK_PACK_PIXELS, 90, false                      \
     }
 
 /**
- * Writes a data set of pictures with labels to one file, from which samples are loaded without
- * decoding. The file is complete or not there. docs/file-formats.md describes it.
+ * Writes a data set of pictures with labels to one file, from which samples are loaded quickly. The
+ * file is complete or not there. docs/file-formats.md describes it. YK_ERROR_UNSUPPORTED for data
+ * without labels, and for grey pictures as JPEG, which is read as RGB.
  */
 yk_status yk_pack_write(const char *path, const yk_dataset *dataset,
                         const yk_pack_options *options);

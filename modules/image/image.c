@@ -54,6 +54,7 @@ static void destroy(yk_image_decoder *decoder)
         return;
     for (int i = 0; i < FORMATS; i++)
         formats[i]->destroy(decoder);
+    jpeg_destroy_writer(decoder);
     free(decoder->pixels);
     free(decoder);
 }
@@ -142,4 +143,5 @@ const yk_image_module yk_image_decoders = {
     .destroy = destroy,
     .open = open_picture,
     .read = read_picture,
+    .write_jpeg = jpeg_write,
 };

@@ -24,6 +24,7 @@ struct yk_image_decoder {
     int width, height;
     struct jpeg_reader *jpeg; /* NULL before the first picture of the format */
     struct png_reader *png;
+    struct jpeg_writer *writer; /* NULL before the first picture that is encoded */
     uint8_t *pixels;
     size_t capacity;
     char error[256];
@@ -41,6 +42,11 @@ struct format {
 };
 
 extern const format jpeg_format, png_format, webp_format;
+
+/* image_module.h's write_jpeg, and what it keeps. */
+const char *jpeg_write(yk_image_decoder *decoder, const yk_image_pixels *pixels, int quality,
+                       const uint8_t **bytes, size_t *size);
+void jpeg_destroy_writer(yk_image_decoder *decoder);
 
 /* "NAME VERSION" of the library behind a format. */
 void jpeg_version(char *text, size_t size);

@@ -1,10 +1,11 @@
-/* Writing packed files: see pack.h. Pictures are decoded, and resized if that is wanted, once. */
+/* Writing packed files: see pack.h. Pictures are decoded once, resized and encoded if wanted. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <yoke/readers.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "data/pack.h"
@@ -17,10 +18,12 @@ typedef struct writer {
     const yk_dataset *dataset;
     yki_atomic_file file;
     yki_pack_header header;
-    yki_pack_entry *entries;
+    yki_pack_entry *entries; /* of the samples that were written */
+    int64_t samples;
     uint64_t at;
     yki_resizer resizer;
-    yki_picture resized;
+    yki_picture whole, resized; /* of a JPEG; of any picture */
+    yki_decoder *encoder;       /* of YK_PACK_JPEG */
 } writer;
 
 static yk_status append(writer *w, const void *bytes, size_t size)
@@ -39,30 +42,41 @@ static void choose_size(const yk_tensor *image, int64_t side, int *height, int *
     *width = (int)(side == YK_PACK_SIZE_KEEP ? w : h <= w ? side * w / h : side);
 }
 
+static yki_resize_job resize_job(int in_width, int in_height, int width, int height)
+{
+    return (yki_resize_job){.width = in_width,
+                            .height = in_height,
+                            .full_width = width,
+                            .full_height = height,
+                            .window = {0, 0, width, height},
+                            .interpolation = YK_INTERPOLATION_BILINEAR};
+}
+
 /* Writes a picture (C, H, W), plane by plane: each is a grey picture to the resizer. */
 static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry *entry)
 {
     int height = 0, width = 0;
-    int h = (int)image->dims[1], in_width = (int)image->dims[2];
-    size_t plane = (size_t)h * (size_t)in_width;
+    int in_height = (int)image->dims[1], in_width = (int)image->dims[2];
+    size_t plane = (size_t)in_height * (size_t)in_width;
     choose_size(image, w->options.short_side, &height, &width);
     entry->height = (uint32_t)height;
     entry->width = (uint32_t)width;
     entry->bytes = (uint32_t)(image->dims[0] * height * width);
+    if (w->samples == 0)
+        w->header.channels = (uint32_t)image->dims[0];
     if (image->dims[0] != w->header.channels)
         return yki_error(YK_ERROR_UNSUPPORTED, "%lld channels, where the first picture has %u",
                          (long long)image->dims[0], w->header.channels);
-    if (height == h && width == in_width)
+    if (height == in_height && width == in_width)
         return append(w, image->data, entry->bytes);
-    yki_resize_job job = {.width = in_width,
-                          .height = h,
-                          .full_width = width,
-                          .full_height = height,
-                          .window = {0, 0, width, height},
-                          .interpolation = YK_INTERPOLATION_BILINEAR};
+    yki_resize_job job = resize_job(in_width, in_height, width, height);
     for (int64_t c = 0; c < image->dims[0]; c++) {
-        yki_picture in = {
-            (uint8_t *)image->data + (size_t)c * plane, in_width, h, 1, (size_t)in_width, 0};
+        yki_picture in = {(uint8_t *)image->data + (size_t)c * plane,
+                          in_width,
+                          in_height,
+                          1,
+                          (size_t)in_width,
+                          0};
         YK_TRY(yki_resize(&w->resizer, &in, &job, &w->resized));
         for (int y = 0; y < height; y++)
             YK_TRY(append(w, yki_picture_row(&w->resized, y), (size_t)width));
@@ -70,22 +84,61 @@ static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry 
     return YK_OK;
 }
 
-/* Decodes and writes every picture. */
-static yk_status write_all_pixels(writer *w)
+/* Writes a picture (3, H, W) as a JPEG file. */
+static yk_status write_jpeg(writer *w, const yk_tensor *image, yki_pack_entry *entry)
+{
+    int height = 0, width = 0;
+    int in_height = (int)image->dims[1], in_width = (int)image->dims[2];
+    const yki_picture *picture = &w->whole;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    choose_size(image, w->options.short_side, &height, &width);
+    YK_TRY(
+        yki_picture_interleave(&w->whole, image->data, (yki_picture_size){in_width, in_height, 3}));
+    if (height != in_height || width != in_width) {
+        yki_resize_job job = resize_job(in_width, in_height, width, height);
+        YK_TRY(yki_resize(&w->resizer, &w->whole, &job, &w->resized));
+        picture = &w->resized;
+    }
+    YK_TRY(yki_encode_jpeg(w->encoder, picture, w->options.quality, &bytes, &size));
+    entry->bytes = (uint32_t)size;
+    return append(w, bytes, size);
+}
+
+/* Whether a sample that could not be read, for this thread's last error, is left out. */
+static bool leave_out(const writer *w, yk_status status)
+{
+    if (!w->options.skip_damaged || !yk_sample_is_damaged(status))
+        return false;
+    YKI_WARN("%s: left out", yki_error_text());
+    return true;
+}
+
+static yki_pack_entry *next_entry(writer *w, int32_t label)
+{
+    w->entries[w->samples] = (yki_pack_entry){.offset = w->at, .label = label};
+    return &w->entries[w->samples];
+}
+
+/* Decodes every picture and writes its pixels, or a JPEG file made of them. */
+static yk_status write_all_pictures(writer *w)
 {
     yk_reader *reader;
     const yk_tensor *fields;
+    bool jpeg = w->options.format == YK_PACK_JPEG;
+    if (jpeg)
+        YK_TRY(yki_decoder_create(&w->encoder));
     YK_TRY(yk_reader_create(&reader, w->dataset));
     yk_status status = YK_OK;
-    for (uint64_t i = 0; i < w->header.count && status == YK_OK; i++) {
-        status = yk_reader_read(reader, (int64_t)i, &fields);
-        if (status != YK_OK)
-            break;
-        if (i == 0)
-            w->header.channels = (uint32_t)fields[0].dims[0];
-        w->entries[i] =
-            (yki_pack_entry){.offset = w->at, .label = *(const int32_t *)fields[1].data};
-        status = write_pixels(w, &fields[0], &w->entries[i]);
+    for (int64_t i = 0; i < yk_dataset_size(w->dataset) && status == YK_OK; i++) {
+        status = yk_reader_read(reader, i, &fields);
+        if (status == YK_OK) {
+            yki_pack_entry *entry = next_entry(w, *(const int32_t *)fields[1].data);
+            status = (jpeg ? write_jpeg : write_pixels)(w, &fields[0], entry);
+            w->samples++;
+        } else if (leave_out(w, status)) {
+            status = YK_OK;
+        }
     }
     yk_reader_destroy(reader);
     return status;
@@ -97,15 +150,18 @@ static yk_status write_all_files(writer *w)
     yki_worker worker = {.dataset = NULL};
     int32_t label = 0;
     yk_status status = yki_worker_open(&worker, w->dataset);
-    for (uint64_t i = 0; i < w->header.count && status == YK_OK; i++) {
+    for (int64_t i = 0; i < yk_dataset_size(w->dataset) && status == YK_OK; i++) {
         worker.buffers[1].data = &label;
-        status = yki_worker_read(&worker, (int64_t)i);
-        if (status != YK_OK)
-            break;
-        const yk_field_buffer *file = &worker.buffers[0];
-        w->entries[i] =
-            (yki_pack_entry){.offset = w->at, .bytes = (uint32_t)file->bytes, .label = label};
-        status = append(w, file->data, file->bytes);
+        status = yki_worker_read(&worker, i);
+        if (status == YK_OK) {
+            const yk_field_buffer *file = &worker.buffers[0];
+            yki_pack_entry *entry = next_entry(w, label);
+            entry->bytes = (uint32_t)file->bytes;
+            status = append(w, file->data, file->bytes);
+            w->samples++;
+        } else if (leave_out(w, status)) {
+            status = YK_OK;
+        }
     }
     yki_worker_close(&worker);
     return status;
@@ -131,9 +187,13 @@ static yk_status write_contents(writer *w)
 {
     static const char zeros[YKI_PACK_DATA];
     YK_TRY(append(w, zeros, sizeof zeros));
-    YK_TRY(w->options.keep_files ? write_all_files(w) : write_all_pixels(w));
+    YK_TRY(w->options.format == YK_PACK_FILES ? write_all_files(w) : write_all_pictures(w));
+    if (w->samples == 0)
+        return yki_error(YK_ERROR_FORMAT, "%s: none of its samples can be read",
+                         yk_dataset_name(w->dataset));
+    w->header.count = (uint64_t)w->samples;
     w->header.table = w->at;
-    YK_TRY(append(w, w->entries, (size_t)w->header.count * sizeof *w->entries));
+    YK_TRY(append(w, w->entries, (size_t)w->samples * sizeof *w->entries));
     YK_TRY(write_names(w));
     if (lseek(w->file.fd, 0, SEEK_SET) != 0)
         return yki_error(YK_ERROR_IO, "%s: cannot write its header", w->file.path);
@@ -154,12 +214,23 @@ static yk_status check(const yk_dataset *dataset, const yk_pack_options *options
         (options->short_side < 1 || options->short_side > 8192))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "short_side is %lld: expected 1 to 8192",
                          (long long)options->short_side);
-    if (options->keep_files && images->kind != YK_FIELD_ENCODED_IMAGE)
+    if (options->format > YK_PACK_FILES)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "format is %d: expected a yk_pack_format",
+                         (int)options->format);
+    if (options->format == YK_PACK_FILES && images->kind != YK_FIELD_ENCODED_IMAGE)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: its pictures are not files to be kept",
                          yk_dataset_name(dataset));
-    if (options->keep_files && options->short_side != YK_PACK_SIZE_KEEP)
+    if (options->format == YK_PACK_FILES && options->short_side != YK_PACK_SIZE_KEEP)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "files that are kept as they are cannot be resized");
+    if (options->format == YK_PACK_JPEG && images->dims[0] != 3)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: pictures of %lld channels are not packed as JPEG, which is read as "
+                         "RGB: pack their pixels",
+                         yk_dataset_name(dataset), (long long)images->dims[0]);
+    if (options->quality < 1 || options->quality > 100)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "quality is %d: expected 1 to 100",
+                         options->quality);
     return YK_OK;
 }
 
@@ -172,14 +243,15 @@ yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pa
     YK_TRY(check(dataset, &w.options));
     w.dataset = dataset;
     w.header = (yki_pack_header){.version = YKI_PACK_VERSION,
-                                 .kind = w.options.keep_files ? YKI_PACK_FILES : YKI_PACK_PIXELS,
-                                 .count = (uint64_t)yk_dataset_size(dataset),
+                                 .kind = w.options.format == YK_PACK_PIXELS ? YKI_PACK_PIXELS
+                                                                            : YKI_PACK_FILES,
                                  .classes = (uint32_t)yk_dataset_classes(dataset),
                                  .channels = 3};
     memcpy(w.header.magic, YKI_PACK_MAGIC, sizeof w.header.magic);
-    w.entries = yki_calloc((size_t)w.header.count + 1, sizeof *w.entries);
+    size_t count = (size_t)yk_dataset_size(dataset);
+    w.entries = yki_calloc(count + 1, sizeof *w.entries);
     if (!w.entries)
-        return yki_error_memory((size_t)w.header.count * sizeof *w.entries, path);
+        return yki_error_memory(count * sizeof *w.entries, path);
     yk_status status = yki_atomic_open(&w.file, path);
     if (status == YK_OK) {
         status = write_contents(&w);
@@ -189,7 +261,9 @@ yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pa
             yki_atomic_abandon(&w.file);
     }
     yki_resizer_free(&w.resizer);
+    yki_picture_free(&w.whole);
     yki_picture_free(&w.resized);
+    yki_decoder_destroy(w.encoder);
     free(w.entries);
     return status;
 }

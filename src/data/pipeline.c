@@ -55,14 +55,8 @@ static yk_status interleave(yki_pipeline_memory *memory, const yk_field_buffer *
         *out = (yki_picture){picture->data, width, height, 1, (size_t)width, 0};
         return YK_OK;
     }
-    YK_TRY(yki_picture_reserve(&memory->source, width, height, channels));
-    const uint8_t *from = picture->data;
-    for (int c = 0; c < channels; c++)
-        for (int y = 0; y < height; y++) {
-            uint8_t *to = yki_picture_row(&memory->source, y) + c;
-            for (int x = 0; x < width; x++, to += channels)
-                *to = *from++;
-        }
+    YK_TRY(yki_picture_interleave(&memory->source, picture->data,
+                                  (yki_picture_size){width, height, channels}));
     *out = memory->source;
     return YK_OK;
 }
@@ -177,10 +171,7 @@ static yk_status to_planar(yki_room *room, const yki_picture *picture, yk_tensor
     tensor->dims[0] = picture->channels;
     tensor->dims[1] = picture->height;
     tensor->dims[2] = picture->width;
-    for (int c = 0; c < picture->channels; c++)
-        for (int y = 0; y < picture->height; y++)
-            for (int x = 0; x < picture->width; x++)
-                *to++ = yki_picture_row(picture, y)[x * picture->channels + c];
+    yki_picture_to_planes(picture, to);
     return YK_OK;
 }
 

@@ -118,3 +118,18 @@ yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_w
                          (double)region->width / r, (double)region->height / r};
     return YK_OK;
 }
+
+yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
+                          const uint8_t **bytes, size_t *size)
+{
+    const int most = 65500; /* JPEG_MAX_DIMENSION */
+    if (picture->width > most || picture->height > most)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "a picture of %d x %d pixels: a JPEG has sides of at most %d",
+                         picture->width, picture->height, most);
+    const yk_image_pixels pixels = {picture->pixels, picture->width, picture->height,
+                                    picture->stride};
+    const char *wrong =
+        decoder->module->write_jpeg(decoder->decoder, &pixels, quality, bytes, size);
+    return wrong ? yki_error(YK_ERROR_INTERNAL, "%s", wrong) : YK_OK;
+}

@@ -1,5 +1,6 @@
 /*
- * Decodes JPEG, PNG and WebP pictures to RGB, through the module libyoke-image.so
+ * Decodes JPEG, PNG and WebP pictures to RGB, and encodes RGB as JPEG, through the module
+ * libyoke-image.so
  * (<yoke/image_module.h>), which is opened by the first decoder.
  *
  * A decoder belongs to one thread. The header of a picture is read first: whoever wants only a part
@@ -38,5 +39,9 @@ yk_status yki_decode_open(yki_decoder *decoder, const uint8_t *bytes, size_t siz
  */
 yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_width,
                           int min_height, yki_picture *out, yki_scale *scale);
+/* Encodes an RGB picture as JPEG of this quality, 1 to 100; *bytes is memory of the decoder, which
+ * is valid until its next call. */
+yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
+                          const uint8_t **bytes, size_t *size);
 
 #endif

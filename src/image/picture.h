@@ -38,6 +38,12 @@ yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int c
 /* Frees what the picture owns. */
 void yki_picture_free(yki_picture *picture);
 
+/* Copies planes (channels, height, width) into the picture, which gets this size. */
+yk_status yki_picture_interleave(yki_picture *picture, const uint8_t *planes,
+                                 yki_picture_size size);
+/* Copies a picture to planes (channels, height, width). */
+void yki_picture_to_planes(const yki_picture *picture, uint8_t *planes);
+
 /* The part of a picture that lies in box, without copying. The box must lie within the picture. */
 static inline yki_picture yki_picture_part(const yki_picture *picture, yki_box box)
 {

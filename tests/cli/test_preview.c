@@ -25,7 +25,7 @@ YK_TEST(preview_is_a_png)
     char path[256];
     yk_dataset *dataset = drawn_images();
     snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
-    assert_true(cli_preview_write(dataset, path, 4, NULL));
+    assert_true(cli_preview_write(dataset, path, 4, NULL, false));
     unsigned char head[24];
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -47,7 +47,7 @@ static int sheet_height(int64_t height, int64_t width)
                                YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 9,
                                        o.channels = 1, o.height = height, o.width = width,
                                        o.classes = 2)));
-    assert_true(cli_preview_write(dataset, path, 3, NULL));
+    assert_true(cli_preview_write(dataset, path, 3, NULL, false));
     yk_dataset_destroy(dataset);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -70,8 +70,8 @@ static bool same_sheet(const yk_dataset *dataset, const char *transforms)
     char plain[256], transformed[256], output[64];
     snprintf(plain, sizeof plain, "%s/plain.png", yk_test_directory());
     snprintf(transformed, sizeof transformed, "%s/transformed.png", yk_test_directory());
-    assert_true(cli_preview_write(dataset, plain, 3, NULL));
-    assert_true(cli_preview_write(dataset, transformed, 3, transforms));
+    assert_true(cli_preview_write(dataset, plain, 3, NULL, false));
+    assert_true(cli_preview_write(dataset, transformed, 3, transforms, false));
     return yk_test_command(output, sizeof output, "cmp -s %s %s", plain, transformed) == 0;
 }
 
@@ -107,7 +107,7 @@ YK_TEST(names_of_folders_can_be_read)
 static void refused(const yk_dataset *dataset, const char *path, const char *words)
 {
     output_capture capture = output_capture_begin(STDERR_FILENO);
-    bool written = cli_preview_write(dataset, path, 4, NULL);
+    bool written = cli_preview_write(dataset, path, 4, NULL, false);
     const char *text = output_capture_end(&capture);
     assert_false(written);
     assert_contains(text, words);
@@ -127,7 +127,7 @@ YK_TEST(preview_replaces_regular_files_only)
     assert_int_equal(yk_test_command(output, sizeof output, "echo kept > %s", target), 0);
     assert_int_equal(symlink(target, path), 0);
     snprintf(path, sizeof path, "%s/sheet.png", yk_test_directory());
-    assert_true(cli_preview_write(dataset, path, 4, NULL));
+    assert_true(cli_preview_write(dataset, path, 4, NULL, false));
     yk_test_command(output, sizeof output, "cat %s; ls %s", target, yk_test_directory());
     assert_string_equal(output, "kept\npipe.png\nprecious\nsheet.png\nsheet.png.tmp\n");
     yk_dataset_destroy(dataset);

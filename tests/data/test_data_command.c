@@ -53,7 +53,10 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
                                         "preview --columns 0",
                                         "preview --split both",
                                         "preview --image-size 64",
-                                        "preview --keep-files",
+                                        "preview --format jpeg",
+                                        "pack --quality 80",
+                                        "pack --format jpeg --quality 0",
+                                        "fetch --skip-damaged",
                                         "preview --augment Flop",
                                         "info --augment cifar",
                                         "fetch synthetic",
@@ -116,4 +119,40 @@ YK_TEST(info_knows_data_by_its_kind)
     assert_int_equal(yk_test_command(output, sizeof output, "%s data info random:3x", program()),
                      1);
     assert_contains(output, "random:3x: expected CxHxW or CxHxW,CLASSES");
+}
+
+YK_TEST(damaged_images_are_left_out_on_request)
+{
+    char output[4096];
+    const char *folder = fresh_folder(), *source = getenv("YOKE_SOURCE");
+    assert_int_equal(
+        yk_test_command(output, sizeof output,
+                        "cd %s; S=%s/tests/fuzz/corpus; mkdir -p d/a; cp $S/png/rgb "
+                        "d/a/1.png; cp $S/jpeg/torn d/a/2.jpg; cp $S/png/rgb d/a/3.png",
+                        folder, source ? source : "."),
+        0);
+    if (yk_test_command(output, sizeof output, "%s data info folder:%s/d --skip-damaged", program(),
+                        folder) != 0 &&
+        strstr(output, "libyoke-image"))
+        skip_because("pictures cannot be decoded");
+    assert_contains(output, "a/2.jpg: damaged JPEG");
+    assert_contains(output, "2 images of different sizes in 1 classes");
+    assert_contains(output, "1 damaged images were left out");
+    assert_int_equal(
+        yk_test_command(output, sizeof output, "%s data info folder:%s/d", program(), folder), 1);
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "%s data pack folder:%s/d --skip-damaged --format jpeg "
+                                     "--quality 80 --image-size 20 -o %s/x.pack",
+                                     program(), folder, folder),
+                     0);
+    assert_contains(output, "x.pack: 2 images");
+    for (int augmented = 0; augmented < 2; augmented++) {
+        int code = yk_test_command(
+            output, sizeof output, "%s data preview folder:%s/d --skip-damaged %s -o %s/p.png",
+            program(), folder, augmented ? "--augment imagenet --image-size 16" : "", folder);
+        if (strstr(output, "this build cannot write pictures"))
+            skip_because("this build cannot write pictures (it needs libpng)");
+        assert_int_equal(code, 0);
+        assert_contains(output, "2.jpg: damaged JPEG");
+    }
 }

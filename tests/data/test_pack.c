@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *in_folder(const char *name)
 {
@@ -65,9 +67,9 @@ YK_TEST(a_packed_file_has_the_same_samples)
         skip_because("%s", yk_last_error());
     yk_dataset *pictures = open_pictures(), *packed;
     for (int keep = 0; keep < 2; keep++) {
-        assert_ok(
-            yk_pack_write(in_folder("train.pack"), pictures,
-                          YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.keep_files = keep)));
+        assert_ok(yk_pack_write(in_folder("train.pack"), pictures,
+                                YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
+                                        o.format = keep ? YK_PACK_FILES : YK_PACK_PIXELS)));
         assert_ok(yk_pack_open(&packed, yk_test_directory(), YK_SPLIT_TRAIN));
         assert_same_samples(pictures, packed);
         yk_dataset_destroy(packed);
@@ -114,14 +116,106 @@ YK_TEST(the_shorter_side_is_resized)
     yk_dataset_destroy(pictures);
 }
 
+/* The signal-to-noise ratio of the pixels of sample 0, in dB. */
+static double psnr_of_first(const yk_dataset *a, const yk_dataset *b)
+{
+    yk_reader *readers[2];
+    const yk_tensor *fields[2];
+    double squares = 0;
+    assert_ok(yk_reader_create(&readers[0], a));
+    assert_ok(yk_reader_create(&readers[1], b));
+    assert_ok(yk_reader_read(readers[0], 0, &fields[0]));
+    assert_ok(yk_reader_read(readers[1], 0, &fields[1]));
+    assert_memory_equal(fields[0][0].dims, fields[1][0].dims, 3 * sizeof(int64_t));
+    int64_t count = yk_tensor_count(&fields[0][0]);
+    for (int64_t i = 0; i < count; i++) {
+        int difference =
+            ((const uint8_t *)fields[0][0].data)[i] - ((const uint8_t *)fields[1][0].data)[i];
+        squares += difference * difference;
+    }
+    yk_reader_destroy(readers[0]);
+    yk_reader_destroy(readers[1]);
+    return 10 * log10(255.0 * 255 * (double)count / squares);
+}
+
+static void pack_jpeg(const yk_dataset *dataset, yk_dataset **packed, int64_t side, int quality)
+{
+    assert_ok(yk_pack_write(in_folder("x.pack"), dataset,
+                            YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = side,
+                                    o.format = YK_PACK_JPEG, o.quality = quality)));
+    assert_ok(yk_pack_open(packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+}
+
+YK_TEST(pictures_are_packed_as_jpeg)
+{
+    if (!yk_image_formats())
+        skip_because("%s", yk_last_error());
+    yk_dataset *pictures = open_pictures(), *pixels, *poor, *good;
+    assert_ok(yk_pack_write(in_folder("p.pack"), pictures,
+                            YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 28)));
+    assert_ok(yk_pack_open(&pixels, in_folder("p.pack"), YK_SPLIT_TRAIN));
+    pack_jpeg(pictures, &good, 28, 95);
+    pack_jpeg(pictures, &poor, 28, 30);
+    assert_int_equal(yk_dataset_field(good, 0)->kind, YK_FIELD_ENCODED_IMAGE);
+    assert_int_equal(yk_dataset_size(good), 3);
+    assert_string_equal(yk_dataset_class_name(good, 1), "b");
+    double far = psnr_of_first(pixels, poor), near = psnr_of_first(pixels, good);
+    assert_true(near > 30 && far > 20 && near > far + 2);
+    yk_dataset_destroy(poor);
+    yk_dataset_destroy(good);
+    yk_dataset_destroy(pixels);
+    yk_dataset_destroy(pictures);
+}
+
+YK_TEST(damaged_pictures_are_left_out_on_request)
+{
+    if (!yk_image_formats())
+        skip_because("%s", yk_last_error());
+    yk_dataset *pictures = open_pictures(), *packed;
+    FILE *file = fopen(in_folder("d/b/1.png"), "wb");
+    assert_non_null(file);
+    fputs("text", file);
+    fclose(file);
+    assert_status(YK_ERROR_FORMAT, yk_pack_write(in_folder("x.pack"), pictures, NULL));
+    assert_contains(yk_last_error(), "b/1.png");
+    assert_true(access(in_folder("x.pack"), F_OK) != 0);
+    for (int format = YK_PACK_PIXELS; format <= YK_PACK_FILES; format++) {
+        if (format == YK_PACK_FILES)
+            assert_int_equal(unlink(in_folder("d/b/1.png")), 0);
+        assert_ok(yk_pack_write(in_folder("x.pack"), pictures,
+                                YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
+                                        o.format = (yk_pack_format)format, o.skip_damaged = true)));
+        assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+        assert_int_equal(yk_dataset_size(packed), 2);
+        assert_int_equal(yk_dataset_classes(packed), 2);
+        yk_dataset_destroy(packed);
+    }
+    assert_int_equal(unlink(in_folder("d/b/2.png")) || unlink(in_folder("d/a/1.jpg")), 0);
+    assert_status(YK_ERROR_FORMAT, yk_pack_write(in_folder("y.pack"), pictures,
+                                                 YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
+                                                         o.skip_damaged = true)));
+    assert_contains(yk_last_error(), "none of its samples can be read");
+    yk_dataset_destroy(pictures);
+}
+
 YK_TEST(options_that_do_not_fit_are_refused)
 {
-    yk_dataset *synthetic;
+    yk_dataset *synthetic, *grey;
+    assert_ok(yk_random_create(&grey, YK_SPLIT_TRAIN,
+                               YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.channels = 1)));
+    assert_status(YK_ERROR_UNSUPPORTED, yk_pack_write(in_folder("x"), grey,
+                                                      YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
+                                                              o.format = YK_PACK_JPEG)));
+    assert_contains(yk_last_error(), "which is read as RGB");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_pack_write(in_folder("x"), grey,
+                                YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.quality = 101)));
+    yk_dataset_destroy(grey);
     assert_ok(yk_synthetic_create(&synthetic, YK_SPLIT_TRAIN, NULL));
     assert_status(
         YK_ERROR_INVALID_ARGUMENT,
         yk_pack_write(in_folder("x"), synthetic,
-                      YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.keep_files = true)));
+                      YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.format = YK_PACK_FILES)));
     assert_contains(yk_last_error(), "its pictures are not files");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_pack_write(in_folder("x"), synthetic,

@@ -103,8 +103,8 @@ YK_TEST(folder_shards_and_packed_files_train_to_the_same_bits)
     yoke_succeeds("data pack folder:pictures --image-size 64 -o train.pack");
     yoke_succeeds("data pack folder:pictures --image-size 64 --split test -o val.pack");
     yk_test_command(said, sizeof said, "mkdir %s/files", yk_test_directory());
-    yoke_succeeds("data pack folder:pictures --keep-files -o files/train.pack");
-    yoke_succeeds("data pack folder:pictures --keep-files --split test -o files/val.pack");
+    yoke_succeeds("data pack folder:pictures --format files -o files/train.pack");
+    yoke_succeeds("data pack folder:pictures --format files --split test -o files/val.pack");
     train_small("folder:pictures", "folder");
     train_small("pack:.", "pixels");
     train_small("pack:files", "packed");
