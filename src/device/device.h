@@ -14,8 +14,10 @@
 #include "graph/operators.h"
 
 typedef enum yki_layout {
-    YKI_PLAIN,  /* row-major */
-    YKI_BLOCKED /* (N, C/b, H, W, b): channels in blocks of the device's b, the last zero-padded */
+    YKI_PLAIN,        /* row-major */
+    YKI_BLOCKED,      /* (N, C/b, H, W, b): channels in blocks of the device's b, the last
+                         zero-padded */
+    YKI_CHANNELS_LAST /* (N, H, W, C) */
 } yki_layout;
 
 /* One input or output of a kernel, with a concrete shape. ndim < 0 if it is absent. */

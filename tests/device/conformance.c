@@ -31,6 +31,8 @@ typedef struct runner {
     bool exact;
 } runner;
 
+static const conformance_setting oracle = {.device = "ref", .threads = 1};
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Uniform in [-1, 1). */
@@ -121,12 +123,14 @@ int64_t conformance_place(const yki_device *device, const yki_operand *operand, 
     int64_t pixels = operand->dims[2] * operand->dims[3], block = device->block;
     int64_t pixel = i % pixels, c = i / pixels % operand->dims[1];
     int64_t n = i / pixels / operand->dims[1];
+    if (operand->layout == YKI_CHANNELS_LAST)
+        return (n * pixels + pixel) * operand->dims[1] + c;
     return ((n * blocks_of(device, operand) + c / block) * pixels + pixel) * block + c % block;
 }
 
 void conformance_padding(const yki_device *device, const yki_operand *operand, const void *memory)
 {
-    if (operand->ndim < 0 || operand->layout == YKI_PLAIN || !is_float(operand->dtype))
+    if (operand->ndim < 0 || operand->layout != YKI_BLOCKED || !is_float(operand->dtype))
         return;
     int64_t pixels = operand->dims[2] * operand->dims[3], block = device->block;
     for (int64_t i = 0; i < yki_operand_elements(device, operand); i++) {
@@ -479,9 +483,12 @@ static void check_node(machine *m, const runner *device, const runner *ref, cons
     call_fini(&exact);
 }
 
-static void open_device(runner *r, const char *name, int threads, bool winograd)
+static void open_device(runner *r, const conformance_setting *s)
 {
-    assert_ok(yki_device_create(&r->device, name, threads, winograd));
+    if (s->type)
+        assert_ok(s->type->create(&r->device, s->threads, s->winograd));
+    else
+        assert_ok(yki_device_create(&r->device, s->device, s->threads, s->winograd));
     if (r->device->type->enter)
         r->device->type->enter(r->device);
 }
@@ -489,8 +496,8 @@ static void open_device(runner *r, const char *name, int threads, bool winograd)
 void conformance_device(const conformance_family *family, const conformance_setting *setting)
 {
     runner device = {0}, ref = {.exact = true};
-    open_device(&device, setting->device, setting->threads, setting->winograd);
-    open_device(&ref, "ref", 1, false);
+    open_device(&device, setting);
+    open_device(&ref, &oracle);
     for (size_t i = 0; i < family->count; i++) {
         machine m;
         machine_init(&m, family, &family->cases[i], setting->dtype, setting->device);
@@ -554,7 +561,7 @@ static void check_differences(machine *m, const runner *ref, int input)
 void conformance_gradients(const conformance_family *family)
 {
     runner ref = {.exact = true};
-    open_device(&ref, "ref", 1, false);
+    open_device(&ref, &oracle);
     for (size_t i = 0; i < family->count; i++) {
         if (family->cases[i].ties)
             continue;

@@ -42,6 +42,7 @@ typedef struct conformance_family {
 /* dtype BF16 or F16: activations in it, parameters and statistics in f32. */
 typedef struct conformance_setting {
     const char *device;
+    const yki_device_type *type; /* NULL: the library's device of that name */
     yk_dtype dtype;
     int threads;
     bool winograd;

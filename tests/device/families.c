@@ -1,0 +1,420 @@
+/* See families.h. */
+#include "families.h"
+
+#include "harness.h"
+
+#define FAMILY(name, builder)                                                                      \
+    const conformance_family family_##name = {builder, name##_cases,                               \
+                                              sizeof name##_cases / sizeof *name##_cases}
+
+/* ---- conv2d ---------------------------------------------------------------------------------- */
+
+static const conformance_case conv2d_cases[] = {
+    {.x = {1, 3, 8, 8}, .filters = 5, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 3, 9, 7}, .filters = 16, .kernel = {3}, .padding = 1},
+    {.x = {2, 16, 6, 6}, .filters = 16, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 17, 5, 8}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {3, 24, 6, 5}, .filters = 17, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 40, 4, 4}, .filters = 8, .kernel = {1}, .bias = true},
+    {.x = {2, 16, 7, 7}, .filters = 40, .kernel = {1}, .stride = 2},
+    {.x = {2, 5, 9, 9}, .filters = 17, .kernel = {1}, .stride = 3, .bias = true},
+    {.x = {2, 32, 7, 6}, .filters = 16, .kernel = {2}, .stride = 3}, /* stride beyond kernel */
+    {.x = {1, 16, 1, 1}, .filters = 32, .kernel = {1}},
+    {.x = {1, 40, 1, 1}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 3, 17, 13}, .filters = 16, .kernel = {7}, .stride = 2, .padding = 3},
+    {.x = {2, 16, 9, 8}, .filters = 16, .kernel = {3}, .padding = 2, .dilation = 2, .bias = true},
+    {.x = {2, 24, 11, 9}, .filters = 40, .kernel = {3}, .stride = 2, .padding = 3, .dilation = 3},
+    {.x = {2, 32, 6, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 2, .bias = true},
+    {.x = {2, 24, 5, 6}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 8},
+    {.x = {2, 16, 6, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 16, .bias = true},
+    {.x = {2, 17, 6, 5}, .filters = 34, .kernel = {3}, .padding = 1, .groups = 17},
+    {.x = {2, 6, 6, 5}, .filters = 9, .kernel = {3}, .padding = 1, .groups = 3, .bias = true},
+    /* Groups narrower than a vector, as in ResNeXt; the last is not merged evenly. */
+    {.x = {2, 32, 6, 5}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
+    {.x = {3, 64, 7, 5}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .groups = 8},
+    {.x = {2, 16, 4, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
+    {.x = {2, 24, 4, 5}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 6},
+    /* Depthwise, as in MobileNetV2. */
+    {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
+    {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},
+    {.x = {2, 24, 5, 6}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 24, .bias = true},
+    {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
+    {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
+    {.x = {1, 64, 14, 10}, .filters = 48, .kernel = {5}, .stride = 2, .padding = 2},
+};
+
+/* What Winograd takes: 3x3, stride 1, and enough samples and channels. */
+static const conformance_case winograd_cases[] = {
+    {.x = {16, 16, 12, 12}, .filters = 32, .kernel = {3}, .padding = 1},
+    {.x = {17, 32, 8, 7}, .filters = 32, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {18, 40, 9, 7}, .filters = 24, .kernel = {3}, .padding = 1},
+    {.x = {32, 64, 4, 4}, .filters = 64, .kernel = {3}, .padding = 1},
+};
+
+/* What the device's own Winograd takes: channels in 64s, 64 tiles of 4x4 for two threads. */
+static const conformance_case winograd64_cases[] = {
+    {.x = {66, 64, 4, 3}, .filters = 128, .kernel = {3}, .padding = 1},
+    {.x = {17, 128, 5, 6}, .filters = 64, .kernel = {3}, .padding = 1},
+    {.x = {33, 64, 5, 7}, .filters = 64, .kernel = {3}},
+    {.x = {17, 64, 5, 3}, .filters = 64, .kernel = {3}, .padding = 2},
+    {.x = {66, 64, 1, 2}, .filters = 64, .kernel = {3}, .padding = 1},
+    /* Few tiles and many channels: a thread sums whole pairs of the weights' gradient. */
+    {.x = {64, 192, 1, 2}, .filters = 192, .kernel = {3}, .padding = 1},
+};
+
+/* Stride 2 and channels in 64s: gradients of the device's own, in f32 from 256 channels on. */
+static const conformance_case strided64_cases[] = {
+    {.x = {3, 256, 7, 6}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {11, 256, 5, 5}, .filters = 64, .kernel = {2}, .stride = 2},
+    {.x = {5, 64, 8, 9}, .filters = 128, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {6, 128, 6, 5}, .filters = 64, .kernel = {1}, .stride = 2},
+    {.x = {2, 64, 1, 1}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
+};
+
+/* More than a stage of f32 takes: two chunks of eight images each. */
+static const conformance_case chunked_cases[] = {
+    {.x = {16, 16, 128, 96}, .filters = 1, .kernel = {1}, .bias = true},
+};
+
+static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t groups = c->groups ? c->groups : 1;
+    int64_t columns = c->kernel[1] ? c->kernel[1] : c->kernel[0];
+    int64_t dims[] = {c->filters, c->x[1] / groups, c->kernel[0], columns};
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
+    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
+    return yk_conv2d(x, weight, bias,
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
+                             o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
+                             o.dilation = c->dilation ? c->dilation : 1,
+                             o.groups = c->groups ? c->groups : 1));
+}
+
+FAMILY(conv2d, build_conv2d);
+FAMILY(winograd, build_conv2d);
+FAMILY(winograd64, build_conv2d);
+FAMILY(strided64, build_conv2d);
+FAMILY(chunked, build_conv2d);
+
+/* ---- linear, flatten ------------------------------------------------------------------------- */
+
+static const conformance_case linear_cases[] = {
+    {.x = {1, 1}, .filters = 1},
+    {.x = {1, 17}, .filters = 10, .bias = true},
+    {.x = {5, 64}, .filters = 10, .bias = true},
+    {.x = {7, 40}, .filters = 24},
+    {.x = {33, 512}, .filters = 100, .bias = true},
+};
+
+static yk_value *build_linear(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t dims[] = {c->filters, c->x[1]};
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *weight = conformance_parameter(graph, "weight", dtype, 2, dims);
+    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
+    return yk_linear(x, weight, bias);
+}
+
+static const conformance_case flatten_cases[] = {
+    {.x = {1, 1, 1, 1}},  {.x = {2, 3, 4, 5}},  {.x = {2, 16, 1, 1}}, {.x = {3, 17, 1, 1}},
+    {.x = {2, 40, 3, 2}}, {.x = {1, 24, 4, 4}}, {.x = {2, 64, 2, 3}}, {.x = {3, 7}},
+};
+
+static yk_value *build_flatten(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_flatten(conformance_x(graph, c, dtype));
+}
+
+FAMILY(linear, build_linear);
+FAMILY(flatten, build_flatten);
+
+/* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */
+
+/* The forms a shape is tried in. */
+#define NORM_FORMS(least, ...)                                                                     \
+    {.x = __VA_ARGS__, .floor = least}, {.x = __VA_ARGS__, .floor = least, .relu = true},          \
+        {.x = __VA_ARGS__, .floor = least, .relu = true, .y = true, .dy2 = true},                  \
+        {.x = __VA_ARGS__, .floor = least, .relu = true, .residual = true},                        \
+        {.x = __VA_ARGS__, .floor = least, .relu = true, .residual = true, .dy2 = true},           \
+        {.x = __VA_ARGS__, .floor = least, .residual = true, .dy2 = true},                         \
+        {.x = __VA_ARGS__, .floor = least, .dy2 = true},                                           \
+        {.x = __VA_ARGS__, .floor = least, .relu = true, .relu6 = true, .spread = 4},              \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = least,                                                                           \
+         .relu = true,                                                                             \
+         .relu6 = true,                                                                            \
+         .residual = true,                                                                         \
+         .dy2 = true,                                                                              \
+         .spread = 4},                                                                             \
+        {.x = __VA_ARGS__, .floor = least, .evaluation = true},                                    \
+        {.x = __VA_ARGS__, .floor = least, .evaluation = true, .relu = true, .dy2 = true},         \
+    {                                                                                              \
+        .x = __VA_ARGS__, .floor = least, .evaluation = true, .relu = true, .residual = true       \
+    }
+
+/*
+ * With two values a channel dx is nearly nothing, the difference of things as large as dy: errors
+ * are relative to those. Elsewhere a floor of 1 allows for the same in a single channel.
+ */
+static const conformance_case batch_norm_cases[] = {
+    NORM_FORMS(1, {2, 3, 4, 5}),  NORM_FORMS(8, {2, 16, 1, 1}), NORM_FORMS(1, {1, 17, 5, 3}),
+    NORM_FORMS(1, {3, 24, 4, 4}), NORM_FORMS(1, {4, 40, 3, 7}), NORM_FORMS(1, {2, 64, 8, 8}),
+    NORM_FORMS(1, {6, 5}),        NORM_FORMS(1, {5, 40}),
+};
+
+static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    static const int64_t scalar[1];
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = c->relu, .relu6 = c->relu6};
+    const int64_t *channels = &c->x[1];
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    yk_value *in[] = {
+        x,
+        conformance_parameter(graph, "weight", dtype, 1, channels),
+        conformance_parameter(graph, "bias", dtype, 1, channels),
+        yk_buffer(graph, "running_mean", dtype, 1, channels, YK_INIT_ZEROS),
+        yk_buffer(graph, "running_var", dtype, 1, channels, YK_INIT_ONES),
+        yk_buffer(graph, "num_batches_tracked", YK_I64, 0, scalar, YK_INIT_ZEROS),
+        c->residual ? yk_input(graph, "residual", dtype, shape.ndim, shape.dims) : NULL,
+    };
+    return yki_emit(&yki_op_batch_norm, &attrs, in);
+}
+
+FAMILY(batch_norm, build_batch_norm);
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+static const conformance_case pool_cases[] = {
+    {.x = {2, 3, 6, 6}, .kernel = {2}, .stride = 2},
+    {.x = {2, 16, 7, 5}, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {2, 17, 7, 5}, .kernel = {3}, .stride = 2, .padding = 1, .ties = true},
+    {.x = {1, 24, 8, 8}, .kernel = {3}, .stride = 3},
+    {.x = {2, 40, 5, 6}, .kernel = {3}, .stride = 1, .padding = 1},
+    {.x = {2, 40, 5, 6}, .kernel = {3}, .stride = 1, .padding = 1, .ties = true},
+    {.x = {3, 16, 9, 7}, .kernel = {2}, .stride = 4}, /* stride beyond kernel */
+    {.x = {1, 32, 1, 1}, .kernel = {1}, .stride = 1},
+    {.x = {2, 5, 4, 4}, .kernel = {2}, .stride = 1, .padding = 1},
+    {.x = {2, 64, 14, 12}, .kernel = {3}, .stride = 2, .padding = 1},
+};
+
+static const conformance_case global_cases[] = {
+    {.x = {1, 1, 1, 1}},  {.x = {2, 3, 4, 5}},  {.x = {2, 16, 4, 4}},
+    {.x = {1, 17, 3, 5}}, {.x = {3, 40, 1, 1}}, {.x = {2, 64, 7, 7}},
+};
+
+static yk_value *build_max_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_max_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+}
+
+static yk_value *build_avg_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_avg_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+}
+
+static yk_value *build_global(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_global_avg_pool2d(conformance_x(graph, c, dtype));
+}
+
+const conformance_family family_max_pool2d = {build_max_pool2d, pool_cases,
+                                              sizeof pool_cases / sizeof *pool_cases};
+const conformance_family family_avg_pool2d = {build_avg_pool2d, pool_cases,
+                                              sizeof pool_cases / sizeof *pool_cases};
+FAMILY(global, build_global);
+
+/* ---- element by element ---------------------------------------------------------------------- */
+
+static const conformance_case element_cases[] = {
+    {.x = {1, 1}, .alpha = 0.5, .p = 0.5},
+    {.x = {3, 17}, .alpha = -2, .p = 0.1},
+    {.x = {2, 3, 5, 4}, .alpha = 1.5, .p = 0.3},
+    {.x = {2, 16, 3, 3}, .alpha = 0.125, .p = 0.5},
+    {.x = {1, 24, 1, 1}, .alpha = 3, .p = 0.9},
+    {.x = {2, 40, 5, 7}, .alpha = -1, .p = 0.2},
+    {.x = {2, 40, 5, 7}, .alpha = 1, .p = 0.2, .evaluation = true},
+    {.x = {4, 64, 6, 6}, .alpha = 1.0 / 9, .p = 0},
+};
+
+static yk_value *build_relu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_relu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_gelu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_gelu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_relu6(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_relu6(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_sigmoid(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_sigmoid(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_silu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_silu(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_hardswish(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_hardswish(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    return yk_add(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
+static yk_value *build_multiply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    return yk_multiply(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
+/* `filters`: the channels of the right side. */
+static const conformance_case concat_cases[] = {
+    {.x = {3, 5}, .filters = 7},         {.x = {1, 3, 4, 5}, .filters = 2},
+    {.x = {2, 16, 3, 4}, .filters = 32}, {.x = {2, 3, 5, 4}, .filters = 16},
+    {.x = {2, 24, 3, 4}, .filters = 17}, {.x = {2, 9, 3, 4}, .filters = 8},
+    {.x = {3, 64, 6, 6}, .filters = 3},
+};
+
+static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(a);
+    shape.dims[1] = c->filters;
+    return yk_concat(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+}
+
+static yk_value *build_scale(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_scale(conformance_x(graph, c, dtype), c->alpha);
+}
+
+static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_dropout(conformance_x(graph, c, dtype), c->p);
+}
+
+/* For functions whose bends lie beyond 1: inputs from -8 to 8. */
+static const conformance_case wide_cases[] = {
+    {.x = {1, 1}, .spread = 8},        {.x = {3, 17}, .spread = 8},
+    {.x = {2, 3, 5, 4}, .spread = 8},  {.x = {2, 16, 3, 3}, .spread = 8},
+    {.x = {1, 24, 1, 1}, .spread = 8}, {.x = {2, 40, 5, 7}, .spread = 8},
+    {.x = {4, 64, 6, 6}, .spread = 8},
+};
+enum { WIDE_CASES = sizeof wide_cases / sizeof *wide_cases };
+
+enum { ELEMENT_CASES = sizeof element_cases / sizeof *element_cases };
+const conformance_family families_elementwise[FAMILIES_ELEMENTWISE] = {
+    {build_relu, element_cases, ELEMENT_CASES},
+    {build_gelu, element_cases, ELEMENT_CASES},
+    {build_add, element_cases, ELEMENT_CASES},
+    {build_scale, element_cases, ELEMENT_CASES},
+    {build_multiply, element_cases, ELEMENT_CASES},
+    {build_concat, concat_cases, sizeof concat_cases / sizeof *concat_cases},
+    {build_dropout, element_cases, ELEMENT_CASES},
+    {build_relu6, wide_cases, WIDE_CASES},
+    {build_sigmoid, wide_cases, WIDE_CASES},
+    {build_silu, wide_cases, WIDE_CASES},
+    {build_hardswish, wide_cases, WIDE_CASES},
+};
+
+/* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */
+
+static const conformance_case cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {3, 10}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {4, 100}, .sum = true, .smoothing = 0.2},
+    {.x = {130, 10}, .smoothing = 1},
+};
+
+static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, c->x);
+    return yk_cross_entropy(logits, labels,
+                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                    o.label_smoothing = c->smoothing,
+                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
+/* Labels that are numbers from -1 to 1: the rule holds for any. */
+static const conformance_case soft_cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {130, 10}, .smoothing = 1},
+    {.x = {4, 100}},
+};
+
+static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,
+                                          yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    yk_value *shares = yk_input(graph, "labels", dtype, 2, c->x);
+    return yk_cross_entropy(logits, shares,
+                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                    o.label_smoothing = c->smoothing,
+                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
+FAMILY(cross_entropy, build_cross_entropy);
+FAMILY(soft_cross_entropy, build_soft_cross_entropy);
+
+/* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
+
+static const conformance_case row_cases[] = {
+    {.x = {1, 2}},     {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
+    {.x = {2, 7, 33}}, {.x = {40, 9, 100}},
+};
+
+static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_softmax(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    const int64_t *length = &x->dims[x->ndim - 1];
+    return yk_layer_norm(x, conformance_parameter(graph, "weight", dtype, 1, length),
+                         conformance_parameter(graph, "bias", dtype, 1, length), 1e-2);
+}
+
+const conformance_family family_softmax = {build_softmax, row_cases,
+                                           sizeof row_cases / sizeof *row_cases};
+const conformance_family family_layer_norm = {build_layer_norm, row_cases,
+                                              sizeof row_cases / sizeof *row_cases};
+
+/* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
+
+static const conformance_case mse_loss_cases[] = {
+    {.x = {1, 1}},       {.x = {3, 10}},       {.x = {5, 17}, .sum = true}, {.x = {70, 130}},
+    {.x = {2, 3, 4, 5}}, {.x = {2, 17, 6, 5}}, {.x = {4, 40, 7, 9}},        {.x = {2, 16, 12, 12}},
+};
+
+static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    return yk_mse_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
+                       c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
+FAMILY(mse_loss, build_mse_loss);

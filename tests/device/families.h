@@ -1,0 +1,24 @@
+/*
+ * The tables of the conformance suite: for every operator the shapes on which each device is
+ * compared with ref. test_conformance.c runs them on the devices of the library, tests/cuda on the
+ * kernels of the cuda device.
+ */
+#ifndef YK_FAMILIES_H
+#define YK_FAMILIES_H
+
+#include "conformance.h"
+
+extern const conformance_family family_conv2d;
+/* What Winograd takes, and what the cpu device's own kernels take. */
+extern const conformance_family family_winograd, family_winograd64, family_strided64;
+extern const conformance_family family_chunked;
+extern const conformance_family family_linear, family_flatten;
+extern const conformance_family family_batch_norm;
+extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global;
+extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
+extern const conformance_family family_softmax, family_layer_norm;
+
+enum { FAMILIES_ELEMENTWISE = 11 };
+extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];
+
+#endif
