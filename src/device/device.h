@@ -10,6 +10,7 @@
 #define YKI_DEVICE_H
 
 #include "device/memory.h"
+#include "device/sweep.h"
 #include "device/sync.h"
 #include "graph/operators.h"
 
@@ -82,6 +83,8 @@ typedef struct yki_device_type {
     void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
+    /* One pass over many tensors, see sweep.h; may not allocate. */
+    yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
     const yki_memory_ops *memory;
     const yki_stream_ops *streams; /* NULL: a host device, see memory.h */
 } yki_device_type;

@@ -43,6 +43,8 @@ extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 
+yk_status yki_cpu_sweep(yki_device *device, const yki_sweep_args *args);
+
 /* Hot inner loops are compiled for each instruction set and chosen by the loader. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

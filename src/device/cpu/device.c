@@ -169,4 +169,5 @@ const yki_device_type yki_device_cpu = {.name = "cpu",
                                         .enter = cpu_enter,
                                         .layout = cpu_layout,
                                         .kernels = kernels,
+                                        .sweep = yki_cpu_sweep,
                                         .memory = &yki_host_memory};

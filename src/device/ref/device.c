@@ -41,6 +41,7 @@ const yki_device_type yki_device_ref = {.name = "ref",
                                         .destroy = ref_destroy,
                                         .layout = layout,
                                         .kernels = kernels,
+                                        .sweep = yki_ref_sweep,
                                         .memory = &yki_host_memory};
 
 /* ---- what the kernels share ----------------------------------------------------------------- */

@@ -90,4 +90,7 @@ static inline int64_t yki_ref_at(const yk_tensor *tensor, int64_t n, int64_t c, 
     return ((n * tensor->dims[1] + c) * tensor->dims[2] + h) * tensor->dims[3] + w;
 }
 
+/* Also for other devices that run ref's kernels in host memory. */
+yk_status yki_ref_sweep(yki_device *device, const yki_sweep_args *args);
+
 #endif

@@ -1,0 +1,105 @@
+/*
+ * Sweeps: passes over many tensors at once, in one call and, on a device that works behind the
+ * host's back, in one kernel. Optimizers, clipping, averages, the gradient scaler and comparisons
+ * between ranks are made of them.
+ *
+ * A sweep is prepared once, over spans: the tensors that take part in each place, all of `count`
+ * elements. Spans are cut into chunks that depend on their sizes alone, so that threads share the
+ * work evenly, and sums that are made by chunk and added up in order have the same bits for every
+ * number of threads and every width of vectors.
+ *
+ * Everything that changes from step to step is read from the device's memory, see block.h: eight
+ * coefficients for each group of spans. The arithmetic of one element is in sweep_rules.h.
+ */
+#ifndef YKI_SWEEP_H
+#define YKI_SWEEP_H
+
+#include "device/memory.h"
+
+/* What a sweep does, with a, b, ... for elements of at[0], at[1], ... and c for the coefficients of
+ * the span's group. f32 and f64, if nothing else is said. */
+typedef enum yki_sweep_op {
+    YKI_SWEEP_COPY,     /* a = b; any dtype */
+    YKI_SWEEP_SWAP,     /* a is exchanged with b; any dtype */
+    YKI_SWEEP_ADD,      /* a = c[0] a + b */
+    YKI_SWEEP_SCALE,    /* a = c[0] a */
+    YKI_SWEEP_APPROACH, /* a = a + c[0] (b - a) */
+    YKI_SWEEP_SQUARES,  /* result: a double, the sum of all a^2 */
+    YKI_SWEEP_CLIP,     /* scales a so that all together have a norm of at most c[1], if
+                           c[0] is the sum of their squares; c of the first group */
+    YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
+    YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
+    YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */
+    YKI_SWEEP_HASH      /* result: a uint64_t for each span, which differs if one byte does, and
+                           else is the same with a probability of 2^-64; any dtype */
+} yki_sweep_op;
+
+enum { YKI_SWEEP_TENSORS = 4, YKI_SWEEP_COEFFICIENTS = 8 };
+
+/* b = keep b + take (g + decay value); value -= lr b, or lr (g + momentum b) for nesterov. */
+typedef enum yki_sgd_coefficient {
+    YKI_SGD_LR,
+    YKI_SGD_MOMENTUM,
+    YKI_SGD_KEEP,
+    YKI_SGD_TAKE,
+    YKI_SGD_DECAY,
+    YKI_SGD_NESTEROV /* 0 or 1 */
+} yki_sgd_coefficient;
+
+/* value = shrink value - step mean / (sqrt(square) / root + eps), with g + decay value in the
+ * means. */
+typedef enum yki_adam_coefficient {
+    YKI_ADAM_STEP,
+    YKI_ADAM_BETA1,
+    YKI_ADAM_BETA2,
+    YKI_ADAM_ROOT,
+    YKI_ADAM_EPS,
+    YKI_ADAM_DECAY,
+    YKI_ADAM_SHRINK
+} yki_adam_coefficient;
+
+/* Tensors of one dtype and of equal size; those that an operation does not use are NULL. */
+typedef struct yki_span {
+    void *at[YKI_SWEEP_TENSORS];
+    int64_t count;
+    yk_dtype dtype;
+    int group; /* whose coefficients it takes */
+} yki_span;
+
+typedef struct yki_sweep yki_sweep;
+
+yk_status yki_sweep_create(yki_sweep **sweep, yki_device *device, const yki_span *spans,
+                           size_t count);
+/* After all work that was entered. Accepts NULL. */
+void yki_sweep_destroy(yki_sweep *sweep);
+
+/* Moves a tensor of a span, or the span to another group, before the next run. */
+void yki_sweep_move(yki_sweep *sweep, size_t span, int tensor, void *memory);
+void yki_sweep_regroup(yki_sweep *sweep, size_t span, int group);
+
+/* Enters a pass in the stream. Coefficients and the result, both NULL where the operation has none,
+ * are in the device's memory. */
+yk_status yki_sweep_run(yki_sweep *sweep, yki_sweep_op op, const double *coefficients, void *result,
+                        yki_stream *stream);
+
+/* ---- for devices ----------------------------------------------------------------------------- */
+
+typedef struct yki_sweep_chunk {
+    int64_t begin; /* element of the span */
+    int32_t count;
+    int32_t span;
+} yki_sweep_chunk;
+
+/* One pass; all pointers are to the device's memory. */
+typedef struct yki_sweep_args {
+    yki_sweep_op op;
+    const yki_span *spans;
+    const yki_sweep_chunk *chunks;
+    size_t span_count, chunk_count;
+    const double *coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
+    void *partial;              /* (chunks) of 8 bytes each, for results by chunk */
+    void *result;
+    yki_stream *stream;
+} yki_sweep_args;
+
+#endif
