@@ -76,16 +76,27 @@ yk_status yki_failure_read(const yki_job *job, yki_failure *failure)
     return read_record(job, failure, 0);
 }
 
+static void set_failure(const yki_job *job, const char *key, const yki_failure *failure)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%d %d %s", failure->culprit, (int)failure->status, failure->text);
+    set_text(job, key, text);
+}
+
+void yki_failure_report(const yki_job *job, const yki_failure *failure)
+{
+    if (job->launcher && claim(job, "failure/reports"))
+        set_failure(job, "failure", failure);
+}
+
 /* The launcher is told first: a rank that has read the group's record may end at once, and its end
  * must not be reported before the cause. */
 static void write_record(const yki_job *job, const yki_failure *failure)
 {
-    char key[YKI_JOB_KEY], text[512];
-    snprintf(text, sizeof text, "%d %d %s", failure->culprit, (int)failure->status, failure->text);
-    if (job->launcher && claim(job, "failure/reports"))
-        set_text(job, "failure", text);
+    char key[YKI_JOB_KEY];
+    yki_failure_report(job, failure);
     yki_job_key(job, key, sizeof key, "failure", -1);
-    set_text(job, key, text);
+    set_failure(job, key, failure);
 }
 
 void yki_failure_record(const yki_job *job, yki_failure *failure)

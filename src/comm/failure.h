@@ -17,6 +17,9 @@ typedef struct yki_failure {
  * tells whether the store could be asked. */
 yk_status yki_failure_read(const yki_job *job, yki_failure *failure);
 
+/* Tells the launcher alone, unless it has been told of another failure of the job. */
+void yki_failure_report(const yki_job *job, const yki_failure *failure);
+
 /*
  * Records the failure, for the group and for the launcher, or replaces it by the one that another
  * rank has recorded before.

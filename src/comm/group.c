@@ -175,6 +175,16 @@ void yki_group_announce_save(yk_group *group)
     pthread_mutex_unlock(job->lock);
 }
 
+void yki_group_report_cause(yk_group *group, yk_status status)
+{
+    const yki_job *job = &group->job;
+    if (!job->launcher || !job->store)
+        return;
+    yki_failure failure = {.status = status, .culprit = job->peers[job->rank].job_rank};
+    snprintf(failure.text, sizeof failure.text, "%s", yk_last_error());
+    yki_failure_report(job, &failure);
+}
+
 bool yki_group_adds_in_rank_order(const yk_group *group)
 {
     return group->backend->ops->capabilities & YK_BACKEND_RANK_ORDER;

@@ -36,6 +36,13 @@ yk_status yki_group_channel(yk_group **channel, yk_group *group);
 void yki_group_announce_save(yk_group *group);
 
 /*
+ * Tells the launcher that all ranks are about to end because of this one, whose last error says
+ * why: they have agreed on it, so no call of the group fails. Otherwise the launcher would name the
+ * rank that happens to exit first. A failure that was reported earlier is kept.
+ */
+void yki_group_report_cause(yk_group *group, yk_status status);
+
+/*
  * For backends of the library whose ranks tell each other of a failure: what it is, once
  * yk_backend_site.look has returned it, and making it the failure of this rank's group without
  * asking the store. context is that of the site.

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "comm/group_internal.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 
@@ -111,8 +112,10 @@ static yk_status check_loss(const yk_trainer *t, double sum, double own)
     if (status != YK_OK)
         return status;
     loss_error(t, own);
-    if (first == t->rank)
+    if (first == t->rank) {
+        yki_group_report_cause(t->options.group, YK_ERROR_INVALID_ARGUMENT);
         return YK_ERROR_INVALID_ARGUMENT;
+    }
     return yki_error(YK_ERROR_PEER_FAILED,
                      "stopped since the loss of rank %d is not finite (step %lld)", first,
                      (long long)t->state.step + 1);
