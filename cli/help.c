@@ -36,11 +36,11 @@ static void print_text_choices(const char *choices)
     int used = WIDTH;
     for (const char *at = choices; *at;) {
         int length = (int)strcspn(at, "|");
-        if (used + length + 2 > WIDTH) {
+        if (used + 1 + length + 1 > WIDTH) {
             printf("%s%*s", at == choices ? "" : "\n", HELP_COLUMN, "");
             used = 0;
         }
-        used += printf("%.*s%s", length, at, at[length] ? ", " : "");
+        used += printf("%s%.*s%s", used ? " " : "", length, at, at[length] ? "," : "");
         at += length + (at[length] == '|');
     }
     putchar('\n');

@@ -280,7 +280,7 @@ function pictures() {
     if (!run.mistakes) return;
     const figures = run.mistakes.map((m) => element("figure", {},
       element("img", { src: `data:image/png;base64,${m.png}`, alt: m.truth, loading: "lazy" }),
-      element("em", {}, m.guess), element("small", {}, ` ${percent(m.confidence, 0)}`),
+      element("em", {}, m.guess), " ", element("small", {}, percent(m.confidence, 0)),
       element("br"), `is ${m.truth}`));
     section(runs.length > 1 ? `Misclassified: ${run.name}` : "Misclassified pictures",
       element("div", { class: "card" },

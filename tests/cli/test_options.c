@@ -29,7 +29,8 @@ static void refused(const char *arguments, const char *words)
 YK_TEST(the_program_lists_its_commands)
 {
     static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint", "predict",
-                                        "convert", "data",     "bench", "info"};
+                                        "convert", "data",     "bench", "info",       "ps",
+                                        "report",  "compare",  "sweep"};
     assert_int_equal(yoke(""), 0);
     char *first = strdup(output);
     assert_int_equal(yoke("--help"), 0);
@@ -55,6 +56,7 @@ YK_TEST(every_command_has_a_help_page)
         for (const char *line = output; *line; line = strchr(line, '\n') + 1)
             if (strcspn(line, "\n") > 100)
                 fail_msg("yoke %s: a line of %zu characters", command, strcspn(line, "\n"));
+        assert_null(strstr(output, " \n"));
     }
     assert_int_equal(yoke("train -h"), 0);
     assert_contains(output, "--batch-size GLOBAL");
