@@ -119,8 +119,8 @@ static void format_training(const cli_progress *progress, piece pieces[PIECES],
     set_piece(&pieces[3], 2, "loss %.4f", without_sign_if_nan(r->loss));
     set_piece(&pieces[4], 4, "%.0f images/s", progress->images_per_s);
     set_piece(&pieces[5], 3, "%s left", left);
-    set_piece(&pieces[6], 6, "(ms: data %.1f, compute %.0f, exposed comm %.1f)", 1e3 * r->data_s,
-              1e3 * r->compute_s, 1e3 * r->exposed_comm_s);
+    set_piece(&pieces[6], 6, "(ms: data %.1f, compute %.0f, waiting %.1f, exposed comm %.1f)",
+              1e3 * r->data_s, 1e3 * r->compute_s, 1e3 * r->waiting_s, 1e3 * r->exposed_comm_s);
 }
 
 /* Joins the pieces that are less dispensable than the limit, two spaces apart; its length. */
@@ -217,7 +217,7 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     format_duration(took, sizeof took, r->epoch_s);
     int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)r->epoch,
                           (long long)progress->epochs);
-    double all = r->data_s + r->compute_s + r->exposed_comm_s;
+    double all = r->data_s + r->compute_s + r->waiting_s + r->exposed_comm_s;
     double percent = all > 0 ? 100 / all : 0;
     print_wrapped_after(label, indent, "train loss %.4f, validation loss %.4f, accuracy %.2f %%",
                         without_sign_if_nan(r->train_loss), without_sign_if_nan(r->val_loss),
@@ -225,8 +225,14 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     if (r->has_ema)
         print_wrapped_after("", indent, "averaged weights: loss %.4f, accuracy %.2f %%",
                             without_sign_if_nan(r->ema_val_loss), 100 * r->ema_val_accuracy);
-    print_wrapped_after("", indent, "%s: data %.1f %%, compute %.1f %%, exposed comm %.1f %%", took,
-                        percent * r->data_s, percent * r->compute_s, percent * r->exposed_comm_s);
+    print_wrapped_after(
+        "", indent,
+        "%s: data %.1f %%, compute %.1f %%, waiting for ranks %.1f %%, exposed comm %.1f %%", took,
+        percent * r->data_s, percent * r->compute_s, percent * r->waiting_s,
+        percent * r->exposed_comm_s);
+    if (r->slowest_rank >= 0)
+        print_wrapped_after("", indent, "rank %d is slower: the other ranks waited %.1f s for it",
+                            r->slowest_rank, r->waited_s);
     fflush(stdout);
 }
 

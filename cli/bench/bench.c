@@ -30,12 +30,6 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return values[count / 2];
-}
-
 /* ---- a training step ------------------------------------------------------------------------ */
 
 /* Fills a batch with noise and repeating labels; the values do not affect the time of a step. */
@@ -64,7 +58,18 @@ static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size, int6
     return true;
 }
 
-static bool time_steps(double *times, double *exposed, int steps, yk_model *model, yk_ddp *ddp,
+/* In seconds, of each step. */
+typedef struct step_times {
+    double step[MAX_REPEATS], waiting[MAX_REPEATS], exposed[MAX_REPEATS];
+} step_times;
+
+static double median_ms(double *seconds, int count)
+{
+    qsort(seconds, (size_t)count, sizeof *seconds, compare_doubles);
+    return 1e3 * seconds[count / 2];
+}
+
+static bool time_steps(step_times *times, int steps, yk_model *model, yk_ddp *ddp,
                        yk_optimizer *optimizer, const yk_batch *batch)
 {
     enum { WARM_UP = 2 };
@@ -74,8 +79,10 @@ static bool time_steps(double *times, double *exposed, int steps, yk_model *mode
             !cli_ok(yk_optimizer_step(optimizer)))
             return false;
         if (i >= 0) {
-            times[i] = cli_clock_s() - start;
-            exposed[i] = ddp ? yk_ddp_last_stats(ddp).exposed_s : 0;
+            yk_ddp_stats stats = yk_ddp_last_stats(ddp);
+            times->step[i] = cli_clock_s() - start;
+            times->waiting[i] = stats.waiting_s;
+            times->exposed[i] = stats.exposed_s;
         }
     }
     return true;
@@ -83,7 +90,7 @@ static bool time_steps(double *times, double *exposed, int steps, yk_model *mode
 
 static bool bench_step(const bench_options *o, yk_group *world)
 {
-    static double times[MAX_REPEATS], exposed[MAX_REPEATS];
+    static step_times times;
     int ranks = yk_group_size(world), steps = (int)o->steps;
     const char *source;
     cli_model_setup setup = {.arch = o->arch,
@@ -103,15 +110,16 @@ static bool bench_step(const bench_options *o, yk_group *world)
                 cli_build_model(&model, &setup) &&
                 (ranks == 1 || cli_ok(yk_ddp_create(&ddp, model, world, NULL))) &&
                 cli_ok(yk_sgd_create(&optimizer, model, &sgd)) &&
-                time_steps(times, exposed, steps, model, ddp, optimizer, &batch);
+                time_steps(&times, steps, model, ddp, optimizer, &batch);
     if (fine && yk_group_rank(world) == 0) {
-        double step_s = median(times, steps);
+        double step_ms = median_ms(times.step, steps);
         printf("%s, %s, batch %lld = %d x %lld, %s: %.1f images/s, %.2f ms a step", o->arch,
                o->model.amp ? cli_amp_name(o->model.amp) : "f32", (long long)batch.size * ranks,
                ranks, (long long)batch.size, yk_model_device_description(model),
-               (double)(batch.size * ranks) / step_s, 1e3 * step_s);
+               1e3 * (double)(batch.size * ranks) / step_ms, step_ms);
         if (ddp)
-            printf(", exposed communication %.2f ms", 1e3 * median(exposed, steps));
+            printf(", waiting for ranks %.2f ms, exposed communication %.2f ms",
+                   median_ms(times.waiting, steps), median_ms(times.exposed, steps));
         printf(" (median of %d)\n", steps);
     }
     yk_optimizer_destroy(optimizer);

@@ -24,7 +24,7 @@ typedef struct cli_scaling_result {
     int64_t steps;
     double images_per_s; /* of all steps after the first, which also prepares kernels */
     double seconds;      /* of all steps, at that pace */
-    double data_share, exposed_share;
+    double data_share, waiting_share, exposed_share;
     double accuracy; /* after it, 0..1 */
     double wall_s;   /* of the whole job, from its start to its end */
     double cpu_s;    /* processor time of the job */

@@ -219,13 +219,14 @@ static double value_of(const char *line, const char *key)
 }
 
 typedef struct sums {
-    double images, all_images, seconds, data_s, exposed_s;
+    double images, all_images, seconds, data_s, waiting_s, exposed_s;
 } sums;
 
 static void add_step_record(cli_scaling_result *result, sums *all, const char *line)
 {
     double data_s = value_of(line, "data_s"), exposed_s = value_of(line, "exposed_comm_s");
-    double step_s = data_s + value_of(line, "compute_s") + exposed_s;
+    double waiting_s = value_of(line, "waiting_s");
+    double step_s = data_s + value_of(line, "compute_s") + waiting_s + exposed_s;
     double images = value_of(line, "images_per_s") * step_s;
     all->all_images += images;
     if (result->steps++ == 1)
@@ -233,6 +234,7 @@ static void add_step_record(cli_scaling_result *result, sums *all, const char *l
     all->images += images;
     all->seconds += step_s;
     all->data_s += data_s;
+    all->waiting_s += waiting_s;
     all->exposed_s += exposed_s;
 }
 
@@ -260,6 +262,7 @@ static bool read_metrics(cli_scaling_result *result, const char *folder)
     result->images_per_s = all.images / all.seconds;
     result->seconds = all.all_images / result->images_per_s;
     result->data_share = all.data_s / all.seconds;
+    result->waiting_share = all.waiting_s / all.seconds;
     result->exposed_share = all.exposed_s / all.seconds;
     return true;
 }

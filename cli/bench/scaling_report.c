@@ -24,9 +24,11 @@ void cli_scaling_describe(const cli_scaling *s, char *text, int size)
 
 static void print_row(const cli_scaling_row *row)
 {
-    char exposed[16] = "-", accuracy[16] = "-";
-    if (row->kind != CLI_SINGLE)
+    char waiting[16] = "-", exposed[16] = "-", accuracy[16] = "-";
+    if (row->kind != CLI_SINGLE) {
+        snprintf(waiting, sizeof waiting, "%.1f %%", 100 * row->result.waiting_share);
         snprintf(exposed, sizeof exposed, "%.1f %%", 100 * row->result.exposed_share);
+    }
     if (row->result.accuracy >= 0)
         snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * row->result.accuracy);
     char speed_up[16] = "-", efficiency[16] = "unreliable";
@@ -34,9 +36,9 @@ static void print_row(const cli_scaling_row *row)
         snprintf(speed_up, sizeof speed_up, "%.2f", row->speed_up);
         snprintf(efficiency, sizeof efficiency, "%.0f %%", 100 * row->efficiency);
     }
-    printf("%-20s %5d %6lld %9.2f %9.1f %9s %10s %9s %10s%s\n", row->name, row->ranks,
+    printf("%-20s %5d %6lld %9.2f %9.1f %9s %10s %8s %8s %9s%s\n", row->name, row->ranks,
            (long long)row->batch_size, row->result.seconds, row->result.images_per_s, speed_up,
-           efficiency, exposed, accuracy, row->oversubscribed ? "  *" : "");
+           efficiency, waiting, exposed, accuracy, row->oversubscribed ? "  *" : "");
 }
 
 static void warn_of_unreliable_rows(const cli_scaling *s)
@@ -59,15 +61,15 @@ void cli_scaling_print(const cli_scaling *s)
     char description[256];
     bool oversubscribed = false;
     cli_scaling_describe(s, description, sizeof description);
-    printf("%s\n\n%-20s %5s %6s %9s %9s %9s %10s %9s %10s\n", description, "", "ranks", "batch",
-           "seconds", "images/s", "speed-up", "efficiency", "exposed", "accuracy");
+    printf("%s\n\n%-20s %5s %6s %9s %9s %9s %10s %8s %8s %9s\n", description, "", "ranks", "batch",
+           "seconds", "images/s", "speed-up", "efficiency", "waiting", "exposed", "accuracy");
     for (int i = 0; i < s->count; i++) {
         print_row(&s->rows[i]);
         oversubscribed |= s->rows[i].oversubscribed;
     }
-    printf("\nseconds: training alone, the first step counted as the mean of the others; exposed: "
-           "time\nspent waiting for communication (DataParallel: copying); efficiency: speed-up / "
-           "ranks%s\n",
+    printf("\nseconds: training alone, the first step counted as the mean of the others; waiting: "
+           "time\nspent waiting for slower ranks; exposed: time spent moving data (DataParallel: "
+           "copying)\nwhile nothing was computed; efficiency: speed-up / ranks%s\n",
            oversubscribed ? ";\n*: oversubscribed, more threads than cores" : "");
     warn_of_unreliable_rows(s);
 }
@@ -85,10 +87,12 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
             "\"batch_size\": %lld, \"oversubscribed\": %s,\n     \"steps\": %lld, "
             "\"seconds\": %.6g, \"images_per_s\": %.6g, \"cpu_seconds\": %.6g, "
             "\"other_cpu_seconds\": %.6g,\n"
-            "     \"data_share\": %.4g, \"exposed_communication_share\": %.4g, ",
+            "     \"data_share\": %.4g, \"waiting_share\": %.4g, "
+            "\"exposed_communication_share\": %.4g, ",
             kinds[row->kind], row->ranks, (long long)(row->ranks * threads), cli_amp_name(row->amp),
             (long long)row->batch_size, row->oversubscribed ? "true" : "false", (long long)r->steps,
-            r->seconds, r->images_per_s, r->cpu_s, r->others_s, r->data_share, r->exposed_share);
+            r->seconds, r->images_per_s, r->cpu_s, r->others_s, r->data_share, r->waiting_share,
+            r->exposed_share);
     if (row->unreliable)
         fprintf(file, "\"speed_up\": null, \"efficiency\": null, \"unreliable\": \"%s\",\n     ",
                 row->unreliable);

@@ -39,13 +39,14 @@ static const char style[] =
     "  .ideal { fill: #dbe4ee }\n"
     "  .speed, .compute { fill: #2f6fb3 }\n"
     "  .shared { fill: #8fb4dc }\n"
-    "  .exposed { fill: #d9822b }\n"
+    "  .waiting { fill: #b39ddb } .exposed { fill: #d9822b }\n"
     "  .data { fill: #8b949e }\n"
     "  @media (prefers-color-scheme: dark) {\n"
     "    text { fill: #e6edf3 } .quiet { fill: #9198a1 } .paper { fill: #0d1117 }\n"
     "    .grid { stroke: #30363d } .ideal { fill: #2b3440 }\n"
     "    .speed, .compute { fill: #5b9bdf } .shared { fill: #34587f }\n"
-    "    .exposed { fill: #e89b4c } .data { fill: #6e7681 }\n"
+    "    .waiting { fill: #7e6bb0 } .exposed { fill: #e89b4c }\n"
+    "    .data { fill: #6e7681 }\n"
     "  }\n"
     "</style>\n";
 
@@ -173,6 +174,7 @@ static void put_seconds(FILE *file, const cli_scaling *s, double top)
     limit = step * ceil(limit / step - 1e-9);
     put_text(file, 24, top + 16, "heading", "start", "Where the seconds go");
     double x = put_legend(file, PLOT + 130, top + 16, "compute", "compute");
+    x = put_legend(file, x, top + 16, "waiting", "waiting for ranks");
     x = put_legend(file, x, top + 16, "exposed", "exposed communication");
     put_legend(file, x, top + 16, "data", "data wait");
     top += PANEL_TITLE;
@@ -182,8 +184,10 @@ static void put_seconds(FILE *file, const cli_scaling *s, double top)
         const cli_scaling_result *r = &row->result;
         double y = row_top(top, i), all = PLOT_WIDTH * r->seconds / limit;
         double data = all * r->data_share, exposed = all * r->exposed_share;
+        double waiting = all * r->waiting_share, compute = all - data - exposed - waiting;
         put_label(file, row, y);
-        put_bar(file, "compute", PLOT, y, all - data - exposed, BAR);
+        put_bar(file, "compute", PLOT, y, compute, BAR);
+        put_bar(file, "waiting", PLOT + compute, y, waiting, BAR);
         put_bar(file, "exposed", PLOT + all - data - exposed, y, exposed, BAR);
         put_bar(file, "data", PLOT + all - data, y, data, BAR);
         put_text(file, PLOT + PLOT_WIDTH + 14, y + 13, "value", "start",

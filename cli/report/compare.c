@@ -47,6 +47,7 @@ static const result_row result_rows[] = {
     {"training loss", offsetof(cli_results, train_loss), "%.4f", 1},
     {"images/s", offsetof(cli_results, images_per_s), "%.1f", 1},
     {"waiting for data", offsetof(cli_results, data), "%.1f %%", 100},
+    {"waiting for ranks", offsetof(cli_results, waiting), "%.1f %%", 100},
     {"exposed comm", offsetof(cli_results, exposed_comm), "%.1f %%", 100},
 };
 

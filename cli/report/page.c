@@ -36,7 +36,7 @@ static void put_member(FILE *file, const char *name, double value)
 
 static double step_seconds(const yk_step_record *step)
 {
-    return step->data_s + step->compute_s + step->exposed_comm_s;
+    return step->data_s + step->compute_s + step->waiting_s + step->exposed_comm_s;
 }
 
 /* What a curve shows of a step. */
@@ -171,6 +171,7 @@ static void put_results(FILE *file, const cli_run *run)
     put_member(file, "images_per_s", r->images_per_s);
     put_member(file, "data", r->data);
     put_member(file, "compute", r->compute);
+    put_member(file, "waiting", r->waiting);
     put_member(file, "exposed_comm", r->exposed_comm);
     fputs("\"seconds\":", file);
     put_number(file, r->seconds);

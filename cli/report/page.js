@@ -246,7 +246,7 @@ function drawAll() { charts.forEach(drawChart); }
 /* ---- where the time goes, and scaling ---- */
 
 const parts = [["computing", "compute", "var(--c0)"], ["waiting for data", "data", "var(--c4)"],
-  ["exposed communication", "exposed_comm", "var(--c1)"]];
+  ["waiting for ranks", "waiting", "var(--c2)"], ["exposed communication", "exposed_comm", "var(--c1)"]];
 function times() {
   const rows = runs.map((run, i) => [runName(run, i),
     ...parts.map(([, part]) => percent(run.results[part])),
@@ -254,7 +254,7 @@ function times() {
       ...parts.map(([name, part, fill]) => element("i", { title: name, style: `background:${fill};width:${100 * (run.results[part] ?? 0)}%` }))))]);
   const key = element("p", { class: "key" }, ...parts.flatMap(([name, , fill]) =>
     [element("span", { class: "swatch", style: `background:${fill}` }), name]));
-  section("Where the time goes", table(["Run", "Computing", "Waiting for data", "Exposed comm", ""], rows), key);
+  section("Where the time goes", table(["Run", "Computing", "Waiting for data", "Waiting for ranks", "Exposed comm", ""], rows), key);
 }
 /* The runs that differ in nothing but ranks and threads, or in the batch with them. */
 function scaling() {

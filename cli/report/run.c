@@ -36,15 +36,17 @@ static double median_throughput(const yk_metrics_history *h)
 
 static void add_up_times(cli_results *r, const yk_metrics_history *h)
 {
-    double data = 0, compute = 0, exposed = 0;
+    double data = 0, compute = 0, waiting = 0, exposed = 0;
     for (size_t i = 0; i < h->step_count; i++) {
         data += h->steps[i].data_s;
         compute += h->steps[i].compute_s;
+        waiting += h->steps[i].waiting_s;
         exposed += h->steps[i].exposed_comm_s;
     }
-    double all = data + compute + exposed;
+    double all = data + compute + waiting + exposed;
     r->data = all > 0 ? data / all : (double)NAN;
     r->compute = all > 0 ? compute / all : (double)NAN;
+    r->waiting = all > 0 ? waiting / all : (double)NAN;
     r->exposed_comm = all > 0 ? exposed / all : (double)NAN;
 }
 

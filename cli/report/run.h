@@ -19,10 +19,10 @@ typedef struct cli_setting {
 typedef struct cli_results {
     double accuracy, best_accuracy; /* of the last evaluation, and the highest; 0 to 1 */
     double best_epoch;
-    double val_loss, train_loss;        /* of the last evaluation */
-    double images_per_s;                /* median over the steps */
-    double data, compute, exposed_comm; /* shares of the time of all steps, 0 to 1 */
-    double seconds;                     /* of all epochs */
+    double val_loss, train_loss;                 /* of the last evaluation */
+    double images_per_s;                         /* median over the steps */
+    double data, compute, waiting, exposed_comm; /* shares of the time of all steps, 0 to 1 */
+    double seconds;                              /* of all epochs */
 } cli_results;
 
 typedef struct cli_run {

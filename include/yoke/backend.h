@@ -73,6 +73,9 @@ typedef struct yk_backend_call {
     bool background;    /**< this process computes meanwhile: sleep rather than spin */
     void *stream;       /**< of a device, on which `in` becomes ready; NULL: it is ready */
     yk_mismatch mismatch; /**< set by the backend with YK_ERROR_MISMATCH */
+    double met_s; /**< when all ranks had begun the call, in seconds of CLOCK_MONOTONIC: until then
+                       it waited for them, from then on it moves data. Set by yk_backend_compare,
+                       and 0 before; a backend may leave it when it did not wait */
 } yk_backend_call;
 
 /** One rank of the group, as all ranks know it. */
@@ -179,6 +182,7 @@ typedef yk_status yk_backend_share_text_function(char *text, size_t size, double
 /**
  * Compares the descriptors of all ranks, all[ranks]. YK_OK, or YK_ERROR_MISMATCH with
  * call->mismatch set, the same on every rank; also when the arguments of all ranks are invalid.
+ * Called as soon as the descriptors of all ranks are here, it notes the time in call->met_s.
  */
 yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks);
 /** The same for a message from one rank to another: what was sent, and what the other wanted. */

@@ -155,7 +155,9 @@ size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 /** Times of the last backward, in seconds; zeros where it did not communicate. */
 typedef struct yk_ddp_stats {
     double communication_s; /**< from the first bucket's launch until the last one has landed */
-    double exposed_s;       /**< the part of it after backward's last kernel: what is waited for */
+    double exposed_s;       /**< of it, moving data after backward's last kernel */
+    double waiting_s; /**< waiting for ranks that had not come as far, in this backward and the
+                           forward before it; with a comm hook mostly part of exposed_s */
 } yk_ddp_stats;
 /** The times of the last backward; zeros for NULL. */
 yk_ddp_stats yk_ddp_last_stats(const yk_ddp *ddp);

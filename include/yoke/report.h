@@ -40,7 +40,8 @@ typedef struct yk_step_record {
     double images_per_s;   /**< samples per second */
     double data_s;         /**< time spent waiting for data */
     double compute_s;      /**< time spent computing */
-    double exposed_comm_s; /**< time spent waiting for communication */
+    double waiting_s;      /**< time spent waiting for ranks that had not come as far */
+    double exposed_comm_s; /**< time spent moving data while nothing was computed */
     double scale;          /**< of the loss, with a grad scaler; 0 without */
     bool skipped;          /**< whether the grad scaler skipped the step */
     bool has_grad_norm;    /**< whether grad_norm is recorded */
@@ -57,7 +58,10 @@ typedef struct yk_epoch_record {
     double epoch_s;          /**< duration of the epoch */
     double data_s;           /**< sum over the epoch's steps, as in yk_step_record */
     double compute_s;        /**< sum over the epoch's steps */
+    double waiting_s;        /**< sum over the epoch's steps */
     double exposed_comm_s;   /**< sum over the epoch's steps */
+    int slowest_rank;        /**< the rank that the others waited for; -1 where there is none */
+    double waited_s;         /**< how long the other ranks waited for it, on average */
     bool has_ema;            /**< whether the two fields below are recorded */
     double ema_val_loss;     /**< val_loss of the averaged weights */
     double ema_val_accuracy; /**< val_accuracy of the averaged weights */

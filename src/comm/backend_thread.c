@@ -201,6 +201,7 @@ yk_status yk_backend_thread_test(yk_backend_thread *thread, yk_backend_work *wor
     if (work->done) {
         status = work->status;
         work->original->mismatch = work->call.mismatch;
+        work->original->met_s = work->call.met_s;
         if (status != YK_OK)
             yki_error_set_line(status, work->line);
         work->next = thread->spare;

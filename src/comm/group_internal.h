@@ -30,6 +30,12 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
 yk_status yki_group_channel(yk_group **channel, yk_group *group);
 
 /*
+ * How many seconds after `since` (yki_now) the group's last blocking call still waited for ranks
+ * that had not begun it; 0 where it did not, or where the backend cannot tell.
+ */
+double yki_group_waited(const yk_group *group, double since);
+
+/*
  * Tells the launchers of a job that is being stopped that its last checkpoint is being written:
  * they grant it a grace period of its own. One rank calls this. Without a launcher it does nothing.
  */

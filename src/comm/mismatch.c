@@ -3,6 +3,7 @@
 
 #include <yoke/backend.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 _Static_assert(sizeof(yk_descriptor) == 16, "descriptors are compared as bytes");
@@ -11,6 +12,7 @@ yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, in
 {
     YKI_NOT_NULL(call);
     YKI_NOT_NULL(all);
+    call->met_s = yki_now();
     for (int r = 1; r < ranks; r++) {
         if (memcmp(&all[r], &all[0], sizeof *all) == 0)
             continue;

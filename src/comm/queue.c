@@ -152,14 +152,14 @@ void yki_queue_fini(yki_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-yk_status yki_queue_wait(yk_work *work, double *finished)
+yk_status yki_queue_wait(yk_work *work, yki_work_times *times)
 {
     yki_queue *queue = work->queue;
     pthread_mutex_lock(&queue->lock);
     while (!work->done)
         pthread_cond_wait(&queue->changed, &queue->lock);
     yk_status status = work->status;
-    *finished = work->finished;
+    *times = work->times;
     if (status != YK_OK)
         yki_error_set_line(status, work->line);
     work->next = queue->spare;

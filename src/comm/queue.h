@@ -11,15 +11,22 @@
 
 #include "comm/call.h"
 
+/* The times of a work, by yki_now. */
+typedef struct yki_work_times {
+    double started;  /* on this rank */
+    double met;      /* when all ranks had started it; at the earliest `started` */
+    double finished; /* all of it, on this rank */
+} yki_work_times;
+
 struct yk_work {
     struct yk_work *next;
     struct yki_queue *queue;
     yki_call call;
     yk_status status;
-    bool refused;    /* its arguments were; line tells why */
-    bool over;       /* status is known; only the queue's thread uses this */
-    bool done;       /* guarded by the queue's lock */
-    double finished; /* when, by yki_now */
+    bool refused; /* its arguments were; line tells why */
+    bool over;    /* status is known; only the queue's thread uses this */
+    bool done;    /* guarded by the queue's lock */
+    yki_work_times times;
     char line[YKI_ERROR_LINE];
 };
 
@@ -54,9 +61,15 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
 void yki_queue_drain(yki_queue *queue);
 /* Whether this is the queue's own thread. */
 bool yki_queue_is_current(const yki_queue *queue);
-/* Waits for a work, recycles it, and returns its status and the time (yki_now) at which it
- * finished. */
-yk_status yki_queue_wait(yk_work *work, double *finished);
+/* How many seconds after `since` a work still waited for ranks that had not started it. */
+static inline double yki_work_waited(const yki_work_times *times, double since)
+{
+    double from = times->started > since ? times->started : since;
+    return times->met > from ? times->met - from : 0;
+}
+
+/* Waits for a work, recycles it, and returns its status and times. */
+yk_status yki_queue_wait(yk_work *work, yki_work_times *times);
 bool yki_queue_is_done(const yk_work *work);
 
 /* ---- of a group's queue: run.c --------------------------------------------------------------- */
@@ -68,7 +81,7 @@ yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void 
 /* Sets the name of the group's next asynchronous call on a timeline, e.g. "bucket 2". Does nothing
  * while no timeline is recorded. */
 void yki_group_label(yk_group *group, const char *format, ...) YKI_PRINTF(2, 3);
-/* yk_work_wait that also tells when the work finished (yki_now). */
-yk_status yki_work_wait_timed(yk_work *work, double *finished);
+/* yk_work_wait that also tells when the work happened. */
+yk_status yki_work_wait_timed(yk_work *work, yki_work_times *times);
 
 #endif

@@ -204,8 +204,14 @@ static yk_status run_blocking(yk_group *group, yki_call *call, const char *refus
     for (bool done = false; call->work && !done;)
         status = test_call(group, call, WAIT_S, &done);
     status = conclude(group, call, refusal, status);
+    group->met_s = call->base.met_s;
     trace_call(call);
     return status;
+}
+
+double yki_group_waited(const yk_group *group, double since)
+{
+    return group->met_s > since ? group->met_s - since : 0;
 }
 
 /* ---- calls with a work object ---------------------------------------------------------------- */
@@ -216,7 +222,9 @@ static bool finish_work(yk_work *work, yk_status status)
     if (status != YK_OK)
         yki_error_copy(work->line, sizeof work->line);
     trace_call(&work->call);
-    work->finished = yki_now();
+    yki_work_times *times = &work->times;
+    times->finished = yki_now();
+    times->met = work->call.base.met_s > times->started ? work->call.base.met_s : times->started;
     return true;
 }
 
@@ -224,7 +232,8 @@ bool yki_group_start(void *context, yk_work *work)
 {
     yk_group *group = context;
     yki_call *call = &work->call;
-    call->begun = yki_trace_begin();
+    work->times.started = yki_now();
+    call->begun = yki_trace_on() ? work->times.started : 0;
     if (call->task)
         return finish_work(work, call->task(call->task_context));
     yk_status status = post_call(group, call);
@@ -296,15 +305,15 @@ yk_status yki_group_run(yk_group *group, yk_status (*task)(void *context), void 
 
 yk_status yk_work_wait(yk_work *work)
 {
-    double finished;
+    yki_work_times times;
     YKI_NOT_NULL(work);
-    return yki_work_wait_timed(work, &finished);
+    return yki_work_wait_timed(work, &times);
 }
 
-yk_status yki_work_wait_timed(yk_work *work, double *finished)
+yk_status yki_work_wait_timed(yk_work *work, yki_work_times *times)
 {
     yk_group *group = work->queue->context;
-    yk_status status = yki_queue_wait(work, finished);
+    yk_status status = yki_queue_wait(work, times);
     yki_group_release(group);
     return status;
 }

@@ -95,6 +95,7 @@ struct yk_ddp {
     bool reduced;     /* whether the last one was, so that all ranks have the same gradients */
     yk_status status; /* the first failure of a launch in the running backward */
     char error[YKI_ERROR_LINE];
+    double waited_s;     /* for ranks that had not come as far, since the last backward ended */
     double first_launch; /* time of the running backward's first launch (yki_now); 0 before it */
     yk_ddp_stats stats;
     struct yki_virtual_ranks *virtual_ranks; /* NULL if the reducer is used */

@@ -5,6 +5,9 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
+#include "comm/group_internal.h"
+#include "comm/queue.h"
 #include "parallel/ddp.h"
 
 yk_status yki_forward_sync_create(yk_ddp *ddp)
@@ -49,7 +52,9 @@ yk_status yki_buffers_follow(yk_ddp *ddp)
     bool root = yk_group_rank(ddp->group) == leader;
     if (root)
         yki_buffers_copy(ddp, true);
+    double start = yki_now();
     YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, leader, NULL));
+    ddp->waited_s += yki_group_waited(ddp->group, start);
     if (!root)
         yki_buffers_copy(ddp, false);
     ddp->buffers_moved = false;
@@ -61,8 +66,14 @@ yk_status yki_buffers_follow(yk_ddp *ddp)
 yk_status yki_samples_finish(yk_ddp *ddp)
 {
     yk_work *work = ddp->samples_work;
+    yki_work_times times;
+    double start = yki_now();
+    if (!work)
+        return YK_OK;
     ddp->samples_work = NULL;
-    return work ? yk_work_wait(work) : YK_OK;
+    YK_TRY(yki_work_wait_timed(work, &times));
+    ddp->waited_s += yki_work_waited(&times, start);
+    return YK_OK;
 }
 
 yk_status yki_samples_start(yk_ddp *ddp, int64_t samples)

@@ -214,20 +214,28 @@ void yki_reducer_grad_ready(void *context, size_t parameter)
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
-    double start = yki_now(), landed = 0;
+    double start = yki_now(), waiting = 0;
+    yki_work_times times = {.finished = 0};
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         yk_work *work = ddp->buckets[b].work;
+        double before = times.finished > start ? times.finished : start;
         ddp->buckets[b].work = NULL;
-        yk_status status = work ? yki_work_wait_timed(work, &landed) : YK_OK;
+        yk_status status = work ? yki_work_wait_timed(work, &times) : YK_OK;
+        waiting += yki_work_waited(&times, before);
         if (status != YK_OK && ddp->status == YK_OK) {
             ddp->status = status;
             yki_error_copy(ddp->error, sizeof ddp->error);
         }
     }
-    if (landed > 0) /* buckets land in the order of their launches */
-        ddp->stats = (yk_ddp_stats){.communication_s = landed - ddp->first_launch,
-                                    .exposed_s = landed > start ? landed - start : 0};
+    if (times.finished > 0) /* buckets land in the order of their launches */
+        ddp->stats = (yk_ddp_stats){
+            .communication_s = times.finished - ddp->first_launch,
+            .exposed_s = times.finished > start ? times.finished - start - waiting : 0,
+            .waiting_s = ddp->waited_s + waiting};
+    ddp->waited_s = 0;
     if (ddp->exchanging)
-        YKI_TRACE_END(start, YKI_NO_ARGS, "exposed wait");
+        YKI_TRACE_END(
+            start, ((yki_trace_args){.key = {"waiting_us"}, .value = {(int64_t)(1e6 * waiting)}}),
+            "exposed wait");
     return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
 }

@@ -214,7 +214,9 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     for (int turn = 0; turn < v->own; turn++)
         memcpy((char *)v->mine + (size_t)turn * bytes, v->blocks[turn] + offset, bytes);
     size_t count = bytes / yk_dtype_size(dtype);
+    double start = yki_now();
     YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * count, dtype, NULL));
+    ddp->waited_s += yki_group_waited(ddp->group, start);
     yki_add_scaled(dtype, to, 1, all, all + bytes, (int64_t)count);
     for (int turn = 2; turn < v->count; turn++)
         yki_add_scaled(dtype, to, 1, to, all + (size_t)turn * bytes, (int64_t)count);
@@ -225,6 +227,7 @@ static yk_status reduce_virtual_ranks(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     double start = yki_now();
+    double before = ddp->waited_s;
     for (size_t i = 0; i < v->run_count; i++) {
         const run *r = &v->runs[i];
         for (size_t done = 0; done < r->bytes; done += v->piece_bytes) {
@@ -232,7 +235,10 @@ static yk_status reduce_virtual_ranks(yk_ddp *ddp)
             YK_TRY(reduce_piece(ddp, r->offset + done, bytes, r->dtype));
         }
     }
-    ddp->stats.communication_s = ddp->stats.exposed_s = yki_now() - start;
+    ddp->stats.communication_s = yki_now() - start;
+    ddp->stats.exposed_s = ddp->stats.communication_s - (ddp->waited_s - before);
+    ddp->stats.waiting_s = ddp->waited_s;
+    ddp->waited_s = 0;
     yki_model_place_gradients(ddp->model, v->grads[0]);
     return YK_OK;
 }

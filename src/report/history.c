@@ -108,18 +108,20 @@ static bool add_step(yk_metrics_history *h, const cJSON *r)
     if (!steps)
         return false;
     h->steps = steps;
-    steps[h->step_count++] = (yk_step_record){.epoch = integer(r, "epoch"),
-                                              .step = integer(r, "step"),
-                                              .loss = real(r, "loss"),
-                                              .lr = real(r, "lr"),
-                                              .images_per_s = real(r, "images_per_s"),
-                                              .data_s = real(r, "data_s"),
-                                              .compute_s = real(r, "compute_s"),
-                                              .exposed_comm_s = real(r, "exposed_comm_s"),
-                                              .scale = has(r, "scale") ? real(r, "scale") : 0,
-                                              .skipped = integer(r, "skipped") != 0,
-                                              .has_grad_norm = has(r, "grad_norm"),
-                                              .grad_norm = real(r, "grad_norm")};
+    steps[h->step_count++] =
+        (yk_step_record){.epoch = integer(r, "epoch"),
+                         .step = integer(r, "step"),
+                         .loss = real(r, "loss"),
+                         .lr = real(r, "lr"),
+                         .images_per_s = real(r, "images_per_s"),
+                         .data_s = real(r, "data_s"),
+                         .compute_s = real(r, "compute_s"),
+                         .waiting_s = has(r, "waiting_s") ? real(r, "waiting_s") : 0,
+                         .exposed_comm_s = real(r, "exposed_comm_s"),
+                         .scale = has(r, "scale") ? real(r, "scale") : 0,
+                         .skipped = integer(r, "skipped") != 0,
+                         .has_grad_norm = has(r, "grad_norm"),
+                         .grad_norm = real(r, "grad_norm")};
     return true;
 }
 
@@ -129,18 +131,22 @@ static bool add_epoch(yk_metrics_history *h, const cJSON *r)
     if (!epochs)
         return false;
     h->epochs = epochs;
-    epochs[h->epoch_count++] = (yk_epoch_record){.epoch = integer(r, "epoch"),
-                                                 .step = integer(r, "step"),
-                                                 .train_loss = real(r, "train_loss"),
-                                                 .val_loss = real(r, "val_loss"),
-                                                 .val_accuracy = real(r, "val_accuracy"),
-                                                 .epoch_s = real(r, "epoch_s"),
-                                                 .data_s = real(r, "data_s"),
-                                                 .compute_s = real(r, "compute_s"),
-                                                 .exposed_comm_s = real(r, "exposed_comm_s"),
-                                                 .has_ema = has(r, "ema_val_loss"),
-                                                 .ema_val_loss = real(r, "ema_val_loss"),
-                                                 .ema_val_accuracy = real(r, "ema_val_accuracy")};
+    epochs[h->epoch_count++] = (yk_epoch_record){
+        .epoch = integer(r, "epoch"),
+        .step = integer(r, "step"),
+        .train_loss = real(r, "train_loss"),
+        .val_loss = real(r, "val_loss"),
+        .val_accuracy = real(r, "val_accuracy"),
+        .epoch_s = real(r, "epoch_s"),
+        .data_s = real(r, "data_s"),
+        .compute_s = real(r, "compute_s"),
+        .waiting_s = has(r, "waiting_s") ? real(r, "waiting_s") : 0,
+        .exposed_comm_s = real(r, "exposed_comm_s"),
+        .slowest_rank = has(r, "slowest_rank") ? (int)integer(r, "slowest_rank") : -1,
+        .waited_s = has(r, "waited_s") ? real(r, "waited_s") : 0,
+        .has_ema = has(r, "ema_val_loss"),
+        .ema_val_loss = real(r, "ema_val_loss"),
+        .ema_val_accuracy = real(r, "ema_val_accuracy")};
     return true;
 }
 

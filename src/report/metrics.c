@@ -338,15 +338,16 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record)
     YKI_NOT_NULL(metrics);
     YKI_NOT_NULL(record);
     const yk_step_record *r = record;
-    field fields[12] = {{"epoch", (double)r->epoch},
+    field fields[13] = {{"epoch", (double)r->epoch},
                         {"step", (double)r->step},
                         {"loss", r->loss},
                         {"lr", r->lr},
                         {"images_per_s", r->images_per_s},
                         {"data_s", r->data_s},
                         {"compute_s", r->compute_s},
+                        {"waiting_s", r->waiting_s},
                         {"exposed_comm_s", r->exposed_comm_s}};
-    size_t count = 8;
+    size_t count = 9;
     if (r->has_grad_norm)
         fields[count++] = (field){"grad_norm", r->grad_norm};
     if (r->scale != 0) {
@@ -361,17 +362,24 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
     YKI_NOT_NULL(metrics);
     YKI_NOT_NULL(record);
     const yk_epoch_record *r = record;
-    const field fields[] = {{"epoch", (double)r->epoch},
-                            {"step", (double)r->step},
-                            {"train_loss", r->train_loss},
-                            {"val_loss", r->val_loss},
-                            {"val_accuracy", r->val_accuracy},
-                            {"epoch_s", r->epoch_s},
-                            {"data_s", r->data_s},
-                            {"compute_s", r->compute_s},
-                            {"exposed_comm_s", r->exposed_comm_s},
-                            {"ema_val_loss", r->ema_val_loss},
-                            {"ema_val_accuracy", r->ema_val_accuracy}};
-    size_t count = sizeof fields / sizeof *fields;
-    return write_record(metrics, "epoch", fields, r->has_ema ? count : count - 2);
+    field fields[14] = {{"epoch", (double)r->epoch},
+                        {"step", (double)r->step},
+                        {"train_loss", r->train_loss},
+                        {"val_loss", r->val_loss},
+                        {"val_accuracy", r->val_accuracy},
+                        {"epoch_s", r->epoch_s},
+                        {"data_s", r->data_s},
+                        {"compute_s", r->compute_s},
+                        {"waiting_s", r->waiting_s},
+                        {"exposed_comm_s", r->exposed_comm_s}};
+    size_t count = 10;
+    if (r->slowest_rank >= 0) {
+        fields[count++] = (field){"slowest_rank", r->slowest_rank};
+        fields[count++] = (field){"waited_s", r->waited_s};
+    }
+    if (r->has_ema) {
+        fields[count++] = (field){"ema_val_loss", r->ema_val_loss};
+        fields[count++] = (field){"ema_val_accuracy", r->ema_val_accuracy};
+    }
+    return write_record(metrics, "epoch", fields, count);
 }

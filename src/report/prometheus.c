@@ -109,6 +109,7 @@ static void add_step(yk_prometheus *p)
     add_family(p, "step_seconds", "gauge", "Duration of the last step, by what it was spent on.");
     add_sample(p, "step_seconds", "data", r->data_s);
     add_sample(p, "step_seconds", "compute", r->compute_s);
+    add_sample(p, "step_seconds", "waiting", r->waiting_s);
     add_sample(p, "step_seconds", "exposed_comm", r->exposed_comm_s);
     if (r->has_grad_norm)
         add_gauge(p, "gradient_norm", "Norm of all gradients before clipping.", r->grad_norm);

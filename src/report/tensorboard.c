@@ -174,6 +174,7 @@ yk_status yk_tensorboard_step(yk_tensorboard *writer, const yk_step_record *reco
     put_scalar(event, "throughput/images_per_s", r->images_per_s);
     put_scalar(event, "seconds_per_step/data", r->data_s);
     put_scalar(event, "seconds_per_step/compute", r->compute_s);
+    put_scalar(event, "seconds_per_step/waiting", r->waiting_s);
     put_scalar(event, "seconds_per_step/exposed_comm", r->exposed_comm_s);
     if (r->has_grad_norm)
         put_scalar(event, "training/grad_norm", r->grad_norm);

@@ -185,11 +185,12 @@ static yk_status record_step(yk_trainer *t, double begin_s, yk_step_record *reco
     record->loss = totals->loss / totals->samples;
     record->lr = t->state.lr;
     record->images_per_s = totals->samples / step_s;
-    record->compute_s = step_s - record->data_s - record->exposed_comm_s;
+    record->compute_s = step_s - record->data_s - record->waiting_s - record->exposed_comm_s;
     t->state.epoch_loss += totals->loss;
     t->state.epoch_samples += totals->samples;
     t->times.data_s += record->data_s;
     t->times.compute_s += record->compute_s;
+    t->times.waiting_s += record->waiting_s;
     t->times.exposed_comm_s += record->exposed_comm_s;
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     return callbacks->on_step ? callbacks->on_step(callbacks->context, t, record) : YK_OK;
@@ -224,6 +225,7 @@ yk_status yki_trainer_step(yk_trainer *t)
     YK_TRY(compute_gradients(t, &record));
     double exchange_s = yki_now(), loss = own_loss(t);
     YK_TRY(sum_totals(t));
+    double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
     exchange_s = yki_now() - exchange_s;
     YK_TRY(check_loss(t, t->totals->loss, loss));
     YK_TRY(update_weights(t, &record));
@@ -232,8 +234,11 @@ yk_status yki_trainer_step(yk_trainer *t)
     t->state.epoch_batch++;
     t->state.val_accuracy = -1;
     t->stopped = t->totals->stopping > 0;
-    if (t->options.ddp)
-        record.exposed_comm_s = yk_ddp_last_stats(t->options.ddp).exposed_s + exchange_s;
+    if (t->options.ddp) {
+        yk_ddp_stats stats = yk_ddp_last_stats(t->options.ddp);
+        record.waiting_s = stats.waiting_s + waited_s;
+        record.exposed_comm_s = stats.exposed_s + exchange_s - waited_s;
+    }
     YK_TRY(record_step(t, begin_s, &record));
     YK_TRY(check_divergence(t));
     if (t->totals->saved > 0)

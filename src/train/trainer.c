@@ -22,6 +22,9 @@
 #include "train/slurm.h"
 #include "train/sums.h"
 
+/* The part of an epoch from which on it is worth naming the rank that the others waited for. */
+#define NOTICEABLE 0.05
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static yk_status check_counts(const yk_trainer_options *o)
@@ -262,6 +265,35 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     return YK_OK;
 }
 
+/*
+ * Finds the rank that the others have waited for in this epoch: the one that itself has waited
+ * least, if the others have waited for a noticeable part of the epoch longer. Collective.
+ */
+static yk_status find_slowest(const yk_trainer *t, yk_epoch_record *record)
+{
+    int ranks = yki_ranks_of(t->options.group), slowest = 0;
+    record->slowest_rank = -1;
+    if (ranks == 1)
+        return YK_OK;
+    double *waiting = yki_calloc((size_t)ranks, sizeof *waiting), sum = 0;
+    if (!waiting)
+        return yki_error_memory((size_t)ranks * sizeof *waiting, "the ranks' waiting times");
+    yk_status status =
+        yk_all_gather(t->options.group, waiting, &t->times.waiting_s, 1, YK_F64, NULL);
+    for (int rank = 0; status == YK_OK && rank < ranks; rank++) {
+        sum += waiting[rank];
+        if (waiting[rank] < waiting[slowest])
+            slowest = rank;
+    }
+    double others = (sum - waiting[slowest]) / (ranks - 1), longer = others - waiting[slowest];
+    if (status == YK_OK && longer > NOTICEABLE * record->epoch_s) {
+        record->slowest_rank = slowest;
+        record->waited_s = longer;
+    }
+    free(waiting);
+    return status;
+}
+
 static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
                               const yk_evaluation *average)
 {
@@ -279,7 +311,9 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
         .epoch_s = yki_now() - t->times.start_s,
         .data_s = t->times.data_s,
         .compute_s = t->times.compute_s,
+        .waiting_s = t->times.waiting_s,
         .exposed_comm_s = t->times.exposed_comm_s};
+    YK_TRY(find_slowest(t, &record));
     return callbacks->on_epoch ? callbacks->on_epoch(callbacks->context, t, &record) : YK_OK;
 }
 

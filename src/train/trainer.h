@@ -21,7 +21,7 @@ typedef struct yki_step_totals {
 
 /* How the epoch has spent its time, as far as this process has seen it. */
 typedef struct yki_epoch_times {
-    double start_s, data_s, compute_s, exposed_comm_s;
+    double start_s, data_s, compute_s, waiting_s, exposed_comm_s;
 } yki_epoch_times;
 
 struct yk_trainer {

@@ -105,7 +105,10 @@ static const yk_epoch_record long_epoch = {.epoch = 100,
                                            .epoch_s = 3599,
                                            .data_s = 100,
                                            .compute_s = 100,
+                                           .waiting_s = 100,
                                            .exposed_comm_s = 100,
+                                           .slowest_rank = 1000,
+                                           .waited_s = 100,
                                            .has_ema = true,
                                            .ema_val_loss = 1234.5678,
                                            .ema_val_accuracy = 1};
@@ -125,16 +128,26 @@ YK_TEST(an_epoch_reads_well)
                               .val_loss = 1.25,
                               .val_accuracy = 0.5,
                               .epoch_s = 65,
-                              .compute_s = 1};
+                              .compute_s = 7.5,
+                              .waiting_s = 2,
+                              .exposed_comm_s = 0.5,
+                              .slowest_rank = -1};
     unsetenv("YOKE_TERMINAL");
-    assert_string_equal(epoch_output(NULL, &record),
-                        "epoch 2/100  train loss 1.5000, validation loss 1.2500, accuracy 50.00 %\n"
-                        "             1:05 min: data 0.0 %, compute 100.0 %, exposed comm 0.0 %\n");
+    assert_string_equal(
+        epoch_output(NULL, &record),
+        "epoch 2/100  train loss 1.5000, validation loss 1.2500, accuracy 50.00 %\n"
+        "             1:05 min: data 0.0 %, compute 75.0 %, waiting for ranks 20.0 %,\n"
+        "             exposed comm 5.0 %\n");
     assert_string_equal(epoch_output("60", &record),
                         "epoch 2/100  train loss 1.5000, validation loss 1.2500,\n"
                         "             accuracy 50.00 %\n"
-                        "             1:05 min: data 0.0 %, compute 100.0 %,\n"
-                        "             exposed comm 0.0 %\n");
+                        "             1:05 min: data 0.0 %, compute 75.0 %,\n"
+                        "             waiting for ranks 20.0 %, exposed comm 5.0 %\n");
+    record.slowest_rank = 3;
+    record.waited_s = 12.34;
+    assert_contains(
+        epoch_output(NULL, &record),
+        "\n             rank 3 is slower: the other ranks waited 12.3 s\n             for it\n");
 }
 
 /* The loss of an epoch in which a grad scaler has skipped every step. */

@@ -13,8 +13,9 @@ YK_TEST(a_run_leaves_metrics_and_a_checkpoint_an_epoch)
     assert_contains(job.output, "Training mlp on synthetic");
     assert_contains(job.output, "Done after step 40: validation accuracy ");
     static const char *const step[] = {
-        "\"epoch\":",  "\"step\":",      "\"loss\":",         "\"lr\":",
-        "\"data_s\":", "\"compute_s\":", "\"images_per_s\":", "\"exposed_comm_s\":"};
+        "\"epoch\":",        "\"step\":",      "\"loss\":",
+        "\"lr\":",           "\"data_s\":",    "\"compute_s\":",
+        "\"images_per_s\":", "\"waiting_s\":", "\"exposed_comm_s\":"};
     static const char *const epoch[] = {
         "\"train_loss\":", "\"val_loss\":", "\"val_accuracy\":", "\"epoch_s\":"};
     const char *metrics = metrics_of("a");

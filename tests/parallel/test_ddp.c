@@ -1,5 +1,8 @@
 /* Gradients over several ranks are those of one process on the joint batch. */
+#define _GNU_SOURCE
 #include "harness.h"
+
+#include <unistd.h>
 
 #include "side.h"
 
@@ -370,6 +373,38 @@ YK_TEST_RANKS(statistics_are_sane, 2)
     yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
     assert_true(stats.communication_s > 0 && stats.communication_s < 60);
     assert_true(stats.exposed_s >= 0 && stats.exposed_s < 60);
+    side_end(&s);
+}
+
+/* The longest wait for another rank, in seconds, in steps in which rank 1 comes late to backward,
+ * or to the whole step. */
+static double longest_wait(side *s, bool to_backward)
+{
+    double longest = 0;
+    for (int i = 0; i < 3; i++) {
+        if (s->rank == 1 && !to_backward)
+            usleep(300000);
+        assert_ok(yk_model_forward(s->model,
+                                   take_samples(&s->own, s->net.dtype, 8 * i + 4 * s->rank, 4)));
+        if (s->rank == 1 && to_backward)
+            usleep(300000);
+        assert_ok(yk_model_backward(s->model));
+        yk_ddp_stats stats = yk_ddp_last_stats(s->ddp);
+        assert_true(stats.exposed_s >= 0 && stats.waiting_s >= 0);
+        longest = stats.waiting_s > longest ? stats.waiting_s : longest;
+    }
+    return longest;
+}
+
+YK_TEST_RANKS(waiting_for_a_slower_rank_is_told_apart, 2)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    for (int to_backward = 0; to_backward < 2; to_backward++) {
+        double waited = longest_wait(&s, to_backward);
+        if (s.rank == 0)
+            assert_true(waited > 0.1);
+    }
     side_end(&s);
 }
 

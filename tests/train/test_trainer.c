@@ -1,4 +1,5 @@
 /* The trainer: as a whole, step by step, stopped and resumed. */
+#define _GNU_SOURCE
 #include <yoke/yoke.h>
 
 #include <stdlib.h>
@@ -385,6 +386,60 @@ YK_TEST_RANKS(ranks_stop_together, 2)
     assert_int_equal(counted.steps, 4); /* what rank 1 asked after step 3 is agreed on in step 4 */
     assert_int_equal(yk_trainer_state(p.trainer)->world_size, 2);
     assert_int_equal(yk_trainer_state(p.trainer)->batch_size, 40);
+    yk_trainer_destroy(p.trainer);
+    p.trainer = NULL;
+    yk_ddp_destroy(ddp);
+    destroy_parts(p);
+    yk_group_destroy(group);
+}
+
+/* What the two ranks have learned of an epoch. */
+typedef struct slow_epoch {
+    int rank;
+    yk_epoch_record record;
+} slow_epoch;
+
+static yk_status come_late(void *context, yk_trainer *trainer)
+{
+    (void)trainer;
+    if (((slow_epoch *)context)->rank == 1)
+        usleep(200000);
+    return YK_OK;
+}
+
+static yk_status keep_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
+{
+    (void)trainer;
+    ((slow_epoch *)context)->record = *record;
+    return YK_OK;
+}
+
+YK_TEST_RANKS(a_slower_rank_is_named, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 200),
+               .test_set = create_dataset(YK_SPLIT_TEST, 50),
+               .model = create_model()};
+    p.loader = create_loader(p.dataset, group, true);
+    p.validation = create_loader(p.test_set, group, false);
+    assert_ok(yk_sgd_create(&p.optimizer, p.model, NULL));
+    yk_ddp *ddp;
+    assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
+    slow_epoch seen = {.rank = rank};
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    options.group = group;
+    options.ddp = ddp;
+    options.validation = p.validation;
+    options.callbacks = (yk_trainer_callbacks){
+        .context = &seen, .on_step_begin = come_late, .on_epoch = keep_epoch};
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_int_equal(seen.record.slowest_rank, 1);
+    assert_true(seen.record.waited_s > 0);
+    if (rank == 0)
+        assert_true(seen.record.waiting_s >= seen.record.waited_s);
     yk_trainer_destroy(p.trainer);
     p.trainer = NULL;
     yk_ddp_destroy(ddp);

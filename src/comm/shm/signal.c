@@ -112,8 +112,11 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
         return YK_OK;
     for (double next_look = 0;;) {
         sleep_on(shm, rank, counter, wait->target);
-        if (reached(counter, wait->target))
+        if (reached(counter, wait->target)) {
+            if (wait->call)
+                wait->call->met_s = yki_now();
             return YK_OK;
+        }
         if (wait->hopeless && wait->hopeless(wait) && !reached(counter, wait->target))
             return YK_ERROR_MISMATCH;
         double now = yki_now();
