@@ -14,17 +14,6 @@ double yki_sync_count(const yki_sync *sync, int64_t channels)
     return count;
 }
 
-yki_moments yki_moments_merge(yki_moments a, yki_moments b)
-{
-    if (a.count == 0 || b.count == 0)
-        return a.count == 0 ? b : a;
-    double count = a.count + b.count, distance = b.mean - a.mean;
-    return (yki_moments){.count = count,
-                         .mean = a.mean + distance * b.count / count,
-                         .squares = a.squares +
-                                    (b.squares + distance * distance * a.count * b.count / count)};
-}
-
 yki_moments yki_sync_moments(const yki_sync *sync, int64_t channels, int64_t channel)
 {
     yki_moments all = {0, 0, 0};

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/inline.h"
 
 /* A vector is count, first[channels], second[channels]. The concrete struct embeds it first. */
 typedef struct yki_sync {
@@ -45,7 +46,15 @@ typedef struct yki_moments {
 } yki_moments;
 
 /* The moments of a and b together (Chan, Golub and LeVeque 1979). */
-yki_moments yki_moments_merge(yki_moments a, yki_moments b);
+YKI_INLINE yki_moments yki_moments_merge(yki_moments a, yki_moments b)
+{
+    if (a.count == 0 || b.count == 0)
+        return a.count == 0 ? b : a;
+    double count = a.count + b.count, distance = b.mean - a.mean;
+    yki_moments both = {count, a.mean + distance * b.count / count,
+                        a.squares + (b.squares + distance * distance * a.count * b.count / count)};
+    return both;
+}
 
 /* The moments over all ranks, if first holds each rank's mean and second its squares. */
 yki_moments yki_sync_moments(const yki_sync *sync, int64_t channels, int64_t channel);

@@ -1,6 +1,6 @@
 /*
  * Which elements dropout keeps: a function of the element's place alone, so that every device,
- * thread count and layout draws the same mask and backward draws it anew instead of keeping it.
+ * thread count and layout draws the same mask, and backward draws it again instead of keeping it.
  */
 #ifndef YKI_DROPOUT_H
 #define YKI_DROPOUT_H
@@ -11,8 +11,8 @@
 #include "base/random.h"
 
 /* element is its index in plain row-major order, whatever the layout in memory. */
-static inline bool yki_dropout_keep(uint64_t seed, uint64_t step, uint64_t salt, uint64_t element,
-                                    double p)
+YKI_INLINE bool yki_dropout_keep(uint64_t seed, uint64_t step, uint64_t salt, uint64_t element,
+                                 double p)
 {
     uint64_t draw = yki_hash3(seed, step, yki_mix64(salt) + element);
     return (double)(draw >> 11) * 0x1p-53 >= p;

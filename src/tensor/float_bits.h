@@ -5,14 +5,16 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t yki_float_bits(float value)
+#include "base/inline.h"
+
+YKI_INLINE uint32_t yki_float_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float yki_float_of_bits(uint32_t bits)
+YKI_INLINE float yki_float_of_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
