@@ -6,14 +6,14 @@
 
 #include "base/memory.h"
 
-static const yki_device_type *const types[] = {&yki_device_cpu, &yki_device_ref};
+static const yki_device_type *const types[] = {&yki_device_cpu, &yki_device_ref, &yki_device_sim};
 
 yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i]->name, name) == 0)
             return types[i]->create(device, threads, winograd);
-    return yki_error(YK_ERROR_UNSUPPORTED, "device %s: this build has cpu and ref", name);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device %s: this build has cpu, ref and sim", name);
 }
 
 void yki_device_destroy(yki_device *device)

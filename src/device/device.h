@@ -97,7 +97,7 @@ struct yk_device {
     char description[160];
 };
 
-/* "cpu" or "ref". */
+/* "cpu", "ref" or "sim". */
 yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd);
 void yki_device_destroy(yki_device *device);
 
@@ -117,6 +117,7 @@ extern const yki_memory_ops yki_host_memory;
 
 extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;
+extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
 
 #endif

@@ -1,0 +1,58 @@
+/* The simulated device itself; see sim.h. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/environment.h"
+#include "base/memory.h"
+#include "device/sim/sim.h"
+
+static void sim_destroy(yki_device *device)
+{
+    yki_sim *sim = (yki_sim *)device;
+    yki_sim_streams_close(sim);
+    yki_sim_memory_close(sim);
+    pthread_cond_destroy(&sim->progress);
+    pthread_mutex_destroy(&sim->lock);
+    pthread_mutex_destroy(&sim->memory.lock);
+    free(sim);
+}
+
+static yk_status sim_create(yki_device **device, int threads, bool winograd)
+{
+    (void)threads, (void)winograd;
+    long seed = 1;
+    bool found;
+    YK_TRY(yki_env_int("YOKE_SIM_SEED", 0, INT32_MAX, &seed, &found));
+    yki_sim *sim = yki_calloc(1, sizeof *sim);
+    if (!sim)
+        return yki_error_memory(sizeof *sim, "the sim device");
+    yki_sim_fill_kernels();
+    sim->base.type = &yki_device_sim;
+    sim->base.threads = 1;
+    snprintf(sim->base.description, sizeof sim->base.description,
+             "sim: a simulated accelerator for tests, seed %ld", seed);
+    sim->draws = (uint64_t)seed << 32;
+    pthread_mutex_init(&sim->lock, NULL);
+    pthread_mutex_init(&sim->memory.lock, NULL);
+    pthread_cond_init(&sim->progress, NULL);
+    yk_status status = yki_sim_stream_ops.create(&sim->base, &sim->base.stream);
+    if (status != YK_OK)
+        sim_destroy(&sim->base);
+    else
+        *device = &sim->base;
+    return status;
+}
+
+static yki_layout layout(const yki_device *device, const yki_operand *operand)
+{
+    (void)device, (void)operand;
+    return YKI_PLAIN;
+}
+
+const yki_device_type yki_device_sim = {.name = "sim",
+                                        .create = sim_create,
+                                        .destroy = sim_destroy,
+                                        .layout = layout,
+                                        .kernels = yki_sim_kernels,
+                                        .memory = &yki_sim_memory_ops,
+                                        .streams = &yki_sim_stream_ops};

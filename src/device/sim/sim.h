@@ -1,0 +1,76 @@
+/*
+ * The simulated device: an accelerator that is as unkind as device/memory.h permits, so that a
+ * program which is correct on it has good reasons to be correct on a real one. Its kernels are
+ * ref's, and so are its bits.
+ *
+ * Memory: an address of the device is an address at which nothing is mapped; the bytes are
+ * elsewhere, and only the device knows where (memory.c). The host that dereferences one crashes at
+ * that line. Every address that the device is given is checked to lie in memory that is allocated.
+ *
+ * Time: what is entered in a stream is only noted. It is done when someone waits for it, on the
+ * thread that waits, with nothing but what it depends on; where the order is free, it is drawn from
+ * YOKE_SIM_SEED (stream.c). Host memory is read and written at that time, too.
+ *
+ * Failures: an operation that fails is reported by every wait for a point after it. The work that
+ * was entered between the failure and the first report of it is not done.
+ */
+#ifndef YKI_SIM_H
+#define YKI_SIM_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+
+typedef struct yki_sim_block yki_sim_block;
+
+typedef struct yki_sim_memory {
+    pthread_mutex_t lock;
+    yki_sim_block **blocks; /* by address, those freed lately among them */
+    size_t count, room;
+    size_t freed; /* how many of them are */
+} yki_sim_memory;
+
+typedef struct yki_sim {
+    yki_device base;
+    yki_sim_memory memory;
+    pthread_mutex_t lock; /* of everything below, and of all streams and events */
+    pthread_cond_t progress;
+    yki_stream *streams; /* all that there ever were; destroyed ones are used again */
+    uint64_t draws;
+} yki_sim;
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+extern const yki_memory_ops yki_sim_memory_ops;
+
+/* Where the bytes at a device's address are. An error unless all of them are allocated. */
+yk_status yki_sim_find(yki_sim *sim, const void *address, size_t bytes, void **host);
+/* An error unless the address is the host's, and not in pinned memory that has been freed. */
+yk_status yki_sim_check_host(yki_sim *sim, const void *address);
+/* Frees what is left. */
+void yki_sim_memory_close(yki_sim *sim);
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+extern const yki_stream_ops yki_sim_stream_ops;
+
+/* What an operation does; work is its own copy of what was entered. */
+typedef struct yki_sim_work {
+    yk_status (*run)(yki_sim *sim, void *work);
+    void (*release)(void *work); /* after run, or instead of it; may be NULL */
+    size_t bytes;                /* of work */
+} yki_sim_work;
+
+/* Notes an operation at the end of the stream. */
+yk_status yki_sim_enter(yki_sim *sim, yki_stream *stream, const yki_sim_work *kind,
+                        const void *work);
+/* Frees all streams and what is in them, undone. */
+void yki_sim_streams_close(yki_sim *sim);
+
+/* ---- kernel.c -------------------------------------------------------------------------------- */
+
+/* The kernels of ref, entered in streams; ends with NULL. Empty before it has been filled. */
+extern const yki_kernel_impl *yki_sim_kernels[];
+void yki_sim_fill_kernels(void);
+
+#endif

@@ -1,0 +1,481 @@
+/* The simulated device: that it notices what it is there to notice. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "harness.h"
+
+enum { COUNT = 64, BYTES = COUNT * sizeof(float), SEEDS = 16 };
+
+static yki_device *open_sim(int seed)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", seed);
+    setenv("YOKE_SIM_SEED", text, 1);
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "sim", 1, false));
+    return device;
+}
+
+static float *new_tensor(yki_device *device)
+{
+    void *memory;
+    assert_ok(yki_device_alloc(device, BYTES, &memory));
+    return memory;
+}
+
+static yki_event *new_event(yki_device *device)
+{
+    yki_event *event;
+    assert_ok(yki_event_create(device, &event));
+    return event;
+}
+
+static yki_stream *new_stream(yki_device *device)
+{
+    yki_stream *stream;
+    assert_ok(yki_stream_create(device, &stream));
+    return stream;
+}
+
+/* The first element, after all that is in the device's own stream. */
+static float read_first(yki_device *device, const float *memory)
+{
+    float first;
+    yki_stream *stream = yki_device_stream(device);
+    assert_ok(yki_device_copy(device, &first, memory, sizeof first, YKI_TO_HOST, stream));
+    assert_ok(yki_stream_wait(device, stream));
+    return first;
+}
+
+static void write_all(yki_device *device, float *memory, const float *host, yki_stream *stream)
+{
+    assert_ok(yki_device_copy(device, memory, host, BYTES, YKI_TO_DEVICE, stream));
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const yki_attrs add_attrs;
+
+static yki_kernel *new_add(yki_device *device)
+{
+    yki_kernel_desc desc = {.op = &yki_op_add, .attrs = &add_attrs, .in_count = 2, .out_count = 1};
+    desc.in[0] = desc.in[1] = desc.out[0] =
+        (yki_operand){.dtype = YK_F32, .ndim = 1, .dims = {COUNT}};
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    return kernel;
+}
+
+static yk_status add(const yki_kernel *kernel, float *y, float *a, float *b, yki_stream *stream)
+{
+    void *in[] = {a, b}, *out[] = {y};
+    return kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .stream = stream});
+}
+
+/* cross_entropy of one sample of COUNT classes: fails when it is run with a label beyond them. */
+typedef struct loss {
+    yki_kernel *kernel;
+    float *logits, *out;
+    void *label;
+} loss;
+
+static loss new_loss(yki_device *device)
+{
+    static const yki_attrs attrs;
+    loss l = {.logits = new_tensor(device), .out = new_tensor(device)};
+    l.label = new_tensor(device);
+    yki_kernel_desc desc = {
+        .op = &yki_op_cross_entropy, .attrs = &attrs, .in_count = 2, .out_count = 1};
+    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 2, .dims = {1, COUNT}};
+    desc.in[1] = (yki_operand){.dtype = YK_I32, .ndim = 1, .dims = {1}};
+    desc.out[0] = (yki_operand){.dtype = YK_F32, .ndim = 0};
+    assert_ok(yki_kernel_create(device, &desc, &l.kernel));
+    return l;
+}
+
+static void enter_loss(yki_device *device, const loss *l, int byte, yki_stream *stream)
+{
+    void *in[] = {l->logits, l->label}, *out[YKI_MAX_OUT] = {l->out};
+    assert_ok(yki_device_fill(device, l->label, byte, sizeof(int32_t), stream));
+    assert_ok(l->kernel->impl->run(l->kernel,
+                                   &(yki_kernel_args){.in = in, .out = out, .stream = stream}));
+}
+
+YK_TEST(kernels_have_the_bits_of_ref)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    float host[COUNT], *x = new_tensor(device), *y = new_tensor(device);
+    for (int i = 0; i < COUNT; i++)
+        host[i] = (float)i / 3;
+    write_all(device, x, host, stream);
+    yki_kernel *kernel = new_add(device);
+    assert_ok(add(kernel, y, x, x, stream));
+    float got[COUNT];
+    assert_ok(yki_device_copy(device, got, y, BYTES, YKI_TO_HOST, stream));
+    assert_ok(yki_stream_wait(device, stream));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(got[i] == host[i] + host[i]);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Whether the process that does this dies of this signal. */
+static void assert_dies(void (*body)(yki_device *device), int signal_number)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGABRT, SIG_DFL);
+        body(open_sim(1));
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), signal_number);
+}
+
+static void read_on_host(yki_device *device)
+{
+    volatile float *memory = new_tensor(device);
+    (void)memory[0];
+}
+
+static void write_on_host(yki_device *device)
+{
+    volatile float *memory = new_tensor(device);
+    memory[COUNT - 1] = 1;
+}
+
+static void read_freed_pinned(yki_device *device)
+{
+    void *memory;
+    assert_ok(yki_device_alloc_pinned(device, BYTES, &memory));
+    yki_device_free_pinned(device, memory, BYTES);
+    (void)*(volatile float *)memory;
+}
+
+static void write_beyond_pinned(yki_device *device)
+{
+    void *memory;
+    assert_ok(yki_device_alloc_pinned(device, BYTES - 4, &memory));
+    ((volatile char *)memory)[BYTES - 4] = 1;
+    yki_device_free_pinned(device, memory, BYTES - 4);
+}
+
+static void free_other_size(yki_device *device)
+{
+    yki_device_free(device, new_tensor(device), BYTES - 4);
+}
+
+YK_TEST(the_host_cannot_touch_device_memory)
+{
+    assert_dies(read_on_host, SIGSEGV);
+    assert_dies(write_on_host, SIGSEGV);
+    assert_dies(read_freed_pinned, SIGSEGV);
+    assert_dies(write_beyond_pinned, SIGABRT);
+    assert_dies(free_other_size, SIGABRT);
+}
+
+YK_TEST(memory_is_zeroed_and_aligned)
+{
+    yki_device *device = open_sim(1);
+    for (size_t bytes = 1; bytes < 10000; bytes = bytes * 3 + 1) {
+        void *memory;
+        unsigned char last = 1;
+        assert_ok(yki_device_alloc(device, bytes, &memory));
+        assert_int_equal((uintptr_t)memory % 64, 0);
+        assert_ok(yki_device_copy(device, &last, (char *)memory + bytes - 1, 1, YKI_TO_HOST,
+                                  yki_device_stream(device)));
+        assert_ok(yki_stream_wait(device, yki_device_stream(device)));
+        assert_int_equal(last, 0);
+        yki_device_free(device, memory, bytes);
+    }
+    yki_device_destroy(device);
+}
+
+YK_TEST(addresses_are_checked_where_they_are_given)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    float host[COUNT] = {0}, *x = new_tensor(device), *y = new_tensor(device);
+    yki_kernel *kernel = new_add(device);
+    assert_status(YK_ERROR_INTERNAL, add(kernel, y, x, host, stream));
+    assert_contains(yk_last_error(), "add, input 1");
+    assert_status(YK_ERROR_INTERNAL, add(kernel, y + 1, x, x, stream));
+    assert_contains(yk_last_error(), "beyond a block of 256 bytes");
+    assert_status(YK_ERROR_INTERNAL, add(kernel, y, x, x, NULL));
+    assert_status(YK_ERROR_INTERNAL,
+                  yki_device_copy(device, host, x, BYTES, YKI_TO_DEVICE, stream));
+    assert_status(YK_ERROR_INTERNAL, yki_device_copy(device, x, y, BYTES, YKI_TO_DEVICE, stream));
+    assert_contains(yk_last_error(), "is in the device's memory, not in the host's");
+    assert_status(YK_ERROR_INTERNAL, yki_device_fill(device, host, 0, BYTES, stream));
+    yki_device_free(device, x, BYTES);
+    assert_status(YK_ERROR_INTERNAL, yki_device_fill(device, x, 0, BYTES, stream));
+    assert_contains(yk_last_error(), "has been freed");
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
+
+/* What was entered must stay valid until it is done. */
+YK_TEST(freeing_too_early_is_noticed)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    float *x = new_tensor(device);
+    void *pinned;
+    assert_ok(yki_device_fill(device, x, 0, BYTES, stream));
+    yki_device_free(device, x, BYTES);
+    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
+    assert_contains(yk_last_error(), "has been freed");
+
+    x = new_tensor(device);
+    assert_ok(yki_device_alloc_pinned(device, BYTES, &pinned));
+    write_all(device, x, pinned, stream);
+    yki_device_free_pinned(device, pinned, BYTES);
+    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
+    assert_contains(yk_last_error(), "pinned memory");
+
+    yki_kernel *kernel = new_add(device);
+    assert_ok(add(kernel, x, x, x, stream));
+    yki_kernel_destroy(kernel);
+    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
+    assert_contains(yk_last_error(), "a kernel of add was destroyed");
+    yki_device_destroy(device);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+YK_TEST(a_stream_keeps_its_order)
+{
+    for (int seed = 0; seed < SEEDS; seed++) {
+        yki_device *device = open_sim(seed);
+        yki_stream *stream = yki_device_stream(device);
+        float *x = new_tensor(device), one[COUNT] = {1};
+        yki_kernel *kernel = new_add(device);
+        write_all(device, x, one, stream);
+        for (int i = 0; i < 10; i++)
+            assert_ok(add(kernel, x, x, x, stream));
+        assert_true(read_first(device, x) == 1024);
+        yki_kernel_destroy(kernel);
+        yki_device_destroy(device);
+    }
+}
+
+YK_TEST(nothing_happens_before_a_wait)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    float *x = new_tensor(device), host[COUNT] = {1}, back = -1;
+    write_all(device, x, host, stream);
+    assert_ok(yki_device_copy(device, &back, x, sizeof back, YKI_TO_HOST, stream));
+    host[0] = 2; /* too early: the copy has not been made */
+    assert_true(back == -1);
+    assert_ok(yki_stream_wait(device, stream));
+    assert_true(back == 2);
+    yki_device_destroy(device);
+}
+
+/* a: x = 1; b: y = x + x, with or without following a. What y is in the end. */
+static float race(int seed, bool follow, bool wait_for_a)
+{
+    yki_device *device = open_sim(seed);
+    yki_stream *a = new_stream(device), *b = new_stream(device);
+    yki_event *written = new_event(device), *read = new_event(device);
+    float *x = new_tensor(device), *y = new_tensor(device), one[COUNT] = {1}, result;
+    yki_kernel *kernel = new_add(device);
+    write_all(device, x, one, a);
+    assert_ok(yki_event_mark(device, written, a));
+    if (follow)
+        assert_ok(yki_event_follow(device, written, b));
+    assert_ok(add(kernel, y, x, x, b));
+    assert_ok(yki_device_copy(device, &result, y, sizeof result, YKI_TO_HOST, b));
+    assert_ok(yki_event_mark(device, read, b));
+    if (wait_for_a) { /* both are wanted: the order is drawn */
+        yki_stream *both = new_stream(device);
+        assert_ok(yki_event_follow(device, written, both));
+        assert_ok(yki_event_follow(device, read, both));
+        assert_ok(yki_stream_wait(device, both));
+    }
+    assert_ok(yki_event_wait(device, read));
+    yki_kernel_destroy(kernel);
+    yki_event_destroy(device, written);
+    yki_event_destroy(device, read);
+    yki_stream_destroy(device, a);
+    yki_stream_destroy(device, b);
+    yki_device_destroy(device);
+    return result;
+}
+
+YK_TEST(a_missing_follow_gives_wrong_results)
+{
+    int wrong = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        assert_true(race(seed, true, false) == 2);
+        assert_true(race(seed, true, true) == 2);
+        assert_true(race(seed, false, false) == 0); /* a is not wanted, so it comes late */
+        float drawn = race(seed, false, true);
+        assert_true(drawn == race(seed, false, true)); /* the same seed, the same order */
+        wrong += drawn == 0;
+    }
+    assert_in_range(wrong, 1, SEEDS - 1);
+}
+
+YK_TEST(an_event_is_the_point_of_its_last_mark)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *a = new_stream(device), *b = new_stream(device);
+    yki_event *event = new_event(device);
+    float *x = new_tensor(device), one[COUNT] = {1}, two[COUNT] = {2};
+    bool reached;
+    assert_ok(yki_event_query(device, event, &reached)); /* never marked */
+    assert_true(reached);
+    assert_ok(yki_event_wait(device, event));
+    assert_ok(yki_event_follow(device, event, a));
+
+    write_all(device, x, one, a);
+    assert_ok(yki_event_mark(device, event, a));
+    assert_ok(yki_event_follow(device, event, b));
+    float seen;
+    assert_ok(yki_device_copy(device, &seen, x, sizeof seen, YKI_TO_HOST, b));
+    write_all(device, x, two, a); /* after the mark: b need not wait for it */
+    assert_ok(yki_event_mark(device, event, a));
+    assert_ok(yki_stream_wait(device, b));
+    assert_true(seen == 1);
+    assert_ok(yki_event_wait(device, event));
+    assert_true(read_first(device, x) == 2);
+    yki_event_destroy(device, event);
+    yki_device_destroy(device);
+}
+
+YK_TEST(polling_gets_there)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    yki_event *event = new_event(device);
+    float *x = new_tensor(device);
+    for (int i = 0; i < 5; i++)
+        assert_ok(yki_device_fill(device, x, i, BYTES, stream));
+    assert_ok(yki_event_mark(device, event, stream));
+    bool reached = false;
+    int polls = 0;
+    for (; !reached; polls++)
+        assert_ok(yki_event_query(device, event, &reached));
+    assert_int_equal(polls, 5);
+    yki_event_destroy(device, event);
+    yki_device_destroy(device);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+YK_TEST(a_failure_is_reported_by_the_waits_after_it)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device), *other = new_stream(device);
+    yki_event *before = new_event(device), *failed = new_event(device);
+    float *x = new_tensor(device), one[COUNT] = {1};
+    loss l = new_loss(device);
+    assert_ok(yki_event_mark(device, before, stream));
+    enter_loss(device, &l, 0x7f, stream);
+    assert_ok(yki_event_mark(device, failed, stream));
+    write_all(device, x, one, stream); /* not done any more */
+    assert_ok(yki_event_follow(device, failed, other));
+    assert_ok(yki_device_fill(device, x, 0x7f, BYTES, other));
+    assert_ok(yki_event_wait(device, before));
+    for (int i = 0; i < 2; i++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yki_event_wait(device, failed));
+        assert_contains(yk_last_error(), "label");
+    }
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_stream_wait(device, other));
+    assert_contains(yk_last_error(), "label");
+
+    /* What is entered after the report is done. */
+    assert_ok(yki_device_fill(device, l.label, 0, sizeof(int32_t), stream));
+    assert_true(read_first(device, x) == 0);
+    enter_loss(device, &l, 0, stream);
+    assert_ok(yki_stream_wait(device, stream));
+    assert_ok(yki_device_fill(device, x, 0, BYTES, other));
+    assert_ok(yki_stream_wait(device, other));
+    yki_kernel_destroy(l.kernel);
+    yki_event_destroy(device, before);
+    yki_event_destroy(device, failed);
+    yki_device_destroy(device);
+}
+
+YK_TEST(a_malformed_seed_is_an_error)
+{
+    yki_device *device;
+    setenv("YOKE_SIM_SEED", "x", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_device_create(&device, "sim", 1, false));
+    assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 200 };
+
+typedef struct relay {
+    yki_device *device;
+    float *value;
+    yki_stream *mine;
+    yki_kernel *kernel;
+    pthread_barrier_t *barrier;
+    yki_event *ready, *landed;
+} relay;
+
+/* As the thread of a group does: waits for what the other thread has entered, adds, marks. */
+static void *double_it(void *argument)
+{
+    relay *r = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(r->barrier); /* ready is marked */
+        assert_ok(yki_event_follow(r->device, r->ready, r->mine));
+        assert_ok(add(r->kernel, r->value, r->value, r->value, r->mine));
+        assert_ok(yki_event_mark(r->device, r->landed, r->mine));
+        if (i % 2)
+            assert_ok(yki_event_wait(r->device, r->landed));
+        pthread_barrier_wait(r->barrier); /* landed is marked */
+    }
+    return NULL;
+}
+
+YK_TEST(two_threads_use_the_device_at_once)
+{
+    yki_device *device = open_sim(3);
+    yki_stream *stream = yki_device_stream(device);
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, 2);
+    relay r = {device,   new_tensor(device), new_stream(device), new_add(device),
+               &barrier, new_event(device),  new_event(device)};
+    float one[COUNT] = {1}, got[ROUNDS];
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, double_it, &r), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        write_all(device, r.value, one, stream);
+        assert_ok(yki_event_mark(device, r.ready, stream));
+        pthread_barrier_wait(&barrier);
+        if (i % 3 == 0) /* both may be waiting now */
+            assert_ok(yki_stream_wait(device, stream));
+        pthread_barrier_wait(&barrier);
+        assert_ok(yki_event_follow(device, r.landed, stream));
+        assert_ok(yki_device_copy(device, &got[i], r.value, sizeof *got, YKI_TO_HOST, stream));
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(yki_stream_wait(device, stream));
+    for (int i = 0; i < ROUNDS; i++)
+        assert_true(got[i] == 2);
+    yki_kernel_destroy(r.kernel);
+    yki_event_destroy(device, r.ready);
+    yki_event_destroy(device, r.landed);
+    pthread_barrier_destroy(&barrier);
+    yki_device_destroy(device);
+}
