@@ -9,7 +9,7 @@
 
 enum { SPANS = 6, TENSORS = YKI_SWEEP_TENSORS };
 
-static const char *const devices[] = {"ref", "cpu"};
+static const char *const devices[] = {"ref", "cpu", "sim"};
 enum { DEVICES = sizeof devices / sizeof *devices };
 
 /* Chunks end at multiples of 16384. */

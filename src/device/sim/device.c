@@ -54,5 +54,6 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .destroy = sim_destroy,
                                         .layout = layout,
                                         .kernels = yki_sim_kernels,
+                                        .sweep = yki_sim_sweep,
                                         .memory = &yki_sim_memory_ops,
                                         .streams = &yki_sim_stream_ops};

@@ -73,4 +73,8 @@ void yki_sim_streams_close(yki_sim *sim);
 extern const yki_kernel_impl *yki_sim_kernels[];
 void yki_sim_fill_kernels(void);
 
+/* ---- sweep.c --------------------------------------------------------------------------------- */
+
+yk_status yki_sim_sweep(yki_device *device, const yki_sweep_args *args);
+
 #endif
