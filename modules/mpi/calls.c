@@ -1,0 +1,322 @@
+/*
+ * What the ranks send each other with MPI: the exchange of messages with which a call begins, the
+ * collectives, and messages between two ranks. ../common/engine.h says how a call proceeds.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../common/reduce.h"
+#include "mpi_engine.h"
+
+enum {
+    TAG_MESSAGE = 1, /* of an exchange */
+    TAG_SENT, /* of send and recv: the descriptor of a send, that of a receive, and the data */
+    TAG_WANTED,
+    TAG_DATA,
+    LOOSE_TESTS = 2000, /* how often a call tests before it yields its core each time */
+    LONGEST_NAP_NS = 200000
+};
+
+/* ---- types and operations -------------------------------------------------------------------- */
+
+static MPI_Op half_ops[2][4]; /* bf16 and f16: sum, min, max, product */
+
+#define HALF_OPERATION(NAME, DTYPE, OP)                                                            \
+    static void NAME(void *in, void *inout, int *n, MPI_Datatype *type)                            \
+    {                                                                                              \
+        (void)type;                                                                                \
+        engine_reduce(DTYPE, OP)(inout, in, inout, (size_t)*n);                                    \
+    }
+
+HALF_OPERATION(sum_bf16, YK_BF16, YK_REDUCE_SUM)
+HALF_OPERATION(min_bf16, YK_BF16, YK_REDUCE_MIN)
+HALF_OPERATION(max_bf16, YK_BF16, YK_REDUCE_MAX)
+HALF_OPERATION(product_bf16, YK_BF16, YK_REDUCE_PRODUCT)
+HALF_OPERATION(sum_f16, YK_F16, YK_REDUCE_SUM)
+HALF_OPERATION(min_f16, YK_F16, YK_REDUCE_MIN)
+HALF_OPERATION(max_f16, YK_F16, YK_REDUCE_MAX)
+HALF_OPERATION(product_f16, YK_F16, YK_REDUCE_PRODUCT)
+
+int mpi_engine_create_operations(void)
+{
+    MPI_User_function *const functions[2][4] = {{sum_bf16, min_bf16, max_bf16, product_bf16},
+                                                {sum_f16, min_f16, max_f16, product_f16}};
+    for (int d = 0; d < 2; d++)
+        for (int o = 0; o < 4; o++) {
+            int code = MPI_Op_create(functions[d][o], 1, &half_ops[d][o]);
+            if (code != MPI_SUCCESS)
+                return code;
+        }
+    return MPI_SUCCESS;
+}
+
+static MPI_Datatype type_of(yk_dtype dtype)
+{
+    switch (dtype) {
+    case YK_F32:
+        return MPI_FLOAT;
+    case YK_F64:
+        return MPI_DOUBLE;
+    case YK_I32:
+        return MPI_INT32_T;
+    case YK_I64:
+        return MPI_INT64_T;
+    case YK_BF16:
+    case YK_F16:
+        return MPI_UINT16_T;
+    default:
+        return MPI_UINT8_T;
+    }
+}
+
+static MPI_Op operation_of(yk_dtype dtype, yk_reduce_op op)
+{
+    int index = op == YK_REDUCE_MIN ? 1 : op == YK_REDUCE_MAX ? 2 : op == YK_REDUCE_PRODUCT ? 3 : 0;
+    if (dtype == YK_BF16 || dtype == YK_F16)
+        return half_ops[dtype == YK_F16][index];
+    return index == 1 ? MPI_MIN : index == 2 ? MPI_MAX : index == 3 ? MPI_PROD : MPI_SUM;
+}
+
+/* ---- the exchange of messages ---------------------------------------------------------------- */
+
+/* Waits for requests: spins and then yields or, in the background, takes naps. */
+static yk_status await(mpi_engine *engine, int count, MPI_Request *requests, bool background)
+{
+    long nap = 2000;
+    for (int tests = 0;; tests++) {
+        int done = 1;
+        while (count > 0 && done) {
+            TRY_MPI(MPI_Test(&requests[count - 1], &done, MPI_STATUS_IGNORE));
+            count -= done;
+        }
+        if (count == 0)
+            return YK_OK;
+        if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
+            return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
+        if (background && tests > LOOSE_TESTS / 10) {
+            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+            nap = nap < LONGEST_NAP_NS ? 2 * nap : nap;
+        } else if (tests > LOOSE_TESTS)
+            sched_yield();
+    }
+}
+
+/* Each rank sends its message to every other. */
+static yk_status exchange_pairs(mpi_engine *engine, yk_backend_call *call, size_t bytes)
+{
+    const engine_base *common = &engine->common;
+    int count = 0;
+    for (int r = 0; r < common->ranks; r++)
+        if (r != common->rank)
+            TRY_MPI(MPI_Irecv(engine_message(common, r), (int)common->stride, MPI_BYTE, r,
+                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
+    for (int r = 0; r < common->ranks; r++)
+        if (r != common->rank)
+            TRY_MPI(MPI_Isend(engine_message(common, common->rank), (int)bytes, MPI_BYTE, r,
+                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
+    return await(engine, count, engine->requests, call->background);
+}
+
+/* Among many ranks nothing is carried: their messages are the descriptors alone. */
+static yk_status exchange(engine_base *common, yk_backend_call *call, size_t bytes)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    if (common->small > 0)
+        return exchange_pairs(engine, call, bytes);
+    TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, engine_message(common, 0), (int)bytes,
+                           MPI_BYTE, engine->comm, engine->requests));
+    return await(engine, 1, engine->requests, call->background);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* A call in pieces that MPI's counts can express. */
+typedef struct span {
+    size_t start; /* in bytes */
+    int count;    /* in elements */
+} span;
+
+static bool next_span(span *at, size_t *left, const mpi_engine *engine, size_t width)
+{
+    at->start += (size_t)at->count * width;
+    at->count = (int)(*left < engine->largest ? *left : engine->largest);
+    *left -= (size_t)at->count;
+    return at->count > 0;
+}
+
+static yk_status all_reduce(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    size_t left = call->what.count;
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));)
+        TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
+                              operation_of(dtype, op), engine->comm));
+    return YK_OK;
+}
+
+static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call *call, int root)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t left = call->what.count;
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));)
+        TRY_MPI(MPI_Bcast((char *)data + at.start, at.count, type_of(dtype), root, engine->comm));
+    return YK_OK;
+}
+
+static yk_status broadcast(engine_base *common, yk_backend_call *call)
+{
+    return broadcast_from((mpi_engine *)common, call->out, call, call->what.root);
+}
+
+/* Parts that are too large for one call are broadcast one after the other. */
+static yk_status all_gather(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t bytes = call->what.count * yk_dtype_size(dtype);
+    if (call->what.count <= engine->largest) {
+        TRY_MPI(MPI_Allgather(call->in, (int)call->what.count, type_of(dtype), call->out,
+                              (int)call->what.count, type_of(dtype), engine->comm));
+        return YK_OK;
+    }
+    char *out = call->out;
+    memcpy(out + (size_t)engine->common.rank * bytes, call->in, bytes);
+    for (int r = 0; r < engine->common.ranks; r++)
+        TRY(broadcast_from(engine, out + (size_t)r * bytes, call, r));
+    return YK_OK;
+}
+
+/* The parts of all ranks to or from root, one after the other. */
+static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_root)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
+    int root = call->what.root, rank = engine->common.rank;
+    for (int r = 0; r < engine->common.ranks; r++) {
+        size_t left = call->what.count;
+        char *all = (char *)(to_root ? call->out : (void *)(uintptr_t)call->in);
+        char *mine = (char *)(to_root ? (void *)(uintptr_t)call->in : call->out);
+        char *part = rank == root ? all + (size_t)r * bytes : NULL;
+        if (r == root && rank == root)
+            memcpy(to_root ? part : mine, to_root ? mine : part, bytes);
+        for (span at = {0}; r != root && next_span(&at, &left, engine, width);) {
+            if (rank == (to_root ? r : root))
+                TRY_MPI(MPI_Send((to_root ? mine : part) + at.start, at.count, type_of(dtype),
+                                 to_root ? root : r, TAG_DATA, engine->comm));
+            if (rank == (to_root ? root : r))
+                TRY_MPI(MPI_Recv((to_root ? part : mine) + at.start, at.count, type_of(dtype),
+                                 to_root ? r : root, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
+        }
+    }
+    return YK_OK;
+}
+
+static yk_status gather(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    int count = (int)call->what.count;
+    if (call->what.count > engine->largest)
+        return move_parts(engine, call, true);
+    TRY_MPI(
+        MPI_Gather(call->in, count, type, call->out, count, type, call->what.root, engine->comm));
+    return YK_OK;
+}
+
+static yk_status scatter(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    int count = (int)call->what.count;
+    if (call->what.count > engine->largest)
+        return move_parts(engine, call, false);
+    TRY_MPI(
+        MPI_Scatter(call->in, count, type, call->out, count, type, call->what.root, engine->comm));
+    return YK_OK;
+}
+
+/* f16 is divided before it is added (engine_divides_before), in a copy: in belongs to the caller.
+ */
+static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    int ranks = engine->common.ranks;
+    size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
+    const char *in = call->in;
+    char *copy = NULL;
+    if (engine_divides_before(dtype, op)) {
+        if (!(copy = malloc(bytes * (size_t)ranks)))
+            return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes * (size_t)ranks);
+        memcpy(copy, in, bytes * (size_t)ranks);
+        engine_divide(copy, call->what.count * (size_t)ranks, dtype, ranks);
+        in = copy;
+    }
+    int code = MPI_SUCCESS;
+    if (call->what.count <= engine->largest)
+        code = MPI_Reduce_scatter_block(in, call->out, (int)call->what.count, type_of(dtype),
+                                        operation_of(dtype, op), engine->comm);
+    for (int r = 0; r < ranks && call->what.count > engine->largest; r++) {
+        size_t left = call->what.count;
+        for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, engine, width);)
+            code = MPI_Reduce(in + (size_t)r * bytes + at.start,
+                              r == engine->common.rank ? (char *)call->out + at.start : NULL,
+                              at.count, type_of(dtype), operation_of(dtype, op), r, engine->comm);
+    }
+    free(copy);
+    if (code != MPI_SUCCESS)
+        return mpi_engine_failed("reduce_scatter", code);
+    if (engine_divides_after(dtype, op))
+        engine_divide(call->out, call->what.count, dtype, ranks);
+    return YK_OK;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Both ranks tell each other what they call, then the data follows. */
+static yk_status run_message(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    bool sends = call->what.operation == YK_OPERATION_SEND;
+    int other = call->what.root, me = common->rank;
+    MPI_Request told, heard, moved;
+    yk_descriptor *mine = &common->all[me], *theirs = &common->all[other];
+    *mine = call->what;
+    TRY_MPI(MPI_Irecv(theirs, sizeof *theirs, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
+                      engine->comm, &heard));
+    TRY_MPI(MPI_Isend(mine, sizeof *mine, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED,
+                      engine->comm, &told));
+    TRY(await(engine, 1, &heard, call->background));
+    TRY(await(engine, 1, &told, call->background));
+    TRY(sends ? yk_backend_compare_messages(call, me, &call->what, other, theirs)
+              : yk_backend_compare_messages(call, other, theirs, me, &call->what));
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    size_t left = call->what.count;
+    for (span at = {0}; next_span(&at, &left, engine, yk_dtype_size(dtype));) {
+        if (sends)
+            TRY_MPI(MPI_Isend((const char *)call->in + at.start, at.count, type_of(dtype), other,
+                              TAG_DATA, engine->comm, &moved));
+        else
+            TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of(dtype), other,
+                              TAG_DATA, engine->comm, &moved));
+        TRY(await(engine, 1, &moved, call->background));
+    }
+    return YK_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+const engine_calls mpi_engine_calls = {.exchange = exchange,
+                                       .all_reduce = all_reduce,
+                                       .broadcast = broadcast,
+                                       .all_gather = all_gather,
+                                       .reduce_scatter = reduce_scatter,
+                                       .gather = gather,
+                                       .scatter = scatter,
+                                       .message = run_message};

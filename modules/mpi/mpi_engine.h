@@ -1,0 +1,56 @@
+/*
+ * The mpi backend in two parts: mpi.c opens and closes it, calls.c moves the data. Both are
+ * compiled once for each MPI, because the libraries of Open MPI and MPICH do not mix.
+ */
+#ifndef MPI_ENGINE_H
+#define MPI_ENGINE_H
+
+#include <stdatomic.h>
+
+#include <mpi.h>
+
+#include <yoke/backend.h>
+
+#include "../common/engine.h"
+
+#ifdef OPEN_MPI
+#define LIBRARY "Open MPI"
+#else
+#define LIBRARY "MPICH"
+#endif
+
+enum { LARGEST_COUNT = 1 << 30 }; /* elements in one call of MPI, whose counts are ints */
+
+typedef struct mpi_engine {
+    engine_base common;                        /* first */
+    enum { INITIALISES, CREATES, RUNS } stage; /* what the thread does next */
+    MPI_Comm comm;
+    int leader_tag;        /* of the creation of comm, chosen by rank 0 */
+    int *world_ranks;      /* [ranks] in MPI_COMM_WORLD */
+    MPI_Request *requests; /* [2 * ranks] of an exchange */
+    size_t largest;        /* LARGEST_COUNT, but tests make it small */
+    atomic_bool cancelled;
+} mpi_engine;
+
+extern const engine_calls mpi_engine_calls;
+
+/* Once for the process, after MPI: the operations on bf16 and f16. Returns a code of MPI. */
+int mpi_engine_create_operations(void);
+
+yk_status mpi_engine_failed(const char *what, int code);
+
+#define TRY_MPI(call)                                                                              \
+    do {                                                                                           \
+        int code_ = (call);                                                                        \
+        if (code_ != MPI_SUCCESS)                                                                  \
+            return mpi_engine_failed(#call, code_);                                                \
+    } while (0)
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        yk_status status_ = (call);                                                                \
+        if (status_ != YK_OK)                                                                      \
+            return status_;                                                                        \
+    } while (0)
+
+#endif
