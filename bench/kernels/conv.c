@@ -130,7 +130,7 @@ static void prepare(prepared *p, yki_device *device, const shape *s, direction d
     p->scratch = yki_map(p->kernel->scratch + YKI_ALIGNMENT);
     if (p->kernel->pack_bytes) {
         p->packed = yki_map(p->kernel->pack_bytes);
-        check(p->kernel->impl->pack(p->kernel, p->in[1], p->packed));
+        check(p->kernel->impl->pack(p->kernel, p->in[1], p->packed, NULL));
     }
 }
 
@@ -188,7 +188,8 @@ int main(int argc, char **argv)
     yk_dtype dtype = argc > 3 && strcmp(argv[3], "f16") == 0 ? YK_F16 : YK_F32;
     pid_t competitor = start_competitor(); /* before OpenMP has threads */
     yki_device *device;
-    check(yki_device_create(&device, "cpu", threads, true));
+    check(yki_device_create(&device, "cpu",
+                            &(yki_device_options){.threads = threads, .winograd = true}));
     device->type->enter(device);
     if (threads < 1 || batch < 1 || !device->block) {
         fprintf(stderr, "usage: conv [threads] [batch] [f32|f16], on a processor with AVX2\n");

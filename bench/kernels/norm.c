@@ -398,7 +398,8 @@ int main(int argc, char **argv)
     int threads = argc > 1 ? atoi(argv[1]) : 2;
     int64_t batch = argc > 2 ? atoi(argv[2]) : 128;
     yki_device *device;
-    YK_CHECK(yki_device_create(&device, "cpu", threads, true));
+    YK_CHECK(yki_device_create(&device, "cpu",
+                               &(yki_device_options){.threads = threads, .winograd = true}));
     omp_set_num_threads(threads);
     printf("batch %lld, %s\n", (long long)batch, device->description);
     printf("shape       dtype     what                 yoke                    oneDNN          "

@@ -1,19 +1,66 @@
 /* The known devices, and the search for a kernel. */
 #include "device/device.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 
+enum { MAX_INDEX = 9999 };
+
 static const yki_device_type *const types[] = {&yki_device_cpu, &yki_device_ref, &yki_device_sim};
 
-yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd)
+static const yki_device_type *find_type(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i]->name, name) == 0)
-            return types[i]->create(device, threads, winograd);
-    return yki_error(YK_ERROR_UNSUPPORTED, "device %s: this build has cpu, ref and sim", name);
+        if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
+            return types[i];
+    return NULL;
+}
+
+static yk_status unknown_device(const char *name)
+{
+    char known[128];
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types && at < sizeof known; i++)
+        at +=
+            (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", types[i]->name);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": this build has %s", name, known);
+}
+
+/* The index after the colon; 0 where there is none. */
+static yk_status parse_index(const char *name, const char *colon, int *index)
+{
+    char *end = NULL;
+    long parsed = 0;
+    if (*colon) {
+        parsed = isdigit((unsigned char)colon[1]) ? strtol(colon + 1, &end, 10) : -1;
+        if (parsed < 0 || parsed > MAX_INDEX || *end)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "device \"%s\": expected a type, or type:index", name);
+    }
+    *index = (int)parsed;
+    return YK_OK;
+}
+
+yk_status yki_device_create(yki_device **device, const char *name,
+                            const yki_device_options *options)
+{
+    yki_device_options chosen = *options;
+    *device = NULL;
+    size_t length = strcspn(name, ":");
+    const yki_device_type *type = find_type(name, length);
+    if (!type)
+        return unknown_device(name);
+    YK_TRY(parse_index(name, name + length, &chosen.index));
+    if (!type->streams && chosen.index > 0)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
+                         type->name);
+    YK_TRY(type->create(device, &chosen));
+    snprintf((*device)->name, sizeof(*device)->name, "%s", name);
+    return YK_OK;
 }
 
 void yki_device_destroy(yki_device *device)
@@ -36,7 +83,7 @@ yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki
     const yki_kernel_impl *impl = &yki_kernel_empty;
     if (!impl->supports(device, desc))
         impl = find(device->type, device, desc);
-    if (!impl)
+    if (!impl && yki_device_is_host(device))
         impl = find(&yki_device_ref, device, desc);
     if (!impl)
         return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",

@@ -1,10 +1,12 @@
 /*
- * The contract of a device: a layout for each value, and a table of kernels. The planner looks up
- * a kernel that supports an operator on given operands, prepares it once, and runs it in every
- * step.
+ * The contract of a device: memory and streams (memory.h), a layout for each value, and a table of
+ * kernels. The planner looks up a kernel that supports an operator on given operands, prepares it
+ * once, and runs it in every step.
  *
- * Invariants: prepare may allocate memory, run may not. One thread at a time calls run. Parameters,
- * statistics and everything that a user sees are in YKI_PLAIN.
+ * Invariants: prepare may allocate memory, run may not. One thread at a time calls run. On a host
+ * device the work is done when run and pack return. On any other they enter it in the stream that
+ * they are given: they read the arrays of arguments before they return, but never the memory that
+ * these point to. Parameters, statistics and everything that a user sees are in YKI_PLAIN.
  */
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
@@ -62,7 +64,8 @@ typedef struct yki_kernel_impl {
     yk_status (*run)(const yki_kernel *kernel, const yki_kernel_args *run);
     void (*destroy)(yki_kernel *kernel); /* NULL means free() */
     /* Packs a parameter into the kernel's own layout, once per step, if kernel->pack_bytes > 0. */
-    yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed);
+    yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed,
+                      yki_stream *stream);
     /* Whether another kernel of the same parameter reads the same packed bytes. */
     bool (*same_pack)(const yki_kernel *kernel, const yki_kernel *other);
 } yki_kernel_impl;
@@ -75,10 +78,20 @@ struct yki_kernel {
     size_t pack_bytes; /* ... into so many bytes; if 0, run gets the parameter itself */
 };
 
+/* How a device is opened. */
+typedef struct yki_device_options {
+    int index;     /* which of the devices of this type; set by yki_device_create */
+    int threads;   /* of a host device's kernels */
+    bool winograd; /* whether convolutions may use Winograd's algorithm */
+} yki_device_options;
+
 typedef struct yki_device_type {
     const char *name;
-    yk_status (*create)(yki_device **device, int threads, bool winograd);
+    yk_status (*create)(yki_device **device, const yki_device_options *options);
     void (*destroy)(yki_device *device);
+    /* Changes the number of threads before any kernel is prepared; NULL where the host's threads
+     * do not compute. */
+    void (*set_threads)(yki_device *device, int threads);
     /* Called on a thread before it prepares or runs kernels; may be NULL. */
     void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
@@ -93,16 +106,19 @@ struct yk_device {
     const yki_device_type *type;
     yki_stream *stream; /* in which models compute; NULL on a host device */
     int threads;
-    int block; /* b of YKI_BLOCKED, or 0 if the device has no such layout */
+    int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */
+    char name[32]; /* as it was opened, e.g. "cpu" */
     char description[160];
 };
 
-/* "cpu", "ref" or "sim". */
-yk_status yki_device_create(yki_device **device, const char *name, int threads, bool winograd);
+/* Opens a device by its name, "type" or "type:index", e.g. "cpu". */
+yk_status yki_device_create(yki_device **device, const char *name,
+                            const yki_device_options *options);
 void yki_device_destroy(yki_device *device);
 
-/* Prepares a kernel for desc: the device's own, or ref's, which only reads YKI_PLAIN. Empty batches
- * never reach a device (see empty.c), except that batch_norm kernels are called with them. */
+/* Prepares a kernel for desc: the device's own or, on a host device, ref's, which only reads
+ * YKI_PLAIN. Empty batches never reach a device (see empty.c), except that batch_norm kernels are
+ * called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 

@@ -5,13 +5,12 @@
  * kernel has to handle empty batches. The exception is batch_norm, which still exchanges statistics
  * with the other ranks when it is synchronised.
  */
-#include <string.h>
-
 #include "base/memory.h"
 #include "device/device.h"
 
 typedef struct empty {
     yki_kernel base;
+    yki_device *device;
     size_t bytes[YKI_MAX_OUT];
 } empty;
 
@@ -36,6 +35,7 @@ static yk_status empty_prepare(yki_device *device, const yki_kernel_desc *desc, 
     empty *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a kernel for an empty batch");
+    k->device = device;
     for (int i = 0; i < desc->out_count; i++)
         if (desc->out[i].ndim >= 0)
             k->bytes[i] = yki_operand_bytes(device, &desc->out[i]);
@@ -47,8 +47,7 @@ static yk_status write_zeros(const yki_kernel *kernel, const yki_kernel_args *ru
 {
     const empty *k = (const empty *)kernel;
     for (int i = 0; i < YKI_MAX_OUT; i++)
-        if (k->bytes[i])
-            memset(run->out[i], 0, k->bytes[i]);
+        YK_TRY(yki_device_fill(k->device, run->out[i], 0, k->bytes[i], run->stream));
     return YK_OK;
 }
 

@@ -37,12 +37,19 @@ static yk_status host_fill(yki_device *device, void *to, int byte, size_t bytes,
     return YK_OK;
 }
 
+static void host_unuse(yki_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    yki_unuse(memory, bytes);
+}
+
 const yki_memory_ops yki_host_memory = {.alloc = host_alloc,
                                         .free = host_free,
                                         .alloc_pinned = host_alloc,
                                         .free_pinned = host_free,
                                         .copy = host_copy,
-                                        .fill = host_fill};
+                                        .fill = host_fill,
+                                        .unuse = host_unuse};
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -84,6 +91,12 @@ yk_status yki_device_copy(yki_device *device, void *to, const void *from, size_t
 yk_status yki_device_fill(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream)
 {
     return bytes ? device->type->memory->fill(device, to, byte, bytes, stream) : YK_OK;
+}
+
+void yki_device_unuse(yki_device *device, void *memory, size_t bytes)
+{
+    if (device->type->memory->unuse)
+        device->type->memory->unuse(device, memory, bytes);
 }
 
 /* ---- streams and events ---------------------------------------------------------------------- */

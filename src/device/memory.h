@@ -43,6 +43,9 @@ typedef struct yki_memory_ops {
     yk_status (*copy)(yki_device *device, void *to, const void *from, size_t bytes,
                       yki_direction direction, yki_stream *stream);
     yk_status (*fill)(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream);
+    /* Gives what lies wholly within back to the system until it is written again; its contents are
+     * lost. NULL where a device cannot. */
+    void (*unuse)(yki_device *device, void *memory, size_t bytes);
 } yki_memory_ops;
 
 /* How a device orders its work; a host device has none of it. */
@@ -72,6 +75,8 @@ void yki_device_free_pinned(yki_device *device, void *memory, size_t bytes);
 yk_status yki_device_copy(yki_device *device, void *to, const void *from, size_t bytes,
                           yki_direction direction, yki_stream *stream);
 yk_status yki_device_fill(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream);
+/* For memory that is not needed for a while: its contents are undefined until it is written. */
+void yki_device_unuse(yki_device *device, void *memory, size_t bytes);
 
 /* The stream in which the device's models compute; NULL on a host device. */
 yki_stream *yki_device_stream(const yki_device *device);

@@ -1,14 +1,13 @@
 /* See accumulation.h. */
 #include "model/accumulation.h"
 
-#include "base/memory.h"
 #include "tensor/tensor.h"
 
 enum { CHUNK_ELEMENTS = 16384 }; /* one thread adds them up before a second one has woken up */
 
-void yki_accumulation_destroy(yki_accumulation *accumulation)
+void yki_accumulation_destroy(yki_accumulation *accumulation, yki_device *device)
 {
-    yki_unmap(accumulation->memory, accumulation->bytes);
+    yki_device_free(device, accumulation->memory, accumulation->bytes);
 }
 
 yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
@@ -43,9 +42,7 @@ yk_status yki_backward_check(const yki_backward *backward)
 
 static yk_status create_increments(yki_accumulation *accumulation, yki_variables *variables)
 {
-    accumulation->memory = yki_map(variables->gradient_bytes);
-    if (!accumulation->memory)
-        return yki_error_memory(variables->gradient_bytes, "accumulated gradients");
+    YK_TRY(yki_device_alloc(variables->device, variables->gradient_bytes, &accumulation->memory));
     accumulation->bytes = variables->gradient_bytes;
     char *at = accumulation->memory;
     for (size_t i = 0; i < variables->parameter_count; i++) {
@@ -69,22 +66,36 @@ void *yki_accumulation_target(const yki_accumulation *accumulation, const yki_va
     return accumulation->adding ? parameter->increment : parameter->grad;
 }
 
-void yki_accumulation_add(const yki_accumulation *accumulation, const yki_variable *parameter)
+static void add_on_host(void *gradient, double kept_weight, const char *increment, yk_dtype dtype,
+                        int64_t count)
 {
-    if (!accumulation->adding)
-        return;
-    yk_tensor grad = yki_variable_tensor(parameter, parameter->grad);
-    const char *increment = parameter->increment;
-    double kept_weight = accumulation->kept_weight;
-    int64_t count = yk_tensor_count(&grad);
-    size_t size = yk_dtype_size(grad.dtype);
+    size_t size = yk_dtype_size(dtype);
 #pragma omp parallel for schedule(static) if (count >= CHUNK_ELEMENTS)
     for (int64_t begin = 0; begin < count; begin += CHUNK_ELEMENTS) {
         int64_t rest = count - begin, part = rest < CHUNK_ELEMENTS ? rest : CHUNK_ELEMENTS;
         size_t offset = (size_t)begin * size;
-        char *sum = (char *)grad.data + offset;
-        yki_add_scaled(grad.dtype, sum, kept_weight, sum, increment + offset, part);
+        char *sum = (char *)gradient + offset;
+        yki_add_scaled(dtype, sum, kept_weight, sum, increment + offset, part);
     }
+}
+
+yk_status yki_accumulation_add(const yki_accumulation *accumulation, const yki_variables *variables,
+                               const yki_variable *parameter)
+{
+    yk_tensor grad = yki_variable_tensor(variables, parameter, parameter->grad);
+    yk_tensor more = yki_variable_tensor(variables, parameter, parameter->increment);
+    yki_host_view sum, increment;
+    if (!accumulation->adding)
+        return YK_OK;
+    YK_TRY(yki_host_view_open(&sum, &grad, YKI_READ_WRITE));
+    yk_status status = yki_host_view_open(&increment, &more, YKI_READ);
+    if (status == YK_OK) {
+        add_on_host(sum.data, accumulation->kept_weight, increment.data, grad.dtype,
+                    yk_tensor_count(&grad));
+        status = yki_host_view_close(&increment);
+    }
+    yk_status closed = yki_host_view_close(&sum);
+    return status == YK_OK ? closed : status;
 }
 
 void yki_accumulation_end(yki_accumulation *accumulation, const yki_backward *backward)

@@ -25,7 +25,7 @@ typedef struct yki_accumulation {
     size_t bytes;
 } yki_accumulation;
 
-void yki_accumulation_destroy(yki_accumulation *accumulation);
+void yki_accumulation_destroy(yki_accumulation *accumulation, yki_device *device);
 
 /* How a backward over so many samples would weigh them, by what the loss consists of. */
 yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
@@ -36,7 +36,8 @@ yk_status yki_accumulation_begin(yki_accumulation *accumulation, yki_variables *
 /* Where the running backward writes the gradient of this parameter. */
 void *yki_accumulation_target(const yki_accumulation *accumulation, const yki_variable *parameter);
 /* The gradient has been written there: adds it where backward adds. */
-void yki_accumulation_add(const yki_accumulation *accumulation, const yki_variable *parameter);
+yk_status yki_accumulation_add(const yki_accumulation *accumulation, const yki_variables *variables,
+                               const yki_variable *parameter);
 /* After backward's last kernel. */
 void yki_accumulation_end(yki_accumulation *accumulation, const yki_backward *backward);
 

@@ -12,7 +12,7 @@
 
 void yki_executor_destroy(yki_executor *executor)
 {
-    yki_plans_destroy(&executor->plans);
+    yki_plans_destroy(&executor->plans, executor->source.device);
     yki_inputs_destroy(&executor->inputs);
     free(executor->source.fixed);
     free(executor->source.for_logits);
@@ -88,6 +88,7 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
 static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step *step)
 {
     yki_plans *plans = &model->executor.plans;
+    yki_stream *stream = yki_device_stream(model->executor.source.device);
     const yki_distribution *distribution = &model->distribution;
     void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
     for (int i = 0; i < step->in_count; i++)
@@ -95,12 +96,13 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
     for (int i = 0; i < step->out_count; i++)
         out[i] = address_of(model, plan, &step->out[i]);
     if (step->pack >= 0)
-        YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version,
+        YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version, stream,
                                  &in[step->kernel->pack_input]));
     bool in_training = plan->mode.training && !(step->node && step->node->attrs.frozen);
     yki_kernel_args args = {.in = in,
                             .out = out,
                             .scratch = yki_plans_scratch(plans, plan),
+                            .stream = stream,
                             .seed = model->options.seed,
                             .step = model->step ^ distribution->stream << 48,
                             .sync = in_training ? distribution->sync : NULL};
@@ -130,7 +132,7 @@ static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool 
     yki_executor *executor = &model->executor;
     yki_plan *plan;
     YK_TRY(find_plan(model, batch->size, training, inference, &plan));
-    YK_TRY(yki_plans_reserve(&executor->plans, plan));
+    YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, plan));
     for (size_t i = 0; i < plan->forward_count; i++)
         YK_TRY(run_step(model, plan, &plan->steps[i]));
     executor->current = executor->last = plan;
@@ -177,27 +179,32 @@ yk_status yki_model_forward_empty(yk_model *model)
 }
 
 /* The gradient of this parameter has been written. */
-static void finish_gradient(yk_model *model, size_t parameter)
+static yk_status finish_gradient(yk_model *model, size_t parameter)
 {
     const yki_model_hooks *hooks = &model->distribution.hooks;
-    yki_accumulation_add(&model->accumulation, &model->variables.parameters[parameter]);
+    const yki_variables *variables = &model->variables;
+    YK_TRY(
+        yki_accumulation_add(&model->accumulation, variables, &variables->parameters[parameter]));
     if (hooks->grad_ready)
         hooks->grad_ready(hooks->context, parameter);
+    return YK_OK;
 }
 
 /* The loss does not depend on the parameters after the first `finished` in grad_order, or they are
  * frozen, and their gradients are never written. */
-static void finish_unreached(yk_model *model, size_t finished)
+static yk_status finish_unreached(yk_model *model, size_t finished)
 {
     const yki_variables *variables = &model->variables;
+    yki_device *device = variables->device;
     for (size_t i = finished; i < variables->parameter_count; i++) {
         const yki_variable *parameter = &variables->parameters[variables->grad_order[i]];
         if (parameter->value->frozen)
             continue;
-        memset(yki_accumulation_target(&model->accumulation, parameter), 0,
-               yki_variable_bytes(parameter));
-        finish_gradient(model, variables->grad_order[i]);
+        YK_TRY(yki_device_fill(device, yki_accumulation_target(&model->accumulation, parameter), 0,
+                               yki_variable_bytes(parameter), yki_device_stream(device)));
+        YK_TRY(finish_gradient(model, variables->grad_order[i]));
     }
+    return YK_OK;
 }
 
 static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
@@ -223,10 +230,9 @@ static yk_status run_backward_steps(yk_model *model, const yki_backward *backwar
         const yki_step *step = &plan->steps[i];
         YK_TRY(run_step(model, plan, step));
         for (int g = 0; g < step->gradients; g++, finished++)
-            finish_gradient(model, step->parameter[g]);
+            YK_TRY(finish_gradient(model, step->parameter[g]));
     }
-    finish_unreached(model, finished);
-    return YK_OK;
+    return finish_unreached(model, finished);
 }
 
 /* After a failure too: what is in flight still uses the gradients. */

@@ -127,15 +127,23 @@ static yk_status find_inference(yk_model *model)
 static yk_status create_values(yk_model *model, bool trained)
 {
     YK_TRY(yki_inputs_create(&model->executor.inputs, model->graph));
-    YK_TRY(yki_variables_create(&model->variables, model->graph, trained));
+    YK_TRY(yki_variables_create(&model->variables, model->executor.source.device, model->graph,
+                                trained));
     return yki_variables_draw(&model->variables, model->options.seed);
+}
+
+yk_status yki_model_open_device(yk_model *model)
+{
+    const yk_model_options *options = &model->options;
+    return yki_device_create(
+        &model->executor.source.device, options->device,
+        &(yki_device_options){.threads = options->threads, .winograd = options->winograd});
 }
 
 static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
-    YK_TRY(yki_device_create(&model->executor.source.device, model->options.device,
-                             model->options.threads, model->options.winograd));
+    YK_TRY(yki_model_open_device(model));
     YK_TRY(create_values(model, loss != NULL));
     yk_status status = rewrite_graph(model, loss, &gradients);
     if (status == YK_OK)
@@ -176,7 +184,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */
     const yki_device *device = made->executor.source.device;
-    made->options.device = device ? device->type->name : NULL;
+    made->options.device = device ? device->name : NULL;
     if (status != YK_OK) {
         made->graph = NULL; /* stays the caller's */
         yk_model_destroy(made);
@@ -192,13 +200,23 @@ void yki_model_retain(yk_model *model)
     yki_reference_retain(&model->reference);
 }
 
+/* The device comes last: it frees the memory of all others, which its stream may still be using. */
+static void destroy_memory(yk_model *model)
+{
+    yki_device *device = model->executor.source.device;
+    if (!device)
+        return;
+    yki_stream_wait(device, yki_device_stream(device));
+    yki_accumulation_destroy(&model->accumulation, device);
+    yki_variables_destroy(&model->variables);
+    yki_executor_destroy(&model->executor);
+}
+
 void yki_model_release(yk_model *model)
 {
     if (!yki_reference_release(&model->reference))
         return;
-    yki_executor_destroy(&model->executor);
-    yki_accumulation_destroy(&model->accumulation);
-    yki_variables_destroy(&model->variables);
+    destroy_memory(model);
     yki_model_set_sync(model, NULL);
     if (!model->is_replica)
         yki_graph_free(model->graph);

@@ -28,4 +28,7 @@ struct yk_model {
     yk_model_info *info; /* what its files say about it, or NULL */
 };
 
+/* Opens the device that the model's options name. */
+yk_status yki_model_open_device(yk_model *model);
+
 #endif

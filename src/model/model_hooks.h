@@ -8,6 +8,7 @@
 
 #include <yoke/model.h>
 
+#include "device/memory.h"
 #include "device/sync.h"
 
 /* How a backward weighs what it adds up; the model fills it in before backward_begin. */
@@ -41,9 +42,10 @@ typedef struct yki_model_hooks {
     yk_status (*forward_begin)(void *context, int64_t samples);
     /* Before backward: may change the weights. */
     yk_status (*backward_begin)(void *context, yki_backward *backward);
-    /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory. */
+    /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory at
+     * this point of the device's stream; on a host device it is now. */
     void (*grad_ready)(void *context, size_t parameter);
-    /* After the last kernel of backward: waits for what is in flight. */
+    /* After the last kernel of backward has been entered: waits for what is in flight. */
     yk_status (*backward_end)(void *context);
     /* Makes *value the largest of all ranks'. Collective. */
     yk_status (*reduce_maximum)(void *context, double *value);
@@ -76,14 +78,20 @@ void yki_model_begin_micro_step(yk_model *model, int stream, bool first);
 /* A forward on a batch without samples: what a rank runs that has run out of data. */
 yk_status yki_model_forward_empty(yk_model *model);
 
+/* Where the model's tensors lie and in which it computes, in the device's own stream. */
+yki_device *yki_model_device(const yk_model *model);
 /* The bytes that a parameter takes, as does its gradient, where several lie one after the other. */
 size_t yki_model_padded_bytes(const yk_model *model, size_t parameter);
-/* Moves each parameter's value to memory[parameter], of that many bytes and aligned; NULL moves
- * all back into the model's own memory. Views taken before are stale. */
-void yki_model_place_parameters(yk_model *model, void *const *memory);
 /*
- * Moves each parameter's gradient to memory[parameter], of that many bytes and aligned, which must
- * outlive the model or the next call; NULL, for one or for all, moves it back into the model's own.
+ * Moves each parameter's value to memory[parameter] in the model's device, of that many bytes and
+ * aligned; NULL moves all back into the model's own memory. Views taken before are stale. Blocks
+ * until the values have been copied: what they have left may be freed.
+ */
+yk_status yki_model_place_parameters(yk_model *model, void *const *memory);
+/*
+ * Moves each parameter's gradient to memory[parameter] in the model's device, of that many bytes
+ * and aligned, which must outlive the model or the next call, and whatever is in the device's
+ * stream then; NULL, for one or for all, moves it back into the model's own.
  * The gradients are spent afterwards, as after yk_model_zero_grad.
  */
 void yki_model_place_gradients(yk_model *model, void *const *memory);

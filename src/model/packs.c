@@ -13,8 +13,8 @@ static bool can_share(const yki_pack *pack, const yki_kernel *kernel, const yki_
            kernel->impl->same_pack(kernel, pack->kernel);
 }
 
-static yk_status find_pack(yki_packs *packs, const yki_kernel *kernel, const yki_place *source,
-                           int *index)
+static yk_status find_pack(yki_packs *packs, yki_device *device, const yki_kernel *kernel,
+                           const yki_place *source, int *index)
 {
     for (size_t i = 0; i < packs->count; i++) {
         if (can_share(&packs->list[i], kernel, source)) {
@@ -23,25 +23,25 @@ static yk_status find_pack(yki_packs *packs, const yki_kernel *kernel, const yki
         }
     }
     yki_pack *larger = realloc(packs->list, (packs->count + 1) * sizeof *larger);
-    if (larger)
-        packs->list = larger;
-    void *memory = larger ? yki_map(kernel->pack_bytes) : NULL;
-    if (!memory)
-        return yki_error_memory(kernel->pack_bytes, "packed weights");
+    void *memory;
+    if (!larger)
+        return yki_error_memory(sizeof *larger, "a packed weight");
+    packs->list = larger;
+    YK_TRY(yki_device_alloc(device, kernel->pack_bytes, &memory));
     *index = (int)packs->count;
     packs->list[packs->count++] = (yki_pack){.source = *source, .kernel = kernel, .memory = memory};
     return YK_OK;
 }
 
-static void remove_last(yki_packs *packs, size_t kept)
+static void remove_last(yki_packs *packs, yki_device *device, size_t kept)
 {
     while (packs->count > kept) {
         const yki_pack *pack = &packs->list[--packs->count];
-        yki_unmap(pack->memory, pack->kernel->pack_bytes);
+        yki_device_free(device, pack->memory, pack->kernel->pack_bytes);
     }
 }
 
-yk_status yki_packs_add(yki_packs *packs, yki_plan *plan)
+yk_status yki_packs_add(yki_packs *packs, yki_device *device, yki_plan *plan)
 {
     size_t before = packs->count;
     for (size_t i = 0; i < plan->step_count; i++) {
@@ -49,18 +49,19 @@ yk_status yki_packs_add(yki_packs *packs, yki_plan *plan)
         const yki_kernel *kernel = step->kernel;
         if (!kernel->pack_bytes)
             continue;
-        yk_status status = find_pack(packs, kernel, &step->in[kernel->pack_input], &step->pack);
+        yk_status status =
+            find_pack(packs, device, kernel, &step->in[kernel->pack_input], &step->pack);
         if (status != YK_OK) {
-            remove_last(packs, before);
+            remove_last(packs, device, before);
             return status;
         }
     }
     return YK_OK;
 }
 
-void yki_packs_destroy(yki_packs *packs)
+void yki_packs_destroy(yki_packs *packs, yki_device *device)
 {
-    remove_last(packs, 0);
+    remove_last(packs, device, 0);
     free(packs->list);
 }
 
@@ -72,7 +73,8 @@ size_t yki_packs_bytes(const yki_packs *packs)
     return bytes;
 }
 
-yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version, void **weight)
+yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version,
+                            yki_stream *stream, void **weight)
 {
     yki_pack *pack = &packs->list[step->pack];
     const void *canonical = *weight;
@@ -80,5 +82,5 @@ yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t ver
     if (pack->source.kind == YKI_PLACE_PARAMETER && pack->version == version)
         return YK_OK;
     pack->version = version;
-    return step->kernel->impl->pack(step->kernel, canonical, pack->memory);
+    return step->kernel->impl->pack(step->kernel, canonical, pack->memory, stream);
 }

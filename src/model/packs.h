@@ -21,13 +21,13 @@ typedef struct yki_packs {
 } yki_packs;
 
 /* Finds or makes the copies that a new plan's kernels want. Adds none when it fails. */
-yk_status yki_packs_add(yki_packs *packs, yki_plan *plan);
-void yki_packs_destroy(yki_packs *packs);
+yk_status yki_packs_add(yki_packs *packs, yki_device *device, yki_plan *plan);
+void yki_packs_destroy(yki_packs *packs, yki_device *device);
 
 size_t yki_packs_bytes(const yki_packs *packs);
 
 /* Brings the step's copy up to date with *weight, and points *weight at it. */
 yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version,
-                            void **weight);
+                            yki_stream *stream, void **weight);
 
 #endif

@@ -1,7 +1,4 @@
 /* A model's parameters and buffers as users and distributed training see and move them. */
-#include <string.h>
-
-#include "base/memory.h"
 #include "model/model.h"
 
 size_t yk_model_parameter_count(const yk_model *model)
@@ -14,23 +11,25 @@ size_t yk_model_buffer_count(const yk_model *model)
     return model ? model->variables.buffer_count : 0;
 }
 
-static yk_parameter_view view_of(const yki_variable *variable)
+static yk_parameter_view view_of(const yk_model *model, const yki_variable *variable)
 {
+    const yki_variables *variables = &model->variables;
     return (yk_parameter_view){.name = variable->value->name,
-                               .value = yki_variable_tensor(variable, variable->data),
-                               .grad = yki_variable_tensor(variable, variable->grad),
+                               .value = yki_variable_tensor(variables, variable, variable->data),
+                               .grad = yki_variable_tensor(variables, variable, variable->grad),
                                .trainable = variable->grad && !variable->value->frozen};
 }
 
 yk_parameter_view yk_model_parameter(const yk_model *model, size_t index)
 {
-    return index < yk_model_parameter_count(model) ? view_of(&model->variables.parameters[index])
-                                                   : (yk_parameter_view){0};
+    return index < yk_model_parameter_count(model)
+               ? view_of(model, &model->variables.parameters[index])
+               : (yk_parameter_view){0};
 }
 
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index)
 {
-    return index < yk_model_buffer_count(model) ? view_of(&model->variables.buffers[index])
+    return index < yk_model_buffer_count(model) ? view_of(model, &model->variables.buffers[index])
                                                 : (yk_parameter_view){0};
 }
 
@@ -38,7 +37,7 @@ int64_t yk_model_parameter_elements(const yk_model *model)
 {
     int64_t elements = 0;
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
-        yk_tensor tensor = yki_variable_tensor(&model->variables.parameters[i], NULL);
+        yk_tensor tensor = yk_model_parameter(model, i).value;
         elements += yk_tensor_count(&tensor);
     }
     return elements;
@@ -70,25 +69,38 @@ void yki_model_set_used(yk_model *model, size_t parameter)
     model->variables.used[parameter] = true;
 }
 
-static void move_value(yki_variable *variable, void *to)
+yki_device *yki_model_device(const yk_model *model)
 {
-    if (variable->data != to)
-        memcpy(to, variable->data, yki_variable_bytes(variable));
-    variable->data = to;
+    return model->variables.device;
 }
 
-void yki_model_place_parameters(yk_model *model, void *const *memory)
+static yk_status move_value(yki_device *device, yki_variable *variable, void *to)
+{
+    void *from = variable->data;
+    variable->data = to;
+    return from == to ? YK_OK
+                      : yki_device_copy(device, to, from, yki_variable_bytes(variable),
+                                        YKI_WITHIN_DEVICE, yki_device_stream(device));
+}
+
+yk_status yki_model_place_parameters(yk_model *model, void *const *memory)
 {
     yki_variables *variables = &model->variables;
+    yki_device *device = variables->device;
     char *own = variables->memory;
+    yk_status status = YK_OK;
     for (size_t i = 0; i < variables->parameter_count; i++) {
         yki_variable *variable = &variables->parameters[i];
-        move_value(variable, memory ? memory[i] : own);
+        yk_status moved = move_value(device, variable, memory ? memory[i] : own);
+        status = status == YK_OK ? moved : status;
         own += yki_variable_bytes(variable);
     }
-    if (memory)
-        yki_unuse(variables->memory, (size_t)(own - (char *)variables->memory));
     variables->version++;
+    YK_TRY(status);
+    YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
+    if (memory)
+        yki_device_unuse(device, variables->memory, (size_t)(own - (char *)variables->memory));
+    return YK_OK;
 }
 
 void yki_model_place_gradients(yk_model *model, void *const *memory)

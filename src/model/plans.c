@@ -16,16 +16,15 @@ void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan)
 }
 
 /* The arena is as large as the largest plan so far needs. */
-yk_status yki_plans_reserve(yki_plans *plans, const yki_plan *plan)
+yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan)
 {
     size_t bytes = scratch_offset(plan) + plan->scratch_bytes;
     if (bytes <= plans->arena_bytes)
         return YK_OK;
-    yki_unmap(plans->arena, plans->arena_bytes);
+    YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
+    yki_device_free(device, plans->arena, plans->arena_bytes);
     plans->arena_bytes = 0;
-    plans->arena = yki_map(bytes);
-    if (!plans->arena)
-        return yki_error_memory(bytes, "activations");
+    YK_TRY(yki_device_alloc(device, bytes, &plans->arena));
     plans->arena_bytes = bytes;
     return YK_OK;
 }
@@ -39,7 +38,7 @@ static yk_status add_plan(yki_plans *plans, const yki_plan_source *source, int64
         return yki_error_memory(sizeof *larger, "a plan");
     plans->list = larger;
     YK_TRY(yki_plan_create(&made, source, batch, mode));
-    yk_status status = yki_packs_add(&plans->packs, made);
+    yk_status status = yki_packs_add(&plans->packs, source->device, made);
     if (status != YK_OK) {
         yki_plan_destroy(made);
         return status;
@@ -66,11 +65,11 @@ yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_
     return add_plan(plans, source, batch, mode, plan);
 }
 
-void yki_plans_destroy(yki_plans *plans)
+void yki_plans_destroy(yki_plans *plans, yki_device *device)
 {
-    yki_packs_destroy(&plans->packs); /* they look at the plans' kernels */
+    yki_packs_destroy(&plans->packs, device); /* they look at the plans' kernels */
     for (size_t i = 0; i < plans->count; i++)
         yki_plan_destroy(plans->list[i]);
     free(plans->list);
-    yki_unmap(plans->arena, plans->arena_bytes);
+    yki_device_free(device, plans->arena, plans->arena_bytes);
 }

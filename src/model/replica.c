@@ -36,10 +36,10 @@ static yk_status copy_places(yk_model *replica, const yk_model *model)
 
 static yk_status build_replica(yk_model *replica, const yk_model *model)
 {
-    YK_TRY(yki_device_create(&replica->executor.source.device, replica->options.device,
-                             replica->options.threads, replica->options.winograd));
+    YK_TRY(yki_model_open_device(replica));
     YK_TRY(yki_inputs_create(&replica->executor.inputs, replica->graph));
-    YK_TRY(yki_variables_create(&replica->variables, replica->graph, true));
+    YK_TRY(yki_variables_create(&replica->variables, replica->executor.source.device,
+                                replica->graph, true));
     return copy_places(replica, model);
 }
 
@@ -116,11 +116,10 @@ static yk_status check_replicable(const yk_model *model)
 
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads)
 {
-    yki_device *device;
+    yki_device *device = model->executor.source.device;
     YK_TRY(check_replicable(model));
-    YK_TRY(yki_device_create(&device, model->options.device, threads, model->options.winograd));
-    yki_device_destroy(model->executor.source.device);
-    model->executor.source.device = device;
+    if (device->type->set_threads)
+        device->type->set_threads(device, threads);
     model->options.threads = threads;
     return YK_OK;
 }

@@ -9,17 +9,26 @@
 #include "tensor/init.h"
 #include "tensor/tensor.h"
 
-yk_tensor yki_variable_tensor(const yki_variable *variable, void *data)
+static yk_tensor shape_of(const yki_variable *variable)
 {
     const yk_value *value = variable->value;
-    yk_tensor tensor = {.data = data, .dtype = value->dtype, .ndim = value->ndim};
+    yk_tensor tensor = {.dtype = value->dtype, .ndim = value->ndim};
     memcpy(tensor.dims, value->dims, sizeof tensor.dims);
+    return tensor;
+}
+
+yk_tensor yki_variable_tensor(const yki_variables *variables, const yki_variable *variable,
+                              void *data)
+{
+    yk_tensor tensor = shape_of(variable);
+    tensor.data = data;
+    tensor.device = yki_device_is_host(variables->device) ? NULL : variables->device;
     return tensor;
 }
 
 size_t yki_variable_bytes(const yki_variable *variable)
 {
-    yk_tensor tensor = yki_variable_tensor(variable, NULL);
+    yk_tensor tensor = shape_of(variable);
     return yki_tensor_padded_bytes(&tensor);
 }
 
@@ -68,16 +77,16 @@ static void lay_out(yki_variables *variables)
     }
 }
 
-yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph, bool trained)
+yk_status yki_variables_create(yki_variables *variables, yki_device *device, const yk_graph *graph,
+                               bool trained)
 {
+    variables->device = device;
     YK_TRY(collect_variables(variables, graph));
     size_t parameters = total_bytes(variables->parameters, variables->parameter_count);
     variables->gradient_bytes = trained ? parameters : 0;
     variables->bytes = parameters + total_bytes(variables->buffers, variables->buffer_count);
-    variables->memory = yki_map(variables->bytes);
-    variables->gradient_memory = trained ? yki_map(parameters) : NULL;
-    if (!variables->memory || (trained && !variables->gradient_memory))
-        return yki_error_memory(variables->bytes + variables->gradient_bytes, "parameters");
+    YK_TRY(yki_device_alloc(device, variables->bytes, &variables->memory));
+    YK_TRY(yki_device_alloc(device, variables->gradient_bytes, &variables->gradient_memory));
     lay_out(variables);
     variables->version = 1;
     return YK_OK;
@@ -85,8 +94,8 @@ yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph, 
 
 void yki_variables_destroy(yki_variables *variables)
 {
-    yki_unmap(variables->memory, variables->bytes);
-    yki_unmap(variables->gradient_memory, variables->gradient_bytes);
+    yki_device_free(variables->device, variables->memory, variables->bytes);
+    yki_device_free(variables->device, variables->gradient_memory, variables->gradient_bytes);
     free(variables->parameters);
     free(variables->buffers);
     free(variables->grad_order);
@@ -95,10 +104,17 @@ void yki_variables_destroy(yki_variables *variables)
 
 /* ---- initial values -------------------------------------------------------------------------- */
 
-static yk_status draw(yki_mt19937 *generator, const yki_variable *variable)
+static yk_status draw(yki_mt19937 *generator, const yki_variables *variables,
+                      const yki_variable *variable)
 {
-    yk_tensor tensor = yki_variable_tensor(variable, variable->data);
-    return yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
+    yk_tensor tensor = yki_variable_tensor(variables, variable, variable->data);
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, &tensor, YKI_WRITE));
+    tensor.data = view.data;
+    yk_status status =
+        yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
+    yk_status closed = yki_host_view_close(&view);
+    return status == YK_OK ? closed : status;
 }
 
 /* Whether torchvision's networks replace what the module's constructor has drawn: one uniform
@@ -120,17 +136,17 @@ yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
     yki_mt19937_init(&generator, (uint32_t)seed);
     for (size_t i = 0; i < variables->parameter_count; i++) {
         const yki_variable *variable = &variables->parameters[i];
-        yk_tensor tensor = yki_variable_tensor(variable, variable->data);
+        yk_tensor tensor = shape_of(variable);
         if (is_drawn_again(variable->value->init))
             yki_mt19937_skip(&generator, yk_tensor_count(&tensor));
         else
-            YK_TRY(draw(&generator, variable));
+            YK_TRY(draw(&generator, variables, variable));
     }
     for (size_t i = 0; i < variables->parameter_count; i++)
         if (is_drawn_again(variables->parameters[i].value->init))
-            YK_TRY(draw(&generator, &variables->parameters[i]));
+            YK_TRY(draw(&generator, variables, &variables->parameters[i]));
     for (size_t i = 0; i < variables->buffer_count; i++)
-        YK_TRY(draw(&generator, &variables->buffers[i]));
+        YK_TRY(draw(&generator, variables, &variables->buffers[i]));
     return YK_OK;
 }
 

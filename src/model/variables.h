@@ -18,6 +18,7 @@ typedef struct yki_variable {
 } yki_variable;
 
 typedef struct yki_variables {
+    yki_device *device; /* in whose memory all of them lie */
     yki_variable *parameters, *buffers;
     size_t parameter_count, buffer_count;
     void *memory; /* the values: parameters, then buffers */
@@ -30,7 +31,9 @@ typedef struct yki_variables {
 
 /* Collects the graph's parameters and buffers and gives them memory; parameters get gradients only
  * if `trained`. */
-yk_status yki_variables_create(yki_variables *variables, const yk_graph *graph, bool trained);
+yk_status yki_variables_create(yki_variables *variables, yki_device *device, const yk_graph *graph,
+                               bool trained);
+/* Once the device has done all that was entered. */
 void yki_variables_destroy(yki_variables *variables);
 
 /* Draws the initial values. */
@@ -43,8 +46,10 @@ void yki_variables_place(const yki_variables *variables, const yki_gradients *gr
 void yki_variables_order(yki_variables *variables, const yk_graph *graph, size_t first_backward,
                          const yki_place *fixed);
 
-/* The variable's value or gradient as a tensor over data. */
-yk_tensor yki_variable_tensor(const yki_variable *variable, void *data);
+/* The variable's value or gradient as a tensor over data, in the variables' device; its `device` is
+ * NULL on a host device, whose memory a program may use. */
+yk_tensor yki_variable_tensor(const yki_variables *variables, const yki_variable *variable,
+                              void *data);
 /* Its size in memory, padded so that the next variable starts aligned. */
 size_t yki_variable_bytes(const yki_variable *variable);
 

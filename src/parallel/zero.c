@@ -87,7 +87,7 @@ static yk_status place_shards(yk_zero *zero)
     zero->block = block;
     for (size_t i = 0; i < zero->parameters; i++)
         memory[i] = zero->block + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
-    yki_model_place_parameters(zero->model, memory);
+    status = yki_model_place_parameters(zero->model, memory);
 out:
     free(memory);
     return status;

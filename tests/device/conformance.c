@@ -352,7 +352,7 @@ static void call_run(const invocation *call, void *const *in, void *const *out)
     void *packed = NULL, *scratch = NULL;
     if (kernel->pack_bytes) {
         packed = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->pack_bytes, YKI_ALIGNMENT));
-        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed));
+        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
         given[kernel->pack_input] = packed;
     }
     if (kernel->scratch) {
@@ -485,10 +485,11 @@ static void check_node(machine *m, const runner *device, const runner *ref, cons
 
 static void open_device(runner *r, const conformance_setting *s)
 {
+    const yki_device_options options = {.threads = s->threads, .winograd = s->winograd};
     if (s->type)
-        assert_ok(s->type->create(&r->device, s->threads, s->winograd));
+        assert_ok(s->type->create(&r->device, &options));
     else
-        assert_ok(yki_device_create(&r->device, s->device, s->threads, s->winograd));
+        assert_ok(yki_device_create(&r->device, s->device, &options));
     if (r->device->type->enter)
         r->device->type->enter(r->device);
 }

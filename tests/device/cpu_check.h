@@ -180,7 +180,8 @@ static inline bool check_owns(const yki_device *device, const yki_kernel *kernel
 static inline void check_run(const check_case *c, bool ref, check_memory *memory)
 {
     yki_device *device = NULL;
-    assert_ok(yki_device_create(&device, ref ? "ref" : "cpu", c->threads, true));
+    assert_ok(yki_device_create(&device, ref ? "ref" : "cpu",
+                                &(yki_device_options){.threads = c->threads, .winograd = true}));
     if (!ref)
         device->block = c->block;
     yki_kernel_desc desc = {.op = c->op,

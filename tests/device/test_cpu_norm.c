@@ -192,7 +192,8 @@ YK_TEST(nan_passes_through_the_fused_relu)
 YK_TEST(one_value_a_channel_cannot_train)
 {
     yki_device *device = NULL;
-    assert_ok(yki_device_create(&device, "cpu", 1, true));
+    assert_ok(
+        yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .winograd = true}));
     yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {1, 4}};
     yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {4}};
     yki_kernel_desc desc = {.op = &yki_op_batch_norm,

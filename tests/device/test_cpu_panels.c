@@ -46,7 +46,8 @@ static float *random_numbers(const yki_device *device, const yki_operand *operan
 static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int threads)
 {
     yki_device *device;
-    assert_ok(yki_device_create(&device, "cpu", threads, true));
+    assert_ok(yki_device_create(&device, "cpu",
+                                &(yki_device_options){.threads = threads, .winograd = true}));
     device->type->enter(device);
     yki_kernel *kernel;
     assert_ok(yki_kernel_create(device, &desc, &kernel));
@@ -67,7 +68,8 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
 static bool has_avx512(void)
 {
     yki_device *device;
-    assert_ok(yki_device_create(&device, "cpu", 1, true));
+    assert_ok(
+        yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .winograd = true}));
     bool avx512 = device->block == YKI_PANEL_LANES;
     yki_device_destroy(device);
     return avx512;

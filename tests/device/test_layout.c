@@ -17,7 +17,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 static yki_device *open_cpu(void)
 {
     yki_device *device;
-    assert_ok(yki_device_create(&device, "cpu", 2, false));
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 2}));
     device->type->enter(device);
     return device;
 }
@@ -129,7 +129,7 @@ YK_TEST(cpu_cast)
 YK_TEST(ref_cast)
 {
     yki_device *device;
-    assert_ok(yki_device_create(&device, "ref", 1, false));
+    assert_ok(yki_device_create(&device, "ref", &(yki_device_options){.threads = 1}));
     for (int i = 0; i < SHAPES; i++)
         check_cast(device, shapes[i]);
     yki_device_destroy(device);

@@ -93,7 +93,8 @@ static void begin(fixture *f, const char *device, yk_dtype dtype)
 {
     uint64_t seed = 1;
     *f = (fixture){.dtype = dtype};
-    assert_ok(yki_device_create(&f->device, device, 2, true));
+    assert_ok(yki_device_create(&f->device, device,
+                                &(yki_device_options){.threads = 2, .winograd = true}));
     for (int span = 0; span < SPANS; span++) {
         f->spans[span] =
             (yki_span){.count = counts[span], .dtype = dtype, .group = span == 1 ? 1 : 0};

@@ -25,7 +25,7 @@ static yk_status run_op(const yki_op *op, const yki_attrs *attrs, bool training,
 {
     yki_device *device;
     yki_kernel *kernel;
-    assert_ok(yki_device_create(&device, "ref", 1, false));
+    assert_ok(yki_device_create(&device, "ref", &(yki_device_options){.threads = 1}));
     yki_kernel_desc desc = {.op = op,
                             .attrs = attrs,
                             .training = training,
@@ -288,7 +288,7 @@ YK_TEST(ref_refuses_what_it_cannot_read)
     yki_kernel *kernel;
     yki_operand bytes = OPERAND(YK_U8, 4, 1), blocked = OPERAND(YK_F32, 1, 16, 1, 1);
     blocked.layout = YKI_BLOCKED;
-    assert_ok(yki_device_create(&device, "ref", 1, false));
+    assert_ok(yki_device_create(&device, "ref", &(yki_device_options){.threads = 1}));
     yki_kernel_desc desc = {.op = &yki_op_relu,
                             .attrs = &(yki_attrs){0},
                             .in_count = 1,

@@ -17,7 +17,7 @@ static yki_device *open_sim(int seed)
     snprintf(text, sizeof text, "%d", seed);
     setenv("YOKE_SIM_SEED", text, 1);
     yki_device *device;
-    assert_ok(yki_device_create(&device, "sim", 1, false));
+    assert_ok(yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
     return device;
 }
 
@@ -415,7 +415,8 @@ YK_TEST(a_malformed_seed_is_an_error)
 {
     yki_device *device;
     setenv("YOKE_SIM_SEED", "x", 1);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_device_create(&device, "sim", 1, false));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
     assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
 }
 

@@ -133,7 +133,7 @@ static void run_kernel(yki_device *device, const yki_kernel_desc *desc, void *co
     memcpy(given, in, sizeof given);
     if (kernel->pack_bytes) {
         given[kernel->pack_input] = packed = allocate(kernel->pack_bytes);
-        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed));
+        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
     }
     void *scratch = allocate(kernel->scratch);
     yki_kernel_args run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};

@@ -25,7 +25,8 @@ static void run_cases(const char *device_name, bool winograd, uint64_t seed, ope
     yki_pickle_mark(pickle);
     for (int i = 0; i < CASES; i++) {
         yki_device *device;
-        assert_ok(yki_device_create(&device, device_name, 1, winograd));
+        assert_ok(yki_device_create(&device, device_name,
+                                    &(yki_device_options){.threads = 1, .winograd = winograd}));
         if (device->type->enter)
             device->type->enter(device);
         operator_case_init(&cases[i], seed * CASES + (uint64_t)i, build);

@@ -258,8 +258,10 @@ static const yki_operand *present(const yki_operand *operand)
 
 /* ---- weights, packed ------------------------------------------------------------------------- */
 
-static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed,
+                           yki_stream *stream)
 {
+    (void)stream;
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {k->merged ? k->merged : (void *)(uintptr_t)parameter, packed};
     if (k->merged)

@@ -124,15 +124,26 @@ static yk_status open_engine(yki_cpu_device *cpu)
     return YK_OK;
 }
 
-static yk_status cpu_create(yki_device **device, int threads, bool winograd)
+/* Kernels count on the threads that they are planned for. */
+static void cpu_set_threads(yki_device *device, int threads)
+{
+    const yki_cpu_device *cpu = (const yki_cpu_device *)device;
+    const dnnl_version_t *version = dnnl_version();
+    int limit = omp_get_thread_limit();
+    device->threads = threads < limit ? threads : limit;
+    snprintf(device->description, sizeof device->description,
+             "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
+             version->patch, isa_name(device), cpu->has_bf16 ? " with bf16" : "", device->threads,
+             device->threads == 1 ? "" : "s");
+}
+
+static yk_status cpu_create(yki_device **device, const yki_device_options *options)
 {
     yki_cpu_device *cpu = yki_calloc(1, sizeof *cpu);
     if (!cpu)
         return yki_error_memory(sizeof *cpu, "the cpu device");
-    int limit = omp_get_thread_limit(); /* kernels count on the threads that they are planned for */
-    threads = threads < limit ? threads : limit;
-    cpu->base = (yki_device){.type = &yki_device_cpu, .threads = threads, .block = vector_block()};
-    cpu->winograd = winograd;
+    cpu->base = (yki_device){.type = &yki_device_cpu, .block = vector_block()};
+    cpu->winograd = options->winograd;
     cpu->has_bf16 = has_bf16();
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
@@ -140,11 +151,7 @@ static yk_status cpu_create(yki_device **device, int threads, bool winograd)
         cpu_destroy(&cpu->base);
         return status;
     }
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(cpu->base.description, sizeof cpu->base.description,
-             "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
-             version->patch, isa_name(&cpu->base), cpu->has_bf16 ? " with bf16" : "", threads,
-             threads == 1 ? "" : "s");
+    cpu_set_threads(&cpu->base, options->threads);
     *device = &cpu->base;
     return YK_OK;
 }
@@ -166,6 +173,7 @@ static yki_layout cpu_layout(const yki_device *device, const yki_operand *operan
 const yki_device_type yki_device_cpu = {.name = "cpu",
                                         .create = cpu_create,
                                         .destroy = cpu_destroy,
+                                        .set_threads = cpu_set_threads,
                                         .enter = cpu_enter,
                                         .layout = cpu_layout,
                                         .kernels = kernels,

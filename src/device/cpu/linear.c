@@ -127,8 +127,10 @@ static bool linear_supports(const yki_device *device, const yki_kernel_desc *des
     return desc->in[0].dtype == YK_F32 || (desc->in[0].dtype == YK_BF16 && has_bf16);
 }
 
-static yk_status linear_pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status linear_pack(const yki_kernel *kernel, const void *parameter, void *packed,
+                             yki_stream *stream)
 {
+    (void)stream;
     const linear_kernel *k = (const linear_kernel *)kernel;
     void *pointers[] = {(void *)(uintptr_t)parameter, packed};
     return yki_dnn_run(&k->convert, k->stream, pointers, NULL);

@@ -87,10 +87,11 @@ static yk_status staged_prepare(yki_device *device, const yki_kernel_impl *impl,
     return YK_OK;
 }
 
-static yk_status staged_pack(const yki_kernel *kernel, const void *parameter, void *packed)
+static yk_status staged_pack(const yki_kernel *kernel, const void *parameter, void *packed,
+                             yki_stream *stream)
 {
     const staged_kernel *k = (const staged_kernel *)kernel;
-    return k->inner->impl->pack(k->inner, parameter, packed);
+    return k->inner->impl->pack(k->inner, parameter, packed, stream);
 }
 
 static bool staged_same_pack(const yki_kernel *kernel, const yki_kernel *other)

@@ -6,9 +6,9 @@
 
 #include "base/memory.h"
 
-static yk_status ref_create(yki_device **device, int threads, bool winograd)
+static yk_status ref_create(yki_device **device, const yki_device_options *options)
 {
-    (void)threads, (void)winograd;
+    (void)options;
     yki_device *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the ref device");

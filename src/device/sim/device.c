@@ -17,9 +17,9 @@ static void sim_destroy(yki_device *device)
     free(sim);
 }
 
-static yk_status sim_create(yki_device **device, int threads, bool winograd)
+static yk_status sim_create(yki_device **device, const yki_device_options *options)
 {
-    (void)threads, (void)winograd;
+    (void)options;
     long seed = 1;
     bool found;
     YK_TRY(yki_env_int("YOKE_SIM_SEED", 0, INT32_MAX, &seed, &found));

@@ -1,0 +1,45 @@
+/* Names of devices: "type" or "type:index". */
+#include "harness.h"
+
+#include "device/device.h"
+
+static void expect_refusal(yk_status status, const char *name, const char *text)
+{
+    yki_device *device = (yki_device *)&device; /* anything but NULL */
+    assert_status(status, yki_device_create(&device, name, &(yki_device_options){.threads = 1}));
+    assert_null(device);
+    assert_contains(yk_last_error(), text);
+}
+
+YK_TEST(a_host_device_is_the_only_one_of_its_type)
+{
+    const char *const names[] = {"cpu", "ref", "cpu:0"};
+    for (int i = 0; i < 3; i++) {
+        yki_device *device;
+        assert_ok(yki_device_create(&device, names[i], &(yki_device_options){.threads = 1}));
+        assert_string_equal(device->name, names[i]);
+        yki_device_destroy(device);
+    }
+    expect_refusal(YK_ERROR_UNSUPPORTED, "cpu:1", "there is one cpu device");
+}
+
+YK_TEST(unknown_devices_are_refused_with_those_that_there_are)
+{
+    expect_refusal(YK_ERROR_UNSUPPORTED, "tpu", "device \"tpu\": this build has cpu, ref, sim");
+    expect_refusal(YK_ERROR_UNSUPPORTED, "", "device \"\"");
+    expect_refusal(YK_ERROR_UNSUPPORTED, "cp", "device \"cp\"");
+    expect_refusal(YK_ERROR_INVALID_ARGUMENT, "cpu:", "expected a type, or type:index");
+    expect_refusal(YK_ERROR_INVALID_ARGUMENT, "cpu:one", "expected a type, or type:index");
+    expect_refusal(YK_ERROR_INVALID_ARGUMENT, "cpu:-1", "expected a type, or type:index");
+    expect_refusal(YK_ERROR_INVALID_ARGUMENT, "cpu:99999999999999999999", "expected a type");
+}
+
+YK_TEST(threads_can_be_changed_before_the_first_kernel)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    device->type->set_threads(device, 2);
+    assert_int_equal(device->threads, 2);
+    assert_contains(device->description, ", 2 threads");
+    yki_device_destroy(device);
+}
