@@ -172,11 +172,25 @@ def accuracy_table(found):
     return markdown([""] + [f"seed {i}" for i in range(len(found["rows"][0]["seeds"]))] + ["mean"], rows)
 
 
+def loader_table(found):
+    rate = {name: median(values) for name, values in found["rows"].items()}
+    rows = [(title, rate[name], rate[peer], words) for title, name, peer, words in (
+        ("JPEG file to pixels", "yoke", "libjpeg-turbo", "libjpeg-turbo alone"),
+        ("1600 x 1200, of which 224 are wanted", "large_yoke_224", "large_libjpeg-turbo", "libjpeg-turbo, all pixels"),
+        ("JPEG files to batches, random resized crops", "loader", "torchvision", "torchvision with Pillow"),
+        ("the same, packed as JPEG", "packed_jpeg", "torchvision", "torchvision with Pillow"),
+        ("the same, packed as pixels", "packed_pixels", "torchvision", "torchvision with Pillow"),
+        ("packed pixels to batches, random crops", "packed_cropped", "memcpy", "memcpy of the same bytes"))]
+    return markdown(["", "yoke", "peer", "ratio", "the peer"],
+                    [[title, f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}", words]
+                     for title, ours, theirs, words in rows])
+
+
 TABLES = {"step": step_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
           "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
-          "scaling": scaling_table, "accuracy": accuracy_table}
+          "scaling": scaling_table, "accuracy": accuracy_table, "loader": loader_table}
 
 
 def table(found):

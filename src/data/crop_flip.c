@@ -37,22 +37,6 @@ static inline __attribute__((always_inline)) void flip(extent e, const uint8_t *
             out[x] = pixels[e.width - 1 - x];
 }
 
-static inline __attribute__((always_inline)) void
-look_up_f32(extent e, const yki_byte_tables *tables, const uint8_t *pixels, float *out)
-{
-    for (int c = 0; c < e.channels; c++)
-        for (int i = 0; i < e.height * e.width; i++)
-            *out++ = tables->f32[c][*pixels++];
-}
-
-static inline __attribute__((always_inline)) void
-look_up_f64(extent e, const yki_byte_tables *tables, const uint8_t *pixels, double *out)
-{
-    for (int c = 0; c < e.channels; c++)
-        for (int i = 0; i < e.height * e.width; i++)
-            *out++ = tables->f64[c][*pixels++];
-}
-
 static inline __attribute__((always_inline)) void apply(extent e, const yki_crop_flip *plan,
                                                         const yki_byte_tables *tables,
                                                         const uint8_t *pixels, uint64_t word,
@@ -71,10 +55,12 @@ static inline __attribute__((always_inline)) void apply(extent e, const yki_crop
             pixels = mirrored;
         }
     }
-    if (dtype == YK_F64)
-        look_up_f64(e, tables, pixels, out);
-    else
-        look_up_f32(e, tables, pixels, out);
+    size_t plane = (size_t)e.height * (size_t)e.width;
+    for (size_t c = 0; c < (size_t)e.channels; c++)
+        if (dtype == YK_F64)
+            yki_bytes_to_f64(tables, (int)c, pixels + c * plane, plane, (double *)out + c * plane);
+        else
+            yki_bytes_to_f32(tables, (int)c, pixels + c * plane, plane, (float *)out + c * plane);
 }
 
 void yki_crop_flip_apply(const yki_crop_flip *plan, const yki_byte_tables *tables,

@@ -7,13 +7,7 @@
 
 #include <yoke/tensor.h>
 
-#include "data/transforms.h"
-
-/* What each byte of each channel becomes in a tensor. */
-typedef struct yki_byte_tables {
-    float f32[3][256];
-    double f64[3][256];
-} yki_byte_tables;
+#include "image/byte_tables.h"
 
 typedef struct yki_crop_flip {
     int channels, height, width;

@@ -2,15 +2,55 @@
 #include "data/tensor_steps.h"
 
 #include <math.h>
+#include <string.h>
 
-void yki_byte_tables_fill(yki_byte_tables *tables, const yk_transform_normalize *numbers)
+#include "image/planes.h"
+
+/* ---- bytes to numbers ----------------------------------------------------------------------- */
+
+/* Pixels that are taken apart at once; they stay in the nearest cache. */
+enum { CHUNK = 512 };
+
+static void reverse(uint8_t *bytes, size_t count)
 {
-    for (int c = 0; c < 3; c++) {
-        float mean = numbers ? (float)numbers->mean[c] : 0;
-        float std = numbers ? (float)numbers->std[c] : 1;
-        for (int byte = 0; byte < 256; byte++) {
-            tables->f32[c][byte] = ((float)byte / 255.0f - mean) / std;
-            tables->f64[c][byte] = ((double)byte / 255.0 - (double)mean) / (double)std;
+    uint8_t *first = bytes, *last = bytes + count; /* what is not yet reversed */
+    for (uint64_t a, b; last - first >= 16; first += 8) {
+        last -= 8;
+        memcpy(&a, first, sizeof a);
+        memcpy(&b, last, sizeof b);
+        a = __builtin_bswap64(a);
+        b = __builtin_bswap64(b);
+        memcpy(first, &b, sizeof b);
+        memcpy(last, &a, sizeof a);
+    }
+    for (; last - first >= 2; first++) {
+        uint8_t kept = *first;
+        *first = *--last;
+        *last = kept;
+    }
+}
+
+/* One row of pixels -> the row at out + c * plane of each channel c, in elements of dtype. */
+static void row_to_tensor(const yki_byte_tables *tables, const yki_picture *picture,
+                          const uint8_t *row, bool mirrored, yk_dtype dtype, void *out,
+                          size_t plane)
+{
+    uint8_t memory[3][CHUNK], *const planes[] = {memory[0], memory[1], memory[2]};
+    size_t width = (size_t)picture->width, channels = (size_t)picture->channels;
+    for (size_t x = 0; x < width; x += CHUNK) {
+        size_t count = width - x < CHUNK ? width - x : CHUNK;
+        const uint8_t *from = row + channels * (mirrored ? width - x - count : x);
+        if (channels == 3)
+            yki_planes_split(from, count, planes);
+        else
+            memcpy(memory[0], from, count);
+        for (size_t c = 0; c < channels; c++) {
+            if (mirrored)
+                reverse(memory[c], count);
+            if (dtype == YK_F64)
+                yki_bytes_to_f64(tables, (int)c, memory[c], count, (double *)out + c * plane + x);
+            else
+                yki_bytes_to_f32(tables, (int)c, memory[c], count, (float *)out + c * plane + x);
         }
     }
 }
@@ -18,21 +58,12 @@ void yki_byte_tables_fill(yki_byte_tables *tables, const yk_transform_normalize 
 void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bool mirrored,
                    bool upside_down, yk_dtype dtype, void *out)
 {
-    int width = picture->width, height = picture->height, channels = picture->channels;
-    int step = mirrored ? -channels : channels;
-    float *f32 = out;
-    double *f64 = out;
-    for (int c = 0; c < channels; c++)
-        for (int y = 0; y < height; y++) {
-            const uint8_t *from = yki_picture_row(picture, upside_down ? height - 1 - y : y) + c;
-            from += mirrored ? (size_t)(width - 1) * (size_t)channels : 0;
-            if (dtype == YK_F64)
-                for (int x = 0; x < width; x++, from += step)
-                    *f64++ = tables->f64[c][*from];
-            else
-                for (int x = 0; x < width; x++, from += step)
-                    *f32++ = tables->f32[c][*from];
-        }
+    size_t row_bytes = (size_t)picture->width * yk_dtype_size(dtype);
+    size_t plane = (size_t)picture->width * (size_t)picture->height;
+    for (int y = 0; y < picture->height; y++)
+        row_to_tensor(tables, picture,
+                      yki_picture_row(picture, upside_down ? picture->height - 1 - y : y), mirrored,
+                      dtype, (char *)out + (size_t)y * row_bytes, plane);
 }
 
 /* ---- RandomErasing -------------------------------------------------------------------------- */

@@ -2,12 +2,12 @@
 #ifndef YKI_TENSOR_STEPS_H
 #define YKI_TENSOR_STEPS_H
 
-#include "data/crop_flip.h"
+#include <yoke/tensor.h>
+
 #include "data/draws.h"
+#include "image/byte_tables.h"
 #include "image/picture.h"
 
-/* (byte / 255 - mean) / std, in f32 as torchvision computes it. Without numbers: byte / 255. */
-void yki_byte_tables_fill(yki_byte_tables *tables, const yk_transform_normalize *numbers);
 /* (H, W, C) bytes -> out (C, H, W), mirrored and upside down on the way. */
 void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bool mirrored,
                    bool upside_down, yk_dtype dtype, void *out);

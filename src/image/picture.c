@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/planes.h"
+
 yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int channels)
 {
     assert(width > 0 && width <= YKI_PICTURE_SIDE_MAX && height > 0 &&
@@ -25,15 +27,6 @@ yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int c
     return YK_OK;
 }
 
-static void interleave_row(const uint8_t *const planes[3], int width, uint8_t *restrict row)
-{
-    for (int x = 0; x < width; x++) {
-        row[3 * x] = planes[0][x];
-        row[3 * x + 1] = planes[1][x];
-        row[3 * x + 2] = planes[2][x];
-    }
-}
-
 yk_status yki_picture_interleave(yki_picture *picture, const uint8_t *planes, yki_picture_size size)
 {
     size_t width = (size_t)size.width, plane = width * (size_t)size.height;
@@ -44,21 +37,23 @@ yk_status yki_picture_interleave(yki_picture *picture, const uint8_t *planes, yk
     }
     for (size_t y = 0; y < (size_t)size.height; y++) {
         const uint8_t *row = planes + y * width;
-        interleave_row((const uint8_t *const[]){row, row + plane, row + 2 * plane}, size.width,
-                       yki_picture_row(picture, (int)y));
+        yki_planes_join((const uint8_t *const[]){row, row + plane, row + 2 * plane}, width,
+                        yki_picture_row(picture, (int)y));
     }
     return YK_OK;
 }
 
 void yki_picture_to_planes(const yki_picture *picture, uint8_t *planes)
 {
-    size_t channels = (size_t)picture->channels;
-    for (size_t c = 0; c < channels; c++)
-        for (int y = 0; y < picture->height; y++) {
-            const uint8_t *row = yki_picture_row(picture, y);
-            for (size_t x = 0; x < (size_t)picture->width; x++)
-                *planes++ = row[x * channels + c];
-        }
+    size_t width = (size_t)picture->width, plane = width * (size_t)picture->height;
+    for (int y = 0; y < picture->height; y++, planes += width) {
+        const uint8_t *row = yki_picture_row(picture, y);
+        if (picture->channels == 3)
+            yki_planes_split(row, width,
+                             (uint8_t *const[]){planes, planes + plane, planes + 2 * plane});
+        else
+            memcpy(planes, row, width);
+    }
 }
 
 void yki_picture_free(yki_picture *picture)
