@@ -20,25 +20,25 @@ static double clip_factor(const double *c)
     return c[1] / (sqrt(c[0]) + 1e-6);
 }
 
-#define YKI_REAL       float
-#define YKI_REAL_BITS  uint32_t
-#define YKI_RULE(name) name##_f32
-#define YKI_SQRT       sqrtf
+#define YKI_SWEEP_REAL       float
+#define YKI_SWEEP_BITS       uint32_t
+#define YKI_SWEEP_NAME(name) name##_f32
+#define YKI_SWEEP_SQRT       sqrtf
 #include "device/sweep_loops.h"
-#undef YKI_REAL
-#undef YKI_REAL_BITS
-#undef YKI_RULE
-#undef YKI_SQRT
+#undef YKI_SWEEP_REAL
+#undef YKI_SWEEP_BITS
+#undef YKI_SWEEP_NAME
+#undef YKI_SWEEP_SQRT
 
-#define YKI_REAL       double
-#define YKI_REAL_BITS  uint64_t
-#define YKI_RULE(name) name##_f64
-#define YKI_SQRT       sqrt
+#define YKI_SWEEP_REAL       double
+#define YKI_SWEEP_BITS       uint64_t
+#define YKI_SWEEP_NAME(name) name##_f64
+#define YKI_SWEEP_SQRT       sqrt
 #include "device/sweep_loops.h"
-#undef YKI_REAL
-#undef YKI_REAL_BITS
-#undef YKI_RULE
-#undef YKI_SQRT
+#undef YKI_SWEEP_REAL
+#undef YKI_SWEEP_BITS
+#undef YKI_SWEEP_NAME
+#undef YKI_SWEEP_SQRT
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 

@@ -1,58 +1,62 @@
 /*
- * What sweeps do with one chunk, as loops of YKI_REAL; included once for each type, with
+ * What sweeps do with one chunk, as loops of YKI_SWEEP_REAL; included once for each type, with
  * sweep_rules.h's macros and YKI_LOOP for how each loop is compiled.
  */
 #include "device/sweep_rules.h"
 
-YKI_LOOP static void YKI_RULE(loop_sgd_plain)(YKI_REAL *restrict value,
-                                              const YKI_REAL *restrict grad, int64_t count,
-                                              const double *c)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_sgd_plain)(YKI_SWEEP_REAL *restrict value,
+                                                    const YKI_SWEEP_REAL *restrict grad,
+                                                    int64_t count, const double *c)
 {
-    const YKI_RULE(sgd) k = YKI_RULE(read_sgd)(c);
+    const YKI_SWEEP_NAME(sgd) k = YKI_SWEEP_NAME(read_sgd)(c);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        value[i] = YKI_RULE(sgd_plain)(&k, value[i], grad[i]);
+        value[i] = YKI_SWEEP_NAME(sgd_plain)(&k, value[i], grad[i]);
 }
 
-YKI_LOOP static void YKI_RULE(loop_sgd_momentum)(YKI_REAL *restrict value,
-                                                 const YKI_REAL *restrict grad,
-                                                 YKI_REAL *restrict buffer, int64_t count,
-                                                 const double *c)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_sgd_momentum)(YKI_SWEEP_REAL *restrict value,
+                                                       const YKI_SWEEP_REAL *restrict grad,
+                                                       YKI_SWEEP_REAL *restrict buffer,
+                                                       int64_t count, const double *c)
 {
-    const YKI_RULE(sgd) k = YKI_RULE(read_sgd)(c);
+    const YKI_SWEEP_NAME(sgd) k = YKI_SWEEP_NAME(read_sgd)(c);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        value[i] = YKI_RULE(sgd_momentum)(&k, value[i], grad[i], &buffer[i]);
+        value[i] = YKI_SWEEP_NAME(sgd_momentum)(&k, value[i], grad[i], &buffer[i]);
 }
 
-YKI_LOOP static void YKI_RULE(loop_adam)(YKI_REAL *restrict value, const YKI_REAL *restrict grad,
-                                         YKI_REAL *restrict mean, YKI_REAL *restrict square,
-                                         int64_t count, const double *c)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_adam)(YKI_SWEEP_REAL *restrict value,
+                                               const YKI_SWEEP_REAL *restrict grad,
+                                               YKI_SWEEP_REAL *restrict mean,
+                                               YKI_SWEEP_REAL *restrict square, int64_t count,
+                                               const double *c)
 {
-    const YKI_RULE(adam) k = YKI_RULE(read_adam)(c);
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        value[i] = YKI_RULE(adam_step)(&k, value[i], grad[i], &mean[i], &square[i]);
+        value[i] = YKI_SWEEP_NAME(adam_step)(&k, value[i], grad[i], &mean[i], &square[i]);
 }
 
-YKI_LOOP static void YKI_RULE(loop_approach)(YKI_REAL *restrict average,
-                                             const YKI_REAL *restrict value, int64_t count,
-                                             YKI_REAL share)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_approach)(YKI_SWEEP_REAL *restrict average,
+                                                   const YKI_SWEEP_REAL *restrict value,
+                                                   int64_t count, YKI_SWEEP_REAL share)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        average[i] = YKI_RULE(approach)(average[i], share, value[i]);
+        average[i] = YKI_SWEEP_NAME(approach)(average[i], share, value[i]);
 }
 
-YKI_LOOP static void YKI_RULE(loop_add)(YKI_REAL *restrict sum, const YKI_REAL *restrict more,
-                                        int64_t count, YKI_REAL scale)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_add)(YKI_SWEEP_REAL *restrict sum,
+                                              const YKI_SWEEP_REAL *restrict more, int64_t count,
+                                              YKI_SWEEP_REAL scale)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
         sum[i] = scale * sum[i] + more[i];
 }
 
-YKI_LOOP static void YKI_RULE(loop_scale)(YKI_REAL *values, int64_t count, YKI_REAL factor)
+YKI_LOOP static void YKI_SWEEP_NAME(loop_scale)(YKI_SWEEP_REAL *values, int64_t count,
+                                                YKI_SWEEP_REAL factor)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
@@ -61,15 +65,16 @@ YKI_LOOP static void YKI_RULE(loop_scale)(YKI_REAL *values, int64_t count, YKI_R
 
 /* Scales, and returns whether a value was not finite: without the sign, the bits of such a number
  * are at least those of infinity when compared as integers. */
-YKI_LOOP static bool YKI_RULE(loop_unscale)(YKI_REAL *values, int64_t count, YKI_REAL factor)
+YKI_LOOP static bool YKI_SWEEP_NAME(loop_unscale)(YKI_SWEEP_REAL *values, int64_t count,
+                                                  YKI_SWEEP_REAL factor)
 {
-    const YKI_REAL_BITS sign = (YKI_REAL_BITS)1 << (8 * sizeof(YKI_REAL) - 1);
-    const YKI_REAL infinity = INFINITY;
-    YKI_REAL_BITS largest = 0, infinite;
+    const YKI_SWEEP_BITS sign = (YKI_SWEEP_BITS)1 << (8 * sizeof(YKI_SWEEP_REAL) - 1);
+    const YKI_SWEEP_REAL infinity = INFINITY;
+    YKI_SWEEP_BITS largest = 0, infinite;
     memcpy(&infinite, &infinity, sizeof infinite);
 #pragma omp simd reduction(max : largest)
     for (int64_t i = 0; i < count; i++) {
-        YKI_REAL_BITS magnitude;
+        YKI_SWEEP_BITS magnitude;
         memcpy(&magnitude, &values[i], sizeof magnitude);
         magnitude &= ~sign;
         largest = magnitude > largest ? magnitude : largest;
@@ -80,7 +85,7 @@ YKI_LOOP static bool YKI_RULE(loop_unscale)(YKI_REAL *values, int64_t count, YKI
 
 /* In SWEEP_LANES sums of double, in which squares of f32 are exact, added up in order: the bits
  * do not depend on the width of vectors. */
-YKI_LOOP static double YKI_RULE(loop_squares)(const YKI_REAL *values, int64_t count)
+YKI_LOOP static double YKI_SWEEP_NAME(loop_squares)(const YKI_SWEEP_REAL *values, int64_t count)
 {
     double lanes[SWEEP_LANES] = {0}, sum = 0;
     int64_t whole = count - count % SWEEP_LANES;
@@ -95,7 +100,7 @@ YKI_LOOP static double YKI_RULE(loop_squares)(const YKI_REAL *values, int64_t co
 }
 
 /* Does an operation of arithmetic on one chunk; what it finds goes to partial. */
-static void YKI_RULE(sweep_numbers)(const yki_sweep_args *args, size_t chunk)
+static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chunk)
 {
     const yki_sweep_chunk *part = &args->chunks[chunk];
     const yki_span *span = &args->spans[part->span];
@@ -103,37 +108,37 @@ static void YKI_RULE(sweep_numbers)(const yki_sweep_args *args, size_t chunk)
     if (c)
         c += span->group * YKI_SWEEP_COEFFICIENTS;
     int64_t count = part->count;
-    YKI_REAL *at[YKI_SWEEP_TENSORS];
+    YKI_SWEEP_REAL *at[YKI_SWEEP_TENSORS];
     for (int i = 0; i < YKI_SWEEP_TENSORS; i++)
-        at[i] = span->at[i] ? (YKI_REAL *)span->at[i] + part->begin : NULL;
+        at[i] = span->at[i] ? (YKI_SWEEP_REAL *)span->at[i] + part->begin : NULL;
     switch (args->op) {
     case YKI_SWEEP_ADD:
-        YKI_RULE(loop_add)(at[0], at[1], count, (YKI_REAL)c[0]);
+        YKI_SWEEP_NAME(loop_add)(at[0], at[1], count, (YKI_SWEEP_REAL)c[0]);
         break;
     case YKI_SWEEP_SCALE:
-        YKI_RULE(loop_scale)(at[0], count, (YKI_REAL)c[0]);
+        YKI_SWEEP_NAME(loop_scale)(at[0], count, (YKI_SWEEP_REAL)c[0]);
         break;
     case YKI_SWEEP_APPROACH:
-        YKI_RULE(loop_approach)(at[0], at[1], count, (YKI_REAL)c[0]);
+        YKI_SWEEP_NAME(loop_approach)(at[0], at[1], count, (YKI_SWEEP_REAL)c[0]);
         break;
     case YKI_SWEEP_SQUARES:
-        ((double *)args->partial)[chunk] = YKI_RULE(loop_squares)(at[0], count);
+        ((double *)args->partial)[chunk] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
         break;
     case YKI_SWEEP_CLIP:
-        YKI_RULE(loop_scale)(at[0], count, (YKI_REAL)clip_factor(args->coefficients));
+        YKI_SWEEP_NAME(loop_scale)(at[0], count, (YKI_SWEEP_REAL)clip_factor(args->coefficients));
         break;
     case YKI_SWEEP_UNSCALE:
         ((double *)args->partial)[chunk] =
-            YKI_RULE(loop_unscale)(at[0], count, (YKI_REAL)c[0]) ? 1 : 0;
+            YKI_SWEEP_NAME(loop_unscale)(at[0], count, (YKI_SWEEP_REAL)c[0]) ? 1 : 0;
         break;
     case YKI_SWEEP_SGD:
         if (at[2])
-            YKI_RULE(loop_sgd_momentum)(at[0], at[1], at[2], count, c);
+            YKI_SWEEP_NAME(loop_sgd_momentum)(at[0], at[1], at[2], count, c);
         else
-            YKI_RULE(loop_sgd_plain)(at[0], at[1], count, c);
+            YKI_SWEEP_NAME(loop_sgd_plain)(at[0], at[1], count, c);
         break;
     case YKI_SWEEP_ADAM:
-        YKI_RULE(loop_adam)(at[0], at[1], at[2], at[3], count, c);
+        YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
         break;
     case YKI_SWEEP_COPY:
     case YKI_SWEEP_SWAP:

@@ -1,75 +1,85 @@
 /*
- * What sweeps do with one element, for every device: inline functions of YKI_REAL, with
- * YKI_RULE(name) for their names and YKI_SQRT for its square root. Included once for each type.
+ * What sweeps do with one element, for every device, kernels of GPUs too: inline functions of
+ * YKI_SWEEP_REAL, with YKI_SWEEP_NAME(name) for their names and YKI_SWEEP_SQRT for its square root.
+ * Included once for each type; in valid C and C++.
  *
  * Coefficients are rounded to the type once, before the loop.
  */
+#include "base/inline.h"
 
 /* ---- SGD ------------------------------------------------------------------------------------- */
 
-typedef struct YKI_RULE(sgd) {
-    YKI_REAL lr, momentum, keep, take, decay;
+typedef struct YKI_SWEEP_NAME(sgd) {
+    YKI_SWEEP_REAL lr, momentum, keep, take, decay;
     bool nesterov;
-} YKI_RULE(sgd);
+} YKI_SWEEP_NAME(sgd);
 
-static inline YKI_RULE(sgd) YKI_RULE(read_sgd)(const double *c)
+YKI_INLINE YKI_SWEEP_NAME(sgd) YKI_SWEEP_NAME(read_sgd)(const double *c)
 {
-    return (YKI_RULE(sgd)){.lr = (YKI_REAL)c[YKI_SGD_LR],
-                           .momentum = (YKI_REAL)c[YKI_SGD_MOMENTUM],
-                           .keep = (YKI_REAL)c[YKI_SGD_KEEP],
-                           .take = (YKI_REAL)c[YKI_SGD_TAKE],
-                           .decay = (YKI_REAL)c[YKI_SGD_DECAY],
-                           .nesterov = c[YKI_SGD_NESTEROV] != 0};
+    YKI_SWEEP_NAME(sgd) k;
+    k.lr = (YKI_SWEEP_REAL)c[YKI_SGD_LR];
+    k.momentum = (YKI_SWEEP_REAL)c[YKI_SGD_MOMENTUM];
+    k.keep = (YKI_SWEEP_REAL)c[YKI_SGD_KEEP];
+    k.take = (YKI_SWEEP_REAL)c[YKI_SGD_TAKE];
+    k.decay = (YKI_SWEEP_REAL)c[YKI_SGD_DECAY];
+    k.nesterov = c[YKI_SGD_NESTEROV] != 0;
+    return k;
 }
 
-static inline YKI_REAL YKI_RULE(sgd_plain)(const YKI_RULE(sgd) * k, YKI_REAL value, YKI_REAL grad)
+YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_plain)(const YKI_SWEEP_NAME(sgd) * k,
+                                                    YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad)
 {
     return value - k->lr * (grad + k->decay * value);
 }
 
-static inline YKI_REAL YKI_RULE(sgd_momentum)(const YKI_RULE(sgd) * k, YKI_REAL value,
-                                              YKI_REAL grad, YKI_REAL *buffer)
+YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_momentum)(const YKI_SWEEP_NAME(sgd) * k,
+                                                       YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
+                                                       YKI_SWEEP_REAL *buffer)
 {
-    YKI_REAL g = grad + k->decay * value;
-    YKI_REAL b = k->keep * *buffer + k->take * g;
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL b = k->keep * *buffer + k->take * g;
     *buffer = b;
     return value - k->lr * (k->nesterov ? g + k->momentum * b : b);
 }
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
-typedef struct YKI_RULE(adam) {
-    YKI_REAL step, beta1, beta2, take1, take2, root, eps, decay, shrink;
-} YKI_RULE(adam);
+typedef struct YKI_SWEEP_NAME(adam) {
+    YKI_SWEEP_REAL step, beta1, beta2, take1, take2, root, eps, decay, shrink;
+} YKI_SWEEP_NAME(adam);
 
-static inline YKI_RULE(adam) YKI_RULE(read_adam)(const double *c)
+YKI_INLINE YKI_SWEEP_NAME(adam) YKI_SWEEP_NAME(read_adam)(const double *c)
 {
-    return (YKI_RULE(adam)){.step = (YKI_REAL)c[YKI_ADAM_STEP],
-                            .beta1 = (YKI_REAL)c[YKI_ADAM_BETA1],
-                            .beta2 = (YKI_REAL)c[YKI_ADAM_BETA2],
-                            .take1 = (YKI_REAL)(1 - c[YKI_ADAM_BETA1]),
-                            .take2 = (YKI_REAL)(1 - c[YKI_ADAM_BETA2]),
-                            .root = (YKI_REAL)c[YKI_ADAM_ROOT],
-                            .eps = (YKI_REAL)c[YKI_ADAM_EPS],
-                            .decay = (YKI_REAL)c[YKI_ADAM_DECAY],
-                            .shrink = (YKI_REAL)c[YKI_ADAM_SHRINK]};
+    YKI_SWEEP_NAME(adam) k;
+    k.step = (YKI_SWEEP_REAL)c[YKI_ADAM_STEP];
+    k.beta1 = (YKI_SWEEP_REAL)c[YKI_ADAM_BETA1];
+    k.beta2 = (YKI_SWEEP_REAL)c[YKI_ADAM_BETA2];
+    k.take1 = (YKI_SWEEP_REAL)(1 - c[YKI_ADAM_BETA1]);
+    k.take2 = (YKI_SWEEP_REAL)(1 - c[YKI_ADAM_BETA2]);
+    k.root = (YKI_SWEEP_REAL)c[YKI_ADAM_ROOT];
+    k.eps = (YKI_SWEEP_REAL)c[YKI_ADAM_EPS];
+    k.decay = (YKI_SWEEP_REAL)c[YKI_ADAM_DECAY];
+    k.shrink = (YKI_SWEEP_REAL)c[YKI_ADAM_SHRINK];
+    return k;
 }
 
-static inline YKI_REAL YKI_RULE(adam_step)(const YKI_RULE(adam) * k, YKI_REAL value, YKI_REAL grad,
-                                           YKI_REAL *mean, YKI_REAL *square)
+YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(adam) * k,
+                                                    YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
+                                                    YKI_SWEEP_REAL *mean, YKI_SWEEP_REAL *square)
 {
-    YKI_REAL g = grad + k->decay * value;
-    YKI_REAL m = k->beta1 * *mean + k->take1 * g;
-    YKI_REAL v = k->beta2 * *square + k->take2 * (g * g);
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL m = k->beta1 * *mean + k->take1 * g;
+    YKI_SWEEP_REAL v = k->beta2 * *square + k->take2 * (g * g);
     *mean = m;
     *square = v;
-    return k->shrink * value - k->step * m / (YKI_SQRT(v) / k->root + k->eps);
+    return k->shrink * value - k->step * m / (YKI_SWEEP_SQRT(v) / k->root + k->eps);
 }
 
 /* ---- averages -------------------------------------------------------------------------------- */
 
 /* The average of torch.optim.swa_utils, with share = 1 - decay. */
-static inline YKI_REAL YKI_RULE(approach)(YKI_REAL average, YKI_REAL share, YKI_REAL value)
+YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(approach)(YKI_SWEEP_REAL average, YKI_SWEEP_REAL share,
+                                                   YKI_SWEEP_REAL value)
 {
     return average + share * (value - average);
 }
