@@ -25,6 +25,7 @@ int cli_cmd_run(const char *name, int argc, char **argv);
 int cli_cmd_ps(const char *name, int argc, char **argv);
 int cli_cmd_checkpoint(const char *name, int argc, char **argv);
 int cli_cmd_convert(const char *name, int argc, char **argv);
+int cli_cmd_export(const char *name, int argc, char **argv);
 int cli_cmd_data(const char *name, int argc, char **argv);
 int cli_cmd_report(const char *name, int argc, char **argv);
 int cli_cmd_compare(const char *name, int argc, char **argv);

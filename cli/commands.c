@@ -15,6 +15,7 @@ static const cli_command_entry commands[] = {
     {"ps", "yoke ps", "list the ranks of running jobs and what they wait for", cli_cmd_ps},
     {"checkpoint", "yoke checkpoint", "show the contents of a checkpoint", cli_cmd_checkpoint},
     {"convert", "yoke convert", "convert weights between .pth and safetensors", cli_cmd_convert},
+    {"export", "yoke export", "write a trained network as an ONNX file", cli_cmd_export},
     {"data", "yoke data", "download, describe or preview a data set", cli_cmd_data},
     {"report", "yoke report", "write a page about training runs", cli_cmd_report},
     {"compare", "yoke compare", "show how training runs differ", cli_cmd_compare},

@@ -133,8 +133,30 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup);
  * done to pictures in evaluation. */
 bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
                         const char *transforms);
+/* The same without a data set; class_names (classes) may be NULL. */
+bool cli_set_info(yk_model *model, const cli_model_setup *setup, const char *const *class_names,
+                  const char *transforms);
 /* Writes "Normalize(...)" with the mean and deviation of a file's description; false where it has
  * none. */
 bool cli_normalize_as(char *text, size_t size, const yk_model_info *info);
+
+/* ---- trained networks (setup_trained.c) ------------------------------------------------------ */
+
+/* A network in a file; close it also after a failure. */
+typedef struct cli_trained {
+    char path[4096], transforms[CLI_TRANSFORMS_TEXT]; /* of pictures of any size */
+    const char *arch;
+    int64_t classes, size[3]; /* (C, H, W) of what the network sees */
+    int64_t image_size;       /* the sides that were asked for; 0: those of the training run */
+    yk_tensor_file *file;
+    const yk_model_info *info; /* what the file says, or NULL; its own */
+    yk_model *model;           /* for inference; NULL until it is loaded */
+} cli_trained;
+
+/* Finds out what a file, or a run's newest checkpoint, is of; arch NULL: what it says. */
+bool cli_trained_open(cli_trained *t, const char *checkpoint, const char *arch, int64_t image_size);
+/* Makes its model; with ema it has the averaged weights. */
+bool cli_trained_load(cli_trained *t, const yk_model_options *options, bool ema);
+void cli_trained_close(cli_trained *t);
 
 #endif

@@ -121,8 +121,8 @@ static bool keep_picture_steps(yk_transforms **pictures, const char *text)
     return fine;
 }
 
-bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
-                        const char *transforms)
+bool cli_set_info(yk_model *model, const cli_model_setup *setup, const char *const *class_names,
+                  const char *transforms)
 {
     yk_model_info info = YK_MODEL_INFO_INIT;
     yk_transforms *list;
@@ -137,13 +137,22 @@ bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_
     info.transforms = yk_transforms_text(list);
     if (setup->images.ndim == 3)
         memcpy(info.image_size, setup->images.dims, sizeof info.image_size);
-    const char **names = calloc((size_t)info.classes, sizeof *names);
-    for (int64_t i = 0; names && i < info.classes; i++)
-        names[i] = yk_dataset_class_name(data, i);
-    info.class_names = yk_dataset_class_name(data, 0) ? names : NULL;
-    bool fine = names ? cli_ok(yk_model_set_info(model, &info)) : cli_complain("out of memory");
-    free(names);
+    info.class_names = class_names;
+    bool fine = cli_ok(yk_model_set_info(model, &info));
     yk_transforms_destroy(list);
+    return fine;
+}
+
+bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
+                        const char *transforms)
+{
+    const char **names = calloc((size_t)setup->classes, sizeof *names);
+    for (int64_t i = 0; names && i < setup->classes; i++)
+        names[i] = yk_dataset_class_name(data, i);
+    bool named = yk_dataset_class_name(data, 0) != NULL;
+    bool fine = names ? cli_set_info(model, setup, named ? names : NULL, transforms)
+                      : cli_complain("out of memory");
+    free(names);
     return fine;
 }
 

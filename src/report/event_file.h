@@ -7,7 +7,7 @@
 #define YKI_EVENT_FILE_H
 
 #include "base/error.h"
-#include "report/protobuf.h"
+#include "io/protobuf.h"
 
 /* Bytes of a record before and after the protocol buffer. */
 enum { YKI_RECORD_HEAD = 12, YKI_RECORD_TAIL = 4 };

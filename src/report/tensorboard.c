@@ -16,9 +16,9 @@
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/protobuf.h"
 #include "report/event_file.h"
 #include "report/histogram.h"
-#include "report/protobuf.h"
 
 enum {
     EVENT_WALL_TIME = 1,

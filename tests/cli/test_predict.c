@@ -83,3 +83,24 @@ YK_TEST(a_damaged_picture_is_named_and_the_others_are_predicted)
         assert_int_equal(count(said, "\"file\""), 2);
     }
 }
+
+YK_TEST(a_run_is_exported_as_onnx)
+{
+    char path[256];
+    assert_int_equal(train("a", "--max-steps 1"), 0);
+    snprintf(path, sizeof path, "%s/a.onnx", yk_test_directory());
+    assert_int_equal(yk_test_command(said, sizeof said, "%s export %s/a %s", test_program(),
+                                     yk_test_directory(), path),
+                     0);
+    assert_contains(said, "a.onnx: mlp for 3x32x32 pictures and 10 classes, 3.2 MB");
+    assert_int_equal(yk_test_command(said, sizeof said, "grep -c '\\[\"disc\",\"ring\"' %s", path),
+                     0); /* the names of the classes */
+    assert_int_equal(yk_test_command(said, sizeof said, "%s export %s/a %s", test_program(),
+                                     yk_test_directory(), path_of("a", "model.pth")),
+                     2);
+    assert_contains(said, "model.pth: expected a name that ends in .onnx");
+    assert_int_equal(
+        yk_test_command(said, sizeof said, "%s export %s/a", test_program(), yk_test_directory()),
+        2);
+    assert_contains(said, "expected CHECKPOINT and FILE.onnx");
+}

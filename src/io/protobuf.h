@@ -29,6 +29,11 @@ void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, siz
 void yki_protobuf_text(yki_protobuf *message, int field, const char *text);
 void yki_protobuf_doubles(yki_protobuf *message, int field, const double *values, size_t count);
 
+/* The fields of another message, after those that are there. */
+void yki_protobuf_add(yki_protobuf *message, const yki_protobuf *fields);
+/* What comes before so many bytes, which the caller writes elsewhere. */
+void yki_protobuf_head(yki_protobuf *message, int field, size_t size);
+
 /* A message within the message: its fields are those written between begin and end, which takes
  * what begin returned. */
 size_t yki_protobuf_begin(yki_protobuf *message, int field);

@@ -1,5 +1,5 @@
 /* See protobuf.h. */
-#include "report/protobuf.h"
+#include "io/protobuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,10 +85,21 @@ void yki_protobuf_float(yki_protobuf *message, int field, float value)
     append(message, &value, sizeof value);
 }
 
-void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, size_t size)
+void yki_protobuf_add(yki_protobuf *message, const yki_protobuf *fields)
+{
+    append(message, fields->data, fields->size);
+    message->failed |= fields->failed;
+}
+
+void yki_protobuf_head(yki_protobuf *message, int field, size_t size)
 {
     append_key(message, field, WIRE_BYTES);
     append_varint(message, size);
+}
+
+void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, size_t size)
+{
+    yki_protobuf_head(message, field, size);
     append(message, bytes, size);
 }
 

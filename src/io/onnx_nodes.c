@@ -1,0 +1,477 @@
+/*
+ * See onnx_nodes.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx), operators
+ * those of set 17 (https://onnx.ai/onnx/operators). Values of the graph are named after the node
+ * that makes them; fused norms become their parts again.
+ */
+#include "io/onnx_nodes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+enum { NAME = 512 };
+
+typedef enum field {
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_NAME = 3,
+    NODE_OP_TYPE = 4,
+    NODE_ATTRIBUTE = 5,
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_F = 2,
+    ATTRIBUTE_I = 3,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_TYPE = 20,
+    TENSOR_DATA_TYPE = 2,
+    TENSOR_NAME = 8,
+    TENSOR_RAW_DATA = 9,
+    VALUE_NAME = 1,
+    VALUE_TYPE = 2,
+    TYPE_TENSOR = 1,
+    TENSOR_TYPE_ELEMENT = 1,
+    TENSOR_TYPE_SHAPE = 2,
+    SHAPE_DIM = 1,
+    DIM_VALUE = 1,
+    DIM_PARAM = 2
+} field;
+
+typedef enum attribute_type { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 } attribute_type;
+
+int yki_onnx_dtype(yk_dtype dtype)
+{
+    static const int numbers[YK_DTYPE_COUNT] = {
+        [YK_F32] = 1, [YK_F64] = 11, [YK_F16] = 10, [YK_BF16] = 16,
+        [YK_I32] = 6, [YK_I64] = 7,  [YK_U8] = 2};
+    return numbers[dtype];
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const yk_value *resolve(const yki_onnx_graph *g, const yk_value *value)
+{
+    while (g->same[value->id])
+        value = g->same[value->id];
+    return value;
+}
+
+/* The name of a value, with a suffix for one that is made on the way to it. */
+static const char *name_of(yki_onnx_graph *g, const yk_value *value, const char *suffix,
+                           char text[NAME])
+{
+    value = resolve(g, value);
+    int *number = &g->numbers[value->id];
+    if (value->name)
+        snprintf(text, NAME, "%s%s", value->name, suffix);
+    else if (value == resolve(g, g->logits))
+        snprintf(text, NAME, "logits%s", suffix);
+    else
+        snprintf(text, NAME, "%s%s_%d%s", value->producer->scope, value->producer->op->name,
+                 *number ? *number : (*number = ++g->numbered), suffix);
+    return text;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Starts a node that makes this value; returns what end_node takes. */
+static size_t begin_node(yki_onnx_graph *g, const char *type, const yk_value *value,
+                         const char *suffix)
+{
+    char name[NAME];
+    size_t node = yki_protobuf_begin(&g->message, GRAPH_NODE);
+    name_of(g, value, suffix, name);
+    yki_protobuf_text(&g->message, NODE_OP_TYPE, type);
+    yki_protobuf_text(&g->message, NODE_NAME, name);
+    yki_protobuf_text(&g->message, NODE_OUTPUT, name);
+    return node;
+}
+
+static void end_node(yki_onnx_graph *g, size_t node)
+{
+    yki_protobuf_end(&g->message, node);
+}
+
+/* Something that the node begun reads; an optional one that is absent is left out. */
+static void add_operand(yki_onnx_graph *g, const yk_value *value)
+{
+    char name[NAME];
+    if (!value)
+        return;
+    g->read[resolve(g, value)->id] = true;
+    yki_protobuf_text(&g->message, NODE_INPUT, name_of(g, value, "", name));
+}
+
+/* What was made on the way to value, or a constant that belongs to it. */
+static void add_part(yki_onnx_graph *g, const yk_value *value, const char *suffix)
+{
+    char name[NAME];
+    yki_protobuf_text(&g->message, NODE_INPUT, name_of(g, value, suffix, name));
+}
+
+static size_t begin_attribute(yki_onnx_graph *g, const char *name, attribute_type type)
+{
+    size_t attribute = yki_protobuf_begin(&g->message, NODE_ATTRIBUTE);
+    yki_protobuf_text(&g->message, ATTRIBUTE_NAME, name);
+    yki_protobuf_int(&g->message, ATTRIBUTE_TYPE, type);
+    return attribute;
+}
+
+static void add_float(yki_onnx_graph *g, const char *name, double value)
+{
+    size_t attribute = begin_attribute(g, name, TYPE_FLOAT);
+    yki_protobuf_float(&g->message, ATTRIBUTE_F, (float)value);
+    yki_protobuf_end(&g->message, attribute);
+}
+
+static void add_int(yki_onnx_graph *g, const char *name, int64_t value)
+{
+    size_t attribute = begin_attribute(g, name, TYPE_INT);
+    yki_protobuf_int(&g->message, ATTRIBUTE_I, value);
+    yki_protobuf_end(&g->message, attribute);
+}
+
+/* The same number for each of `count` entries. */
+static void add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count)
+{
+    size_t attribute = begin_attribute(g, name, TYPE_INTS);
+    for (int i = 0; i < count; i++)
+        yki_protobuf_int(&g->message, ATTRIBUTE_INTS, value);
+    yki_protobuf_end(&g->message, attribute);
+}
+
+/* A scalar for a node that makes value, of its dtype. */
+static void add_constant(yki_onnx_graph *g, const yk_value *value, const char *suffix,
+                         double number)
+{
+    char name[NAME];
+    bool is_double = value->dtype == YK_F64;
+    float single = (float)number;
+    size_t tensor = yki_protobuf_begin(&g->message, GRAPH_INITIALIZER);
+    yki_protobuf_int(&g->message, TENSOR_DATA_TYPE, yki_onnx_dtype(is_double ? YK_F64 : YK_F32));
+    yki_protobuf_text(&g->message, TENSOR_NAME, name_of(g, value, suffix, name));
+    yki_protobuf_bytes(&g->message, TENSOR_RAW_DATA, is_double ? (void *)&number : (void *)&single,
+                       is_double ? sizeof number : sizeof single);
+    yki_protobuf_end(&g->message, tensor);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* One operator of ONNX for one of ours. */
+typedef struct translation {
+    const yki_op *op;
+    const char *type; /* ONNX's name of it */
+    /* NULL: it changes nothing in evaluation and without mixed precision. */
+    void (*write)(yki_onnx_graph *g, const yki_node *node, const char *type);
+} translation;
+
+static void write_plain(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < node->in_count; i++)
+        add_operand(g, node->in[i]);
+    end_node(g, made);
+}
+
+static void write_conv2d(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < YKI_CONV2D_INPUTS; i++)
+        add_operand(g, node->in[i]);
+    add_ints(g, "strides", node->attrs.stride, 2);
+    add_ints(g, "pads", node->attrs.padding, 4);
+    add_ints(g, "dilations", node->attrs.dilation, 2);
+    add_int(g, "group", node->attrs.groups);
+    end_node(g, made);
+}
+
+static void write_linear(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < YKI_LINEAR_INPUTS; i++)
+        add_operand(g, node->in[i]);
+    add_int(g, "transB", 1);
+    end_node(g, made);
+}
+
+/* min(max(x, 0), 6), where x is an operand or a part. */
+static void write_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x, const char *part)
+{
+    add_constant(g, out, ".least", 0);
+    add_constant(g, out, ".most", 6);
+    size_t made = begin_node(g, "Clip", out, "");
+    if (x)
+        add_operand(g, x);
+    else
+        add_part(g, out, part);
+    add_part(g, out, ".least");
+    add_part(g, out, ".most");
+    end_node(g, made);
+}
+
+static void write_relu6(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    (void)type;
+    write_clip(g, node->out[0], node->in[0], NULL);
+}
+
+static void write_batch_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[YKI_BATCH_NORM_Y];
+    const yk_value *residual = node->in[YKI_BATCH_NORM_RESIDUAL];
+    const char *sum = node->attrs.relu ? ".sum" : "", *norm = residual ? ".norm" : sum;
+    size_t made = begin_node(g, type, out, norm);
+    for (int i = YKI_BATCH_NORM_X; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
+        add_operand(g, node->in[i]);
+    add_float(g, "epsilon", node->attrs.eps);
+    end_node(g, made);
+    if (residual) {
+        made = begin_node(g, "Add", out, sum);
+        add_part(g, out, norm);
+        add_operand(g, residual);
+        end_node(g, made);
+    }
+    if (node->attrs.relu && node->attrs.relu6) {
+        write_clip(g, out, NULL, sum);
+    } else if (node->attrs.relu) {
+        made = begin_node(g, "Relu", out, "");
+        add_part(g, out, sum);
+        end_node(g, made);
+    }
+}
+
+/* A node of one or two parts of value. */
+static void write_step(yki_onnx_graph *g, const char *type, const yk_value *value,
+                       const char *suffix, const char *left, const char *right)
+{
+    size_t made = begin_node(g, type, value, suffix);
+    add_part(g, value, left);
+    if (right)
+        add_part(g, value, right);
+    end_node(g, made);
+}
+
+/* x (1 + erf(x / sqrt(2))) / 2 */
+static void write_gelu(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    add_constant(g, out, ".root", sqrt(2));
+    add_constant(g, out, ".one", 1);
+    add_constant(g, out, ".half", 0.5);
+    size_t made = begin_node(g, "Div", out, ".scaled");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".root");
+    end_node(g, made);
+    write_step(g, type, out, ".erf", ".scaled", NULL);
+    write_step(g, "Add", out, ".sum", ".erf", ".one");
+    write_step(g, "Mul", out, ".share", ".sum", ".half");
+    made = begin_node(g, "Mul", out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".share");
+    end_node(g, made);
+}
+
+static void write_silu(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    size_t made = begin_node(g, type, out, ".gate");
+    add_operand(g, node->in[0]);
+    end_node(g, made);
+    made = begin_node(g, "Mul", out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".gate");
+    end_node(g, made);
+}
+
+static void write_scale(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    add_constant(g, out, ".alpha", node->attrs.alpha);
+    size_t made = begin_node(g, type, out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".alpha");
+    end_node(g, made);
+}
+
+static void write_pool(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[0]);
+    add_ints(g, "kernel_shape", node->attrs.kernel, 2);
+    add_ints(g, "strides", node->attrs.stride, 2);
+    add_ints(g, "pads", node->attrs.padding, 4);
+    if (node->op == &yki_op_avg_pool2d)
+        add_int(g, "count_include_pad", 1);
+    end_node(g, made);
+}
+
+static void write_flatten(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[0]);
+    add_int(g, "axis", 1);
+    end_node(g, made);
+}
+
+static void write_softmax(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[0]);
+    add_int(g, "axis", -1);
+    end_node(g, made);
+}
+
+static void write_layer_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < YKI_LAYER_NORM_INPUTS; i++)
+        add_operand(g, node->in[i]);
+    add_int(g, "axis", -(int64_t)node->in[YKI_LAYER_NORM_WEIGHT]->ndim);
+    add_float(g, "epsilon", node->attrs.eps);
+    end_node(g, made);
+}
+
+static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < node->in_count; i++)
+        add_operand(g, node->in[i]);
+    add_int(g, "axis", 1);
+    end_node(g, made);
+}
+
+static const translation translations[] = {
+    {&yki_op_conv2d, "Conv", write_conv2d},
+    {&yki_op_linear, "Gemm", write_linear},
+    {&yki_op_batch_norm, "BatchNormalization", write_batch_norm},
+    {&yki_op_relu, "Relu", write_plain},
+    {&yki_op_relu6, "Clip", write_relu6},
+    {&yki_op_gelu, "Erf", write_gelu},
+    {&yki_op_sigmoid, "Sigmoid", write_plain},
+    {&yki_op_silu, "Sigmoid", write_silu},
+    {&yki_op_hardswish, "HardSwish", write_plain},
+    {&yki_op_add, "Add", write_plain},
+    {&yki_op_multiply, "Mul", write_plain},
+    {&yki_op_scale, "Mul", write_scale},
+    {&yki_op_dropout, "Identity", NULL},
+    {&yki_op_cast, "Identity", NULL},
+    {&yki_op_max_pool2d, "MaxPool", write_pool},
+    {&yki_op_avg_pool2d, "AveragePool", write_pool},
+    {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
+    {&yki_op_flatten, "Flatten", write_flatten},
+    {&yki_op_softmax, "Softmax", write_softmax},
+    {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
+    {&yki_op_concat, "Concat", write_concat},
+};
+
+static const translation *find_translation(const yki_op *op)
+{
+    for (size_t i = 0; i < sizeof translations / sizeof *translations; i++)
+        if (translations[i].op == op)
+            return &translations[i];
+    return NULL;
+}
+
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+/* The name, dtype and shape of an input or output. */
+static void describe_value(yki_onnx_graph *g, int where, const char *name, const yk_value *value)
+{
+    yki_protobuf *m = &g->message;
+    size_t info = yki_protobuf_begin(m, where);
+    yki_protobuf_text(m, VALUE_NAME, name);
+    size_t type = yki_protobuf_begin(m, VALUE_TYPE), tensor = yki_protobuf_begin(m, TYPE_TENSOR);
+    yki_protobuf_int(m, TENSOR_TYPE_ELEMENT, yki_onnx_dtype(value->dtype));
+    size_t shape = yki_protobuf_begin(m, TENSOR_TYPE_SHAPE);
+    for (int d = 0; d < value->ndim; d++) {
+        size_t dim = yki_protobuf_begin(m, SHAPE_DIM);
+        if (value->dims[d] == YK_BATCH)
+            yki_protobuf_text(m, DIM_PARAM, "batch");
+        else
+            yki_protobuf_int(m, DIM_VALUE, value->dims[d]);
+        yki_protobuf_end(m, dim);
+    }
+    yki_protobuf_end(m, shape);
+    yki_protobuf_end(m, tensor);
+    yki_protobuf_end(m, type);
+    yki_protobuf_end(m, info);
+}
+
+/* Whether the logits need this node; flattening them for yk_model_output is not part of them. */
+static bool is_exported(const yki_onnx_graph *g, const yki_node *node)
+{
+    const yk_value *out = node->out[0];
+    return out && g->source->for_logits[out->id] && (out != g->source->logits || out == g->logits);
+}
+
+/* Finds which values equal others. */
+static yk_status find_same(yki_onnx_graph *g)
+{
+    for (size_t n = 0; n < g->source->first_backward; n++) {
+        const yki_node *node = g->source->graph->nodes[n];
+        const translation *known = find_translation(node->op);
+        if (!is_exported(g, node))
+            continue;
+        if (!known)
+            return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: ONNX has no such operator", node->scope,
+                             node->op->name);
+        if (!known->write)
+            g->same[node->out[0]->id] = node->in[0];
+    }
+    return YK_OK;
+}
+
+static void write_nodes(yki_onnx_graph *g)
+{
+    for (size_t n = 0; n < g->source->first_backward; n++) {
+        const yki_node *node = g->source->graph->nodes[n];
+        const translation *known = find_translation(node->op);
+        if (is_exported(g, node) && known && known->write)
+            known->write(g, node, known->type);
+    }
+    const yk_value *same = resolve(g, g->logits);
+    if (!same->name)
+        return;
+    size_t made = yki_protobuf_begin(&g->message, GRAPH_NODE); /* an input is the output */
+    yki_protobuf_text(&g->message, NODE_OP_TYPE, "Identity");
+    yki_protobuf_text(&g->message, NODE_OUTPUT, "logits");
+    add_operand(g, same);
+    end_node(g, made);
+}
+
+static yk_status write_graph(yki_onnx_graph *g)
+{
+    const yk_graph *graph = g->source->graph;
+    YK_TRY(find_same(g));
+    write_nodes(g);
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->kind == YKI_INPUT && g->read[i])
+            describe_value(g, GRAPH_INPUT, graph->values[i]->name, graph->values[i]);
+    describe_value(g, GRAPH_OUTPUT, "logits", g->logits);
+    return g->message.failed ? yki_error_memory(g->message.size, "an ONNX graph") : YK_OK;
+}
+
+yk_status yki_onnx_graph_create(yki_onnx_graph *graph, const yki_plan_source *source,
+                                const yk_value *logits)
+{
+    size_t values = source->graph->value_count;
+    *graph = (yki_onnx_graph){.source = source, .logits = logits};
+    graph->same = yki_calloc(values, sizeof(yk_value *));
+    graph->read = yki_calloc(values, sizeof *graph->read);
+    graph->numbers = yki_calloc(values, sizeof *graph->numbers);
+    if (!graph->same || !graph->read || !graph->numbers)
+        return yki_error_memory(values * sizeof *graph->same, "an ONNX graph");
+    return write_graph(graph);
+}
+
+void yki_onnx_graph_fini(yki_onnx_graph *graph)
+{
+    free((void *)graph->same);
+    free(graph->read);
+    free(graph->numbers);
+    yki_protobuf_fini(&graph->message);
+}

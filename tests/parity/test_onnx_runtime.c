@@ -1,0 +1,176 @@
+/*
+ * Exported networks in ONNX Runtime: on the same images the same logits, within 1e-4 of the
+ * largest. onnx_runtime.py judges, with the packages that scripts/install-deps installs from PyPI.
+ */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { SAMPLES = 3, CLASSES = 7 };
+
+static char said[16384];
+
+static const char *file_of(const char *name)
+{
+    static char paths[3][256];
+    static int next;
+    char *path = paths[next++ % 3];
+    snprintf(path, sizeof *paths, "%s/%s", yk_test_directory(), name);
+    return path;
+}
+
+static void write_floats(const char *name, const yk_tensor *tensor)
+{
+    FILE *file = fopen(file_of(name), "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(tensor->data, yk_tensor_bytes(tensor), 1, file), 1);
+    fclose(file);
+}
+
+static yk_batch *batch_of(int64_t side)
+{
+    static const char *const names[] = {"images"};
+    static yk_tensor images;
+    static yk_batch batch = {.size = SAMPLES, .count = 1, .names = names, .tensors = &images};
+    free(images.data);
+    images = (yk_tensor){.dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, side, side}};
+    images.data = malloc(yk_tensor_bytes(&images));
+    assert_non_null(images.data);
+    for (int64_t i = 0; i < yk_tensor_count(&images); i++)
+        ((float *)images.data)[i] = (float)sin(0.37 * (double)i + 0.01 * (double)(i % 97));
+    return &batch;
+}
+
+/* Weights and statistics as if something had been learned. */
+static void shake(yk_model *model)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
+        yk_tensor value = yk_model_buffer(model, i).value;
+        for (int64_t j = 0; value.dtype == YK_F32 && j < yk_tensor_count(&value); j++)
+            ((float *)value.data)[j] += 0.1F * (float)(j % 7);
+    }
+    yk_model_parameters_changed(model);
+}
+
+static yk_model *make_model(yk_value *logits, yk_amp amp)
+{
+    yk_model *model;
+    assert_ok(yk_model_create(&model, NULL,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = logits,
+                                      o.seed = 1, o.amp = amp)));
+    shake(model);
+    return model;
+}
+
+/* Exports, runs and judges the model, and destroys it. */
+static void judge(yk_model *model, int64_t side)
+{
+    yk_tensor logits;
+    yk_batch *batch = batch_of(side);
+    assert_ok(yk_model_forward(model, batch));
+    assert_ok(yk_model_output(model, &logits));
+    write_floats("images", &batch->tensors[0]);
+    write_floats("logits", &logits);
+    assert_ok(yk_model_export_onnx(model, file_of("model.onnx")));
+    yk_model_destroy(model);
+    int code =
+        yk_test_command(said, sizeof said,
+                        "cd %s && %s/python/bin/python3 %s/tests/parity/onnx_runtime.py "
+                        "model.onnx images logits %d 2>&1",
+                        yk_test_directory(), getenv("YOKE_BUILD"), getenv("YOKE_SOURCE"), SAMPLES);
+    if (code == 77 || code == 127)
+        skip_because("no ONNX Runtime here (scripts/install-deps pypi installs it): %s", said);
+    fputs(said, stdout);
+    assert_int_equal(code, 0);
+    unlink(file_of("model.onnx"));
+}
+
+static yk_value *images_of(int64_t side)
+{
+    return yk_input(yk_graph_create(), "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+}
+
+static void judge_arch(const char *arch, int64_t side)
+{
+    printf("%s\n", arch);
+    judge(make_model(yk_arch_find(arch)(images_of(side), CLASSES), YK_AMP_OFF), side);
+}
+
+YK_TEST(networks_for_small_images_have_the_same_logits)
+{
+    judge_arch("mlp", 32);
+    judge_arch("resnet9", 32);
+    judge_arch("resnet18-cifar", 32);
+}
+
+YK_TEST(torchvisions_networks_have_the_same_logits)
+{
+    judge_arch("resnet18", 64);
+    judge_arch("resnet50", 96);
+    judge_arch("resnext50-32x4d", 64);
+    judge_arch("mobilenet-v2", 64);
+}
+
+/* Half a gigabyte of weights. */
+YK_TEST(vgg_has_the_same_logits)
+{
+    judge_arch("vgg11-bn", 224);
+}
+
+/* Every operator that has a counterpart and is in none of these networks. */
+static yk_value *all_operators(yk_value *x)
+{
+    yk_graph *graph = yk_value_graph(x);
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
+    yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
+    y = yk_concat(yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x)));
+    y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1); /* (N, 16, 4, 4) */
+    y = yk_nn_linear(yk_flatten(y), "fc", 24);
+    yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);
+    y = yk_layer_norm(yk_dropout(yk_relu(y), 0.5), weight, bias, 1e-3);
+    return yk_dropout(yk_scale(yk_softmax(y), 3), 0.1);
+}
+
+YK_TEST(every_operator_is_translated)
+{
+    judge(make_model(all_operators(images_of(16)), YK_AMP_OFF), 16);
+}
+
+YK_TEST(mixed_precision_is_left_out)
+{
+    yk_model *model = make_model(yk_resnet9(images_of(16), CLASSES), YK_AMP_BF16);
+    assert_ok(yk_model_export_onnx(model, file_of("model.onnx")));
+    yk_model_destroy(model);
+    model = make_model(yk_resnet9(images_of(16), CLASSES), YK_AMP_OFF);
+    assert_ok(yk_model_export_onnx(model, file_of("other.onnx")));
+    int code = yk_test_command(said, sizeof said, "cd %s && cmp model.onnx other.onnx",
+                               yk_test_directory());
+    if (code)
+        fail_msg("%s", said);
+    yk_model_destroy(model);
+}
+
+YK_TEST(the_file_describes_its_network)
+{
+    yk_model_info info = YK_MODEL_INFO_INIT;
+    yk_model *model = make_model(yk_mlp(images_of(4), 2), YK_AMP_OFF);
+    info.arch = "mlp";
+    info.classes = 2;
+    info.class_names = (const char *const[]){"cat", "dog \"Rex\""};
+    info.channels = 3;
+    info.mean = (const float[]){0.5F, 0.25F, 0};
+    info.std = (const float[]){1, 1, 1};
+    info.transforms = "Resize(4)";
+    assert_ok(yk_model_set_info(model, &info));
+    judge(model, 4);
+    assert_contains(said, "input images ['batch', 3, 4, 4] tensor(float)");
+    assert_contains(said, "output logits ['batch', 2] tensor(float)");
+    assert_contains(said, "metadata class_names [\"cat\",\"dog \\\"Rex\\\"\"]");
+    assert_contains(said, "metadata mean [0.5,0.25,0]");
+    assert_contains(said, "metadata transforms Resize(4)");
+    assert_contains(said, "metadata arch mlp");
+}
