@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/inline.h"
+#include "base/host_device.h"
 
 typedef struct yki_mt19937 {
     uint32_t state[624];
@@ -25,7 +25,7 @@ uint32_t yki_mt19937_next(yki_mt19937 *generator);
 void yki_mt19937_skip(yki_mt19937 *generator, int64_t words);
 
 /* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that mixes all bits. */
-YKI_INLINE uint64_t yki_mix64(uint64_t x)
+YKI_HOST_DEVICE uint64_t yki_mix64(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -34,7 +34,7 @@ YKI_INLINE uint64_t yki_mix64(uint64_t x)
 }
 
 /* A draw at coordinates (a, b, c): the same in every process, thread and order. */
-YKI_INLINE uint64_t yki_hash3(uint64_t a, uint64_t b, uint64_t c)
+YKI_HOST_DEVICE uint64_t yki_hash3(uint64_t a, uint64_t b, uint64_t c)
 {
     return yki_mix64(yki_mix64(yki_mix64(a) ^ b) ^ c);
 }

@@ -5,7 +5,7 @@
  *
  * Coefficients are rounded to the type once, before the loop.
  */
-#include "base/inline.h"
+#include "base/host_device.h"
 
 /* ---- SGD ------------------------------------------------------------------------------------- */
 
@@ -14,7 +14,7 @@ typedef struct YKI_SWEEP_NAME(sgd) {
     bool nesterov;
 } YKI_SWEEP_NAME(sgd);
 
-YKI_INLINE YKI_SWEEP_NAME(sgd) YKI_SWEEP_NAME(read_sgd)(const double *c)
+YKI_HOST_DEVICE YKI_SWEEP_NAME(sgd) YKI_SWEEP_NAME(read_sgd)(const double *c)
 {
     YKI_SWEEP_NAME(sgd) k;
     k.lr = (YKI_SWEEP_REAL)c[YKI_SGD_LR];
@@ -26,15 +26,16 @@ YKI_INLINE YKI_SWEEP_NAME(sgd) YKI_SWEEP_NAME(read_sgd)(const double *c)
     return k;
 }
 
-YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_plain)(const YKI_SWEEP_NAME(sgd) * k,
-                                                    YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad)
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_plain)(const YKI_SWEEP_NAME(sgd) * k,
+                                                         YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad)
 {
     return value - k->lr * (grad + k->decay * value);
 }
 
-YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_momentum)(const YKI_SWEEP_NAME(sgd) * k,
-                                                       YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
-                                                       YKI_SWEEP_REAL *buffer)
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(sgd_momentum)(const YKI_SWEEP_NAME(sgd) * k,
+                                                            YKI_SWEEP_REAL value,
+                                                            YKI_SWEEP_REAL grad,
+                                                            YKI_SWEEP_REAL *buffer)
 {
     YKI_SWEEP_REAL g = grad + k->decay * value;
     YKI_SWEEP_REAL b = k->keep * *buffer + k->take * g;
@@ -48,7 +49,7 @@ typedef struct YKI_SWEEP_NAME(adam) {
     YKI_SWEEP_REAL step, beta1, beta2, take1, take2, root, eps, decay, shrink;
 } YKI_SWEEP_NAME(adam);
 
-YKI_INLINE YKI_SWEEP_NAME(adam) YKI_SWEEP_NAME(read_adam)(const double *c)
+YKI_HOST_DEVICE YKI_SWEEP_NAME(adam) YKI_SWEEP_NAME(read_adam)(const double *c)
 {
     YKI_SWEEP_NAME(adam) k;
     k.step = (YKI_SWEEP_REAL)c[YKI_ADAM_STEP];
@@ -63,9 +64,10 @@ YKI_INLINE YKI_SWEEP_NAME(adam) YKI_SWEEP_NAME(read_adam)(const double *c)
     return k;
 }
 
-YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(adam) * k,
-                                                    YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
-                                                    YKI_SWEEP_REAL *mean, YKI_SWEEP_REAL *square)
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(adam) * k,
+                                                         YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
+                                                         YKI_SWEEP_REAL *mean,
+                                                         YKI_SWEEP_REAL *square)
 {
     YKI_SWEEP_REAL g = grad + k->decay * value;
     YKI_SWEEP_REAL m = k->beta1 * *mean + k->take1 * g;
@@ -78,8 +80,8 @@ YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(adam) *
 /* ---- averages -------------------------------------------------------------------------------- */
 
 /* The average of torch.optim.swa_utils, with share = 1 - decay. */
-YKI_INLINE YKI_SWEEP_REAL YKI_SWEEP_NAME(approach)(YKI_SWEEP_REAL average, YKI_SWEEP_REAL share,
-                                                   YKI_SWEEP_REAL value)
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(approach)(YKI_SWEEP_REAL average,
+                                                        YKI_SWEEP_REAL share, YKI_SWEEP_REAL value)
 {
     return average + share * (value - average);
 }

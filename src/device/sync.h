@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/inline.h"
+#include "base/host_device.h"
 
 /* A vector is count, first[channels], second[channels]. The concrete struct embeds it first. */
 typedef struct yki_sync {
@@ -46,7 +46,7 @@ typedef struct yki_moments {
 } yki_moments;
 
 /* The moments of a and b together (Chan, Golub and LeVeque 1979). */
-YKI_INLINE yki_moments yki_moments_merge(yki_moments a, yki_moments b)
+YKI_HOST_DEVICE yki_moments yki_moments_merge(yki_moments a, yki_moments b)
 {
     if (a.count == 0 || b.count == 0)
         return a.count == 0 ? b : a;

@@ -8,12 +8,12 @@
 
 #include "tensor/float_bits.h"
 
-YKI_INLINE float yki_bf16_to_float(uint16_t half)
+YKI_HOST_DEVICE float yki_bf16_to_float(uint16_t half)
 {
     return yki_float_of_bits((uint32_t)half << 16);
 }
 
-YKI_INLINE uint16_t yki_bf16_from_float(float value)
+YKI_HOST_DEVICE uint16_t yki_bf16_from_float(float value)
 {
     uint32_t bits = yki_float_bits(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

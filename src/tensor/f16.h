@@ -9,7 +9,7 @@
 
 #include "tensor/float_bits.h"
 
-YKI_INLINE float yki_f16_to_float(uint16_t half)
+YKI_HOST_DEVICE float yki_f16_to_float(uint16_t half)
 {
     const uint32_t rebias = 112u << 23; /* f32's exponent of 1 is 127, f16's is 15 */
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
@@ -23,7 +23,7 @@ YKI_INLINE float yki_f16_to_float(uint16_t half)
     return yki_float_of_bits(sign | bits);
 }
 
-YKI_INLINE uint16_t yki_f16_from_float(float value)
+YKI_HOST_DEVICE uint16_t yki_f16_from_float(float value)
 {
     const uint32_t rebias = 112u << 23;
     uint32_t bits = yki_float_bits(value), sign = bits >> 16 & 0x8000u;

@@ -5,16 +5,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/inline.h"
+#include "base/host_device.h"
 
-YKI_INLINE uint32_t yki_float_bits(float value)
+YKI_HOST_DEVICE uint32_t yki_float_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-YKI_INLINE float yki_float_of_bits(uint32_t bits)
+YKI_HOST_DEVICE float yki_float_of_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);

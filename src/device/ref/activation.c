@@ -1,13 +1,18 @@
 /* Activation functions and their gradients; the arithmetic is in activation_rules.h. */
-#include "device/activation_rules.h"
+#include <math.h>
+
 #include "device/ref/ref.h"
+
+#define YKI_REAL       double
+#define YKI_RULE(name) name
+#include "device/activation_rules.h"
 
 /* The kernels of one function and of its gradient. */
 #define DEFINE(name)                                                                               \
     static double name##_of(double x, const yki_attrs *attrs)                                      \
     {                                                                                              \
         (void)attrs;                                                                               \
-        return yki_##name(x);                                                                      \
+        return name(x);                                                                            \
     }                                                                                              \
     static yk_status ref_##name(const yki_kernel *kernel, const yki_kernel_args *run)              \
     {                                                                                              \
@@ -16,7 +21,7 @@
     }                                                                                              \
     static yk_status ref_##name##_backward(const yki_kernel *kernel, const yki_kernel_args *run)   \
     {                                                                                              \
-        yki_ref_map2(kernel, run, yki_##name##_backward);                                          \
+        yki_ref_map2(kernel, run, name##_backward);                                                \
         return YK_OK;                                                                              \
     }                                                                                              \
     const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
