@@ -33,4 +33,8 @@ void yki_block_destroy(yki_block *block);
 yk_status yki_block_open(yki_block *block, void **values);
 yk_status yki_block_send(yki_block *block, yki_stream *stream);
 
+/* Brings the host what the device has written into the block, once all that is in the device's
+ * stream is done. */
+yk_status yki_block_read(const yki_block *block, size_t offset, size_t bytes, void *host);
+
 #endif

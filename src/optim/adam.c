@@ -13,10 +13,8 @@
 #include <math.h>
 
 #include "base/options.h"
-#include "optim/vectorised.h"
 
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
-enum { C_STEP, C_BETA1, C_BETA2, C_ROOT, C_EPS, C_DECAY, C_SHRINK };
 
 static int adam_slots(const double *h)
 {
@@ -43,58 +41,29 @@ static yk_status check_adamw(const double *h)
     return check_as("adamw", h);
 }
 
-static yki_coefficients adam_coefficients(const double *h, int64_t step, double decay,
-                                          double shrink)
+static void prepare(double *c, const double *h, int64_t step, double decay, double shrink)
 {
-    return (yki_coefficients){{[C_STEP] = h[YKI_LR] / (1 - pow(h[BETA1], (double)step)),
-                               [C_BETA1] = h[BETA1],
-                               [C_BETA2] = h[BETA2],
-                               [C_ROOT] = sqrt(1 - pow(h[BETA2], (double)step)),
-                               [C_EPS] = h[EPS],
-                               [C_DECAY] = decay,
-                               [C_SHRINK] = shrink}};
+    c[YKI_ADAM_STEP] = h[YKI_LR] / (1 - pow(h[BETA1], (double)step));
+    c[YKI_ADAM_BETA1] = h[BETA1];
+    c[YKI_ADAM_BETA2] = h[BETA2];
+    c[YKI_ADAM_ROOT] = sqrt(1 - pow(h[BETA2], (double)step));
+    c[YKI_ADAM_EPS] = h[EPS];
+    c[YKI_ADAM_DECAY] = decay;
+    c[YKI_ADAM_SHRINK] = shrink;
 }
 
-static yki_coefficients prepare_adam(const double *h, int64_t step)
+static void prepare_adam(double *c, const double *h, int64_t step)
 {
-    return adam_coefficients(h, step, h[WEIGHT_DECAY], 1);
+    prepare(c, h, step, h[WEIGHT_DECAY], 1);
 }
 
-static yki_coefficients prepare_adamw(const double *h, int64_t step)
+static void prepare_adamw(double *c, const double *h, int64_t step)
 {
-    return adam_coefficients(h, step, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
+    prepare(c, h, step, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
 }
-
-#define DEFINE_UPDATE(name, real, root)                                                            \
-    YKI_VECTORISED static void name##_loop(real *restrict value, const real *restrict grad,        \
-                                           real *restrict mean, real *restrict square,             \
-                                           int64_t count, const double *c)                         \
-    {                                                                                              \
-        const real step = (real)c[C_STEP], beta1 = (real)c[C_BETA1], beta2 = (real)c[C_BETA2];     \
-        const real take1 = (real)(1 - c[C_BETA1]), take2 = (real)(1 - c[C_BETA2]);                 \
-        const real correction = (real)c[C_ROOT], eps = (real)c[C_EPS];                             \
-        const real decay = (real)c[C_DECAY], shrink = (real)c[C_SHRINK];                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < count; i++)                                    \
-        {                                                                                          \
-            real g = grad[i] + decay * value[i];                                                   \
-            real m = beta1 * mean[i] + take1 * g;                                                  \
-            real v = beta2 * square[i] + take2 * (g * g);                                          \
-            mean[i] = m;                                                                           \
-            square[i] = v;                                                                         \
-            value[i] = shrink * value[i] - step * m / (root(v) / correction + eps);                \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void name(const yki_piece *piece, const yki_coefficients *coefficients)                 \
-    {                                                                                              \
-        name##_loop(piece->value, piece->grad, piece->state[0], piece->state[1], piece->count,     \
-                    coefficients->c);                                                              \
-    }
-
-DEFINE_UPDATE(update_f32, float, sqrtf)
-DEFINE_UPDATE(update_f64, double, sqrt)
 
 static const yki_optimizer_rule adam = {
+    .update = YKI_SWEEP_ADAM,
     .name = "adam",
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
@@ -102,11 +71,10 @@ static const yki_optimizer_rule adam = {
     .slots = adam_slots,
     .check = check_adam,
     .prepare = prepare_adam,
-    .update_f32 = update_f32,
-    .update_f64 = update_f64,
 };
 
 static const yki_optimizer_rule adamw = {
+    .update = YKI_SWEEP_ADAM,
     .name = "adamw",
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
@@ -114,8 +82,6 @@ static const yki_optimizer_rule adamw = {
     .slots = adam_slots,
     .check = check_adamw,
     .prepare = prepare_adamw,
-    .update_f32 = update_f32,
-    .update_f64 = update_f64,
 };
 
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options)

@@ -7,7 +7,6 @@
  * for both never moves.
  */
 #include "optim/optimizer.h"
-#include "optim/vectorised.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,9 +25,10 @@ struct yk_ema {
     char **average;           /* (count), into memory */
     size_t count;
     size_t *buffer_at; /* (buffers): its view, or SIZE_MAX when it is not averaged */
-    char *memory;
+    char *memory;      /* the device's */
     size_t memory_bytes;
-    yki_chunks chunks;
+    yki_sweep *averages; /* over averages and values */
+    yki_block share;     /* of the value in a new average: 1 - decay */
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -59,21 +59,42 @@ static yk_status collect_views(yk_ema *ema)
     return YK_OK;
 }
 
+static yk_status prepare_averages(yk_ema *ema)
+{
+    yki_span *spans = yki_calloc(ema->count, sizeof *spans);
+    if (!spans)
+        return yki_error_memory(ema->count * sizeof *spans, "averaged weights");
+    for (size_t i = 0; i < ema->count; i++) {
+        const yk_tensor *value = &ema->views[i].value;
+        spans[i] = (yki_span){.at = {ema->average[i], value->data},
+                              .dtype = value->dtype,
+                              .count = yk_tensor_count(value)};
+    }
+    yk_status status = yki_sweep_create(&ema->averages, ema->optimizer->device, spans, ema->count);
+    free(spans);
+    return status;
+}
+
 static yk_status make_ema_parts(yk_ema *ema)
 {
     YK_TRY(collect_views(ema));
-    YK_TRY(yki_chunks_create(&ema->chunks, ema->views, ema->count));
+    yki_device *device = ema->optimizer->device;
     for (size_t i = 0; i < ema->count; i++)
         ema->memory_bytes += yki_tensor_padded_bytes(&ema->views[i].value);
-    ema->memory = yki_map(ema->memory_bytes);
-    if (!ema->memory)
-        return yki_error_memory(ema->memory_bytes, "averaged weights");
+    void *memory;
+    YK_TRY(yki_device_alloc(device, ema->memory_bytes, &memory));
+    ema->memory = memory;
     char *at = ema->memory;
     for (size_t i = 0; i < ema->count; i++) {
         ema->average[i] = at;
         at += yki_tensor_padded_bytes(&ema->views[i].value);
     }
-    return YK_OK;
+    YK_TRY(prepare_averages(ema));
+    YK_TRY(yki_block_create(&ema->share, device, sizeof(double)));
+    void *share;
+    YK_TRY(yki_block_open(&ema->share, &share));
+    *(double *)share = 1 - ema->options.decay;
+    return yki_block_send(&ema->share, yki_device_stream(device));
 }
 
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
@@ -115,8 +136,11 @@ void yk_ema_destroy(yk_ema *ema)
         ema->optimizer->ema = NULL;
         ema->optimizer->averaged = false;
     }
-    yki_unmap(ema->memory, ema->memory_bytes);
-    yki_chunks_destroy(&ema->chunks);
+    yki_device *device = ema->optimizer->device;
+    yki_stream_wait(device, yki_device_stream(device)); /* for updates that have been entered */
+    yki_sweep_destroy(ema->averages);
+    yki_block_destroy(&ema->share);
+    yki_device_free(device, ema->memory, ema->memory_bytes);
     free(ema->buffer_at);
     free(ema->average);
     free(ema->views);
@@ -126,49 +150,10 @@ void yk_ema_destroy(yk_ema *ema)
 
 /* ---- update and swap ------------------------------------------------------------------------- */
 
-#define DEFINE_LOOPS(real)                                                                         \
-    YKI_VECTORISED static void move_##real(real *restrict average, const real *restrict value,     \
-                                           int64_t count, real share)                              \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            average[i] += share * (value[i] - average[i]);                                         \
-    }                                                                                              \
-                                                                                                   \
-    YKI_VECTORISED static void exchange_##real(real *restrict a, real *restrict b, int64_t count)  \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            real kept = a[i];                                                                      \
-            a[i] = b[i];                                                                           \
-            b[i] = kept;                                                                           \
-        }                                                                                          \
-    }
-
-DEFINE_LOOPS(float)
-DEFINE_LOOPS(double)
-
-static void average_chunk(const yk_ema *ema, const yki_chunk *part)
+static yk_status sweep(yk_ema *ema, yki_sweep_op op)
 {
-    const yk_tensor *value = &ema->views[part->parameter].value;
-    size_t size = yk_dtype_size(value->dtype), offset = (size_t)part->begin * size;
-    void *average = ema->average[part->parameter] + offset;
-    const void *now = (const char *)value->data + offset;
-    if (ema->updates == 0)
-        memcpy(average, now, (size_t)part->count * size);
-    else if (value->dtype == YK_F64)
-        move_double(average, now, part->count, 1 - ema->options.decay);
-    else
-        move_float(average, now, part->count, (float)(1 - ema->options.decay));
-}
-
-static void swap_chunk(const yk_ema *ema, const yki_chunk *part)
-{
-    const yk_tensor *value = &ema->views[part->parameter].value;
-    size_t offset = (size_t)part->begin * yk_dtype_size(value->dtype);
-    void *average = ema->average[part->parameter] + offset, *now = (char *)value->data + offset;
-    if (value->dtype == YK_F64)
-        exchange_double(average, now, part->count);
-    else
-        exchange_float(average, now, part->count);
+    yki_device *device = ema->optimizer->device;
+    return yki_sweep_run(ema->averages, op, ema->share.memory, NULL, yki_device_stream(device));
 }
 
 yk_status yk_ema_update(yk_ema *ema)
@@ -178,9 +163,7 @@ yk_status yk_ema_update(yk_ema *ema)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "cannot update averaged weights while they are swapped in: call yk_ema_swap first");
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < ema->chunks.count; i++)
-        average_chunk(ema, &ema->chunks.of[i]);
+    YK_TRY(sweep(ema, ema->updates == 0 ? YKI_SWEEP_COPY : YKI_SWEEP_APPROACH));
     ema->updates++;
     return YK_OK;
 }
@@ -190,9 +173,7 @@ yk_status yk_ema_swap(yk_ema *ema)
     YKI_NOT_NULL(ema);
     if (ema->updates == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "no weights have been averaged yet");
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < ema->chunks.count; i++)
-        swap_chunk(ema, &ema->chunks.of[i]);
+    YK_TRY(sweep(ema, YKI_SWEEP_SWAP));
     ema->optimizer->averaged = !ema->optimizer->averaged;
     yk_model_parameters_changed(ema->optimizer->model);
     return YK_OK;

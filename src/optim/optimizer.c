@@ -1,6 +1,7 @@
 /*
- * What all optimizers share: state tensors in one mapped block, and the step, a pass over all
- * parameters in chunks. param_groups.c has the hyperparameters, shards.c the sharded state of ZeRO.
+ * What all optimizers share: state tensors in one block of the device's memory, and the step, one
+ * sweep over all parameters. param_groups.c has the hyperparameters, shards.c the sharded state of
+ * ZeRO.
  *
  * A step allocates nothing. Gradients are looked up at each step, since DDP may have moved them.
  */
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "model/model_hooks.h"
+#include "optim/gradients.h"
 #include "tensor/tensor.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -35,10 +37,9 @@ static yk_status make_state(yk_optimizer *optimizer)
     for (size_t i = 0; i < optimizer->parameters; i++)
         slot_bytes += yki_tensor_padded_bytes(&optimizer->views[i].value);
     optimizer->memory_bytes = slot_bytes * (size_t)optimizer->slots;
-    optimizer->memory = yki_map(optimizer->memory_bytes);
-    if (!optimizer->memory)
-        return yki_error_memory(optimizer->memory_bytes, "the optimizer's state");
-
+    void *memory;
+    YK_TRY(yki_device_alloc(optimizer->device, optimizer->memory_bytes, &memory));
+    optimizer->memory = memory;
     char *at = optimizer->memory;
     for (int slot = 0; slot < optimizer->slots; slot++) {
         optimizer->state[slot] = yki_calloc(optimizer->parameters, sizeof(char *));
@@ -52,10 +53,24 @@ static yk_status make_state(yk_optimizer *optimizer)
     return YK_OK;
 }
 
-void yki_optimizer_refresh(yk_optimizer *optimizer)
+static void refresh_views(yk_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->parameters; i++)
         optimizer->views[i] = yk_model_parameter(optimizer->model, i);
+}
+
+yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count)
+{
+    yki_block larger;
+    size_t bytes = count * YKI_SWEEP_COEFFICIENTS * sizeof(double);
+    if (bytes <= optimizer->coefficients.bytes)
+        return YK_OK;
+    YK_TRY(yki_block_create(&larger, optimizer->device, bytes));
+    yk_status status = yki_stream_wait(optimizer->device, yki_device_stream(optimizer->device));
+    yki_block_destroy(status == YK_OK ? &optimizer->coefficients : &larger);
+    if (status == YK_OK)
+        optimizer->coefficients = larger;
+    return status;
 }
 
 static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparameters)
@@ -69,7 +84,7 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
     memcpy(optimizer->groups->hyperparameters, hyperparameters,
            (size_t)optimizer->rule->hyperparameters * sizeof *hyperparameters);
     optimizer->groups->initial_lr = hyperparameters[YKI_LR];
-    return YK_OK;
+    return yki_optimizer_fit_groups(optimizer, 1);
 }
 
 static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyperparameters)
@@ -77,15 +92,12 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
     if (!optimizer->views)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
-    yki_optimizer_refresh(optimizer);
+    refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
-    YK_TRY(yki_chunks_create(&optimizer->chunks, optimizer->views, optimizer->parameters));
-    yki_chunks_keep(&optimizer->chunks, yki_model_used(optimizer->model));
-    optimizer->squares = yki_calloc(optimizer->chunks.count, sizeof *optimizer->squares);
-    if (!optimizer->squares)
-        return yki_error_memory(optimizer->chunks.count * sizeof *optimizer->squares,
-                                "the optimizer");
-    return make_state(optimizer);
+    YK_TRY(make_state(optimizer));
+    YK_TRY(yki_optimizer_prepare_update(optimizer, yki_model_used(optimizer->model)));
+    YK_TRY(yki_gradients_create(&optimizer->gradients, optimizer->model));
+    return yki_block_create(&optimizer->clipping, optimizer->device, 2 * sizeof(double));
 }
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
@@ -101,6 +113,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     yki_reference_init(&new->reference);
     new->rule = rule;
     new->model = model;
+    new->device = yki_model_device(model);
     yki_model_retain(model);
     new->slots = rule->slots(hyperparameters);
     new->parameters = yk_model_parameter_count(model);
@@ -122,12 +135,15 @@ void yki_optimizer_release(yk_optimizer *optimizer)
 {
     if (!yki_reference_release(&optimizer->reference))
         return;
+    yki_device *device = optimizer->device;
+    yki_stream_wait(device, yki_device_stream(device)); /* for steps that have been entered */
     for (int slot = 0; slot < optimizer->slots; slot++)
         free(optimizer->state[slot]);
-    yki_unmap(optimizer->memory, optimizer->memory_bytes);
-    yki_chunks_destroy(&optimizer->chunks);
-    yki_chunks_destroy(&optimizer->own_chunks);
-    free(optimizer->squares);
+    yki_sweep_destroy(optimizer->update);
+    yki_sweep_destroy(optimizer->gradients);
+    yki_block_destroy(&optimizer->coefficients);
+    yki_block_destroy(&optimizer->clipping);
+    yki_device_free(device, optimizer->memory, optimizer->memory_bytes);
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
@@ -143,20 +159,50 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
 
 /* ---- the step ------------------------------------------------------------------------------- */
 
-static void update_chunk(const yk_optimizer *optimizer, const yki_chunk *part)
+enum { AT_VALUE, AT_GRADIENT, AT_STATE };
+
+yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep)
 {
-    const yk_parameter_view *view = &optimizer->views[part->parameter];
-    const yki_param_group *group = &optimizer->groups[optimizer->group_of[part->parameter]];
-    size_t offset = (size_t)part->begin * yk_dtype_size(view->value.dtype);
-    yki_piece piece = {.value = (char *)view->value.data + offset,
-                       .grad = (const char *)view->grad.data + offset,
-                       .count = part->count};
-    for (int slot = 0; slot < group->slots; slot++)
-        piece.state[slot] = optimizer->state[slot][part->parameter] + offset;
-    if (view->value.dtype == YK_F64)
-        optimizer->rule->update_f64(&piece, &group->coefficients);
-    else
-        optimizer->rule->update_f32(&piece, &group->coefficients);
+    yki_sweep *update;
+    yki_span *spans = yki_calloc(optimizer->parameters, sizeof *spans);
+    if (!spans)
+        return yki_error_memory(optimizer->parameters * sizeof *spans, "the optimizer");
+    for (size_t i = 0; i < optimizer->parameters; i++) {
+        const yk_tensor *value = &optimizer->views[i].value;
+        spans[i] = (yki_span){.dtype = value->dtype, .count = keep[i] ? yk_tensor_count(value) : 0};
+    }
+    yk_status status = yki_sweep_create(&update, optimizer->device, spans, optimizer->parameters);
+    free(spans);
+    YK_TRY(status);
+    yki_sweep_destroy(optimizer->update);
+    optimizer->update = update;
+    return YK_OK;
+}
+
+/* Where everything is now. A group without momentum has no state in its step. */
+static void place_update(yk_optimizer *optimizer)
+{
+    refresh_views(optimizer);
+    for (size_t i = 0; i < optimizer->parameters; i++) {
+        size_t group = optimizer->group_of[i];
+        int slots = optimizer->rule->slots(optimizer->groups[group].hyperparameters);
+        yki_sweep_regroup(optimizer->update, i, (int)group);
+        yki_sweep_move(optimizer->update, i, AT_VALUE, optimizer->views[i].value.data);
+        yki_sweep_move(optimizer->update, i, AT_GRADIENT, optimizer->views[i].grad.data);
+        for (int slot = 0; slot < optimizer->slots; slot++)
+            yki_sweep_move(optimizer->update, i, AT_STATE + slot,
+                           slot < slots ? optimizer->state[slot][i] : NULL);
+    }
+}
+
+static yk_status send_coefficients(yk_optimizer *optimizer, yki_stream *stream)
+{
+    void *values;
+    YK_TRY(yki_block_open(&optimizer->coefficients, &values));
+    for (size_t g = 0; g < optimizer->group_count; g++)
+        optimizer->rule->prepare((double *)values + g * YKI_SWEEP_COEFFICIENTS,
+                                 optimizer->groups[g].hyperparameters, optimizer->steps);
+    return yki_block_send(&optimizer->coefficients, stream);
 }
 
 static yk_status check_can_step(const yk_optimizer *optimizer)
@@ -164,7 +210,7 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
     if (optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot step on averaged weights: call yk_ema_swap first");
-    if (optimizer->own_chunks.of && !optimizer->after_step)
+    if (optimizer->sharded && !optimizer->after_step)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "cannot step an optimizer whose sharding has ended: call yk_zero_destroy after the "
@@ -177,17 +223,12 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer)
     YKI_NOT_NULL(optimizer);
     double begin = yki_trace_begin();
     YK_TRY(check_can_step(optimizer));
-    yki_optimizer_refresh(optimizer);
+    yki_stream *stream = yki_device_stream(optimizer->device);
+    place_update(optimizer);
     optimizer->steps++;
-    for (size_t g = 0; g < optimizer->group_count; g++) {
-        yki_param_group *group = &optimizer->groups[g];
-        group->slots = optimizer->rule->slots(group->hyperparameters);
-        group->coefficients = optimizer->rule->prepare(group->hyperparameters, optimizer->steps);
-    }
-    const yki_chunks *chunks = optimizer->after_step ? &optimizer->own_chunks : &optimizer->chunks;
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < chunks->count; i++)
-        update_chunk(optimizer, &chunks->of[i]);
+    YK_TRY(send_coefficients(optimizer, stream));
+    YK_TRY(yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
+                         NULL, stream));
     yk_model_zero_grad(optimizer->model);
     yk_model_parameters_changed(optimizer->model);
     YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");

@@ -1,7 +1,7 @@
 /*
- * The contract between optimizer.c, which owns memory, threads and bookkeeping, and the rules
- * (sgd.c, adam.c), which own the arithmetic; and the optimizer's inside, which optimizer.c shares
- * with param_groups.c.
+ * The contract between optimizer.c, which owns memory and bookkeeping, and the rules (sgd.c,
+ * adam.c), which turn hyperparameters into the coefficients of a sweep (device/sweep.h); and the
+ * optimizer's inside, which optimizer.c shares with param_groups.c, shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -10,50 +10,36 @@
 
 #include "base/error.h"
 #include "base/reference.h"
-#include "optim/chunks.h"
+#include "device/block.h"
+#include "device/sweep.h"
 #include "optim/references.h"
 #include "optim/shards.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };
 
-/* A piece of one parameter, its gradient and its state: all of count elements. */
-typedef struct yki_piece {
-    void *restrict value;
-    const void *restrict grad;
-    void *restrict state[YKI_MAX_SLOTS];
-    int64_t count;
-} yki_piece;
-
-/* The factors of one step, which a rule computes from hyperparameters and the step number. */
-typedef struct yki_coefficients {
-    double c[8];
-} yki_coefficients;
-
 typedef struct yki_optimizer_rule {
+    yki_sweep_op update;
     const char *name;
     int hyperparameters; /* names and values; YKI_LR is the first */
     const char *hyperparameter_names[YKI_MAX_HYPERPARAMETERS];
     const char *slot_names[YKI_MAX_SLOTS];
     int (*slots)(const double *hyperparameters); /* how many of them this setting needs */
     yk_status (*check)(const double *hyperparameters);
-    /* step counts from 1. */
-    yki_coefficients (*prepare)(const double *hyperparameters, int64_t step);
-    void (*update_f32)(const yki_piece *piece, const yki_coefficients *coefficients);
-    void (*update_f64)(const yki_piece *piece, const yki_coefficients *coefficients);
+    /* Writes the coefficients of a step, which counts from 1. */
+    void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
 } yki_optimizer_rule;
 
 /* torch.optim's param_group. */
 typedef struct yki_param_group {
     double hyperparameters[YKI_MAX_HYPERPARAMETERS];
-    double initial_lr;             /* what schedules start from */
-    yki_coefficients coefficients; /* of the running step */
-    int slots;                     /* likewise */
+    double initial_lr; /* what schedules start from */
 } yki_param_group;
 
 struct yk_optimizer {
     yki_reference reference;
     const yki_optimizer_rule *rule;
     yk_model *model;
+    yki_device *device; /* the model's */
     int64_t steps;
     int slots; /* that there is memory for; a group may need fewer */
     size_t parameters;
@@ -62,17 +48,19 @@ struct yk_optimizer {
     size_t group_count;
     size_t *group_of;            /* (parameters) */
     char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
-    char *memory;
+    char *memory;                /* the device's */
     size_t memory_bytes;
-    yki_chunks chunks;
-    /* Of a sharded optimizer: the chunks that this rank updates, and what brings it the others.
+    yki_sweep *update;      /* over value, gradient and state of each parameter */
+    yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
+    yki_sweep *gradients;   /* over all gradients, for clipping */
+    yki_block clipping;     /* what YKI_SWEEP_CLIP reads */
+    /* Of a sharded optimizer: it updates this rank's parameters, and after_step brings the others.
      * State pointers are NULL for parameters of other ranks. */
-    yki_chunks own_chunks;
+    bool sharded;
     yk_status (*after_step)(void *context);
     void *after_step_context;
-    double *squares; /* (chunks): sums of squared gradients, for clipping */
-    yk_ema *ema;     /* or NULL */
-    bool averaged;   /* the model holds ema's average, and ema the weights */
+    yk_ema *ema;   /* or NULL */
+    bool averaged; /* the model holds ema's average, and ema the weights */
 };
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
@@ -88,8 +76,10 @@ double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
 int yki_optimizer_slot_count(const yk_optimizer *optimizer);
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
 
-/* Looks the gradients up: DDP may have moved them. */
-void yki_optimizer_refresh(yk_optimizer *optimizer);
+/* Prepares the sweep of updates over the parameters that are to be kept. */
+yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep);
+/* Makes room for the coefficients of so many groups. */
+yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count);
 
 /* Whether the model holds the average, and the average the weights. */
 bool yki_ema_is_swapped(const yk_ema *ema);

@@ -10,29 +10,33 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
 #include "model/loss_scale.h"
 #include "model/model_hooks.h"
-#include "optim/chunks.h"
+#include "optim/gradients.h"
 #include "optim/optimizer.h"
-#include "optim/vectorised.h"
 
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 
 struct yk_grad_scaler {
     yki_reference reference;
     yk_model *model;
-    yki_chunks chunks;
+    yki_sweep *gradients;
+    yki_block unscaling;
     bool enabled, found_inf;
     stage stage;
     float scale;
     double growth_factor, backoff_factor;
     int64_t growth_interval, growth_tracker;
 };
+
+/* What YKI_SWEEP_UNSCALE reads and writes. */
+typedef struct unscaling {
+    double inverse, found;
+} unscaling;
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -67,21 +71,6 @@ static void adopt_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *stat
     yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
 }
 
-static yk_status make_chunks(yki_chunks *chunks, const yk_model *model)
-{
-    size_t count = yk_model_parameter_count(model);
-    yk_parameter_view *views = yki_calloc(count, sizeof *views);
-    if (!views)
-        return yki_error_memory(count * sizeof *views, "the grad scaler");
-    for (size_t i = 0; i < count; i++)
-        views[i] = yk_model_parameter(model, i);
-    yk_status status = yki_chunks_create(chunks, views, count);
-    if (status == YK_OK)
-        yki_chunks_keep(chunks, yki_model_used(model));
-    free(views);
-    return status;
-}
-
 yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options)
 {
@@ -101,7 +90,10 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     yki_reference_init(&made->reference);
     made->model = model;
     made->enabled = o.enabled;
-    yk_status status = make_chunks(&made->chunks, model);
+    yk_status status = yki_gradients_create(&made->gradients, model);
+    if (status != YK_OK)
+        goto discard;
+    status = yki_block_create(&made->unscaling, yki_model_device(model), sizeof(unscaling));
     if (status != YK_OK)
         goto discard;
     if (made->enabled) {
@@ -114,7 +106,8 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     *scaler = made;
     return YK_OK;
 discard:
-    yki_chunks_destroy(&made->chunks);
+    yki_sweep_destroy(made->gradients);
+    yki_block_destroy(&made->unscaling);
     free(made);
     return status;
 }
@@ -128,42 +121,30 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 {
     if (!scaler || !yki_reference_release(&scaler->reference))
         return;
+    yki_device *device = scaler->unscaling.device;
     if (scaler->enabled)
         yki_model_release_loss_scale(scaler->model);
-    yki_chunks_destroy(&scaler->chunks);
+    yki_stream_wait(device, yki_device_stream(device));
+    yki_sweep_destroy(scaler->gradients);
+    yki_block_destroy(&scaler->unscaling);
     yk_model_destroy(scaler->model);
     free(scaler);
 }
 
 /* ---- unscaling ------------------------------------------------------------------------------ */
 
-/*
- * Multiplies and checks in one pass: the bits of an infinite or NaN number, without the sign, are
- * at least those of infinity when compared as integers. True when there is one.
- */
-#define DEFINE_UNSCALE(name, real, bits, infinity)                                                 \
-    YKI_VECTORISED static bool name(real *grad, int64_t count, real inverse)                       \
-    {                                                                                              \
-        bits largest = 0;                                                                          \
-        _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; i++)           \
-        {                                                                                          \
-            bits magnitude;                                                                        \
-            memcpy(&magnitude, &grad[i], sizeof magnitude);                                        \
-            magnitude &= (bits)-1 >> 1;                                                            \
-            largest = magnitude > largest ? magnitude : largest;                                   \
-            grad[i] *= inverse;                                                                    \
-        }                                                                                          \
-        return largest >= (infinity);                                                              \
-    }
-DEFINE_UNSCALE(unscale_f32, float, uint32_t, 0x7f800000u)
-DEFINE_UNSCALE(unscale_f64, double, uint64_t, 0x7ff0000000000000u)
-
-static bool unscale_chunk(const yk_grad_scaler *scaler, const yki_chunk *chunk, double inverse)
+static yk_status unscale(yk_grad_scaler *scaler, double *found)
 {
-    yk_tensor grad = yk_model_parameter(scaler->model, chunk->parameter).grad;
-    if (grad.dtype == YK_F64)
-        return unscale_f64((double *)grad.data + chunk->begin, chunk->count, inverse);
-    return unscale_f32((float *)grad.data + chunk->begin, chunk->count, (float)inverse);
+    yki_stream *stream = yki_device_stream(scaler->unscaling.device);
+    unscaling *values = scaler->unscaling.memory;
+    void *room;
+    YK_TRY(yki_block_open(&scaler->unscaling, &room));
+    *(unscaling *)room = (unscaling){.inverse = 1 / (double)scaler->scale};
+    YK_TRY(yki_block_send(&scaler->unscaling, stream));
+    yki_gradients_place(scaler->gradients, scaler->model);
+    YK_TRY(yki_sweep_run(scaler->gradients, YKI_SWEEP_UNSCALE, &values->inverse, &values->found,
+                         stream));
+    return yki_block_read(&scaler->unscaling, offsetof(unscaling, found), sizeof *found, found);
 }
 
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
@@ -175,11 +156,8 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
     double begin = yki_trace_begin();
-    double inverse = 1 / (double)scaler->scale, found = 0;
-#pragma omp parallel for schedule(static) reduction(max : found)
-    for (size_t i = 0; i < scaler->chunks.count; i++)
-        if (unscale_chunk(scaler, &scaler->chunks.of[i], inverse))
-            found = 1;
+    double found;
+    YK_TRY(unscale(scaler, &found));
     scaler->stage = UNSCALED;
     YK_TRY(yki_model_reduce_maximum(scaler->model, &found));
     scaler->found_inf = found != 0;

@@ -12,10 +12,8 @@
 #include <math.h>
 
 #include "base/options.h"
-#include "optim/vectorised.h"
 
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
-enum { C_LR, C_MOMENTUM, C_KEEP, C_TAKE, C_WEIGHT_DECAY, C_NESTEROV };
 
 static int sgd_slots(const double *h)
 {
@@ -41,56 +39,19 @@ static yk_status check_sgd(const double *h)
     return YK_OK;
 }
 
-static yki_coefficients prepare_sgd(const double *h, int64_t step)
+static void prepare_sgd(double *c, const double *h, int64_t step)
 {
     bool first = step == 1;
-    return (yki_coefficients){{[C_LR] = h[YKI_LR],
-                               [C_MOMENTUM] = h[MOMENTUM],
-                               [C_KEEP] = first ? 0 : h[MOMENTUM],
-                               [C_TAKE] = first ? 1 : 1 - h[DAMPENING],
-                               [C_WEIGHT_DECAY] = h[WEIGHT_DECAY],
-                               [C_NESTEROV] = h[NESTEROV]}};
+    c[YKI_SGD_LR] = h[YKI_LR];
+    c[YKI_SGD_MOMENTUM] = h[MOMENTUM];
+    c[YKI_SGD_KEEP] = first ? 0 : h[MOMENTUM];
+    c[YKI_SGD_TAKE] = first ? 1 : 1 - h[DAMPENING];
+    c[YKI_SGD_DECAY] = h[WEIGHT_DECAY];
+    c[YKI_SGD_NESTEROV] = h[NESTEROV];
 }
 
-/* One pass over value, gradient and buffer: the step is bound by memory. */
-#define DEFINE_UPDATE(name, real)                                                                  \
-    YKI_VECTORISED static void name##_plain(real *restrict value, const real *restrict grad,       \
-                                            int64_t count, real lr, real decay)                    \
-    {                                                                                              \
-        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) value[i] -=                        \
-            lr * (grad[i] + decay * value[i]);                                                     \
-    }                                                                                              \
-                                                                                                   \
-    YKI_VECTORISED static void name##_momentum(real *restrict value, const real *restrict grad,    \
-                                               real *restrict buffer, int64_t count,               \
-                                               const double *c)                                    \
-    {                                                                                              \
-        const real lr = (real)c[C_LR], momentum = (real)c[C_MOMENTUM], keep = (real)c[C_KEEP];     \
-        const real take = (real)c[C_TAKE], decay = (real)c[C_WEIGHT_DECAY];                        \
-        const bool nesterov = c[C_NESTEROV] != 0;                                                  \
-        _Pragma("omp simd") for (int64_t i = 0; i < count; i++)                                    \
-        {                                                                                          \
-            real g = grad[i] + decay * value[i];                                                   \
-            real b = keep * buffer[i] + take * g;                                                  \
-            buffer[i] = b;                                                                         \
-            value[i] -= lr * (nesterov ? g + momentum * b : b);                                    \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void name(const yki_piece *piece, const yki_coefficients *coefficients)                 \
-    {                                                                                              \
-        const double *c = coefficients->c;                                                         \
-        if (piece->state[0])                                                                       \
-            name##_momentum(piece->value, piece->grad, piece->state[0], piece->count, c);          \
-        else                                                                                       \
-            name##_plain(piece->value, piece->grad, piece->count, (real)c[C_LR],                   \
-                         (real)c[C_WEIGHT_DECAY]);                                                 \
-    }
-
-DEFINE_UPDATE(update_f32, float)
-DEFINE_UPDATE(update_f64, double)
-
 static const yki_optimizer_rule sgd = {
+    .update = YKI_SWEEP_SGD,
     .name = "sgd",
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "momentum", "dampening", "weight_decay", "nesterov"},
@@ -98,8 +59,6 @@ static const yki_optimizer_rule sgd = {
     .slots = sgd_slots,
     .check = check_sgd,
     .prepare = prepare_sgd,
-    .update_f32 = update_f32,
-    .update_f64 = update_f64,
 };
 
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options)

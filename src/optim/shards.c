@@ -1,6 +1,8 @@
 /* See shards.h. */
 #include "optim/shards.h"
 
+#include <stdlib.h>
+
 #include "base/memory.h"
 #include "model/model_hooks.h"
 #include "optim/optimizer.h"
@@ -13,7 +15,7 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
                          "the weights are");
     if (optimizer->model != model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
-    if (optimizer->own_chunks.of)
+    if (optimizer->sharded)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
     if (optimizer->steps > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -23,21 +25,38 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
     return YK_OK;
 }
 
+/* Prepares the sweep of updates over this rank's own parameters that the loss depends on. */
+static yk_status update_own(yk_optimizer *optimizer, const bool *own)
+{
+    const bool *used = yki_model_used(optimizer->model);
+    bool *keep = yki_calloc(optimizer->parameters, sizeof *keep);
+    if (!keep)
+        return yki_error_memory(optimizer->parameters, "shards");
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        keep[i] = used[i] && own[i];
+    yk_status status = yki_optimizer_prepare_update(optimizer, keep);
+    free(keep);
+    return status;
+}
+
 yk_status yki_optimizer_shard(yk_optimizer *optimizer, const yki_shard *shard)
 {
-    YK_TRY(yki_chunks_create(&optimizer->own_chunks, optimizer->views, optimizer->parameters));
-    yki_chunks_keep(&optimizer->own_chunks, yki_model_used(optimizer->model));
-    yki_chunks_keep(&optimizer->own_chunks, shard->own);
     size_t memory_bytes = (size_t)optimizer->slots * shard->bytes;
-    char *memory = yki_map(memory_bytes);
-    if (!memory)
-        return yki_error_memory(memory_bytes, "the optimizer's state");
-    yki_unmap(optimizer->memory, optimizer->memory_bytes);
+    void *memory;
+    YK_TRY(yki_device_alloc(optimizer->device, memory_bytes, &memory));
+    yk_status status = update_own(optimizer, shard->own);
+    if (status != YK_OK) {
+        yki_device_free(optimizer->device, memory, memory_bytes);
+        return status;
+    }
+    yki_device_free(optimizer->device, optimizer->memory, optimizer->memory_bytes);
     optimizer->memory = memory;
     optimizer->memory_bytes = memory_bytes;
-    for (int slot = 0; slot < optimizer->slots; slot++, memory += shard->bytes)
+    char *at = memory;
+    for (int slot = 0; slot < optimizer->slots; slot++, at += shard->bytes)
         for (size_t i = 0; i < optimizer->parameters; i++)
-            optimizer->state[slot][i] = shard->own[i] ? memory + shard->offset[i] : NULL;
+            optimizer->state[slot][i] = shard->own[i] ? at + shard->offset[i] : NULL;
+    optimizer->sharded = true;
     optimizer->after_step = shard->after_step;
     optimizer->after_step_context = shard->context;
     return YK_OK;

@@ -1,0 +1,31 @@
+/* See gradients.h. */
+#include "optim/gradients.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "model/model_hooks.h"
+
+yk_status yki_gradients_create(yki_sweep **sweep, const yk_model *model)
+{
+    size_t count = yk_model_parameter_count(model);
+    const bool *used = yki_model_used(model);
+    yki_span *spans = yki_calloc(count, sizeof *spans);
+    *sweep = NULL;
+    if (!spans)
+        return yki_error_memory(count * sizeof *spans, "a sweep over the gradients");
+    for (size_t i = 0; i < count; i++) {
+        yk_tensor grad = yk_model_parameter(model, i).grad;
+        spans[i] = (yki_span){
+            .at = {grad.data}, .dtype = grad.dtype, .count = used[i] ? yk_tensor_count(&grad) : 0};
+    }
+    yk_status status = yki_sweep_create(sweep, yki_model_device(model), spans, count);
+    free(spans);
+    return status;
+}
+
+void yki_gradients_place(yki_sweep *sweep, const yk_model *model)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
+        yki_sweep_move(sweep, i, 0, yk_model_parameter(model, i).grad.data);
+}
