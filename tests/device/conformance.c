@@ -343,24 +343,76 @@ static void call_fini(invocation *call)
         free(call->out[i]);
 }
 
+/* The memory of a run where its device can use it: on a host device the memory itself, elsewhere
+ * copies, which are copied back after the run. */
+typedef struct shadows {
+    yki_device *device;
+    int count;
+    struct {
+        void *host, *memory;
+        size_t bytes;
+    } list[YKI_MAX_IN + YKI_MAX_OUT + 2];
+} shadows;
+
+static void *cast_shadow(shadows *s, void *host, size_t bytes)
+{
+    void *memory;
+    if (!host || yki_device_is_host(s->device))
+        return host;
+    for (int i = 0; i < s->count; i++) /* an output that takes the memory of an input */
+        if (s->list[i].host == host)
+            return s->list[i].memory;
+    assert_ok(yki_device_alloc(s->device, bytes, &memory));
+    assert_ok(yki_device_copy(s->device, memory, host, bytes, YKI_TO_DEVICE,
+                              yki_device_stream(s->device)));
+    s->list[s->count].host = host;
+    s->list[s->count].memory = memory;
+    s->list[s->count++].bytes = bytes;
+    return memory;
+}
+
+static void take_back(shadows *s)
+{
+    for (int i = 0; i < s->count; i++)
+        assert_ok(yki_device_copy(s->device, s->list[i].host, s->list[i].memory, s->list[i].bytes,
+                                  YKI_TO_HOST, yki_device_stream(s->device)));
+    assert_ok(yki_stream_wait(s->device, yki_device_stream(s->device)));
+    for (int i = 0; i < s->count; i++)
+        yki_device_free(s->device, s->list[i].memory, s->list[i].bytes);
+}
+
+static void *poisoned(size_t bytes)
+{
+    void *memory = bytes ? aligned_alloc(YKI_ALIGNMENT, yki_align(bytes, YKI_ALIGNMENT)) : NULL;
+    return memory ? memset(memory, 0xff, bytes) : NULL;
+}
+
 /* Runs with these pointers, packing the parameter that the kernel wants packed. */
 static void call_run(const invocation *call, void *const *in, void *const *out)
 {
     const yki_kernel *kernel = call->kernel;
-    void *given[YKI_MAX_IN];
-    memcpy(given, in, sizeof given);
-    void *packed = NULL, *scratch = NULL;
-    if (kernel->pack_bytes) {
-        packed = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->pack_bytes, YKI_ALIGNMENT));
-        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
-        given[kernel->pack_input] = packed;
+    yki_device *device = call->runner->device;
+    yki_stream *stream = yki_device_stream(device);
+    shadows s = {.device = device};
+    void *given[YKI_MAX_IN], *taken[YKI_MAX_OUT];
+    void *scratch = poisoned(kernel->scratch), *packed = poisoned(kernel->pack_bytes);
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        given[i] = cast_shadow(&s, in[i], yki_operand_bytes(device, &call->desc.in[i]));
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        taken[i] = cast_shadow(&s, out[i], yki_operand_bytes(device, &call->desc.out[i]));
+    if (packed) {
+        void *room = cast_shadow(&s, packed, kernel->pack_bytes);
+        assert_ok(kernel->impl->pack(kernel, given[kernel->pack_input], room, stream));
+        given[kernel->pack_input] = room;
     }
-    if (kernel->scratch) {
-        scratch = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->scratch, YKI_ALIGNMENT));
-        memset(scratch, 0xff, kernel->scratch);
-    }
-    yki_kernel_args run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
+    yki_kernel_args run = {.in = given,
+                           .out = taken,
+                           .scratch = cast_shadow(&s, scratch, kernel->scratch),
+                           .stream = stream,
+                           .seed = 5,
+                           .step = 6};
     assert_ok(kernel->impl->run(kernel, &run));
+    take_back(&s);
     free(packed);
     free(scratch);
 }
