@@ -10,12 +10,12 @@
 
 #include <yoke/tensor.h>
 
-#define YKI_INLINE static inline __attribute__((always_inline))
+#define YKI_FORCE_INLINE static inline __attribute__((always_inline))
 
 typedef __m512 yki_vec;
 
 /* Loads and stores of 16 numbers; dtype is a constant. */
-YKI_INLINE yki_vec yki_vec_load(const void *data, int64_t at, yk_dtype dtype)
+YKI_FORCE_INLINE yki_vec yki_vec_load(const void *data, int64_t at, yk_dtype dtype)
 {
     if (dtype == YK_F32)
         return _mm512_loadu_ps((const float *)data + at);
@@ -26,7 +26,7 @@ YKI_INLINE yki_vec yki_vec_load(const void *data, int64_t at, yk_dtype dtype)
 }
 
 /* To bf16: to nearest, ties to even; a NaN comes from arithmetic, so its upper half is a NaN. */
-YKI_INLINE __m256i yki_vec_narrow(yki_vec a)
+YKI_FORCE_INLINE __m256i yki_vec_narrow(yki_vec a)
 {
     __m512i bits = _mm512_castps_si512(a);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -36,7 +36,7 @@ YKI_INLINE __m256i yki_vec_narrow(yki_vec a)
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
 }
 
-YKI_INLINE void yki_vec_store(void *data, int64_t at, yki_vec a, yk_dtype dtype)
+YKI_FORCE_INLINE void yki_vec_store(void *data, int64_t at, yki_vec a, yk_dtype dtype)
 {
     if (dtype == YK_F32) {
         _mm512_storeu_ps((float *)data + at, a);
@@ -48,7 +48,7 @@ YKI_INLINE void yki_vec_store(void *data, int64_t at, yki_vec a, yk_dtype dtype)
 }
 
 /* The offsets of 16 numbers that are `lane` apart, for gathers and scatters. */
-YKI_INLINE __m512i yki_lanes_apart(int64_t lane)
+YKI_FORCE_INLINE __m512i yki_lanes_apart(int64_t lane)
 {
     __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_mullo_epi32(number, _mm512_set1_epi32((int)lane));

@@ -1,12 +1,12 @@
 /* Element by element, y = op(a, b): included by loops_table.h alone. */
 
-YKI_INLINE yki_lanes sigmoid(yki_lanes x)
+YKI_FORCE_INLINE yki_lanes sigmoid(yki_lanes x)
 {
     return 1.0f / (1.0f + yki_exp(-x));
 }
 
 /* min(max(x, 0), 6); NaN passes. */
-YKI_INLINE yki_lanes relu6(yki_lanes x)
+YKI_FORCE_INLINE yki_lanes relu6(yki_lanes x)
 {
     yki_lanes zero = {0}, six = yki_splat(6);
     x = yki_select((yki_bits)(x < zero), zero, x);
@@ -14,14 +14,14 @@ YKI_INLINE yki_lanes relu6(yki_lanes x)
 }
 
 /* a where x / 3 + 1 / 2 is hardswish's slope; 0 to the left and a to the right of it. */
-YKI_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
+YKI_FORCE_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
 {
     yki_lanes slope = x * (1 / 3.0f) + 0.5f, zero = {0};
     yki_lanes inside = yki_select((yki_bits)(x > yki_splat(3)), a, a * slope);
     return yki_select((yki_bits)(x < yki_splat(-3)), zero, inside);
 }
 
-YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor)
+YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor)
 {
     yki_lanes zero = {0}, six = yki_splat(6);
     switch (op) {
@@ -57,8 +57,8 @@ YKI_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor
     return a;
 }
 
-YKI_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float factor,
-                       int64_t count, yk_dtype dtype)
+YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float factor,
+                             int64_t count, yk_dtype dtype)
 {
     bool two = op >= YKI_MAP_RELU_BACKWARD;
     int64_t i = 0;

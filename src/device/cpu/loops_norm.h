@@ -14,7 +14,7 @@ typedef struct sums {
     yki_pack first[2], second[2]; /* two of each, so that additions need not wait */
 } sums;
 
-YKI_INLINE void flush_one(double *total, const yki_pack part[2], yk_dtype dtype)
+YKI_FORCE_INLINE void flush_one(double *total, const yki_pack part[2], yk_dtype dtype)
 {
     for (int j = 0; j < 2; j++) {
         yki_wide wide = __builtin_convertvector(part[0].v[j] + part[1].v[j], yki_wide);
@@ -23,7 +23,7 @@ YKI_INLINE void flush_one(double *total, const yki_pack part[2], yk_dtype dtype)
     }
 }
 
-YKI_INLINE void flush(yki_norm_sums *total, sums *part, yk_dtype dtype)
+YKI_FORCE_INLINE void flush(yki_norm_sums *total, sums *part, yk_dtype dtype)
 {
     flush_one(total->first, part->first, dtype);
     flush_one(total->second, part->second, dtype);
@@ -31,8 +31,8 @@ YKI_INLINE void flush(yki_norm_sums *total, sums *part, yk_dtype dtype)
 }
 
 /* Where the run after this one begins (step 1) or the one before (-1): what to prefetch. */
-YKI_INLINE int64_t following(const yki_runs *runs, yki_run_range range, int64_t run, int64_t step,
-                             int64_t at)
+YKI_FORCE_INLINE int64_t following(const yki_runs *runs, yki_run_range range, int64_t run,
+                                   int64_t step, int64_t at)
 {
     int64_t count, other = run + step;
     return other >= range.begin && other < range.end ? yki_run_at(runs, other, &count) : at;
@@ -40,7 +40,7 @@ YKI_INLINE int64_t following(const yki_runs *runs, yki_run_range range, int64_t 
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
+YKI_FORCE_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
 {
     for (int j = 0; j < 2; j++) {
         yki_lanes distance = x.v[j] - shift.v[j];
@@ -50,8 +50,8 @@ YKI_INLINE void add_moments(sums *s, int which, yki_pack x, yki_pack shift)
 }
 
 /* The last, shorter pack of a run: lanes after its end are ignored. */
-YKI_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t count, yki_pack shift,
-                                 yk_dtype dtype)
+YKI_FORCE_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t count,
+                                       yki_pack shift, yk_dtype dtype)
 {
     yki_bits inside[2] = {{0}, {0}};
     yki_first(count, inside, dtype);
@@ -61,8 +61,8 @@ YKI_INLINE void add_moments_part(sums *s, const void *x, int64_t at, int64_t cou
     add_moments(s, 0, value, shift);
 }
 
-YKI_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void *x,
-                           const float *shift, yki_norm_sums *total, yk_dtype dtype)
+YKI_FORCE_INLINE void moments_as(const yki_runs *runs, yki_run_range range, const void *x,
+                                 const float *shift, yki_norm_sums *total, yk_dtype dtype)
 {
     yki_pack k = yki_spread(shift, dtype);
     sums s = {0};
@@ -98,19 +98,19 @@ typedef struct constants {
     yki_pack mean, scale, bias;
 } constants;
 
-YKI_INLINE constants spread_constants(const yki_norm_constants *c, yk_dtype dtype)
+YKI_FORCE_INLINE constants spread_constants(const yki_norm_constants *c, yk_dtype dtype)
 {
     return (constants){yki_spread(c->mean, dtype), yki_spread(c->scale, dtype),
                        yki_spread(c->bias, dtype)};
 }
 
-YKI_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
+YKI_FORCE_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
 {
     return (x - c->mean.v[j]) * c->scale.v[j] + c->bias.v[j];
 }
 
-YKI_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
-                                 yki_lanes floor, yki_lanes ceiling)
+YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
+                                       yki_lanes floor, yki_lanes ceiling)
 {
     for (int j = 0; j < 2; j++) {
         yki_lanes y = normalised(x.v[j], c, j);
@@ -122,8 +122,9 @@ YKI_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const con
     return x;
 }
 
-YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
-                             const yki_norm_constants *given, yk_dtype dtype, bool with_residual)
+YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
+                                   const yki_norm_forward *o, const yki_norm_constants *given,
+                                   yk_dtype dtype, bool with_residual)
 {
     constants c = spread_constants(given, dtype);
     yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
@@ -159,16 +160,16 @@ YKI_INLINE void normalise_as(const yki_runs *runs, yki_run_range range, const yk
     yki_stream_end();
 }
 
-YKI_INLINE void normalise_with_residual(const yki_runs *runs, yki_run_range range,
-                                        const yki_norm_forward *o, const yki_norm_constants *c,
-                                        yk_dtype dtype)
+YKI_FORCE_INLINE void normalise_with_residual(const yki_runs *runs, yki_run_range range,
+                                              const yki_norm_forward *o,
+                                              const yki_norm_constants *c, yk_dtype dtype)
 {
     normalise_as(runs, range, o, c, dtype, true);
 }
 
-YKI_INLINE void normalise_alone(const yki_runs *runs, yki_run_range range,
-                                const yki_norm_forward *o, const yki_norm_constants *c,
-                                yk_dtype dtype)
+YKI_FORCE_INLINE void normalise_alone(const yki_runs *runs, yki_run_range range,
+                                      const yki_norm_forward *o, const yki_norm_constants *c,
+                                      yk_dtype dtype)
 {
     normalise_as(runs, range, o, c, dtype, false);
 }
@@ -185,12 +186,12 @@ static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* A pack's operands: whole, or its first `part` elements. */
-YKI_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, yk_dtype dtype)
+YKI_FORCE_INLINE yki_pack fetch(const void *memory, int64_t at, int64_t part, yk_dtype dtype)
 {
     return part == YKI_PACK ? yki_load(memory, at, dtype) : yki_load_part(memory, at, part, dtype);
 }
 
-YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_dtype dtype)
+YKI_FORCE_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_dtype dtype)
 {
     if (part == YKI_PACK)
         yki_store(memory, at, value, dtype);
@@ -199,8 +200,8 @@ YKI_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value, yk_d
 }
 
 /* g is dy + dy2 where relu or relu6 passed its input on. */
-YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x, int64_t at,
-                             int64_t part, yki_norm_mask mask, yk_dtype dtype)
+YKI_FORCE_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x,
+                                   int64_t at, int64_t part, yki_norm_mask mask, yk_dtype dtype)
 {
     yki_lanes zero = {0}, passing = yki_splat(o->passing);
     yki_pack g = fetch(o->dy, at, part, dtype);
@@ -222,8 +223,8 @@ YKI_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki
     return g;
 }
 
-YKI_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_mask mask,
-                                  yk_dtype dtype)
+YKI_FORCE_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_mask mask,
+                                        yk_dtype dtype)
 {
     yki_prefetch(o->x, at, dtype);
     yki_prefetch(o->dy, at, dtype);
@@ -233,8 +234,9 @@ YKI_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_no
         yki_prefetch(o->y, at, dtype);
 }
 
-YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, const constants *c,
-                             int64_t at, int64_t part, yki_norm_mask mask, yk_dtype dtype)
+YKI_FORCE_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o,
+                                   const constants *c, int64_t at, int64_t part, yki_norm_mask mask,
+                                   yk_dtype dtype)
 {
     yki_pack x = fetch(o->x, at, part, dtype);
     yki_pack g = incoming(o, c, x, at, part, mask, dtype);
@@ -246,9 +248,10 @@ YKI_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o, con
     }
 }
 
-YKI_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
-                                 const yki_norm_backward *operands, const yki_norm_constants *given,
-                                 yki_norm_sums *total, yki_norm_mask mask, yk_dtype dtype)
+YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
+                                       const yki_norm_backward *operands,
+                                       const yki_norm_constants *given, yki_norm_sums *total,
+                                       yki_norm_mask mask, yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
     constants c = spread_constants(given, dtype);
@@ -296,9 +299,9 @@ typedef struct slopes {
     yki_pack a, b, c;
 } slopes;
 
-YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
-                              int64_t at, int64_t part, bool stream, yki_norm_mask mask,
-                              yk_dtype dtype)
+YKI_FORCE_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
+                                    int64_t at, int64_t part, bool stream, yki_norm_mask mask,
+                                    yk_dtype dtype)
 {
     yki_pack x = fetch(o->x, at, part, dtype);
     yki_pack g = incoming(o, c, x, at, part, mask, dtype);
@@ -312,9 +315,11 @@ YKI_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, co
         put(o->dx, at, part, g, dtype);
 }
 
-YKI_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
-                            const yki_norm_backward *operands, const yki_norm_constants *given,
-                            const yki_norm_slopes *given_slopes, yki_norm_mask mask, yk_dtype dtype)
+YKI_FORCE_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
+                                  const yki_norm_backward *operands,
+                                  const yki_norm_constants *given,
+                                  const yki_norm_slopes *given_slopes, yki_norm_mask mask,
+                                  yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
     constants c = spread_constants(given, dtype);

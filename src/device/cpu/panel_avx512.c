@@ -21,8 +21,8 @@ enum { LANES = 16, SIDE = YKI_PANEL_SIDE, ROWS = 6, VECTORS = 4 };
  * constants. Each k fetches one line of the next block of c and one of what is wanted next: more at
  * once would delay the loads.
  */
-YKI_INLINE void block(int rows, int64_t row, int64_t step, const float *a, const float *b, float *c,
-                      int64_t count, bool first, const float *next)
+YKI_FORCE_INLINE void block(int rows, int64_t row, int64_t step, const float *a, const float *b,
+                            float *c, int64_t count, bool first, const float *next)
 {
     yki_vec sum[ROWS][VECTORS];
     for (int r = 0; r < rows; r++)
@@ -48,8 +48,8 @@ YKI_INLINE void block(int rows, int64_t row, int64_t step, const float *a, const
 }
 
 /* All rows of c, ROWS at a time. The first four blocks fetch a quarter of the next panel each. */
-YKI_INLINE void multiply(int64_t rows, int64_t row, int64_t step, const float *a, const float *b,
-                         float *c, int64_t count, bool first)
+YKI_FORCE_INLINE void multiply(int64_t rows, int64_t row, int64_t step, const float *a,
+                               const float *b, float *c, int64_t count, bool first)
 {
     const float *next = b + YKI_PANEL;
     for (int quarter = 0; rows >= ROWS; rows -= ROWS, quarter++) {
@@ -91,8 +91,8 @@ void yki_panel_multiply_transposed(const float *a, const float *b, float *c, int
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-YKI_INLINE void read_rows(const yki_panel_pixels *pixels, const int64_t *at, int64_t rows,
-                          yk_dtype dtype, float *panel)
+YKI_FORCE_INLINE void read_rows(const yki_panel_pixels *pixels, const int64_t *at, int64_t rows,
+                                yk_dtype dtype, float *panel)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int v = 0; v < VECTORS; v++) {
@@ -113,8 +113,8 @@ void yki_panel_read(const yki_panel_pixels *pixels, const int64_t *at, int64_t r
         read_rows(pixels, at, rows, YK_F16, panel);
 }
 
-YKI_INLINE void write_rows(const float *panel, int64_t rows, const yki_panel_pixels *pixels,
-                           const int64_t *at, yk_dtype dtype)
+YKI_FORCE_INLINE void write_rows(const float *panel, int64_t rows, const yki_panel_pixels *pixels,
+                                 const int64_t *at, yk_dtype dtype)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int v = 0; v < VECTORS; v++)

@@ -26,7 +26,7 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* all is inlined: nothing is passed by any ABI */
 #endif
 
-#define YKI_INLINE static inline __attribute__((always_inline))
+#define YKI_FORCE_INLINE static inline __attribute__((always_inline))
 
 typedef float yki_lanes __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef uint32_t yki_bits __attribute__((vector_size(4 * YKI_WIDTH)));
@@ -51,12 +51,12 @@ typedef struct yki_pack {
     yki_lanes v[2];
 } yki_pack;
 
-YKI_INLINE yki_lanes yki_select(yki_bits mask, yki_lanes yes, yki_lanes no)
+YKI_FORCE_INLINE yki_lanes yki_select(yki_bits mask, yki_lanes yes, yki_lanes no)
 {
     return (yki_lanes)(((yki_bits)yes & mask) | ((yki_bits)no & ~mask));
 }
 
-YKI_INLINE yki_lanes yki_splat(float value)
+YKI_FORCE_INLINE yki_lanes yki_splat(float value)
 {
     return value - (yki_lanes){0};
 }
@@ -65,7 +65,7 @@ YKI_INLINE yki_lanes yki_splat(float value)
  * e^x to about 2 units in the last place, by Cephes' expf: x = n ln 2 + r, and e^r is a polynomial.
  * Results are within the range of normal numbers: from 1e-38 to 1.6e38. NaN passes.
  */
-YKI_INLINE yki_lanes yki_exp(yki_lanes x)
+YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
 {
     yki_lanes least = yki_splat(-87.3f), most = yki_splat(88.0f);
     x = yki_select((yki_bits)(x < least), least, x);
@@ -88,7 +88,7 @@ YKI_INLINE yki_lanes yki_exp(yki_lanes x)
  * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. Memory of
  * any type, as all accesses here.
  */
-YKI_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
+YKI_FORCE_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 {
 #if defined(__AVX512F__) && YKI_WIDTH == 16
     return (yki_lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
@@ -104,7 +104,7 @@ YKI_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 #endif
 }
 
-YKI_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
+YKI_FORCE_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
 {
 #if defined(__AVX512F__) && YKI_WIDTH == 16
     _mm256_storeu_si256((__m256i *)to, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
@@ -118,12 +118,12 @@ YKI_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
 #endif
 }
 
-YKI_INLINE size_t yki_size_of(yk_dtype dtype)
+YKI_FORCE_INLINE size_t yki_size_of(yk_dtype dtype)
 {
     return dtype == YK_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-YKI_INLINE yki_pack yki_load(const void *memory, int64_t element, yk_dtype dtype)
+YKI_FORCE_INLINE yki_pack yki_load(const void *memory, int64_t element, yk_dtype dtype)
 {
     if (dtype == YK_F16) {
         const uint16_t *halves = (const uint16_t *)memory + element;
@@ -141,19 +141,19 @@ YKI_INLINE yki_pack yki_load(const void *memory, int64_t element, yk_dtype dtype
  * To bf16 in the upper half: to nearest, ties to even. NaN is left as it is: every value stored has
  * been through arithmetic or came from bf16, so that its upper half alone is a NaN.
  */
-YKI_INLINE yki_bits yki_round(yki_lanes x)
+YKI_FORCE_INLINE yki_bits yki_round(yki_lanes x)
 {
     yki_bits bits = (yki_bits)x;
     yki_bits half = ((bits >> 16) & 1u) + 0x7fffu;
     return bits + (half & (yki_bits)(x == x));
 }
 
-YKI_INLINE yki_bits yki_narrow_pack(yki_pack x)
+YKI_FORCE_INLINE yki_bits yki_narrow_pack(yki_pack x)
 {
     return (yki_round(x.v[0]) >> 16) | (yki_round(x.v[1]) & 0xffff0000u);
 }
 
-YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
+YKI_FORCE_INLINE void yki_store(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
     if (dtype == YK_F16) {
         yki_narrow_f16((uint16_t *)memory + element, x.v[0]);
@@ -170,12 +170,12 @@ YKI_INLINE void yki_store(void *memory, int64_t element, yki_pack x, yk_dtype dt
 }
 
 #if defined(__AVX512F__) && YKI_WIDTH == 16
-YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
+YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 {
     _mm512_stream_ps(to, (__m512)x);
 }
 #elif defined(__AVX__) && YKI_WIDTH == 8
-YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
+YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 {
     _mm256_stream_ps(to, (__m256)x);
 }
@@ -186,7 +186,7 @@ YKI_INLINE void yki_stream_lanes(float *to, yki_lanes x)
  * needed sooner. `memory + element` must be aligned to a vector; call yki_stream_end() after the
  * last one.
  */
-YKI_INLINE void yki_store_streaming(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
+YKI_FORCE_INLINE void yki_store_streaming(void *memory, int64_t element, yki_pack x, yk_dtype dtype)
 {
 #if (defined(__AVX512F__) && YKI_WIDTH == 16) || (defined(__AVX__) && YKI_WIDTH == 8)
     float *to = (float *)((char *)memory + (size_t)element * yki_size_of(dtype));
@@ -203,14 +203,14 @@ YKI_INLINE void yki_store_streaming(void *memory, int64_t element, yki_pack x, y
 #endif
 }
 
-YKI_INLINE void yki_stream_end(void)
+YKI_FORCE_INLINE void yki_stream_end(void)
 {
 #if defined(__AVX__)
     _mm_sfence();
 #endif
 }
 
-YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)
+YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)
 {
     return ((uintptr_t)memory + (size_t)element * yki_size_of(dtype)) % sizeof(yki_lanes) == 0;
 }
@@ -219,7 +219,7 @@ YKI_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dty
  * Prefetches the cache lines of a pack: the runs of one channel block are short and far apart, and
  * the processor's own prefetching does not follow them.
  */
-YKI_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
+YKI_FORCE_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
 {
     const char *at = (const char *)memory + (size_t)element * yki_size_of(dtype);
     for (size_t line = 0; line < YKI_PACK * yki_size_of(dtype); line += 64)
@@ -227,8 +227,8 @@ YKI_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype
 }
 
 /* The first `count` elements of a pack, the others zero; and the reverse. */
-YKI_INLINE yki_pack yki_load_part(const void *memory, int64_t element, int64_t count,
-                                  yk_dtype dtype)
+YKI_FORCE_INLINE yki_pack yki_load_part(const void *memory, int64_t element, int64_t count,
+                                        yk_dtype dtype)
 {
     size_t size = yki_size_of(dtype);
     float part[YKI_PACK] = {0};
@@ -236,8 +236,8 @@ YKI_INLINE yki_pack yki_load_part(const void *memory, int64_t element, int64_t c
     return yki_load(part, 0, dtype);
 }
 
-YKI_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki_pack x,
-                               yk_dtype dtype)
+YKI_FORCE_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki_pack x,
+                                     yk_dtype dtype)
 {
     size_t size = yki_size_of(dtype);
     float part[YKI_PACK];
@@ -246,13 +246,13 @@ YKI_INLINE void yki_store_part(void *memory, int64_t element, int64_t count, yki
 }
 
 /* The element of a pack that is in a lane of vector j. */
-YKI_INLINE int yki_element(int j, int lane, yk_dtype dtype)
+YKI_FORCE_INLINE int yki_element(int j, int lane, yk_dtype dtype)
 {
     return dtype == YK_BF16 ? 2 * lane + j : YKI_WIDTH * j + lane;
 }
 
 /* Loads one constant for each element, in memory order, into lanes. */
-YKI_INLINE yki_pack yki_spread(const float *values, yk_dtype dtype)
+YKI_FORCE_INLINE yki_pack yki_spread(const float *values, yk_dtype dtype)
 {
     yki_pack pack;
     for (int j = 0; j < 2; j++)
@@ -262,7 +262,7 @@ YKI_INLINE yki_pack yki_spread(const float *values, yk_dtype dtype)
 }
 
 /* Lanes whose element is below count: all ones. */
-YKI_INLINE void yki_first(int64_t count, yki_bits mask[2], yk_dtype dtype)
+YKI_FORCE_INLINE void yki_first(int64_t count, yki_bits mask[2], yk_dtype dtype)
 {
     for (int j = 0; j < 2; j++)
         for (int lane = 0; lane < YKI_WIDTH; lane++)

@@ -11,13 +11,13 @@ enum { LANES = 16, MATRIX = YKI_WINOGRAD_MATRIX };
 
 typedef yki_vec vec;
 
-YKI_INLINE vec mul(float factor, vec a)
+YKI_FORCE_INLINE vec mul(float factor, vec a)
 {
     return _mm512_mul_ps(_mm512_set1_ps(factor), a);
 }
 
 /* c + factor a */
-YKI_INLINE vec multiply_add(float factor, vec a, vec c)
+YKI_FORCE_INLINE vec multiply_add(float factor, vec a, vec c)
 {
     return _mm512_fmadd_ps(_mm512_set1_ps(factor), a, c);
 }
@@ -25,7 +25,7 @@ YKI_INLINE vec multiply_add(float factor, vec a, vec c)
 /* ---- the matrices, each applied to a column ------------------------------------------------- */
 
 /* B' d: 6 -> 6 */
-YKI_INLINE void apply_b(const vec *d, vec *out)
+YKI_FORCE_INLINE void apply_b(const vec *d, vec *out)
 {
     vec p = multiply_add(-4, d[2], d[4]), q = multiply_add(-4, d[1], d[3]);
     vec r = _mm512_sub_ps(d[4], d[2]), s = mul(2, _mm512_sub_ps(d[3], d[1]));
@@ -38,7 +38,7 @@ YKI_INLINE void apply_b(const vec *d, vec *out)
 }
 
 /* A' m: 6 -> 4 */
-YKI_INLINE void apply_a(const vec *m, vec *out)
+YKI_FORCE_INLINE void apply_a(const vec *m, vec *out)
 {
     vec p = _mm512_add_ps(m[1], m[2]), q = _mm512_sub_ps(m[1], m[2]);
     vec r = _mm512_add_ps(m[3], m[4]), s = _mm512_sub_ps(m[3], m[4]);
@@ -49,7 +49,7 @@ YKI_INLINE void apply_a(const vec *m, vec *out)
 }
 
 /* A d: 4 -> 6 */
-YKI_INLINE void apply_a_transposed(const vec *d, vec *out)
+YKI_FORCE_INLINE void apply_a_transposed(const vec *d, vec *out)
 {
     vec p = _mm512_add_ps(d[0], d[2]), q = _mm512_add_ps(d[1], d[3]);
     vec r = multiply_add(4, d[2], d[0]), s = multiply_add(8, d[3], mul(2, d[1]));
@@ -62,7 +62,7 @@ YKI_INLINE void apply_a_transposed(const vec *d, vec *out)
 }
 
 /* G g: 3 -> 6 */
-YKI_INLINE void apply_g(const vec *g, vec *out)
+YKI_FORCE_INLINE void apply_g(const vec *g, vec *out)
 {
     vec p = mul(-1.0f / 6, _mm512_add_ps(g[0], g[2])), q = mul(-1.0f / 6, g[1]);
     vec r = multiply_add(1.0f / 24, g[0], mul(1.0f / 6, g[2])), s = mul(1.0f / 12, g[1]);
@@ -75,7 +75,7 @@ YKI_INLINE void apply_g(const vec *g, vec *out)
 }
 
 /* G' u: 6 -> 3 */
-YKI_INLINE void apply_g_transposed(const vec *u, vec *out)
+YKI_FORCE_INLINE void apply_g_transposed(const vec *u, vec *out)
 {
     vec p = mul(1.0f / 6, _mm512_add_ps(u[1], u[2])), q = _mm512_sub_ps(u[2], u[1]);
     vec r = _mm512_add_ps(u[3], u[4]), s = _mm512_sub_ps(u[3], u[4]);
@@ -87,8 +87,8 @@ YKI_INLINE void apply_g_transposed(const vec *u, vec *out)
 /* ---- transformations ------------------------------------------------------------------------ */
 
 /* The patch of size x size at (y, x), row by row, zero outside the plane. */
-YKI_INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
-                           yk_dtype dtype, vec *patch)
+YKI_FORCE_INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
+                                 yk_dtype dtype, vec *patch)
 {
     int64_t corner = y * plane->columns + x;
     bool all = y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns;
@@ -120,14 +120,14 @@ YKI_INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x
         }                                                                                          \
     } while (0)
 
-YKI_INLINE void load_slab(const float *slab, vec patch[6][6])
+YKI_FORCE_INLINE void load_slab(const float *slab, vec patch[6][6])
 {
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 6; c++)
             patch[r][c] = _mm512_load_ps(slab + (r * 6 + c) * MATRIX);
 }
 
-YKI_INLINE void store_slab(vec patch[6][6], float *slab)
+YKI_FORCE_INLINE void store_slab(vec patch[6][6], float *slab)
 {
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 6; c++)
@@ -145,8 +145,8 @@ YKI_INLINE void store_slab(vec patch[6][6], float *slab)
             loop(plane, y, x, YK_F16, slab);                                                       \
     } while (0)
 
-YKI_INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                     float *slab)
+YKI_FORCE_INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                           float *slab)
 {
     vec patch[6][6], out[6][6];
     load_patch(plane, y, x, 6, dtype, patch[0]);
@@ -159,8 +159,8 @@ void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, fl
     BY_DTYPE(data, plane, y, x, slab);
 }
 
-YKI_INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                       const float *slab)
+YKI_FORCE_INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
+                             const float *slab)
 {
     vec patch[6][6], out[4][4];
     load_slab(slab, patch);
@@ -176,8 +176,8 @@ void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int
     BY_DTYPE(result, plane, y, x, slab);
 }
 
-YKI_INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
-                                yk_dtype dtype, float *slab)
+YKI_FORCE_INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
+                                      yk_dtype dtype, float *slab)
 {
     vec patch[4][4], out[6][6];
     load_patch(plane, y, x, 4, dtype, patch[0]);
