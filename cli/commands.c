@@ -10,7 +10,7 @@
 static const cli_command_entry commands[] = {
     {"train", "yoke train", "train a network with one or more processes", cli_cmd_train},
     {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", cli_cmd_evaluate},
-    {"predict", "yoke predict", "tell what is in a picture", cli_cmd_predict},
+    {"predict", "yoke predict", "classify pictures", cli_cmd_predict},
     {"run", "yoke run", "start any program once per rank, like torchrun", cli_cmd_run},
     {"ps", "yoke ps", "list the ranks of running jobs and what they wait for", cli_cmd_ps},
     {"checkpoint", "yoke checkpoint", "show the contents of a checkpoint", cli_cmd_checkpoint},
