@@ -75,7 +75,7 @@ int yki_optimizer_slots(const yk_optimizer *optimizer)
     return optimizer->slots;
 }
 
-const void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot)
+void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot)
 {
     return optimizer->memory + optimizer->memory_bytes / (size_t)optimizer->slots * (size_t)slot;
 }

@@ -28,7 +28,7 @@ void yki_optimizer_end_shards(yk_optimizer *optimizer, const void *context);
 /* Kinds of state tensors, e.g. 1 for a momentum. */
 int yki_optimizer_slots(const yk_optimizer *optimizer);
 /* The block of this rank's own state in a slot. */
-const void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot);
+void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot);
 /* Shows the state of another rank's parameter at data; NULL: it is no longer here. */
 void yki_optimizer_show_state(yk_optimizer *optimizer, size_t parameter, int slot, void *data);
 

@@ -112,7 +112,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
     else
         yki_reducer_destroy(ddp);
     yki_forward_sync_destroy(ddp);
-    free(ddp->hashes);
+    yki_divergence_destroy(ddp);
     free(ddp->join.states);
     yki_model_release(ddp->model);
     yki_group_release(ddp->group);

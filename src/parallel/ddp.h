@@ -4,6 +4,7 @@
  *     ddp.c               creation and destruction
  *     unused.c            which parameters take part
  *     reducer.c           buckets of gradients, reduced during backward
+ *     staging.c           memory that ranks exchange, wherever the device keeps it
  *     hooks.c, powersgd.c comm hooks, which replace a bucket's all-reduce
  *     comm_hook_state.c   the state of comm hooks in checkpoints
  *     forward_sync.c      what ranks exchange before a forward: buffers, numbers of samples
@@ -18,14 +19,15 @@
 
 #include "base/error.h"
 #include "base/reference.h"
+#include "device/sweep.h"
 #include "model/model_hooks.h"
 #include "parallel/bucket.h"
+#include "parallel/staging.h"
 
 typedef struct yki_reduced_bucket {
     yki_bucket plan;
-    void *data;
-    size_t elements; /* with each gradient padded to 64 bytes */
-    size_t pending;  /* gradients still missing */
+    yki_staged_part part; /* of the gradients, with each padded to 64 bytes */
+    size_t pending;       /* gradients still missing */
     yk_work *work;
     struct yk_ddp *ddp;
     yk_grad_bucket hook_view; /* the bucket as a hook sees it */
@@ -73,7 +75,7 @@ struct yk_ddp {
     yk_ddp_options options;
 
     yki_reduced_bucket *buckets;
-    void *gradients;           /* the memory of all buckets, one after the other */
+    yki_staging gradients;     /* all buckets, one after the other */
     size_t bucket_count, next; /* next: the bucket to launch next */
     size_t *order;             /* parameters in the order of all ranks' buckets */
     size_t used;       /* leading entries of order: parameters that some rank's loss depends on */
@@ -82,13 +84,15 @@ struct yk_ddp {
     yki_rank_samples samples, *all_samples; /* this rank's and all ranks', of this forward */
     yk_work *samples_work;
     double kept; /* samples in this rank's gradients; its share of them once they are reduced */
-    void *flat_buffers; /* all buffers, packed for one broadcast */
-    size_t flat_bytes;
+    yki_staging flat;         /* all buffers, packed for one broadcast; 0 bytes: there are none */
+    yki_sweep *pack, *unpack; /* from the buffers, and back */
     bool buffers_moved; /* whether a forward has changed them since they were last made equal */
     yki_hook hook;
     yk_comm_hook_state *hook_state; /* NULL until it is first requested */
     yki_join join;
-    uint64_t *hashes; /* of the divergence check; allocated when it first runs */
+    uint64_t *hashes; /* (ranks + 1, tensors) of the divergence check, made when it first runs */
+    yki_sweep *hash;
+    void *hash_results; /* (tensors), the device's */
 
     bool no_sync;
     bool exchanging;  /* whether the running backward is synced */
@@ -123,7 +127,12 @@ yk_status yki_reducer_backward_end(void *context);
 yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook);
 void yki_hook_destroy(yk_ddp *ddp);
 /* Runs the hook instead of the bucket's all-reduce. */
-yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket);
+yk_status yki_hook_launch(yki_reduced_bucket *bucket);
+
+/* ---- divergence.c ---------------------------------------------------------------------------- */
+
+/* Frees what the check has allocated. */
+void yki_divergence_destroy(yk_ddp *ddp);
 
 /* ---- comm_hook_state.c ----------------------------------------------------------------------- */
 
@@ -175,7 +184,7 @@ yk_status yki_forward_sync_check(const yk_ddp *ddp);
 yk_status yki_forward_sync_forward_begin(void *context, int64_t samples);
 
 /* Copies all buffers into the flat block, or back. */
-void yki_buffers_copy(yk_ddp *ddp, bool pack);
+yk_status yki_buffers_copy(yk_ddp *ddp, bool pack);
 /* Gives every rank the leader's buffers if a forward has changed them. Collective. */
 yk_status yki_buffers_follow(yk_ddp *ddp);
 /* Starts the exchange of yki_rank_samples; finishes one that may be in flight. */

@@ -1,39 +1,12 @@
 /*
- * Detects whether the ranks have diverged: each rank hashes its tensors, and the hashes are
- * compared.
- *
- * The hash has eight lanes, which take the words in turn: lane = (lane ^ word) * an odd number.
- * This maps lanes one to one, so tensors that differ in a single word never have the same hash;
- * others do with a probability of 2^-64. Eight lanes are enough to hash at the speed of memory.
+ * Detects whether the ranks have diverged: each rank hashes its tensors where they lie, in one
+ * sweep, and the hashes are compared. Tensors that differ in a single word never have the same
+ * hash; others do with a probability of 2^-64.
  */
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "parallel/ddp.h"
-
-enum { LANES = 8 };
-
-static uint64_t hash_tensor(const yk_tensor *tensor)
-{
-    uint64_t lane[LANES], word[LANES], hash = 0;
-    const char *at = tensor->data;
-    size_t bytes = yk_tensor_bytes(tensor);
-    for (int i = 0; i < LANES; i++)
-        lane[i] = yki_mix64((uint64_t)i + 1);
-    for (; bytes > 0; at += sizeof word) {
-        size_t take = bytes < sizeof word ? bytes : sizeof word;
-        if (take < sizeof word)
-            memset(word, 0, sizeof word);
-        memcpy(word, at, take);
-        for (int i = 0; i < LANES; i++)
-            lane[i] = (lane[i] ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        bytes -= take;
-    }
-    for (int i = 0; i < LANES; i++)
-        hash = yki_mix64(hash ^ lane[i]);
-    return hash;
-}
 
 /* Parameters first, then buffers. */
 static yk_parameter_view tensor_at(const yk_ddp *ddp, size_t index)
@@ -92,24 +65,66 @@ static yk_status compare_hashes(const yk_ddp *ddp, const uint64_t *hashes, size_
                      tensor_at(ddp, first).name, apart, reference, differing, count);
 }
 
+static size_t tensor_count(const yk_ddp *ddp)
+{
+    size_t count = yk_model_parameter_count(ddp->model);
+    return ddp->options.broadcast_buffers ? count + yk_model_buffer_count(ddp->model) : count;
+}
+
+/* When the check first runs. */
+static yk_status prepare_hashes(yk_ddp *ddp)
+{
+    size_t count = tensor_count(ddp), rows = (size_t)yk_group_size(ddp->group) + 1;
+    yki_device *device = yki_model_device(ddp->model);
+    if (!ddp->hashes)
+        ddp->hashes = yki_calloc(rows * count, sizeof *ddp->hashes);
+    yki_span *spans = yki_calloc(count, sizeof *spans);
+    yk_status status = YK_OK;
+    if (!ddp->hashes || !spans)
+        status = yki_error_memory(rows * count * sizeof *ddp->hashes, "hashes");
+    for (size_t i = 0; status == YK_OK && i < count; i++) {
+        yk_tensor value = tensor_at(ddp, i).value;
+        spans[i] = (yki_span){.dtype = value.dtype, .count = yk_tensor_count(&value)};
+    }
+    if (status == YK_OK && !ddp->hash_results)
+        status = yki_device_alloc(device, count * sizeof *ddp->hashes, &ddp->hash_results);
+    if (status == YK_OK)
+        status = yki_sweep_create(&ddp->hash, device, spans, count);
+    free(spans);
+    return status;
+}
+
+void yki_divergence_destroy(yk_ddp *ddp)
+{
+    yki_sweep_destroy(ddp->hash);
+    yki_device_free(yki_model_device(ddp->model), ddp->hash_results,
+                    tensor_count(ddp) * sizeof *ddp->hashes);
+    free(ddp->hashes);
+}
+
+/* This rank's hashes. */
+static yk_status hash_tensors(yk_ddp *ddp, uint64_t *mine)
+{
+    yki_device *device = yki_model_device(ddp->model);
+    yki_stream *stream = yki_device_stream(device);
+    size_t count = tensor_count(ddp);
+    for (size_t i = 0; i < count; i++)
+        yki_sweep_move(ddp->hash, i, 0, tensor_at(ddp, i).value.data);
+    YK_TRY(yki_sweep_run(ddp->hash, YKI_SWEEP_HASH, NULL, ddp->hash_results, stream));
+    YK_TRY(yki_device_copy(device, mine, ddp->hash_results, count * sizeof *mine, YKI_TO_HOST,
+                           stream));
+    return yki_stream_wait(device, stream);
+}
+
 yk_status yk_ddp_check_divergence(yk_ddp *ddp)
 {
     YKI_NOT_NULL(ddp);
-    size_t count = yk_model_parameter_count(ddp->model);
-    if (ddp->options.broadcast_buffers)
-        count += yk_model_buffer_count(ddp->model);
-    size_t ranks = (size_t)yk_group_size(ddp->group);
-    if (!ddp->hashes)
-        ddp->hashes = yki_calloc((ranks + 1) * count, sizeof *ddp->hashes);
-    if (!ddp->hashes)
-        return yki_error_memory((ranks + 1) * count * sizeof *ddp->hashes, "hashes");
+    size_t count = tensor_count(ddp), ranks = (size_t)yk_group_size(ddp->group);
+    if (!ddp->hash)
+        YK_TRY(prepare_hashes(ddp));
     YK_TRY(yki_buffers_follow(ddp));
     uint64_t *mine = ddp->hashes + ranks * count;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < count; i++) {
-        yk_tensor value = tensor_at(ddp, i).value;
-        mine[i] = hash_tensor(&value);
-    }
+    YK_TRY(hash_tensors(ddp, mine));
     YK_TRY(yk_all_gather(ddp->group, ddp->hashes, mine, count, YK_I64, NULL));
     return compare_hashes(ddp, ddp->hashes, count);
 }

@@ -3,60 +3,90 @@
  * of their batches (under Join also whether they have data, see join.c). The sizes are exchanged
  * while forward computes, and waited for when backward begins.
  */
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "comm/group_internal.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
+#include "tensor/tensor.h"
+
+/* Prepares the sweeps that pack the buffers into the flat block, each padded, and unpack them. */
+static yk_status prepare_packing(yk_ddp *ddp)
+{
+    size_t count = yk_model_buffer_count(ddp->model);
+    yki_device *device = yki_model_device(ddp->model);
+    yki_span *spans = yki_calloc(count, sizeof *spans);
+    char *at = ddp->flat.memory;
+    if (!spans)
+        return yki_error_memory(count * sizeof *spans, "buffers");
+    for (size_t i = 0; i < count; i++) {
+        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
+        spans[i] = (yki_span){
+            .at = {at, buffer.data}, .count = yk_tensor_count(&buffer), .dtype = buffer.dtype};
+        at += yki_tensor_padded_bytes(&buffer);
+    }
+    yk_status status = yki_sweep_create(&ddp->pack, device, spans, count);
+    for (size_t i = 0; i < count; i++) {
+        void *packed = spans[i].at[0];
+        spans[i].at[0] = spans[i].at[1];
+        spans[i].at[1] = packed;
+    }
+    if (status == YK_OK)
+        status = yki_sweep_create(&ddp->unpack, device, spans, count);
+    free(spans);
+    return status;
+}
 
 yk_status yki_forward_sync_create(yk_ddp *ddp)
 {
     void *memory;
+    size_t bytes = 0;
     YK_TRY(yk_group_alloc(ddp->group, (size_t)yk_group_size(ddp->group) * sizeof(yki_rank_samples),
                           &memory));
     ddp->all_samples = memory;
     for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
         yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
-        ddp->flat_bytes += yk_tensor_bytes(&buffer);
+        bytes += yki_tensor_padded_bytes(&buffer);
     }
-    if (ddp->flat_bytes == 0)
+    if (bytes == 0)
         return YK_OK;
-    return yk_group_alloc(ddp->group, ddp->flat_bytes, &ddp->flat_buffers);
+    YK_TRY(yki_staging_create(&ddp->flat, ddp->group, yki_model_device(ddp->model), bytes));
+    return prepare_packing(ddp);
 }
 
 void yki_forward_sync_destroy(yk_ddp *ddp)
 {
     yk_group_free(ddp->group, ddp->all_samples);
-    yk_group_free(ddp->group, ddp->flat_buffers);
+    yki_staging_destroy(&ddp->flat);
+    yki_sweep_destroy(ddp->pack);
+    yki_sweep_destroy(ddp->unpack);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-void yki_buffers_copy(yk_ddp *ddp, bool pack)
+yk_status yki_buffers_copy(yk_ddp *ddp, bool pack)
 {
-    char *at = ddp->flat_buffers;
-    for (size_t i = 0; i < yk_model_buffer_count(ddp->model); i++) {
-        yk_tensor buffer = yk_model_buffer(ddp->model, i).value;
-        size_t bytes = yk_tensor_bytes(&buffer);
-        memcpy(pack ? at : buffer.data, pack ? buffer.data : at, bytes);
-        at += bytes;
-    }
+    yki_stream *stream = yki_device_stream(yki_model_device(ddp->model));
+    if (ddp->flat.bytes == 0)
+        return YK_OK;
+    return yki_sweep_run(pack ? ddp->pack : ddp->unpack, YKI_SWEEP_COPY, NULL, NULL, stream);
 }
 
 yk_status yki_buffers_follow(yk_ddp *ddp)
 {
-    if (!ddp->buffers_moved || ddp->flat_bytes == 0 || !ddp->options.broadcast_buffers)
+    if (!ddp->buffers_moved || ddp->flat.bytes == 0 || !ddp->options.broadcast_buffers)
         return YK_OK;
     int leader = ddp->join.leader;
     bool root = yk_group_rank(ddp->group) == leader;
     if (root)
-        yki_buffers_copy(ddp, true);
+        YK_TRY(yki_buffers_copy(ddp, true));
     double start = yki_now();
-    YK_TRY(yk_broadcast(ddp->group, ddp->flat_buffers, ddp->flat_bytes, YK_U8, leader, NULL));
+    YK_TRY(yki_staging_broadcast(&ddp->flat, leader));
     ddp->waited_s += yki_group_waited(ddp->group, start);
     if (!root)
-        yki_buffers_copy(ddp, false);
+        YK_TRY(yki_buffers_copy(ddp, false));
     ddp->buffers_moved = false;
     return YK_OK;
 }

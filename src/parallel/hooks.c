@@ -12,24 +12,29 @@
 
 /* ---- any hook -------------------------------------------------------------------------------- */
 
-/* Creates the views of buckets that hooks receive, all in the allocation of the first. */
+/* Creates the views of buckets that hooks receive, all in the allocation of the first. Hooks see
+ * the gradients where the ranks exchange them. */
 static yk_status create_views(yk_ddp *ddp)
 {
     yk_parameter_view *views = yki_calloc(ddp->used, sizeof *views);
     if (!views)
         return yki_error_memory(ddp->used * sizeof *views, "buckets");
-    for (size_t i = 0; i < ddp->used; i++)
+    for (size_t i = 0; i < ddp->used; i++) {
         views[i] = yk_model_parameter(ddp->model, ddp->order[i]);
+        views[i].grad.data = yki_staging_host(&ddp->gradients, views[i].grad.data);
+        views[i].grad.device = NULL;
+    }
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         yki_reduced_bucket *bucket = &ddp->buckets[b];
         bucket->ddp = ddp;
-        bucket->hook_view = (yk_grad_bucket){.index = b,
-                                             .is_last = b + 1 == ddp->bucket_count,
-                                             .dtype = bucket->plan.dtype,
-                                             .buffer = bucket->data,
-                                             .elements = bucket->elements,
-                                             .parameters = views + bucket->plan.first,
-                                             .parameter_count = bucket->plan.count};
+        bucket->hook_view =
+            (yk_grad_bucket){.index = b,
+                             .is_last = b + 1 == ddp->bucket_count,
+                             .dtype = bucket->plan.dtype,
+                             .buffer = bucket->part.staging->host + bucket->part.offset,
+                             .elements = bucket->part.elements,
+                             .parameters = views + bucket->plan.first,
+                             .parameter_count = bucket->plan.count};
     }
     return YK_OK;
 }
@@ -79,9 +84,9 @@ static yk_status run_hook(void *context)
     return ddp->hook.run(ddp->hook.state, ddp->group, &bucket->hook_view);
 }
 
-yk_status yki_hook_launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
+yk_status yki_hook_launch(yki_reduced_bucket *bucket)
 {
-    return yki_group_run(ddp->group, run_hook, bucket, &bucket->work);
+    return yki_staged_run(&bucket->part, run_hook, bucket, &bucket->work);
 }
 
 /* ---- sixteen bits ---------------------------------------------------------------------------- */
@@ -152,8 +157,8 @@ static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
     made->group = ddp->group;
     size_t largest = 0;
     for (size_t b = 0; b < ddp->bucket_count; b++)
-        if (ddp->buckets[b].elements > largest)
-            largest = ddp->buckets[b].elements;
+        if (ddp->buckets[b].part.elements > largest)
+            largest = ddp->buckets[b].part.elements;
     void *block = NULL;
     yk_status status = yk_group_alloc(ddp->group, largest * sizeof *made->block, &block);
     made->block = block;

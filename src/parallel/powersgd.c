@@ -249,16 +249,16 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
     for (size_t i = 0; i < plan->count; i++) {
         yk_tensor grad = yk_model_parameter(ddp->model, ddp->order[plan->first + i]).grad;
         int64_t count = yk_tensor_count(&grad), n = grad.ndim ? grad.dims[0] : 1, m = count / n;
+        float *data = yki_staging_host(&ddp->gradients, grad.data);
         int64_t rank = smallest(n, m, state->options.matrix_approximation_rank);
         double factored = (double)((n + m) * rank) * state->options.min_compression_rate;
         f->elements += (size_t)count;
         if (factored >= (double)count) {
-            f->small[f->small_count++] =
-                (small_gradient){.grad = grad.data, .count = (size_t)count};
+            f->small[f->small_count++] = (small_gradient){.grad = data, .count = (size_t)count};
             f->sent_elements += (size_t)count;
             continue;
         }
-        f->matrices[f->matrix_count++] = (matrix){.grad = grad.data, .n = n, .m = m, .rank = rank};
+        f->matrices[f->matrix_count++] = (matrix){.grad = data, .n = n, .m = m, .rank = rank};
         p_elements += (size_t)(rank * n);
         f->q_elements += (size_t)(rank * m);
         if (state->options.error_feedback)

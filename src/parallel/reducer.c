@@ -1,6 +1,7 @@
 /*
- * The reducer. Gradients live in buckets in memory that peers can read. As soon as the last
- * gradient of a bucket is written, its all-reduce is submitted to the group's thread, in bucket
+ * The reducer. Gradients live in buckets in memory that ranks exchange (staging.h). As soon as the
+ * last gradient of a bucket has been written or, on a device that works behind the host's back, has
+ * been entered in its stream, the bucket's all-reduce is submitted to the group's thread, in bucket
  * order on every rank. Backward ends when all of them have finished.
  *
  * Averaging needs no pass over memory: the gradient of the loss starts from this rank's fraction of
@@ -76,24 +77,28 @@ static yk_status place_gradients(yk_ddp *ddp)
     size_t count = yk_model_parameter_count(ddp->model), total = 0;
     for (size_t i = 0; i < ddp->used; i++)
         total += yki_model_padded_bytes(ddp->model, ddp->order[i]);
-    YK_TRY(yk_group_alloc(ddp->group, total, &ddp->gradients));
+    YK_TRY(yki_staging_create(&ddp->gradients, ddp->group, yki_model_device(ddp->model), total));
     void **memory = yki_calloc(count, sizeof *memory);
     if (!memory)
         return yki_error_memory(count * sizeof *memory, "buckets");
-    char *at = ddp->gradients;
-    for (size_t b = 0; b < ddp->bucket_count; b++) {
+    char *at = ddp->gradients.memory;
+    yk_status status = YK_OK;
+    for (size_t b = 0; status == YK_OK && b < ddp->bucket_count; b++) {
         yki_reduced_bucket *bucket = &ddp->buckets[b];
-        bucket->data = at;
+        const char *begin = at;
         for (size_t i = 0; i < bucket->plan.count; i++) {
             size_t parameter = ddp->order[bucket->plan.first + i];
             memory[parameter] = at;
             at += yki_model_padded_bytes(ddp->model, parameter);
         }
-        bucket->elements = (size_t)(at - (char *)bucket->data) / yk_dtype_size(bucket->plan.dtype);
+        status = yki_staged_part_create(&bucket->part, &ddp->gradients, begin,
+                                        (size_t)(at - begin) / yk_dtype_size(bucket->plan.dtype),
+                                        bucket->plan.dtype);
     }
-    yki_model_place_gradients(ddp->model, memory);
+    if (status == YK_OK)
+        yki_model_place_gradients(ddp->model, memory);
     free(memory);
-    return YK_OK;
+    return status;
 }
 
 yk_status yki_reducer_create(yk_ddp *ddp)
@@ -106,7 +111,9 @@ yk_status yki_reducer_create(yk_ddp *ddp)
 void yki_reducer_destroy(yk_ddp *ddp)
 {
     yki_model_place_gradients(ddp->model, NULL);
-    yk_group_free(ddp->group, ddp->gradients);
+    for (size_t b = 0; b < ddp->bucket_count; b++)
+        yki_staged_part_destroy(&ddp->buckets[b].part);
+    yki_staging_destroy(&ddp->gradients);
     free(ddp->buckets);
     free(ddp->bucket_of);
     free(ddp->order);
@@ -192,10 +199,9 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
         ddp->first_launch = yki_now();
     yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
     if (ddp->hook.run)
-        ddp->status = yki_hook_launch(ddp, bucket);
+        ddp->status = yki_hook_launch(bucket);
     else
-        ddp->status = yk_all_reduce(ddp->group, bucket->data, bucket->elements, bucket->plan.dtype,
-                                    YK_REDUCE_SUM, &bucket->work);
+        ddp->status = yki_staged_all_reduce(&bucket->part, &bucket->work);
     if (ddp->status != YK_OK)
         yki_error_copy(ddp->error, sizeof ddp->error);
 }
@@ -221,6 +227,8 @@ yk_status yki_reducer_backward_end(void *context)
         double before = times.finished > start ? times.finished : start;
         ddp->buckets[b].work = NULL;
         yk_status status = work ? yki_work_wait_timed(work, &times) : YK_OK;
+        if (work && status == YK_OK)
+            status = yki_staged_part_land(&ddp->buckets[b].part);
         waiting += yki_work_waited(&times, before);
         if (status != YK_OK && ddp->status == YK_OK) {
             ddp->status = status;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "device/memory.h"
 #include "tensor/tensor.h"
 
 enum { LINE = 320 };
@@ -108,15 +109,25 @@ out:
     return status;
 }
 
+static yk_status broadcast_tensor(const yk_tensor *tensor, yk_group *group, int root)
+{
+    yki_host_view view;
+    bool sends = yk_group_rank(group) == root;
+    YK_TRY(yki_host_view_open(&view, tensor, sends ? YKI_READ : YKI_WRITE));
+    yk_status status = yk_broadcast(group, view.data, yk_tensor_bytes(tensor), YK_U8, root, NULL);
+    yk_status closed = yki_host_view_close(&view);
+    return status != YK_OK ? status : closed;
+}
+
 yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root)
 {
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_tensor tensor = yk_model_parameter(model, i).value;
-        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
+        YK_TRY(broadcast_tensor(&tensor, group, root));
     }
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
         yk_tensor tensor = yk_model_buffer(model, i).value;
-        YK_TRY(yk_broadcast(group, tensor.data, yk_tensor_bytes(&tensor), YK_U8, root, NULL));
+        YK_TRY(broadcast_tensor(&tensor, group, root));
     }
     yk_model_parameters_changed(model);
     return YK_OK;

@@ -15,7 +15,6 @@
  * the reducer runs, and none of this.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -38,7 +37,8 @@ struct yki_virtual_ranks {
     int64_t samples;       /* of each virtual rank's batch in this step */
     bool kept;             /* the flat block has the buffers as virtual rank 0 has left them */
     void ***grads;         /* (own, parameters): where each one's gradients are; NULL on one rank */
-    void *memory;          /* of all of them */
+    void *memory;          /* of all of them, the device's */
+    size_t bytes;          /* of memory */
     char **blocks;         /* (own): the part of each */
     run *runs;
     size_t run_count;
@@ -95,7 +95,8 @@ static yk_status place_all_gradients(yk_ddp *ddp)
     if (bytes == 0)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "virtual ranks: parameters must be float32 or float64");
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * bytes, &v->memory));
+    v->bytes = (size_t)v->own * bytes;
+    YK_TRY(yki_device_alloc(yki_model_device(ddp->model), v->bytes, &v->memory));
     for (int turn = 0; turn < v->own; turn++)
         YK_TRY(place_virtual_gradients(ddp, turn, (char *)v->memory + (size_t)turn * bytes));
     v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
@@ -144,8 +145,10 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
     free(v->grads);
     free(v->blocks);
     free(v->runs);
+    yki_device *device = yki_model_device(ddp->model);
     yki_model_place_gradients(ddp->model, NULL);
-    yk_group_free(ddp->group, v->memory);
+    yki_stream_wait(device, yki_device_stream(device));
+    yki_device_free(device, v->memory, v->bytes);
     yk_group_free(ddp->group, v->mine);
     yk_group_free(ddp->group, v->all);
     free(v);
@@ -177,7 +180,7 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
         ddp->buffers_moved = true;
     }
     if (v->turn > 0 && !v->kept) {
-        yki_buffers_copy(ddp, true);
+        YK_TRY(yki_buffers_copy(ddp, true));
         v->kept = true;
     }
     yki_model_begin_micro_step(ddp->model, v->first + v->turn, v->turn == 0);
@@ -206,13 +209,27 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     return YK_OK;
 }
 
-/* to = the sum over all virtual ranks, in order, of one piece. */
+/* Copies a piece of each of this rank's blocks to where peers can read it. */
+static yk_status take_pieces(yk_ddp *ddp, size_t offset, size_t bytes)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    yki_device *device = yki_model_device(ddp->model);
+    yki_stream *stream = yki_device_stream(device);
+    for (int turn = 0; turn < v->own; turn++)
+        YK_TRY(yki_device_copy(device, (char *)v->mine + (size_t)turn * bytes,
+                               v->blocks[turn] + offset, bytes, YKI_TO_HOST, stream));
+    return yki_stream_wait(device, stream);
+}
+
+/* Sums a piece over all virtual ranks, in order, into the first block. */
 static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
-    char *to = v->blocks[0] + offset, *all = v->all;
-    for (int turn = 0; turn < v->own; turn++)
-        memcpy((char *)v->mine + (size_t)turn * bytes, v->blocks[turn] + offset, bytes);
+    yki_device *device = yki_model_device(ddp->model);
+    yki_stream *stream = yki_device_stream(device);
+    bool direct = yki_device_is_host(device);
+    char *all = v->all, *to = direct ? v->blocks[0] + offset : all;
+    YK_TRY(take_pieces(ddp, offset, bytes));
     size_t count = bytes / yk_dtype_size(dtype);
     double start = yki_now();
     YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * count, dtype, NULL));
@@ -220,7 +237,10 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     yki_add_scaled(dtype, to, 1, all, all + bytes, (int64_t)count);
     for (int turn = 2; turn < v->count; turn++)
         yki_add_scaled(dtype, to, 1, to, all + (size_t)turn * bytes, (int64_t)count);
-    return YK_OK;
+    if (direct)
+        return YK_OK;
+    YK_TRY(yki_device_copy(device, v->blocks[0] + offset, to, bytes, YKI_TO_DEVICE, stream));
+    return yki_stream_wait(device, stream); /* the next piece comes to the same place */
 }
 
 static yk_status reduce_virtual_ranks(yk_ddp *ddp)
@@ -251,7 +271,7 @@ yk_status yki_virtual_ranks_backward_end(void *context)
         return YK_OK;
     v->turn = 0;
     if (v->kept) /* in evaluation mode they have not moved */
-        yki_buffers_copy(ddp, false);
+        YK_TRY(yki_buffers_copy(ddp, false));
     v->kept = false;
     return v->grads ? reduce_virtual_ranks(ddp) : YK_OK;
 }

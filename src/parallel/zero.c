@@ -15,6 +15,7 @@
 #include "optim/references.h"
 #include "optim/shards.h"
 #include "parallel/references.h"
+#include "parallel/staging.h"
 
 struct yk_zero {
     yki_reference reference;
@@ -25,8 +26,9 @@ struct yk_zero {
     int *owner;         /* by parameter */
     size_t *offset;     /* by parameter: where it lies in its owner's shard */
     size_t shard_bytes; /* of the longest */
-    char *block;        /* (ranks, shard_bytes) */
-    char *whole;        /* (slots, ranks, shard_bytes) on rank 0 from consolidation to a step */
+    yki_staging block;  /* (ranks, shard_bytes) */
+    void *whole;        /* (slots, ranks, shard_bytes), the device's, on rank 0 from consolidation
+                           to a step */
 };
 
 /* ---- dealing out ----------------------------------------------------------------------------- */
@@ -78,15 +80,16 @@ static yk_status deal(yk_zero *zero)
 static yk_status place_shards(yk_zero *zero)
 {
     size_t ranks = (size_t)yk_group_size(zero->group);
-    void *block, **memory = yki_calloc(zero->parameters, sizeof *memory);
+    void **memory = yki_calloc(zero->parameters, sizeof *memory);
     if (!memory)
         return yki_error_memory(zero->parameters * sizeof *memory, "shards");
-    yk_status status = yk_group_alloc(zero->group, ranks * zero->shard_bytes, &block);
+    yk_status status = yki_staging_create(&zero->block, zero->group, yki_model_device(zero->model),
+                                          ranks * zero->shard_bytes);
     if (status != YK_OK)
         goto out;
-    zero->block = block;
     for (size_t i = 0; i < zero->parameters; i++)
-        memory[i] = zero->block + (size_t)zero->owner[i] * zero->shard_bytes + zero->offset[i];
+        memory[i] = (char *)zero->block.memory + (size_t)zero->owner[i] * zero->shard_bytes +
+                    zero->offset[i];
     status = yki_model_place_parameters(zero->model, memory);
 out:
     free(memory);
@@ -119,7 +122,9 @@ static void forget_whole(yk_zero *zero)
         return;
     for (int slot = 0; slot < slots; slot++)
         show_others(zero, slot, NULL);
-    yki_unmap(zero->whole, (size_t)slots * slot_bytes(zero));
+    yki_device *device = yki_model_device(zero->model);
+    yki_stream_wait(device, yki_device_stream(device));
+    yki_device_free(device, zero->whole, (size_t)slots * slot_bytes(zero));
     zero->whole = NULL;
 }
 
@@ -128,25 +133,47 @@ static yk_status gather_updates(void *context)
 {
     yk_zero *zero = context;
     forget_whole(zero);
-    char *mine = zero->block + (size_t)yk_group_rank(zero->group) * zero->shard_bytes;
-    return yk_all_gather(zero->group, zero->block, mine, zero->shard_bytes, YK_U8, NULL);
+    return yki_staging_all_gather(&zero->block);
+}
+
+static yk_tensor bytes_at(const yk_zero *zero, void *data, size_t bytes)
+{
+    return (yk_tensor){.data = data,
+                       .dtype = YK_U8,
+                       .ndim = 1,
+                       .dims = {(int64_t)bytes},
+                       .device = yki_model_device(zero->model)};
+}
+
+/* Gathers the state of one slot; whole is NULL except on rank 0. */
+static yk_status gather_slot(const yk_zero *zero, int slot, void *whole)
+{
+    yki_host_view own, all = {.data = NULL};
+    yk_tensor mine =
+        bytes_at(zero, yki_optimizer_own_state(zero->optimizer, slot), zero->shard_bytes);
+    yk_tensor gathered = bytes_at(zero, whole, slot_bytes(zero));
+    YK_TRY(yki_host_view_open(&own, &mine, YKI_READ));
+    yk_status status = whole ? yki_host_view_open(&all, &gathered, YKI_WRITE) : YK_OK;
+    if (status == YK_OK) {
+        status = yk_gather(zero->group, all.data, own.data, zero->shard_bytes, YK_U8, 0, NULL);
+        yk_status closed = whole ? yki_host_view_close(&all) : YK_OK;
+        status = status == YK_OK ? closed : status;
+    }
+    yki_host_view_close(&own);
+    return status;
 }
 
 yk_status yk_zero_consolidate(yk_zero *zero)
 {
     YKI_NOT_NULL(zero);
     int slots = yki_optimizer_slots(zero->optimizer);
-    size_t bytes = (size_t)slots * slot_bytes(zero);
     forget_whole(zero);
-    if (yk_group_rank(zero->group) == 0 && slots > 0) {
-        zero->whole = yki_map(bytes);
-        if (!zero->whole)
-            return yki_error_memory(bytes, "the optimizer's whole state");
-    }
+    if (yk_group_rank(zero->group) == 0)
+        YK_TRY(yki_device_alloc(yki_model_device(zero->model), (size_t)slots * slot_bytes(zero),
+                                &zero->whole));
     for (int slot = 0; slot < slots; slot++) {
-        char *whole = zero->whole ? zero->whole + (size_t)slot * slot_bytes(zero) : NULL;
-        const void *mine = yki_optimizer_own_state(zero->optimizer, slot);
-        YK_TRY(yk_gather(zero->group, whole, mine, zero->shard_bytes, YK_U8, 0, NULL));
+        char *whole = zero->whole ? (char *)zero->whole + (size_t)slot * slot_bytes(zero) : NULL;
+        YK_TRY(gather_slot(zero, slot, whole));
         if (whole)
             show_others(zero, slot, whole);
     }
@@ -224,9 +251,9 @@ void yk_zero_destroy(yk_zero *zero)
         return;
     forget_whole(zero);
     yki_optimizer_end_shards(zero->optimizer, zero);
-    if (zero->block)
+    if (zero->block.memory)
         yki_model_place_parameters(zero->model, NULL);
-    yk_group_free(zero->group, zero->block);
+    yki_staging_destroy(&zero->block);
     yki_optimizer_release(zero->optimizer);
     yki_model_release(zero->model);
     yki_group_release(zero->group);
