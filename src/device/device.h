@@ -12,6 +12,7 @@
 #define YKI_DEVICE_H
 
 #include "device/memory.h"
+#include "device/scalars.h"
 #include "device/sweep.h"
 #include "device/sync.h"
 #include "graph/operators.h"
@@ -48,9 +49,9 @@ typedef struct yki_kernel yki_kernel;
 typedef struct yki_kernel_args {
     void *const *in;
     void *const *out;
-    void *scratch;       /* kernel->scratch bytes, 64-byte aligned, contents undefined */
-    yki_stream *stream;  /* in which the kernel's work is entered; NULL on a host device */
-    uint64_t seed, step; /* for dropout */
+    void *scratch;              /* kernel->scratch bytes, 64-byte aligned, contents undefined */
+    yki_stream *stream;         /* in which the kernel's work is entered; NULL on a host device */
+    const yki_scalars *scalars; /* in the device's memory; read by dropout */
     /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the
      * batch of this run. */
     const yki_sync *sync;

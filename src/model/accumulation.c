@@ -1,13 +1,19 @@
 /* See accumulation.h. */
 #include "model/accumulation.h"
 
-#include "tensor/tensor.h"
+#include <stdlib.h>
 
-enum { CHUNK_ELEMENTS = 16384 }; /* one thread adds them up before a second one has woken up */
+#include "base/memory.h"
 
 void yki_accumulation_destroy(yki_accumulation *accumulation, yki_device *device)
 {
+    for (size_t i = 0; i < accumulation->count; i++)
+        yki_sweep_destroy(accumulation->sweeps[i]);
+    free(accumulation->sweeps);
     yki_device_free(device, accumulation->memory, accumulation->bytes);
+    accumulation->sweeps = NULL;
+    accumulation->memory = NULL;
+    accumulation->count = 0;
 }
 
 yki_backward yki_accumulation_weigh(const yki_accumulation *accumulation, int64_t samples,
@@ -40,23 +46,44 @@ yk_status yki_backward_check(const yki_backward *backward)
                      "a mean; use YK_ACCUMULATION_SUM, or one reduction for all losses");
 }
 
+static yk_status create_sweeps(yki_accumulation *accumulation, const yki_variables *variables)
+{
+    size_t count = variables->parameter_count;
+    accumulation->sweeps = yki_calloc(count, sizeof(yki_sweep *));
+    if (!accumulation->sweeps)
+        return yki_error_memory(count * sizeof(yki_sweep *), "accumulated gradients");
+    accumulation->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const yki_variable *parameter = &variables->parameters[i];
+        yk_tensor grad = yki_variable_tensor(variables, parameter, parameter->grad);
+        yki_span span = {.at = {grad.data, parameter->increment},
+                         .count = yk_tensor_count(&grad),
+                         .dtype = grad.dtype};
+        YK_TRY(yki_sweep_create(&accumulation->sweeps[i], variables->device, &span, 1));
+    }
+    return YK_OK;
+}
+
 static yk_status create_increments(yki_accumulation *accumulation, yki_variables *variables)
 {
-    YK_TRY(yki_device_alloc(variables->device, variables->gradient_bytes, &accumulation->memory));
+    yki_device *device = variables->device;
+    YK_TRY(yki_device_alloc(device, variables->gradient_bytes, &accumulation->memory));
     accumulation->bytes = variables->gradient_bytes;
     char *at = accumulation->memory;
     for (size_t i = 0; i < variables->parameter_count; i++) {
         variables->parameters[i].increment = at;
         at += yki_variable_bytes(&variables->parameters[i]);
     }
-    return YK_OK;
+    yk_status status = create_sweeps(accumulation, variables);
+    if (status != YK_OK)
+        yki_accumulation_destroy(accumulation, device);
+    return status;
 }
 
 yk_status yki_accumulation_begin(yki_accumulation *accumulation, yki_variables *variables,
                                  const yki_backward *backward)
 {
     accumulation->adding = backward->adds;
-    accumulation->kept_weight = backward->kept_weight;
     return backward->adds && !accumulation->memory ? create_increments(accumulation, variables)
                                                    : YK_OK;
 }
@@ -66,36 +93,15 @@ void *yki_accumulation_target(const yki_accumulation *accumulation, const yki_va
     return accumulation->adding ? parameter->increment : parameter->grad;
 }
 
-static void add_on_host(void *gradient, double kept_weight, const char *increment, yk_dtype dtype,
-                        int64_t count)
-{
-    size_t size = yk_dtype_size(dtype);
-#pragma omp parallel for schedule(static) if (count >= CHUNK_ELEMENTS)
-    for (int64_t begin = 0; begin < count; begin += CHUNK_ELEMENTS) {
-        int64_t rest = count - begin, part = rest < CHUNK_ELEMENTS ? rest : CHUNK_ELEMENTS;
-        size_t offset = (size_t)begin * size;
-        char *sum = (char *)gradient + offset;
-        yki_add_scaled(dtype, sum, kept_weight, sum, increment + offset, part);
-    }
-}
-
 yk_status yki_accumulation_add(const yki_accumulation *accumulation, const yki_variables *variables,
-                               const yki_variable *parameter)
+                               size_t parameter, const double *kept_weight)
 {
-    yk_tensor grad = yki_variable_tensor(variables, parameter, parameter->grad);
-    yk_tensor more = yki_variable_tensor(variables, parameter, parameter->increment);
-    yki_host_view sum, increment;
     if (!accumulation->adding)
         return YK_OK;
-    YK_TRY(yki_host_view_open(&sum, &grad, YKI_READ_WRITE));
-    yk_status status = yki_host_view_open(&increment, &more, YKI_READ);
-    if (status == YK_OK) {
-        add_on_host(sum.data, accumulation->kept_weight, increment.data, grad.dtype,
-                    yk_tensor_count(&grad));
-        status = yki_host_view_close(&increment);
-    }
-    yk_status closed = yki_host_view_close(&sum);
-    return status == YK_OK ? closed : status;
+    yki_sweep *sweep = accumulation->sweeps[parameter];
+    yki_sweep_move(sweep, 0, 0, variables->parameters[parameter].grad);
+    return yki_sweep_run(sweep, YKI_SWEEP_ADD, kept_weight, NULL,
+                         yki_device_stream(variables->device));
 }
 
 void yki_accumulation_end(yki_accumulation *accumulation, const yki_backward *backward)

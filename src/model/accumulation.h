@@ -12,6 +12,7 @@
 #ifndef YKI_ACCUMULATION_H
 #define YKI_ACCUMULATION_H
 
+#include "device/sweep.h"
 #include "model/model_hooks.h"
 #include "model/variables.h"
 
@@ -19,10 +20,11 @@ typedef struct yki_accumulation {
     yk_accumulation mode;
     bool spent;           /* the optimizer has used the gradients: the next backward sets them */
     int64_t kept_samples; /* that the gradients stand for */
-    bool adding;          /* the running backward adds to the gradients ... */
-    double kept_weight;   /* ... which it multiplies by this first */
+    bool adding;          /* the running backward adds to the gradients */
     void *memory;         /* of the increments; NULL until a backward adds */
     size_t bytes;
+    yki_sweep **sweeps; /* by parameter: the addition */
+    size_t count;
 } yki_accumulation;
 
 void yki_accumulation_destroy(yki_accumulation *accumulation, yki_device *device);
@@ -35,9 +37,10 @@ yk_status yki_accumulation_begin(yki_accumulation *accumulation, yki_variables *
                                  const yki_backward *backward);
 /* Where the running backward writes the gradient of this parameter. */
 void *yki_accumulation_target(const yki_accumulation *accumulation, const yki_variable *parameter);
-/* The gradient has been written there: adds it where backward adds. */
+/* The gradient has been written there: adds it where backward adds. kept_weight is a coefficient
+ * in the device's memory. */
 yk_status yki_accumulation_add(const yki_accumulation *accumulation, const yki_variables *variables,
-                               const yki_variable *parameter);
+                               size_t parameter, const double *kept_weight);
 /* After backward's last kernel. */
 void yki_accumulation_end(yki_accumulation *accumulation, const yki_backward *backward);
 

@@ -2,6 +2,7 @@
  * A model at work: forward and backward are a walk over the steps of the plan for the batch's size
  * and the mode.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,19 @@
 #include "compile/arena.h"
 #include "model/model.h"
 
+static_assert((int)YKI_SCALARS_LOSSES == (int)YKI_LOSS_KINDS, "a gradient for each kind of loss");
+
+yk_status yki_executor_create(yki_executor *executor)
+{
+    yki_device *device = executor->source.device;
+    YK_TRY(yki_readback_create(&executor->readback, device));
+    return yki_block_create(&executor->scalars, device, sizeof executor->values);
+}
+
 void yki_executor_destroy(yki_executor *executor)
 {
+    yki_readback_destroy(executor->readback);
+    yki_block_destroy(&executor->scalars);
     yki_plans_destroy(&executor->plans, executor->source.device);
     yki_inputs_destroy(&executor->inputs);
     free(executor->source.fixed);
@@ -62,6 +74,20 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static yki_scalars *device_scalars(const yki_executor *executor)
+{
+    return executor->scalars.memory;
+}
+
+/* Kernels that are entered from now on read the values of this step. */
+static yk_status send_scalars(yki_executor *executor)
+{
+    void *room;
+    YK_TRY(yki_block_open(&executor->scalars, &room));
+    *(yki_scalars *)room = executor->values;
+    return yki_block_send(&executor->scalars, yki_device_stream(executor->source.device));
+}
+
 static void *address_of(const yk_model *model, const yki_plan *plan, const yki_place *place)
 {
     const yki_executor *executor = &model->executor;
@@ -70,7 +96,7 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
     case YKI_PLACE_ARENA:
         return (char *)executor->plans.arena + plan->slots[place->index].offset;
     case YKI_PLACE_INPUT:
-        return (void *)(uintptr_t)executor->inputs.data[place->index];
+        return (void *)(uintptr_t)executor->inputs.list[place->index].data;
     case YKI_PLACE_PARAMETER:
         return variables->parameters[place->index].data;
     case YKI_PLACE_GRADIENT:
@@ -78,7 +104,7 @@ static void *address_of(const yk_model *model, const yki_plan *plan, const yki_p
     case YKI_PLACE_BUFFER:
         return variables->buffers[place->index].data;
     case YKI_PLACE_LOSS_GRADIENT:
-        return (void *)(uintptr_t)&executor->loss_gradient[place->index];
+        return &device_scalars(executor)->loss_gradient[place->index];
     case YKI_PLACE_NONE:
         break;
     }
@@ -103,8 +129,7 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
                             .out = out,
                             .scratch = yki_plans_scratch(plans, plan),
                             .stream = stream,
-                            .seed = model->options.seed,
-                            .step = model->step ^ distribution->stream << 48,
+                            .scalars = device_scalars(&model->executor),
                             .sync = in_training ? distribution->sync : NULL};
     double begin = plan->mode.training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
@@ -133,8 +158,12 @@ static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool 
     yki_plan *plan;
     YK_TRY(find_plan(model, batch->size, training, inference, &plan));
     YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, plan));
+    executor->values.seed = model->options.seed;
+    executor->values.step = model->step ^ model->distribution.stream << 48;
+    YK_TRY(send_scalars(executor));
     for (size_t i = 0; i < plan->forward_count; i++)
         YK_TRY(run_step(model, plan, &plan->steps[i]));
+    YK_TRY(yki_readback_mark(executor->readback));
     executor->current = executor->last = plan;
     return YK_OK;
 }
@@ -150,6 +179,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
     const yki_model_hooks *hooks = &model->distribution.hooks;
     double begin = yki_trace_begin();
     yki_executor_forget(executor);
+    YK_TRY(yki_readback_take_failure(executor->readback));
     YK_TRY(check_samples(model, batch->size));
     const bool *needed = model->training ? NULL : executor->source.for_logits;
     bool inference;
@@ -182,9 +212,8 @@ yk_status yki_model_forward_empty(yk_model *model)
 static yk_status finish_gradient(yk_model *model, size_t parameter)
 {
     const yki_model_hooks *hooks = &model->distribution.hooks;
-    const yki_variables *variables = &model->variables;
-    YK_TRY(
-        yki_accumulation_add(&model->accumulation, variables, &variables->parameters[parameter]));
+    YK_TRY(yki_accumulation_add(&model->accumulation, &model->variables, parameter,
+                                device_scalars(&model->executor)->kept_weight));
     if (hooks->grad_ready)
         hooks->grad_ready(hooks->context, parameter);
     return YK_OK;
@@ -213,9 +242,9 @@ static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
     const yk_value *term = executor->source.terms[kind];
     double start = weight * model->loss_scale.factor;
     if (term && term->dtype == YK_F64)
-        executor->loss_gradient[kind].f64 = start;
+        executor->values.loss_gradient[kind].f64 = start;
     else
-        executor->loss_gradient[kind].f32 = (float)start;
+        executor->values.loss_gradient[kind].f32 = (float)start;
 }
 
 static yk_status run_backward_steps(yk_model *model, const yki_backward *backward)
@@ -225,6 +254,8 @@ static yk_status run_backward_steps(yk_model *model, const yki_backward *backwar
     YK_TRY(yki_accumulation_begin(&model->accumulation, &model->variables, backward));
     start_gradient(model, YKI_LOSS_MEANS, backward->mean_weight);
     start_gradient(model, YKI_LOSS_SUMS, backward->sum_weight);
+    executor->values.kept_weight[0] = backward->kept_weight;
+    YK_TRY(send_scalars(executor));
     size_t finished = 0;
     for (size_t i = plan->forward_count; i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];
@@ -253,6 +284,7 @@ yk_status yki_model_backward(yk_model *model)
     yki_executor *executor = &model->executor;
     const yki_model_hooks *hooks = &model->distribution.hooks;
     double begin = yki_trace_begin();
+    YK_TRY(yki_readback_take_failure(executor->readback));
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     YK_TRY(yki_model_check_trained(model, "backward"));
@@ -282,7 +314,15 @@ yk_status yki_model_backward(yk_model *model)
 
 static double read_scalar(const yk_model *model, const yk_value *value, const yki_place *place)
 {
-    const void *data = address_of(model, model->executor.last, place);
+    yki_readback *readback = model->executor.readback;
+    const void *data;
+    yk_status status =
+        yki_readback_show(readback, YKI_WINDOW_LOSS, address_of(model, model->executor.last, place),
+                          yk_dtype_size(value->dtype), &data);
+    if (status != YK_OK) {
+        yki_readback_keep_failure(readback, status); /* for the next forward or backward */
+        return NAN;
+    }
     return value->dtype == YK_F64 ? *(const double *)data : *(const float *)data;
 }
 
@@ -309,11 +349,14 @@ yk_status yki_model_output(yk_model *model, yk_tensor *output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
     if (!plan)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
-    *output = (yk_tensor){.data = address_of(model, plan, &plan->logits),
-                          .dtype = model->executor.source.logits->dtype,
-                          .ndim = logits->ndim};
+    const void *data;
+    *output = (yk_tensor){.dtype = model->executor.source.logits->dtype, .ndim = logits->ndim};
     memcpy(output->dims, logits->dims, sizeof output->dims);
     if (output->ndim && output->dims[0] == YK_BATCH)
         output->dims[0] = plan->batch;
+    YK_TRY(yki_readback_show(model->executor.readback, YKI_WINDOW_OUTPUT,
+                             address_of(model, plan, &plan->logits), yk_tensor_bytes(output),
+                             &data));
+    output->data = (void *)(uintptr_t)data;
     return YK_OK;
 }

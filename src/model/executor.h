@@ -4,6 +4,7 @@
 
 #include "model/inputs.h"
 #include "model/plans.h"
+#include "model/readback.h"
 
 typedef struct yki_executor {
     yki_plan_source source; /* what plans are made of, the device among it */
@@ -13,12 +14,14 @@ typedef struct yki_executor {
     yki_plan *current;  /* of a forward that backward may follow, or NULL */
     yki_plan *last;     /* of the last forward, whose loss and logits can be read, or NULL */
     const yk_batch *batch; /* of the last forward; NULL where it had no samples */
-    union {
-        float f32;
-        double f64;
-    } loss_gradient[YKI_LOSS_KINDS];
+    yki_scalars values;    /* of this step, as the host knows them ... */
+    yki_block scalars;     /* ... and as kernels read them */
+    yki_readback *readback;
 } yki_executor;
 
+/* Once source.device is there: what the device needs besides plans. */
+yk_status yki_executor_create(yki_executor *executor);
+/* Once the device has done all that was entered. */
 void yki_executor_destroy(yki_executor *executor);
 
 /* Before preparing or running kernels on this thread. */

@@ -5,24 +5,44 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "graph/operators.h"
 
-yk_status yki_inputs_create(yki_inputs *inputs, const yk_graph *graph)
+/* Kernels of a device that works behind the host's back cannot refuse a label. */
+static void find_labels(yki_inputs *inputs, const yk_graph *graph)
 {
-    inputs->values = yki_calloc(graph->value_count, sizeof *inputs->values);
-    inputs->data = yki_calloc(graph->value_count, sizeof *inputs->data);
-    if (!inputs->values || !inputs->data)
-        return yki_error_memory(graph->value_count * sizeof *inputs->values, "the model's inputs");
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const yki_node *node = graph->nodes[n];
+        if (node->op != &yki_op_cross_entropy)
+            continue;
+        for (size_t i = 0; i < inputs->count; i++)
+            if (inputs->list[i].value == node->in[YKI_CROSS_ENTROPY_LABELS] &&
+                inputs->list[i].value->dtype == YK_I32)
+                inputs->list[i].classes = node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1];
+    }
+}
+
+yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_graph *graph)
+{
+    inputs->device = device;
+    inputs->list = yki_calloc(graph->value_count, sizeof *inputs->list);
+    if (!inputs->list)
+        return yki_error_memory(graph->value_count * sizeof *inputs->list, "the model's inputs");
     for (size_t i = 0; i < graph->value_count; i++)
         if (graph->values[i]->kind == YKI_INPUT)
-            inputs->values[inputs->count++] = graph->values[i];
+            inputs->list[inputs->count++].value = graph->values[i];
+    find_labels(inputs, graph);
     return YK_OK;
 }
 
 void yki_inputs_destroy(yki_inputs *inputs)
 {
-    free(inputs->values);
-    free(inputs->data);
+    for (size_t i = 0; i < inputs->count; i++)
+        yki_block_destroy(&inputs->list[i].copy);
+    free(inputs->list);
 }
+
+/* ---- a batch ----------------------------------------------------------------------------------
+ */
 
 static const yk_tensor *find_batch_tensor(const yk_batch *batch, const char *name)
 {
@@ -45,9 +65,72 @@ static bool fits(const yk_tensor *tensor, const yk_value *input, int64_t samples
 const char *yki_inputs_absent(const yki_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++)
-        if (!inputs->data[i])
-            return inputs->values[i]->name;
+        if (inputs->list[i].absent)
+            return inputs->list[i].value->name;
     return "";
+}
+
+static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
+                              const yk_tensor *tensor, int64_t samples)
+{
+    char text[96];
+    if (!tensor)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"", input->name);
+    if (!fits(tensor, input, samples))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
+                         input->name, yki_shape_text(input, text, sizeof text),
+                         yk_dtype_name(input->dtype), (long long)samples);
+    if (!tensor->data && samples > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch's \"%s\" has no data: NULL",
+                         input->name);
+    if (tensor->device && yki_device_is_host(inputs->device))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the batch's \"%s\" is in the memory of a device, which the model cannot "
+                         "use: copy it with yk_tensor_read",
+                         input->name);
+    return YK_OK;
+}
+
+static yk_status check_labels(const yki_input *input, const int32_t *labels, int64_t count)
+{
+    for (int64_t n = 0; input->classes > 0 && n < count; n++)
+        if (labels[n] < 0 || labels[n] >= input->classes)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "cross_entropy: label %lld of sample %lld is outside 0..%lld",
+                             (long long)labels[n], (long long)n, (long long)input->classes - 1);
+    return YK_OK;
+}
+
+/* The copy has room for the largest batch so far. */
+static yk_status reserve_copy(yki_inputs *inputs, yki_input *input, size_t bytes)
+{
+    yki_device *device = inputs->device;
+    if (bytes <= input->copy.bytes)
+        return YK_OK;
+    YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
+    yki_block_destroy(&input->copy);
+    return yki_block_create(&input->copy, device, bytes);
+}
+
+static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
+{
+    size_t bytes = yk_tensor_bytes(tensor);
+    void *room;
+    YK_TRY(reserve_copy(inputs, input, bytes));
+    input->data = input->copy.memory;
+    if (bytes == 0)
+        return YK_OK;
+    YK_TRY(yki_block_open(&input->copy, &room));
+    YK_TRY(yk_tensor_read(tensor, room));
+    YK_TRY(check_labels(input, room, yk_tensor_count(tensor)));
+    return yki_block_send_part(&input->copy, bytes, yki_device_stream(inputs->device));
+}
+
+static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
+{
+    input->data = tensor->data;
+    return yki_device_is_host(inputs->device) ? YK_OK : copy_tensor(inputs, input, tensor);
 }
 
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,
@@ -57,26 +140,14 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
     if (batch->count > 0 && (!batch->names || !batch->tensors))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no names or no tensors: NULL");
     for (size_t i = 0; i < inputs->count; i++) {
-        const yk_value *input = inputs->values[i];
-        const yk_tensor *tensor = find_batch_tensor(batch, input->name);
-        char text[96];
-        if (!tensor && needed && !needed[input->id]) {
-            inputs->data[i] = NULL;
-            *incomplete = true;
+        yki_input *input = &inputs->list[i];
+        const yk_tensor *tensor = find_batch_tensor(batch, input->value->name);
+        input->absent = !tensor && needed && !needed[input->value->id];
+        *incomplete |= input->absent;
+        if (input->absent)
             continue;
-        }
-        if (!tensor)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"",
-                             input->name);
-        if (!fits(tensor, input, batch->size))
-            return yki_error(YK_ERROR_INVALID_SHAPE,
-                             "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
-                             input->name, yki_shape_text(input, text, sizeof text),
-                             yk_dtype_name(input->dtype), (long long)batch->size);
-        if (!tensor->data && batch->size > 0)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch's \"%s\" has no data: NULL",
-                             input->name);
-        inputs->data[i] = tensor->data;
+        YK_TRY(check_tensor(inputs, input->value, tensor, batch->size));
+        YK_TRY(take_tensor(inputs, input, tensor));
     }
     return YK_OK;
 }
@@ -103,8 +174,8 @@ yk_status yki_inputs_empty_batch(const yki_inputs *inputs, yk_batch *batch)
         return yki_error_memory(inputs->count * sizeof *tensors, "an empty batch");
     }
     for (size_t i = 0; i < inputs->count; i++) {
-        names[i] = inputs->values[i]->name;
-        tensors[i] = no_rows(inputs->values[i]);
+        names[i] = inputs->list[i].value->name;
+        tensors[i] = no_rows(inputs->list[i].value);
     }
     return YK_OK;
 }

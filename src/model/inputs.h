@@ -1,21 +1,35 @@
-/* The model's inputs, and where the running batch has put their data. */
+/*
+ * The model's inputs, and where kernels read the running batch's data: in the batch itself on a
+ * host device, else in a copy of the device's own.
+ */
 #ifndef YKI_INPUTS_H
 #define YKI_INPUTS_H
 
 #include <yoke/model.h>
 
+#include "device/block.h"
 #include "graph/graph.h"
 
+typedef struct yki_input {
+    const yk_value *value;
+    bool absent;      /* from the last batch */
+    const void *data; /* where kernels read it */
+    yki_block copy;   /* on a device that is not a host device */
+    int64_t classes;  /* if they are labels of so many; else 0 */
+} yki_input;
+
 typedef struct yki_inputs {
-    const yk_value **values; /* in order of declaration */
-    const void **data;
+    yki_device *device;
+    yki_input *list; /* in order of declaration */
     size_t count;
 } yki_inputs;
 
-yk_status yki_inputs_create(yki_inputs *inputs, const yk_graph *graph);
+yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_graph *graph);
+/* Once the device has done all that was entered. */
 void yki_inputs_destroy(yki_inputs *inputs);
 
-/* Finds each input in the batch, checks its dtype and shape, and notes where its data is. */
+/* Finds each input in the batch, checks its dtype and shape, and brings its data to where kernels
+ * read it. On a host device, the batch must stay as it is while they do. */
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,
                           bool *incomplete);
 /* The name of an input that the last batch did not have; "" if it had all. */

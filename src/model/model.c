@@ -87,7 +87,8 @@ static yk_status place_values(yk_model *model, const yki_gradients *gradients)
         return yki_error_memory(count * sizeof *fixed, "the model");
     executor->source.fixed = fixed;
     for (size_t i = 0; i < executor->inputs.count; i++)
-        fixed[executor->inputs.values[i]->id] = (yki_place){.kind = YKI_PLACE_INPUT, .index = i};
+        fixed[executor->inputs.list[i].value->id] =
+            (yki_place){.kind = YKI_PLACE_INPUT, .index = i};
     for (size_t kind = 0; kind < YKI_LOSS_KINDS; kind++)
         if (gradients->loss_gradient[kind])
             fixed[gradients->loss_gradient[kind]->id] =
@@ -126,7 +127,7 @@ static yk_status find_inference(yk_model *model)
 /* The values that live as long as the model. */
 static yk_status create_values(yk_model *model, bool trained)
 {
-    YK_TRY(yki_inputs_create(&model->executor.inputs, model->graph));
+    YK_TRY(yki_inputs_create(&model->executor.inputs, model->executor.source.device, model->graph));
     YK_TRY(yki_variables_create(&model->variables, model->executor.source.device, model->graph,
                                 trained));
     return yki_variables_draw(&model->variables, model->options.seed);
@@ -144,6 +145,7 @@ static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
     YK_TRY(yki_model_open_device(model));
+    YK_TRY(yki_executor_create(&model->executor));
     YK_TRY(create_values(model, loss != NULL));
     yk_status status = rewrite_graph(model, loss, &gradients);
     if (status == YK_OK)

@@ -37,7 +37,9 @@ static yk_status copy_places(yk_model *replica, const yk_model *model)
 static yk_status build_replica(yk_model *replica, const yk_model *model)
 {
     YK_TRY(yki_model_open_device(replica));
-    YK_TRY(yki_inputs_create(&replica->executor.inputs, replica->graph));
+    YK_TRY(yki_executor_create(&replica->executor));
+    YK_TRY(yki_inputs_create(&replica->executor.inputs, replica->executor.source.device,
+                             replica->graph));
     YK_TRY(yki_variables_create(&replica->variables, replica->executor.source.device,
                                 replica->graph, true));
     return copy_places(replica, model);

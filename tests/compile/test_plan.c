@@ -113,7 +113,7 @@ static void follow_step(follower *f, const yki_step *step)
             read_value(f, &step->in[i], node->in[i]);
     for (int i = 0; i < step->out_count; i++)
         write_value(f, &step->out[i],
-                    node ? node->out[i] : f->model->executor.inputs.values[step->in[0].index]);
+                    node ? node->out[i] : f->model->executor.inputs.list[step->in[0].index].value);
     for (int i = 0; node && i < step->in_count; i++) {
         bool arena = node->in[i] && step->in[i].kind == YKI_PLACE_ARENA;
         if (arena && !f->holds[node->in[i]->id] && i != inplace)

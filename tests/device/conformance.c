@@ -351,7 +351,7 @@ typedef struct shadows {
     struct {
         void *host, *memory;
         size_t bytes;
-    } list[YKI_MAX_IN + YKI_MAX_OUT + 2];
+    } list[YKI_MAX_IN + YKI_MAX_OUT + 3];
 } shadows;
 
 static void *cast_shadow(shadows *s, void *host, size_t bytes)
@@ -405,12 +405,12 @@ static void call_run(const invocation *call, void *const *in, void *const *out)
         assert_ok(kernel->impl->pack(kernel, given[kernel->pack_input], room, stream));
         given[kernel->pack_input] = room;
     }
+    yki_scalars scalars = {.seed = 5, .step = 6};
     yki_kernel_args run = {.in = given,
                            .out = taken,
                            .scratch = cast_shadow(&s, scratch, kernel->scratch),
                            .stream = stream,
-                           .seed = 5,
-                           .step = 6};
+                           .scalars = cast_shadow(&s, &scalars, sizeof scalars)};
     assert_ok(kernel->impl->run(kernel, &run));
     take_back(&s);
     free(packed);

@@ -208,8 +208,10 @@ static inline void check_run(const check_case *c, bool ref, check_memory *memory
     assert_true(check_owns(device, kernel)); /* not silently ref's */
     void *scratch = aligned_alloc(64, (kernel->scratch + 127) / 64 * 64);
     memset(scratch, 0xff, kernel->scratch);
-    yki_kernel_args run = {
-        .in = memory->in, .out = memory->out, .scratch = scratch, .seed = 7, .step = 3};
+    yki_kernel_args run = {.in = memory->in,
+                           .out = memory->out,
+                           .scratch = scratch,
+                           .scalars = &(yki_scalars){.seed = 7, .step = 3}};
     assert_ok(kernel->impl->run(kernel, &run));
     free(scratch);
     yki_kernel_destroy(kernel);

@@ -34,7 +34,8 @@ static yk_status run_op(const yki_op *op, const yki_attrs *attrs, bool training,
     memcpy(desc.in, in, (size_t)in_count * sizeof *in);
     memcpy(desc.out, out, (size_t)out_count * sizeof *out);
     assert_ok(yki_kernel_create(device, &desc, &kernel));
-    yki_kernel_args run = {.in = in_data, .out = out_data, .seed = 11, .step = 3};
+    yki_kernel_args run = {
+        .in = in_data, .out = out_data, .scalars = &(yki_scalars){.seed = 11, .step = 3}};
     yk_status status = kernel->impl->run(kernel, &run);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);

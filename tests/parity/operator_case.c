@@ -136,7 +136,10 @@ static void run_kernel(yki_device *device, const yki_kernel_desc *desc, void *co
         assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
     }
     void *scratch = allocate(kernel->scratch);
-    yki_kernel_args run = {.in = given, .out = out, .scratch = scratch, .seed = 5, .step = 6};
+    yki_kernel_args run = {.in = given,
+                           .out = out,
+                           .scratch = scratch,
+                           .scalars = &(yki_scalars){.seed = 5, .step = 6}};
     assert_ok(kernel->impl->run(kernel, &run));
     free(scratch);
     free(packed);

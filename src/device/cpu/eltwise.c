@@ -215,8 +215,9 @@ static void drop_pixel(const eltwise *k, const yki_kernel_args *run, int64_t blo
     uint64_t plain = (uint64_t)((image * g->channels + channel) * g->pixels + pixel);
     float kept = (float)(1 / (1 - k->attrs.p));
     for (int64_t c = 0; c < g->b; c++) {
-        bool keep = c < channels && yki_dropout_keep(run->seed, run->step, k->attrs.salt,
-                                                     plain + (uint64_t)(c * g->pixels), k->attrs.p);
+        bool keep =
+            c < channels && yki_dropout_keep(run->scalars->seed, run->scalars->step, k->attrs.salt,
+                                             plain + (uint64_t)(c * g->pixels), k->attrs.p);
         yki_put(run->out[YKI_DROPOUT_Y], at + c,
                 keep ? kept * yki_get(run->in[YKI_DROPOUT_X], at + c, k->dtype) : 0, k->dtype);
     }

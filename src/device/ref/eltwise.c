@@ -52,9 +52,10 @@ static yk_status ref_dropout(const yki_kernel *kernel, const yki_kernel_args *ru
     for (int64_t i = 0; i < count; i++) {
         double factor = 1;
         if (training)
-            factor = yki_dropout_keep(run->seed, run->step, a->salt, (uint64_t)i, a->p)
-                         ? 1 / (1 - a->p)
-                         : 0;
+            factor =
+                yki_dropout_keep(run->scalars->seed, run->scalars->step, a->salt, (uint64_t)i, a->p)
+                    ? 1 / (1 - a->p)
+                    : 0;
         yki_ref_set(&y, i, factor * yki_ref_get(&x, i));
     }
     return YK_OK;

@@ -73,6 +73,16 @@ static yk_status find_operands(yki_sim *sim, const call *c, void **in, void **ou
     return find_operand(sim, b, "scratch", 0, c->args.scratch, b->ref->scratch, scratch);
 }
 
+/* NULL where the caller knows that no kernel reads them. */
+static yk_status find_scalars(yki_sim *sim, const yki_scalars *address, const yki_scalars **host)
+{
+    void *found = NULL;
+    if (address)
+        YK_TRY(yki_sim_find(sim, address, sizeof *address, &found));
+    *host = found;
+    return YK_OK;
+}
+
 static yk_status run_call(yki_sim *sim, void *work)
 {
     const call *c = work;
@@ -83,6 +93,7 @@ static yk_status run_call(yki_sim *sim, void *work)
     void *in[YKI_MAX_IN] = {0}, *out[YKI_MAX_OUT] = {0};
     yki_kernel_args args = c->args;
     YK_TRY(find_operands(sim, c, in, out, &args.scratch));
+    YK_TRY(find_scalars(sim, c->args.scalars, &args.scalars));
     args.in = in;
     args.out = out;
     args.stream = NULL;
