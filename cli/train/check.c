@@ -162,15 +162,9 @@ static bool check_others(const cli_train_options *o)
 
 static const char *lr_groups_trouble(const cli_train_options *o)
 {
-    if (!o->lr_groups)
-        return NULL;
-    if (!cli_lr_groups_are_valid(o->lr_groups))
-        return "--lr-group: expected PATTERN=RATE,..., such as 'fc.*=0.1'";
-    if (!o->decay_norms)
-        return "--lr-group cannot be combined with --no-decay-norms";
-    if (o->schedule.max_lr != YK_LR_INITIAL)
-        return "--lr-group cannot be combined with --max-lr, the peak of all groups: use --lr";
-    return NULL;
+    return !o->lr_groups || cli_lr_groups_are_valid(o->lr_groups)
+               ? NULL
+               : "--lr-group: expected PATTERN=RATE,..., such as 'fc.*=0.1'";
 }
 
 static const char *optimizer_trouble(const cli_train_options *o)

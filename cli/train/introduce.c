@@ -30,12 +30,13 @@ static void print_lr(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     bool root = o->lr_scale == CLI_LR_SCALE_SQRT;
-    const char *from = origin(t, o->given.lr, "--lr", "default");
+    double first = cli_train_first_lr(o);
+    const char *from = first == o->lr ? origin(t, o->given.lr, "--lr", "default") : "--max-lr";
     fprintf(page, "learning rate %g", t->lr);
     if (o->lr_scale == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", from);
     else
-        fprintf(page, " = %g (%s) x %s%lld rank%s%s (--lr-scale %s)", o->lr, from,
+        fprintf(page, " = %g (%s) x %s%lld rank%s%s (--lr-scale %s)", first, from,
                 root ? "sqrt(" : "", (long long)t->ranks, t->ranks == 1 ? "" : "s", root ? ")" : "",
                 cli_choice_name(CLI_LR_SCALES, (int)o->lr_scale));
 }
@@ -52,7 +53,9 @@ static void print_optimizer(FILE *page, const cli_training *t)
     if (hyperparameter(t, "beta2") > 0)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
     fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
-            yk_optimizer_group_count(t->optimizer) > 1 ? ", not on norms and biases" : "");
+            t->options.decay_norms ? "" : ", not on norms and biases");
+    if (t->options.lr_groups)
+        fprintf(page, "  rates       %s (--lr-group)\n", t->options.lr_groups);
 }
 
 static void print_recipe(FILE *page, const cli_training *t)

@@ -36,7 +36,9 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
     s->warmup = o->warmup_steps ? o->warmup_steps : o->warmup_epochs * unit;
     s->t_max = o->trainer.epochs * unit - s->warmup;
     s->total_steps = o->trainer.epochs * unit;
-    if (s->max_lr != YK_LR_INITIAL)
+    if (o->lr_groups)
+        s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
+    else if (s->max_lr != YK_LR_INITIAL)
         s->max_lr *= lr_factor(o, ranks);
     if (parse_milestones(s, o->milestones) != YK_OK)
         return YK_ERROR_INVALID_ARGUMENT;
@@ -56,24 +58,16 @@ static yk_status create_optimizer(cli_training *t)
                : yk_adam_create(&t->optimizer, t->model, &adam);
 }
 
-/* Norms and biases go into a group of their own, number 1, where they are not in one yet. */
-static yk_status exempt_norms(cli_training *t)
+double cli_train_first_lr(const cli_train_options *o)
 {
-    yk_status status = YK_OK;
-    if (t->options.decay_norms)
-        return YK_OK;
-    if (yk_optimizer_group_count(t->optimizer) == 1)
-        status = yk_optimizer_add_param_group(t->optimizer, yk_filter_norms_and_biases, NULL, NULL);
-    return status == YK_OK
-               ? yk_optimizer_set_group_hyperparameter(t->optimizer, 1, "weight_decay", 0)
-               : status;
+    return o->lr_groups && o->schedule.max_lr != YK_LR_INITIAL ? o->schedule.max_lr : o->lr;
 }
 
 bool cli_training_create_optimizer(cli_training *t)
 {
-    t->lr = t->options.lr * lr_factor(&t->options, t->ranks);
-    return cli_ok(create_optimizer(t)) && cli_ok(exempt_norms(t)) &&
-           cli_ok(cli_training_set_lr_groups(t, lr_factor(&t->options, t->ranks)));
+    double factor = lr_factor(&t->options, t->ranks);
+    t->lr = cli_train_first_lr(&t->options) * factor;
+    return cli_ok(create_optimizer(t)) && cli_ok(cli_training_set_groups(t, factor));
 }
 
 yk_status cli_training_override_hyperparameters(cli_training *t)
@@ -97,6 +91,5 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         if (status != YK_OK)
             return status;
     }
-    yk_status status = exempt_norms(t);
-    return status == YK_OK ? cli_training_set_lr_groups(t, lr_factor(o, t->ranks)) : status;
+    return cli_training_set_groups(t, lr_factor(o, t->ranks));
 }

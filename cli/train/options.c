@@ -384,6 +384,7 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
         return false;
     parsed.saved_momentum = parsed.optimizer == CLI_OPTIMIZER_SGD ? parsed.sgd.momentum : 0;
     parsed.saved_decay_norms = parsed.decay_norms;
+    parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";
     memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */
     return parse_words(parsed.argc, parsed.argv, false) < 0 && complete(options, true);
 }

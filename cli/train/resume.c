@@ -149,6 +149,12 @@ static bool check_optimizer(const cli_training *t)
         return cli_complain("--decay-norms: %s was trained with norms and biases in their own "
                             "group, which a resumed run cannot undo",
                             t->resumed);
+    const char *patterns = o->lr_groups ? o->lr_groups : "";
+    if (!cli_lr_groups_are_alike(patterns, o->saved_lr_groups))
+        return cli_complain("--lr-group %s: %s was trained %s%s; a resumed run can change rates, "
+                            "but not patterns",
+                            patterns, t->resumed, *o->saved_lr_groups ? "with " : "without any",
+                            o->saved_lr_groups);
     return true;
 }
 

@@ -83,6 +83,7 @@ typedef struct cli_train_options {
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
     bool saved_decay_norms;
+    const char *saved_lr_groups; /* "": none */
     /* What a checkpoint stores of them: lines NAME=VALUE. */
     char kept[sizeof((yk_training_state *)0)->program];
     int argc;
@@ -107,6 +108,10 @@ int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
 /* The schedule over epochs of so many steps (optimizer.c). */
 yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
                              int64_t steps_per_epoch);
+
+/* The rate of the first parameter group. With --lr-group, --max-lr is this group's peak, and the
+ * others have theirs. */
+double cli_train_first_lr(const cli_train_options *options);
 
 /* A training run of one rank: the parts of its trainer, and what reports on it. */
 typedef struct cli_training {
@@ -179,9 +184,15 @@ void cli_training_introduce(const cli_training *training);
 bool cli_training_load_weights(const cli_training *t);
 /* Whether --freeze has left something to train. */
 bool cli_training_check_frozen(const cli_training *t);
+
+/* ---- groups.c -------------------------------------------------------------------------------- */
+
 /* Whether a text has the form PATTERN=RATE,... */
 bool cli_lr_groups_are_valid(const char *text);
-/* Gives the parameters of --lr-group their rates, times factor. */
-yk_status cli_training_set_lr_groups(cli_training *t, double factor);
+/* Whether two such texts have the same patterns. */
+bool cli_lr_groups_are_alike(const char *a, const char *b);
+/* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
+ * sets their rates, times factor, and weight decay. */
+yk_status cli_training_set_groups(cli_training *t, double factor);
 
 #endif

@@ -98,8 +98,63 @@ YK_TEST(groups_are_checked)
     assert_int_equal(train("a", "--lr-group fc1"), 2);
     assert_contains(job.output, "--lr-group: expected PATTERN=RATE,...");
     assert_int_equal(train("a", "--lr-group 'fc1.*=fast'"), 2);
-    assert_int_equal(train("a", "--lr-group 'fc1.*=0.1' --no-decay-norms"), 2);
-    assert_contains(unwrapped(), "cannot be combined with --no-decay-norms");
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'head.*=0.1'"), 1);
     assert_contains(job.output, "a parameter group needs some of the first group's parameters");
+}
+
+/* The hyperparameters of the optimizer's groups in a run's checkpoint, as `yoke checkpoint show`
+ * prints them: name=value ... for each group. */
+static const char *groups_of(const char *run, const char *file)
+{
+    static char text[4096];
+    assert_int_equal(yk_test_command(text, sizeof text,
+                                     "%s checkpoint show %s | grep -E "
+                                     "'param_groups.*(\\.lr|weight_decay|params|initial_lr)' | "
+                                     "sed 's/.*param_groups//' | tr -s ' \n' ' '",
+                                     test_program(), path_of(run, file)),
+                     0);
+    return text;
+}
+
+YK_TEST(groups_with_and_without_weight_decay)
+{
+    const char *options = "--lr-group 'fc2.*=0.01,fc1.bias=0.003' --no-decay-norms "
+                          "--weight-decay 0.1 --max-steps 1";
+    assert_int_equal(train("a", options), 0);
+    assert_contains(unwrapped(), "weight decay 0.1, not on norms and biases");
+    assert_contains(unwrapped(), "rates fc2.*=0.01,fc1.bias=0.003 (--lr-group)");
+    const char *groups = groups_of("a", "checkpoint-step-1.pth");
+    assert_contains(groups, "[0].lr 0.02 ");
+    assert_contains(groups, "[0].weight_decay 0.1 ");
+    assert_contains(groups, "[1].lr 0.01 "); /* fc2.weight */
+    assert_contains(groups, "[1].weight_decay 0.1 ");
+    assert_contains(groups, "[2].lr 0.01 "); /* fc2.bias */
+    assert_contains(groups, "[2].weight_decay 0 ");
+    assert_contains(groups, "[3].lr 0.003 "); /* fc1.bias */
+    assert_contains(groups, "[3].weight_decay 0 ");
+    assert_null(strstr(groups, "[4]"));
+    assert_int_equal(train("a", "--max-steps 2 --weight-decay 0.2 --resume auto "
+                                "--lr-group 'fc2.*=0.05,fc1.bias=0.003'"),
+                     0);
+    groups = groups_of("a", "checkpoint-step-2.pth");
+    assert_contains(groups, "[1].lr 0.05 ");
+    assert_contains(groups, "[1].weight_decay 0.2 ");
+    assert_contains(groups, "[2].weight_decay 0 ");
+    assert_int_equal(train("a", "--max-steps 3 --resume auto --lr-group 'fc1.*=0.05'"), 1);
+    assert_contains(unwrapped(), "a resumed run can change rates, but not patterns");
+}
+
+YK_TEST(groups_have_their_own_peaks)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "train --data synthetic --arch mlp --threads 1 --output %s/a --schedule onecycle "
+             "--max-lr 0.1 --div-factor 4 --max-steps 1 --lr-group 'fc1.*=0.02'",
+             yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 100), 0);
+    assert_contains(unwrapped(), "learning rate 0.1 (--max-lr, not scaled)");
+    const char *groups = groups_of("a", "checkpoint-step-1.pth");
+    assert_contains(groups, "[0].lr 0.025 ");
+    assert_contains(groups, "[1].lr 0.005 ");
 }
