@@ -81,6 +81,7 @@ typedef struct subject {
     cli_augment augment; /* as in the training run; its texts are these */
     char preset[CLI_TRANSFORMS_TEXT], evaluation[CLI_TRANSFORMS_TEXT], normalize[256];
     double val_split; /* as in the training run */
+    int64_t classes;  /* of the network; 0: those of the data */
 } subject;
 
 /* The value of a setting in lines "NAME=VALUE" (or "--NAME=VALUE", as checkpoints of earlier
@@ -108,8 +109,9 @@ static bool read_description(subject *s)
         return false;
     bool fine = cli_ok(yk_tensor_file_info(file, &info));
     const char *arch = fine && info ? info->arch : NULL;
+    s->classes = fine && info ? info->classes : 0;
     if (fine && !arch)
-        yk_tensor_file_find_arch(file, &arch, NULL); /* --arch may name another one */
+        yk_tensor_file_find_arch(file, &arch, &s->classes); /* --arch may name another one */
     if (arch)
         snprintf(s->arch, sizeof s->arch, "%s", arch);
     if (fine && cli_normalize_as(s->normalize, sizeof s->normalize, info))
@@ -187,6 +189,13 @@ static bool find_subject(subject *s, const char *checkpoint, const yk_group *wor
     return true;
 }
 
+/* A network may know more classes than the data has. */
+static int64_t classes_of(const subject *s, const yk_dataset *test)
+{
+    int64_t classes = yk_dataset_classes(test);
+    return s->classes > classes ? s->classes : classes;
+}
+
 /* The model with the file's weights, the loader of the test images, and what they make of each
  * other; the caller destroys both, on failure too. */
 static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model **model,
@@ -195,8 +204,7 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
 {
     const evaluate_options *o = &s->options;
     const char *source;
-    cli_model_setup setup = {
-        .arch = o->arch, .options = o->model, .classes = yk_dataset_classes(test)};
+    cli_model_setup setup = {.arch = o->arch, .options = o->model, .classes = classes_of(s, test)};
     cli_transforms transforms;
     if (!cli_find_images(&setup.images, test) ||
         !cli_choose_transforms(&transforms, &s->augment, test) ||
@@ -221,11 +229,11 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
 }
 
 /* Counts of (label, prediction) where they are asked for; NULL otherwise. */
-static bool make_confusion(int64_t **confusion, const evaluate_options *o, const yk_dataset *test)
+static bool make_confusion(int64_t **confusion, const subject *s, const yk_dataset *test)
 {
-    size_t classes = (size_t)yk_dataset_classes(test);
+    size_t classes = (size_t)classes_of(s, test);
     *confusion = NULL;
-    if (!o->per_class && !o->confusion)
+    if (!s->options.per_class && !s->options.confusion)
         return true;
     *confusion = calloc(classes * classes, sizeof **confusion);
     return *confusion || cli_complain("out of memory");
@@ -240,10 +248,9 @@ static void print_class(const yk_dataset *test, int64_t label)
         printf("  %-16lld", (long long)label);
 }
 
-static void print_per_class(const yk_dataset *test, const int64_t *confusion)
+static void print_per_class(const yk_dataset *test, const int64_t *confusion, int64_t classes)
 {
-    int64_t classes = yk_dataset_classes(test);
-    for (int64_t label = 0; label < classes; label++) {
+    for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
         const int64_t *row = confusion + label * classes;
         int64_t count = 0;
         for (int64_t c = 0; c < classes; c++)
@@ -257,10 +264,9 @@ static void print_per_class(const yk_dataset *test, const int64_t *confusion)
     }
 }
 
-static void print_confusion(const yk_dataset *test, const int64_t *confusion)
+static void print_confusion(const yk_dataset *test, const int64_t *confusion, int64_t classes)
 {
-    int64_t classes = yk_dataset_classes(test);
-    for (int64_t label = 0; label < classes; label++) {
+    for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
         print_class(test, label);
         for (int64_t c = 0; c < classes; c++)
             printf(" %6lld", (long long)confusion[label * classes + c]);
@@ -274,13 +280,13 @@ static void print_result(const subject *s, const yk_dataset *test, const yk_eval
     printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)", s->path, s->options.arch,
            yk_dataset_name(test), result->loss, 100 * result->accuracy, (long long)result->correct,
            (long long)result->count);
-    if (yk_dataset_classes(test) > 5)
+    if (classes_of(s, test) > 5)
         printf(", top-5 %.2f %%", 100 * result->top5);
     printf("\n");
     if (confusion && s->options.per_class)
-        print_per_class(test, confusion);
+        print_per_class(test, confusion, classes_of(s, test));
     if (confusion && s->options.confusion)
-        print_confusion(test, confusion);
+        print_confusion(test, confusion, classes_of(s, test));
 }
 
 /* Says how many damaged images all ranks have skipped. */
@@ -310,7 +316,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_evaluation result;
     int64_t *confusion = NULL;
     bool fine = find_subject(&s, checkpoint, world) && open_data(&test, &s, world) &&
-                make_confusion(&confusion, options, test) &&
+                make_confusion(&confusion, &s, test) &&
                 measure_subject(&result, confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         print_result(&s, test, &result, confusion);

@@ -146,13 +146,20 @@ bool cli_set_info(yk_model *model, const cli_model_setup *setup, const char *con
 bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_dataset *data,
                         const char *transforms)
 {
-    const char **names = calloc((size_t)setup->classes, sizeof *names);
-    for (int64_t i = 0; names && i < setup->classes; i++)
-        names[i] = yk_dataset_class_name(data, i);
+    enum { NAME = 32 };
+    size_t classes = (size_t)setup->classes;
+    const char **names = calloc(classes, sizeof *names);
+    char(*numbers)[NAME] = calloc(classes, sizeof *numbers); /* of classes that the data lacks */
+    for (size_t i = 0; names && numbers && i < classes; i++) {
+        const char *name = yk_dataset_class_name(data, (int64_t)i);
+        snprintf(numbers[i], NAME, "class %zu", i);
+        names[i] = name ? name : numbers[i];
+    }
     bool named = yk_dataset_class_name(data, 0) != NULL;
-    bool fine = names ? cli_set_info(model, setup, named ? names : NULL, transforms)
-                      : cli_complain("out of memory");
+    bool fine = names && numbers ? cli_set_info(model, setup, named ? names : NULL, transforms)
+                                 : cli_complain("out of memory");
     free(names);
+    free(numbers);
     return fine;
 }
 

@@ -79,7 +79,8 @@ static bool open_evaluation(evaluation *e, const cli_run *run)
         return false;
     loading.transforms = transforms.eval;
     setup.probabilities = transforms.mixes;
-    setup.classes = yk_dataset_classes(e->test);
+    const char *classes = cli_run_setting(run, "classes");
+    setup.classes = classes ? atoll(classes) : yk_dataset_classes(e->test);
     if (!cli_build_model(&e->model, &setup))
         return false;
     yk_model_eval(e->model);

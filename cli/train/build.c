@@ -28,6 +28,17 @@ static void choose_threads(cli_training *t)
     }
 }
 
+/* As many as the data has, or more if asked for; 0 after an error. */
+static int64_t classes_of_network(const cli_training *t)
+{
+    int64_t wanted = t->options.classes, there = yk_dataset_classes(t->train_set);
+    if (!wanted || wanted >= there)
+        return wanted ? wanted : there;
+    cli_complain("--classes %lld: %s has %lld classes, and the network needs at least as many",
+                 (long long)wanted, yk_dataset_name(t->train_set), (long long)there);
+    return 0;
+}
+
 static bool create_model(cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -35,12 +46,15 @@ static bool create_model(cli_training *t)
                              .options = o->model,
                              .label_smoothing = o->label_smoothing,
                              .freeze = o->freeze,
-                             .classes = yk_dataset_classes(t->train_set)};
-    if (!cli_find_images(&setup.images, t->train_set) ||
+                             .classes = classes_of_network(t)};
+    if (!setup.classes || !cli_find_images(&setup.images, t->train_set) ||
         !cli_choose_transforms(&t->transforms, &o->augment, t->train_set) ||
         !cli_apply_transforms(&setup.images, &t->transforms))
         return false;
     setup.probabilities = t->transforms.mixes;
+    if (setup.probabilities && setup.classes != yk_dataset_classes(t->train_set))
+        return cli_complain("--classes cannot be combined with MixUp or CutMix, whose labels have "
+                            "the classes of the data");
     choose_threads(t);
     setup.options.threads = t->threads;
     return cli_build_model(&t->model, &setup) &&

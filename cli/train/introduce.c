@@ -31,7 +31,8 @@ static void print_lr(FILE *page, const cli_training *t)
     const cli_train_options *o = &t->options;
     bool root = o->lr_scale == CLI_LR_SCALE_SQRT;
     double first = cli_train_first_lr(o);
-    const char *from = first == o->lr ? origin(t, o->given.lr, "--lr", "default") : "--max-lr";
+    bool is_peak = o->lr_groups && o->schedule.max_lr != YK_LR_INITIAL;
+    const char *from = is_peak ? "--max-lr" : origin(t, o->given.lr, "--lr", "default");
     fprintf(page, "learning rate %g", t->lr);
     if (o->lr_scale == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", from);

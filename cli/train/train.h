@@ -69,6 +69,7 @@ typedef struct cli_train_options {
     cli_unit schedule_unit;
     cli_parallel parallel;
     cli_comm_hook comm_hook;
+    int64_t classes; /* of the network; 0: those of the data */
     int64_t batch_size, nproc, warmup_epochs, warmup_steps;
     bool decay_norms, memory_plan, sync_bn, zero, requeue;
     bool tensorboard, histograms;

@@ -158,3 +158,32 @@ YK_TEST(groups_have_their_own_peaks)
     assert_contains(groups, "[0].lr 0.025 ");
     assert_contains(groups, "[1].lr 0.005 ");
 }
+
+/* ---- --classes ------------------------------------------------------------------------------- */
+
+YK_TEST(a_network_may_have_more_classes_than_the_data)
+{
+    char said[8192];
+    assert_int_equal(train("a", with_weights(weights_for(10, 1), "--classes 12")), 0);
+    assert_contains(unwrapped(), "the last layer starts from new weights: differently shaped "
+                                 "fc2.weight (10, 256) is (12, 256) in the model");
+    assert_int_equal(yk_test_command(said, sizeof said, "%s evaluate --per-class --confusion %s/a",
+                                     test_program(), yk_test_directory()),
+                     0);
+    assert_contains(said, "of 1000), top-5 ");
+    assert_contains(said, "dots ");
+    assert_int_equal(yk_test_command(said, sizeof said, "%s checkpoint show %s", test_program(),
+                                     path_of("a", "model.pth")),
+                     0);
+    assert_contains(said, "(12, 256)");
+    assert_int_equal(train("a", "--max-steps 3 --resume auto"), 0);
+}
+
+YK_TEST(a_network_needs_the_classes_of_the_data)
+{
+    assert_int_equal(train("a", "--max-steps 1 --classes 9"), 1);
+    assert_contains(unwrapped(), "--classes 9: synthetic has 10 classes, and the network needs at "
+                                 "least as many");
+    assert_int_equal(train("b", "--max-steps 1 --classes 11 --mixup 0.2"), 1);
+    assert_contains(unwrapped(), "--classes cannot be combined with MixUp or CutMix");
+}
