@@ -61,6 +61,10 @@ const char *yk_dtype_name(yk_dtype dtype);
 int64_t yk_tensor_count(const yk_tensor *tensor);
 /** Bytes of all elements; 0 for NULL. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
+/** The element at a row-major index as a double, exact for every dtype but int64; 0 for NULL. */
+double yk_tensor_get(const yk_tensor *tensor, int64_t index);
+/** Sets an element, rounding to the dtype; ignores NULL. */
+void yk_tensor_set(const yk_tensor *tensor, int64_t index, double number);
 
 /**
  * Copies all elements to host memory, which has room for yk_tensor_bytes() of them, from wherever

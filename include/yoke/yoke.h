@@ -13,6 +13,7 @@
 #include <yoke/model_info.h>
 #include <yoke/nn.h>
 #include <yoke/onnx.h>
+#include <yoke/operator.h>
 #include <yoke/optim.h>
 #include <yoke/readers.h>
 #include <yoke/report.h>

@@ -45,9 +45,21 @@ static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
         return YK_F32;
     /* Follow: low only where all inputs are, f32 where one is. */
     for (int i = 0; i < node->in_count; i++)
-        if (node->op->in[i].is_activation && node->in[i]->dtype != c->low)
+        if (node->op->in[i].is_activation && node->in[i] && node->in[i]->dtype != c->low)
             return node->in[i]->dtype;
     return c->low;
+}
+
+/* The outputs of a program's operator, whose shape rule decides their dtypes. */
+static yk_status infer_again(const yki_node *node)
+{
+    yki_shape out[YKI_MAX_OUT];
+    yk_status status = node->op->infer(node, out);
+    if (status != YK_OK)
+        return yki_error_context(status, "%s%s under autocast", node->scope, node->op->name);
+    for (int i = 0; i < node->out_count; i++)
+        node->out[i]->dtype = out[i].dtype;
+    return YK_OK;
 }
 
 static yk_status cast_node(caster *c, yki_node *node)
@@ -64,7 +76,9 @@ static yk_status cast_node(caster *c, yki_node *node)
         if (!node->in[i])
             return YK_ERROR_OUT_OF_MEMORY;
     }
-    if (node->op->autocast != YKI_AUTOCAST_FULL && is_cast(c, node->out[0]))
+    if (node->op->custom)
+        YK_TRY(infer_again(node));
+    else if (node->op->autocast != YKI_AUTOCAST_FULL && is_cast(c, node->out[0]))
         node->out[0]->dtype = wanted;
     return yki_graph_push(c->graph, node) ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
@@ -94,5 +108,5 @@ yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *override
     yk_status status = cast_graph(&c, nodes, count, logits);
     free(nodes);
     free(c.casted);
-    return status == YK_OK ? YK_OK : yki_error(status, "%s", graph->error);
+    return graph->status == YK_OK ? status : yki_error(status, "%s", graph->error);
 }

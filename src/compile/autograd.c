@@ -52,7 +52,7 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
     }
     if (!any_out || !any_in)
         return YK_OK;
-    if (!node->op->gradient || !dout[0])
+    if (!node->op->gradient || (!dout[0] && !node->op->custom))
         return yki_error(YK_ERROR_UNSUPPORTED, "%s%s has no gradient", node->scope, node->op->name);
     /* Its gradient is named as it is, in errors and on timelines. */
     snprintf(graph->scope, sizeof graph->scope, "%s", node->scope);

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "compile/rewrite.h"
+#include "graph/custom.h"
 
 enum { MEANS = 1 << YKI_LOSS_MEANS, SUMS = 1 << YKI_LOSS_SUMS };
 
@@ -21,9 +22,12 @@ typedef struct splitter {
     yk_value **part[YKI_LOSS_KINDS]; /* by value id, of values of both kinds */
 } splitter;
 
-static bool is_loss(const yki_node *node)
+/* MEANS or SUMS of a loss; 0 of another operator. */
+static unsigned char kind_of(const yki_node *node)
 {
-    return node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss;
+    if (node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss)
+        return node->attrs.reduction == YK_LOSS_SUM ? SUMS : MEANS;
+    return yki_custom_is_sum(node) ? SUMS : 0;
 }
 
 /* The part of a value that is of this kind, or NULL. What is no loss counts as a mean. */
@@ -64,9 +68,7 @@ static yk_status split_values(splitter *s)
     size_t nodes = s->graph->node_count; /* appended ones need no splitting */
     for (size_t n = 0; n < nodes; n++) {
         const yki_node *node = s->graph->nodes[n];
-        unsigned char kinds = 0;
-        if (is_loss(node))
-            kinds = node->attrs.reduction == YK_LOSS_SUM ? SUMS : MEANS;
+        unsigned char kinds = kind_of(node);
         for (int i = 0; i < node->in_count; i++)
             kinds |= node->in[i] ? s->kinds[node->in[i]->id] : 0;
         for (int i = 0; i < node->out_count; i++)

@@ -81,7 +81,10 @@ static const yki_kernel_impl *find(const yki_device_type *type, const yki_device
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     const yki_kernel_impl *impl = &yki_kernel_empty;
-    if (!impl->supports(device, desc))
+    bool is_empty = impl->supports(device, desc);
+    if (!is_empty && desc->op->custom)
+        return yki_custom_kernel_create(device, desc, kernel);
+    if (!is_empty)
         impl = find(device->type, device, desc);
     if (!impl && yki_device_is_host(device))
         impl = find(&yki_device_ref, device, desc);
@@ -123,4 +126,20 @@ int64_t yki_operand_elements(const yki_device *device, const yki_operand *operan
 size_t yki_operand_bytes(const yki_device *device, const yki_operand *operand)
 {
     return (size_t)yki_operand_elements(device, operand) * yk_dtype_size(operand->dtype);
+}
+
+void yki_operand_clear_padding(const yki_device *device, const yki_operand *operand, void *memory)
+{
+    if (operand->ndim < 0 || operand->layout != YKI_BLOCKED)
+        return;
+    int64_t block = device->block, used = operand->dims[1] % block;
+    int64_t blocks = (operand->dims[1] + block - 1) / block;
+    int64_t pixels = operand->dims[2] * operand->dims[3];
+    size_t size = yk_dtype_size(operand->dtype);
+    for (int64_t image = 0; used && image < operand->dims[0]; image++) {
+        int64_t last = ((image + 1) * blocks - 1) * pixels;
+        for (int64_t pixel = last; pixel < last + pixels; pixel++)
+            memset((char *)memory + (size_t)(pixel * block + used) * size, 0,
+                   (size_t)(block - used) * size);
+    }
 }

@@ -129,6 +129,9 @@ size_t yki_operand_bytes(const yki_device *device, const yki_operand *operand);
 /* Elements of the shape, without padding. */
 int64_t yki_operand_count(const yki_operand *operand);
 
+/* Sets the channels of a blocked operand's last block that are none to zero. */
+void yki_operand_clear_padding(const yki_device *device, const yki_operand *operand, void *memory);
+
 /* Of host devices. */
 extern const yki_memory_ops yki_host_memory;
 
@@ -136,5 +139,8 @@ extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;
 extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
+/* Prepares the kernel of a program's operator (see custom.c). */
+yk_status yki_custom_kernel_create(yki_device *device, const yki_kernel_desc *desc,
+                                   yki_kernel **kernel);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "graph/custom.h"
 #include "tensor/tensor.h"
 
 /* Invalid values that belong to no graph: there was no memory for one, an operator was given NULL,
@@ -34,8 +35,12 @@ void yki_graph_free(yk_graph *graph)
         return;
     for (size_t i = 0; i < graph->owned_count; i++) {
         free(graph->owned[i]->scope);
+        free(graph->owned[i]->attributes);
         free(graph->owned[i]);
     }
+    for (size_t i = 0; i < graph->custom_op_count; i++)
+        free(graph->custom_ops[i]);
+    free(graph->custom_ops);
     for (size_t i = 0; i < graph->value_count; i++) {
         free(graph->values[i]->name);
         free(graph->values[i]);
@@ -93,8 +98,7 @@ void yk_scope_pop(yk_graph *graph)
         graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
 }
 
-/* Grows an array of pointers for one more; false when memory is out. */
-static bool grow(void *array, size_t count, size_t *capacity)
+bool yki_grow(void *array, size_t count, size_t *capacity)
 {
     void **old = *(void ***)array;
     if (count < *capacity)
@@ -121,7 +125,7 @@ static void out_of_memory(yk_graph *graph)
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape)
 {
     yk_value *value = yki_calloc(1, sizeof *value);
-    if (!value || !grow(&graph->values, graph->value_count, &graph->value_capacity)) {
+    if (!value || !yki_grow(&graph->values, graph->value_count, &graph->value_capacity)) {
         free(value);
         out_of_memory(graph);
         return NULL;
@@ -154,13 +158,26 @@ const char *yki_shape_text(const yk_value *value, char *text, size_t size)
     return yki_dims_text(text, size, value->ndim, value->dims);
 }
 
+/* Gives a node its copy of a custom operator's attributes; false when memory is out. */
+static bool copy_attributes(yki_node *node)
+{
+    size_t bytes = node->op->custom ? node->op->custom->declared.attributes : 0;
+    if (bytes == 0)
+        return true;
+    node->attributes = yki_calloc(1, bytes);
+    if (node->attributes)
+        memcpy(node->attributes, node->attrs.custom, bytes);
+    node->attrs.custom = node->attributes;
+    return node->attributes != NULL;
+}
+
 /* Without appending it to the nodes that run; NULL when memory is out. */
 static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
                              yk_value *const *in, const yki_shape *out)
 {
     yki_node *node = yki_calloc(1, sizeof *node);
     char *scope = yki_strdup(graph->scope);
-    if (!node || !scope || !grow(&graph->owned, graph->owned_count, &graph->owned_capacity)) {
+    if (!node || !scope || !yki_grow(&graph->owned, graph->owned_count, &graph->owned_capacity)) {
         free(node);
         free(scope);
         out_of_memory(graph);
@@ -174,6 +191,10 @@ static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs 
     memcpy(node->in, in, (size_t)op->in_count * sizeof *in);
     node->out_count = op->out_count;
     graph->owned[graph->owned_count++] = node;
+    if (!copy_attributes(node)) {
+        out_of_memory(graph);
+        return NULL;
+    }
     for (int i = 0; i < op->out_count; i++) {
         if (out[i].ndim < 0)
             continue;
@@ -187,7 +208,7 @@ static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs 
 
 bool yki_graph_push(yk_graph *graph, yki_node *node)
 {
-    if (!grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
+    if (!yki_grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
         out_of_memory(graph);
         return false;
     }
@@ -259,6 +280,8 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
             return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: the %s is NULL", graph->scope,
                         op->name, op->in[i].name);
     }
+    if (graph->in_gradient && !yki_custom_cast(graph, &draft))
+        return handle_of(&no_memory);
     yki_shape out[YKI_MAX_OUT] = {{0}};
     yk_status status = op->infer(&draft, out);
     if (status != YK_OK)
@@ -267,7 +290,7 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
         if (!is_countable(&out[i]))
             return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
                         graph->scope, op->name);
-    yki_node *node = yki_append(graph, op, attrs, in, out);
+    yki_node *node = yki_append(graph, op, attrs, draft.in, out);
     return node ? node->out[0] : handle_of(&no_memory);
 }
 
@@ -290,6 +313,9 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: dims is NULL", graph->scope, name);
     if (graph->state == YKI_GRAPH_OWNED)
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", name);
+    if (graph->in_gradient)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT,
+                    "%s: a gradient cannot declare an input, parameter or buffer", name);
     yki_shape shape = {.dtype = dtype, .ndim = ndim};
     for (int i = 0; i < ndim; i++) {
         bool symbolic = i == 0 && kind == YKI_INPUT && dims[i] == YK_BATCH;

@@ -50,10 +50,11 @@ typedef struct yki_attrs {
     double p;               /* dropout */
     double label_smoothing; /* cross_entropy */
     yk_loss_reduction reduction;
-    bool relu;     /* batch_norm: relu on the result (set by fuse.c) */
-    bool relu6;    /* batch_norm: with relu, the result is at most 6 */
-    bool frozen;   /* batch_norm: as in evaluation mode, always (set by freeze.c) */
-    uint64_t salt; /* dropout: tells its draws from another node's */
+    bool relu;          /* batch_norm: relu on the result (set by fuse.c) */
+    bool relu6;         /* batch_norm: with relu, the result is at most 6 */
+    bool frozen;        /* batch_norm: as in evaluation mode, always (set by freeze.c) */
+    uint64_t salt;      /* dropout: tells its draws from another node's */
+    const void *custom; /* a program's operator: its attributes */
 } yki_attrs;
 
 /* What a value will hold. */
@@ -77,9 +78,10 @@ typedef struct yki_op_input {
     bool is_optional;
 } yki_op_input;
 
-/* Made from the list in operators.def. */
+/* Made from the list in operators.def; those of programs by custom.c. */
 struct yki_op {
     const char *name;
+    const struct yki_custom_op *custom; /* NULL for the built-in ones */
     yki_autocast autocast;
     int in_count, out_count;
     yki_op_input in[YKI_MAX_IN];
@@ -100,7 +102,8 @@ struct yki_node {
     int in_count, out_count;
     yk_value *in[YKI_MAX_IN];
     yk_value *out[YKI_MAX_OUT];
-    char *scope; /* where the user built it, for messages */
+    char *scope;      /* where the user built it, for messages */
+    void *attributes; /* of a program's operator: what attrs.custom points to */
 };
 
 typedef enum yki_graph_state {
@@ -119,7 +122,10 @@ struct yk_graph {
     char scope[256];          /* of what is built next: "layer1.0." */
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;
+    struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
+    size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;
+    bool in_gradient; /* a program's gradient rule is building: operators cast, see custom.c */
     yk_status status; /* the sticky error */
     char error[YKI_ERROR_LINE];
 };
@@ -145,6 +151,8 @@ yk_value *yki_emit_error(yk_value *x, const yki_op *op);
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, yk_value *const *in,
                      const yki_shape *out);
 
+/* Grows an array of pointers, whose capacity this is, for one more; false when memory is out. */
+bool yki_grow(void *array, size_t count, size_t *capacity);
 /* Appends a node that was made before; false when memory is out (sticky). */
 bool yki_graph_push(yk_graph *graph, yki_node *node);
 

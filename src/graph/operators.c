@@ -85,20 +85,30 @@ yk_status yki_expect_vector(const yki_node *node, int input, int64_t length)
                      (long long)length);
 }
 
-static bool is_float(yk_dtype dtype)
+/* In gradients of programs, which are built after autocast, 16 bit too. */
+static bool is_float(const yk_graph *graph, yk_dtype dtype)
 {
-    return dtype == YK_F32 || dtype == YK_F64;
+    bool low = dtype == YK_BF16 || dtype == YK_F16;
+    return dtype == YK_F32 || dtype == YK_F64 || (low && graph->in_gradient);
+}
+
+/* Whether an operand's dtype goes with the input's: parameters are f32 where that has 16 bit. */
+static bool fits_dtype(const yki_node *node, int operand, yk_dtype dtype)
+{
+    yk_dtype own = node->in[operand]->dtype;
+    bool parameter = !node->op->in[operand].is_activation;
+    return own == dtype || (parameter && own == yki_accumulate_dtype(dtype));
 }
 
 yk_status yki_expect_float(const yki_node *node, int count)
 {
     yk_dtype dtype = node->in[0]->dtype;
-    if (!is_float(dtype))
+    if (!is_float(node->in[0]->graph, dtype))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "input is %s, expected float32 or float64",
                          yk_dtype_name(dtype));
     for (int i = 1; i < count; i++) {
         const yk_value *other = node->in[i];
-        if (other && other->dtype != dtype)
+        if (other && !fits_dtype(node, i, dtype))
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is %s, expected %s like the input",
                              other->name ? other->name : "an operand", yk_dtype_name(other->dtype),
                              yk_dtype_name(dtype));

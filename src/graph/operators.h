@@ -64,7 +64,7 @@ yk_status yki_expect_weight(const yki_node *node, int input, int ndim);
 yk_status yki_expect_vector(const yki_node *node, int input, int64_t length);
 /*
  * The first `count` inputs, as far as they are there, are all f32 or all f64: only autocast brings
- * in 16 bit.
+ * in 16 bit, which operators meet in gradient rules of programs (see custom.c).
  */
 yk_status yki_expect_float(const yki_node *node, int count);
 /* The dtype of statistics and sums over values of dtype: f64 for f64, else f32. */

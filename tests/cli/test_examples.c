@@ -190,6 +190,13 @@ YK_TEST(own_data_resumes_bit_for_bit_on_two_ranks)
     run(0, "cmp whole/model.pth parts/model.pth");
 }
 
+YK_TEST(own_operator_passes_its_check_and_is_learnt_with)
+{
+    run(0, "$E/own_operator");
+    assert_contains(output, "swish passes yoke's tests of operators");
+    assert_contains(output, "Step 500: loss 0.000");
+}
+
 YK_TEST(own_network_checks_its_flags)
 {
     refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");

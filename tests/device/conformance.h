@@ -1,20 +1,11 @@
 /*
- * The engine of the conformance suite. A case describes one operator on one shape; the engine
- * builds it with the library's own shape and gradient rules, and runs the forward node and every
- * node of its gradient, one by one, on a device and on ref.
- *
- * Each node gets the same operands on both sides, rounded to the dtype under test, so that what
- * differs is one kernel's own error. ref computes in f64; the operators' gradients are themselves
- * held against central differences.
- *
- * Checked besides the values: outputs are written whole (they start as NaN), zero padding of
- * blocked outputs stays zero, inputs stay as they were, kernels that may run in place give the same
- * there, outputs that are not wanted may be absent, running statistics move as ref's do.
+ * Tables of cases for the conformance suite (check/conformance.h), which says what is checked. A
+ * failure ends the test with the case in words.
  */
 #ifndef YK_CONFORMANCE_H
 #define YK_CONFORMANCE_H
 
-#include "device/device.h"
+#include "check/conformance.h"
 
 /* One row of a table. Every family reads the fields that concern it. */
 typedef struct conformance_case {
@@ -39,15 +30,7 @@ typedef struct conformance_family {
     size_t count;
 } conformance_family;
 
-/* dtype BF16 or F16: activations in it, parameters and statistics in f32. */
-typedef struct conformance_setting {
-    const char *device;
-    const yki_device_type *type; /* NULL: the library's device of that name */
-    yk_dtype dtype;
-    int threads;
-    bool winograd;
-    double tolerance; /* of the relative L2 error of each output */
-} conformance_setting;
+typedef yki_conformance_setting conformance_setting;
 
 /* Every gradient of every case against central differences, in f64 on ref. */
 void conformance_gradients(const conformance_family *family);
@@ -63,13 +46,5 @@ void conformance_mark(const conformance_family *family, bool *seen);
 yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype);
 yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                                 const int64_t *dims);
-
-/* ---- for tests of layouts ------------------------------------------------------------------- */
-
-/* Where element i (row-major) of the operand lies in memory. */
-int64_t conformance_place(const yki_device *device, const yki_operand *operand, int64_t i);
-/* Fails unless the padding channels of a blocked float operand are zeros (an index of max_pool2d
- * has no meaning there). */
-void conformance_padding(const yki_device *device, const yki_operand *operand, const void *memory);
 
 #endif

@@ -18,8 +18,10 @@ enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 typedef struct eltwise {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    yki_geometry shape; /* for dropout and sigmoid */
-    int64_t count;      /* elements in memory */
+    yki_geometry shape;       /* for dropout */
+    const yki_device *device; /* for sigmoid ... */
+    yki_operand padded;       /* ... its output */
+    int64_t count;            /* elements in memory */
     int team;
     yk_dtype dtype, to; /* to: for casts */
     bool training;
@@ -94,29 +96,17 @@ static yk_status prepare_sigmoid(yki_device *device, const yki_kernel_desc *desc
                                  yki_kernel **kernel)
 {
     YK_TRY(eltwise_prepare(device, desc, kernel));
-    if (desc->in[YKI_SIGMOID_X].layout == YKI_BLOCKED)
-        ((eltwise *)*kernel)->shape = yki_geometry_of(device, &desc->in[YKI_SIGMOID_X]);
+    eltwise *k = (eltwise *)*kernel;
+    k->device = device;
+    k->padded = desc->out[YKI_SIGMOID_Y];
     return YK_OK;
-}
-
-/* Sets the channels of the last block that are none to zero. */
-static void clear_padding(const eltwise *k, void *y)
-{
-    const yki_geometry *g = &k->shape;
-    size_t size = yk_dtype_size(k->dtype), used = (size_t)(g->channels % g->b) * size;
-    for (int64_t image = 0; image < g->images; image++) {
-        int64_t last = ((image + 1) * g->blocks - 1) * g->pixels;
-        for (int64_t pixel = last; pixel < last + g->pixels; pixel++)
-            memset((char *)y + (size_t)(pixel * g->b) * size + used, 0, (size_t)g->b * size - used);
-    }
 }
 
 static yk_status sigmoid(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const eltwise *k = (const eltwise *)kernel;
     eltwise_map(kernel, run, YKI_MAP_SIGMOID);
-    if (k->shape.b && k->shape.channels % k->shape.b)
-        clear_padding(k, run->out[YKI_SIGMOID_Y]);
+    yki_operand_clear_padding(k->device, &k->padded, run->out[YKI_SIGMOID_Y]);
     return YK_OK;
 }
 

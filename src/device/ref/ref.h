@@ -11,8 +11,7 @@
 #define YKI_REF_H
 
 #include "device/device.h"
-#include "tensor/bf16.h"
-#include "tensor/f16.h"
+#include "tensor/element.h"
 
 /* All kernels are prepared in the same way: they store what they were asked to do. */
 typedef struct yki_ref_kernel {
@@ -44,43 +43,12 @@ void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_
 /* Element i in row-major order. */
 static inline double yki_ref_get(const yk_tensor *tensor, int64_t i)
 {
-    switch (tensor->dtype) {
-    case YK_F32:
-        return ((const float *)tensor->data)[i];
-    case YK_F64:
-        return ((const double *)tensor->data)[i];
-    case YK_BF16:
-        return yki_bf16_to_float(((const uint16_t *)tensor->data)[i]);
-    case YK_F16:
-        return yki_f16_to_float(((const uint16_t *)tensor->data)[i]);
-    case YK_I32:
-        return ((const int32_t *)tensor->data)[i];
-    default:
-        return 0;
-    }
+    return yki_element_get(tensor->dtype, tensor->data, i);
 }
 
 static inline void yki_ref_set(const yk_tensor *tensor, int64_t i, double value)
 {
-    switch (tensor->dtype) {
-    case YK_F32:
-        ((float *)tensor->data)[i] = (float)value;
-        break;
-    case YK_F64:
-        ((double *)tensor->data)[i] = value;
-        break;
-    case YK_BF16:
-        ((uint16_t *)tensor->data)[i] = yki_bf16_from_float((float)value);
-        break;
-    case YK_F16:
-        ((uint16_t *)tensor->data)[i] = yki_f16_from_float((float)value);
-        break;
-    case YK_I32:
-        ((int32_t *)tensor->data)[i] = (int32_t)value;
-        break;
-    default:
-        break;
-    }
+    yki_element_set(tensor->dtype, tensor->data, i, value);
 }
 
 /* The index of element (n, c, h, w). */

@@ -1,0 +1,328 @@
+/* Operators of programs (<yoke/operator.h>): what a program declares works in a model as a built-in
+ * operator does, what is declared wrongly is an error, and yk_operator_check finds wrong ones. */
+#include <math.h>
+#include <string.h>
+
+#include <yoke/yoke.h>
+
+#include "harness.h"
+
+/* ---- cube: y = alpha x^3, whose gradient is built from built-in operators and from `square` ----
+ */
+
+typedef struct scale_attributes {
+    double alpha;
+} scale_attributes;
+
+static double alpha_of(const yk_operator_run *run)
+{
+    return ((const scale_attributes *)run->attributes)->alpha;
+}
+
+static yk_status square_run(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++) {
+        double x = yk_tensor_get(&run->inputs[0], i);
+        yk_tensor_set(&run->outputs[0], i, alpha_of(run) * x * x);
+    }
+    return YK_OK;
+}
+
+static yk_status cube_run(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++) {
+        double x = yk_tensor_get(&run->inputs[0], i);
+        yk_tensor_set(&run->outputs[0], i, alpha_of(run) * x * x * x);
+    }
+    return YK_OK;
+}
+
+static const yk_operator_kernel square_kernel = {.size = sizeof(yk_operator_kernel),
+                                                 .run = square_run};
+static const yk_operator square = {.size = sizeof(yk_operator),
+                                   .name = "square",
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .inputs = {{.name = "input", .is_activation = true}},
+                                   .attributes = sizeof(scale_attributes),
+                                   .ref = &square_kernel};
+
+static yk_status cube_gradient(const yk_operator_node *node, yk_value *const *dy, const bool *needs,
+                               yk_value **dx)
+{
+    scale_attributes slope = *(const scale_attributes *)node->attributes;
+    slope.alpha *= 3;
+    yk_value *x = node->inputs[0];
+    if (needs[0])
+        dx[0] = yk_multiply(dy[0], yk_operator_apply(&square, &slope, &x, NULL));
+    return YK_OK;
+}
+
+static const yk_operator_kernel cube_kernel = {
+    .size = sizeof(yk_operator_kernel), .run = cube_run, .in_place = true, .elementwise = true};
+static const yk_operator cube = {.size = sizeof(yk_operator),
+                                 .name = "cube",
+                                 .input_count = 1,
+                                 .output_count = 1,
+                                 .inputs = {{.name = "input", .is_activation = true}},
+                                 .attributes = sizeof(scale_attributes),
+                                 .gradient = cube_gradient,
+                                 .ref = &cube_kernel,
+                                 .cpu = &cube_kernel};
+
+static yk_value *apply_cube(const yk_operator *op, yk_value *x)
+{
+    return yk_operator_apply(op, &(scale_attributes){0.5}, &x, NULL);
+}
+
+/* `data` is the operator: a correct or a wrong cube. */
+static yk_value *build_cube(yk_graph *graph, yk_dtype dtype, const void *data)
+{
+    return apply_cube(data, yk_input(graph, "x", dtype, 4, (int64_t[]){2, 18, 3, 5}));
+}
+
+static yk_status check(const yk_operator *op)
+{
+    return yk_operator_check(build_cube, YK_WITH(yk_operator_check_options,
+                                                 YK_OPERATOR_CHECK_OPTIONS_INIT, o.data = op));
+}
+
+YK_TEST(a_correct_operator_passes)
+{
+    assert_ok(check(&cube));
+}
+
+/* The kernel sees row-major tensors where it does not work element by element. */
+YK_TEST(an_operator_that_needs_row_major_order_passes)
+{
+    yk_operator_kernel plain = cube_kernel;
+    plain.elementwise = false;
+    yk_operator op = cube;
+    op.cpu = &plain;
+    assert_ok(check(&op));
+}
+
+/* ---- what the check finds -------------------------------------------------------------------- */
+
+static void finds(const yk_operator *op, const char *words)
+{
+    assert_int_not_equal(check(op), YK_OK);
+    assert_contains(yk_last_error(), words);
+}
+
+static yk_status wrong_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                const bool *needs, yk_value **dx)
+{
+    yk_status status = cube_gradient(node, dy, needs, dx);
+    dx[0] = yk_scale(dx[0], 1.01);
+    return status;
+}
+
+static yk_status leaves_one(const yk_operator_run *run)
+{
+    yk_tensor x = run->inputs[0], y = run->outputs[0];
+    yk_operator_run shorter = *run;
+    shorter.inputs = &x;
+    shorter.outputs = &y;
+    x.ndim = y.ndim = 1;
+    x.dims[0] = y.dims[0] = yk_tensor_count(&run->inputs[0]) - 1;
+    return cube_run(&shorter);
+}
+
+static yk_status writes_input(const yk_operator_run *run)
+{
+    yk_status status = cube_run(run);
+    yk_tensor_set(&run->inputs[0], 0, 7);
+    return status;
+}
+
+/* Reads the first element after it has written the first output. */
+static yk_status not_in_place(const yk_operator_run *run)
+{
+    yk_status status = cube_run(run);
+    double first = yk_tensor_get(&run->inputs[0], 0);
+    yk_tensor_set(&run->outputs[0], 0, alpha_of(run) * first * first * first);
+    return status;
+}
+
+static yk_status only_f32(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++) {
+        float x = ((const float *)run->inputs[0].data)[i];
+        ((float *)run->outputs[0].data)[i] = (float)alpha_of(run) * x * x * x;
+    }
+    return YK_OK;
+}
+
+static void finds_kernel(yk_status (*run)(const yk_operator_run *run), const char *words)
+{
+    yk_operator_kernel kernel = cube_kernel;
+    yk_operator op = cube;
+    kernel.run = run;
+    op.cpu = &kernel;
+    finds(&op, words);
+}
+
+YK_TEST(a_wrong_operator_is_found)
+{
+    yk_operator op = cube;
+    op.gradient = wrong_gradient;
+    finds(&op, "the gradient of cube's input 0 differs by");
+    op.gradient = NULL;
+    finds(&op, "cube has no gradient");
+    finds_kernel(leaves_one, "cube, output 0 differs by");
+    finds_kernel(writes_input, "cube writes into input 0");
+    finds_kernel(not_in_place, "cube in place gives another output 0");
+}
+
+/* Without supports(), a kernel gets every dtype. Its memory is large enough here for f32. */
+static yk_status f32_whatever_it_is(const yk_operator_run *run)
+{
+    if (run->inputs[0].dtype == YK_F32 || run->inputs[0].dtype == YK_F64)
+        return only_f32(run);
+    return yk_set_error(YK_ERROR_UNSUPPORTED, "only_f32 was given %s",
+                        yk_dtype_name(run->inputs[0].dtype));
+}
+
+YK_TEST(a_kernel_that_forgets_a_dtype_is_found)
+{
+    finds_kernel(f32_whatever_it_is, "cpu in float64: cube, output 0 differs by");
+}
+
+/* ---- declarations ---------------------------------------------------------------------------- */
+
+static void refuses(const yk_operator *op, const char *words)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3}), *outputs[4] = {x};
+    yk_model *model;
+    yk_value *y = yk_operator_apply(op, &(scale_attributes){2}, &x, outputs);
+    assert_int_not_equal(yk_model_create(&model, yk_mse_loss(y, x, YK_LOSS_MEAN), NULL), YK_OK);
+    assert_contains(yk_last_error(), words);
+    assert_ptr_equal(outputs[0], y);
+    yk_graph_destroy(graph);
+}
+
+static yk_status shape_without_dtype(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node;
+    outputs[0].dtype = (yk_dtype)99;
+    return YK_OK;
+}
+
+static yk_status shape_refuses(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node, (void)outputs;
+    return yk_set_error(YK_ERROR_INVALID_SHAPE, "expected 3 dimensions");
+}
+
+YK_TEST(wrong_declarations_are_errors)
+{
+    yk_operator op = cube;
+    op.size = 0;
+    refuses(&op, "its size is 0; initialise the struct with size = sizeof(yk_operator)");
+    op = cube;
+    op.name = "Cube 3";
+    refuses(&op, "an operator is named \"Cube 3\"");
+    op.name = "relu";
+    refuses(&op, "operator relu: there is a built-in operator of that name");
+    op = cube;
+    op.input_count = 9;
+    refuses(&op, "operator cube has 9 inputs and 1 outputs, expected 1 to 8 and 1 to 4");
+    op = cube;
+    op.ref = NULL;
+    refuses(&op, "operator cube has no kernel for ref");
+    yk_operator_kernel none = {.size = sizeof none};
+    op.ref = &none;
+    refuses(&op, "operator cube: its kernel for ref has no run()");
+    op = cube;
+    op.attributes = 0;
+    refuses(&op, "it has no attributes, but was given some");
+    op = cube;
+    op.shape = shape_without_dtype;
+    refuses(&op, "cube: the shape rule gives output 0 no valid shape and dtype");
+    op.shape = shape_refuses;
+    refuses(&op, "cube: expected 3 dimensions");
+}
+
+YK_TEST(two_operators_of_one_name_in_a_graph_are_an_error)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_operator other = cube;
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *y = apply_cube(&other, apply_cube(&cube, apply_cube(&cube, x)));
+    yk_model *model;
+    assert_int_not_equal(yk_model_create(&model, yk_mse_loss(y, x, YK_LOSS_MEAN), NULL), YK_OK);
+    assert_contains(yk_last_error(), "operator cube: the graph has another operator of that name");
+    yk_graph_destroy(graph);
+}
+
+/* ---- in a model ------------------------------------------------------------------------------ */
+
+enum { ROWS = 3, COLUMNS = 4 };
+
+static float numbers[ROWS * COLUMNS] = {1, -2, 3, 0.5f, -1, 2, 0.25f, 1, -3, 1.5f, 2, -0.5f};
+static const char *const batch_names[] = {"x"};
+static const yk_tensor batch_tensors[] = {
+    {.data = numbers, .dtype = YK_F32, .ndim = 2, .dims = {ROWS, COLUMNS}}};
+static const yk_batch batch = {
+    .size = ROWS, .count = 1, .names = batch_names, .tensors = batch_tensors};
+
+typedef yk_value *(*activation)(yk_value *x);
+
+/* 0.5 x^3 out of built-in operators. */
+static yk_value *built_in_cube(yk_value *x)
+{
+    return yk_scale(yk_multiply(x, yk_multiply(x, x)), 0.5);
+}
+
+static yk_value *own_cube(yk_value *x)
+{
+    return apply_cube(&cube, x);
+}
+
+/* The loss, and the gradients of a linear layer before the activation. */
+static double train(activation function, const char *device, yk_amp amp, float *gradients)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, COLUMNS});
+    yk_value *y = function(yk_nn_linear(function(yk_nn_linear(x, "a", COLUMNS)), "b", COLUMNS));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, x, YK_LOSS_MEAN),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.amp = amp, o.seed = 3)));
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    yk_parameter_view weight = yk_model_parameter(model, 0);
+    memcpy(gradients, weight.grad.data, sizeof(float) * COLUMNS * COLUMNS);
+    double loss = yk_model_loss(model);
+    yk_model_destroy(model);
+    return loss;
+}
+
+static void trains_alike(const char *device, yk_amp amp, double tolerance)
+{
+    float mine[COLUMNS * COLUMNS], theirs[COLUMNS * COLUMNS];
+    double own = train(own_cube, device, amp, mine);
+    double expected = train(built_in_cube, device, amp, theirs), error = 0, norm = 0;
+    assert_true(fabs(own - expected) <= tolerance * fabs(expected));
+    for (int i = 0; i < COLUMNS * COLUMNS; i++) {
+        error += pow((double)mine[i] - theirs[i], 2);
+        norm += pow((double)theirs[i], 2);
+    }
+    assert_true(norm > 0);
+    assert_true(sqrt(error) <= tolerance * sqrt(norm));
+}
+
+YK_TEST(an_operator_trains_as_built_in_ones_do)
+{
+    trains_alike("cpu", YK_AMP_OFF, 1e-5);
+    trains_alike("ref", YK_AMP_OFF, 1e-5);
+}
+
+/* Gradient rules meet values of 16 bit there. */
+YK_TEST(an_operator_trains_under_autocast)
+{
+    trains_alike("cpu", YK_AMP_BF16, 3e-2);
+    trains_alike("cpu", YK_AMP_FP16, 4e-3);
+}
