@@ -295,5 +295,6 @@ YK_TEST(a_missing_ddp_is_an_error)
     yk_ddp_set_no_sync(NULL, true);
     assert_int_equal(yk_ddp_bucket_count(NULL), 0);
     assert_int_equal(yk_ddp_bucket_bytes(NULL, 0), 0);
+    assert_true(yk_ddp_last_stats(NULL).communication_s == 0);
     yk_ddp_destroy(NULL);
 }
