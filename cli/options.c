@@ -176,6 +176,23 @@ static int set_value(const cli_command *command, const cli_option *option, const
     return -1;
 }
 
+bool cli_option_accepts(const char *command_name, const cli_option *option, const char *text)
+{
+    union {
+        int64_t integer;
+        double real;
+        const char *text;
+        bool on;
+    } ignored;
+    const cli_command command = {.name = command_name};
+    cli_option tried = *option;
+    tried.value = &ignored;
+    tried.given = NULL;
+    char label[64];
+    snprintf(label, sizeof label, "--%s", option->name);
+    return set_value(&command, &tried, label, text) < 0;
+}
+
 /* ---- keeping -------------------------------------------------------------------------------- */
 
 static bool is_kept(const cli_command *command, const cli_option *option)

@@ -148,6 +148,9 @@ int cli_choice_index(const char *choices, const char *text);
 /* The choice at a position, in the program's own memory until the next call; "" past the last. */
 const char *cli_choice_name(const char *choices, int index);
 
+/* Whether text is a value of the option; prints an error of the command if not. Sets nothing. */
+bool cli_option_accepts(const char *command_name, const cli_option *option, const char *text);
+
 /* Whether text is one of "a|b|c". */
 bool cli_is_choice(const char *choices, const char *text);
 

@@ -74,6 +74,8 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
     if (!axis->text)
         return false;
     for (value = strtok_r(axis->text, ",", &rest); value; value = strtok_r(NULL, ",", &rest)) {
+        if (!cli_option_accepts(command, option, value))
+            return false;
         if (axis->count == CLI_SWEEP_VALUES) {
             cli_usage_error(command, "--%s has more than %d values", option->name,
                             CLI_SWEEP_VALUES);
@@ -121,7 +123,8 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
         if (list && strchr(list, ',') && takes_list(option)) {
             if (!add_axis(plan, command, option, list))
                 return false;
-        } else if (!add_word(plan, command, argv[i]) ||
+        } else if ((list && takes_list(option) && !cli_option_accepts(command, option, list)) ||
+                   !add_word(plan, command, argv[i]) ||
                    (apart && !add_word(plan, command, argv[i + 1]))) {
             return false;
         }

@@ -38,10 +38,10 @@ YK_TEST(sweep_trains_with_every_combination)
 
 YK_TEST(sweep_continues_after_a_failed_run)
 {
-    assert_int_equal(sweep(QUICK "--lr 0.01,-1,0.03 -o s -j 1"), 1);
-    assert_contains(output, "[2/3] lr--1: failed after ");
-    assert_contains(output, " (exit code 2): yoke train: --lr ");
-    assert_contains(output, "[3/3] lr-0.03: done");
+    assert_int_equal(sweep(QUICK "--nesterov --momentum 0.9,0,0.5 --lr 0.01 -o s -j 1"), 1);
+    assert_contains(output, "[2/3] momentum-0: failed after ");
+    assert_contains(output, " (exit code 2): yoke train: --nesterov ");
+    assert_contains(output, "[3/3] momentum-0.5: done");
     const char *table = strstr(output, "accuracy");
     assert_non_null(table);
     assert_contains(table, "failed\n");
@@ -58,6 +58,14 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_contains(output, "yoke sweep: --lr: missing value");
     assert_int_equal(sweep("--milestones 1,2"), 2); /* a list by itself */
     assert_contains(output, "no option has several values");
+    /* Before any run is started. */
+    assert_int_equal(sweep("--lr 0.1,fast -o s"), 2);
+    assert_contains(output, "yoke sweep: --lr fast: expected a number from 0");
+    assert_int_equal(sweep("--optimizer sgd,adamm -o s"), 2);
+    assert_contains(output, "yoke sweep: --optimizer adamm: expected one of sgd|adam|adamw");
+    assert_int_equal(sweep("--lr 0.1,0.2 --epochs ten -o s"), 2);
+    assert_contains(output, "yoke sweep: --epochs ten: expected a whole number from 1");
+    assert_false(exists("s"));
 }
 
 /* ^C ends every run, those that have not begun included. */
