@@ -102,13 +102,6 @@ static void print_networks(void)
     putchar('\n');
 }
 
-/* The error line without "yoke: ", which it begins with. */
-static const char *reason(void)
-{
-    const char *line = yk_last_error();
-    return strncmp(line, "yoke: ", 6) == 0 ? line + 6 : line;
-}
-
 static void print_backends(void)
 {
     printf("\nBackends\n"
@@ -117,7 +110,7 @@ static void print_backends(void)
     const char *file, *backend;
     for (size_t i = 0; (file = yk_backend_module_file(i, &backend)); i++)
         printf("  %s (%s): %s\n", backend, file,
-               yk_backend_module_check(i) == YK_OK ? "ranks of several machines" : reason());
+               yk_backend_module_check(i) == YK_OK ? "ranks of several machines" : cli_reason());
 }
 
 /* The mixed-precision policy of each operator, and how to override it. */
@@ -141,7 +134,7 @@ static void print_build(void)
                ? "yes (libcurl, libarchive)"
                : "no: install libcurl and libarchive, configure with -DYOKE_DOWNLOAD=ON");
     const char *formats = yk_image_formats();
-    printf("  image files   %s%s\n", formats ? "" : "no: ", formats ? formats : reason());
+    printf("  image files   %s%s\n", formats ? "" : "no: ", formats ? formats : cli_reason());
     printf("  pictures      %s\n", cli_png_supported()
                                        ? "yes (libpng)"
                                        : "no: install libpng, configure with -DYOKE_PREVIEW=ON");

@@ -14,6 +14,9 @@ bool cli_ok(yk_status status);
 /* Prints "yoke: ..." and returns false. */
 bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The library's line without "yoke: ", which it begins with, as a part of other messages. */
+const char *cli_reason(void);
+
 /* ---- ranks (setup_ranks.c) ------------------------------------------------------------------- */
 
 /*

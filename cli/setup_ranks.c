@@ -18,6 +18,12 @@ bool cli_ok(yk_status status)
     return status == YK_OK;
 }
 
+const char *cli_reason(void)
+{
+    const char *line = yk_last_error();
+    return strncmp(line, "yoke: ", 6) == 0 ? line + 6 : line;
+}
+
 bool cli_complain(const char *format, ...)
 {
     char line[1024];

@@ -125,7 +125,7 @@ static bool is_list(const char *name, const char *option, const char *text)
             yk_transforms_destroy(list);
         return true;
     }
-    cli_usage_error(name, "%s: %s", option, yk_last_error());
+    cli_usage_error(name, "%s: %s", option, cli_reason());
     return false;
 }
 

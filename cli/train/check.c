@@ -228,7 +228,7 @@ static bool check_recipe(const cli_train_options *o)
     return accept(o, o->schedule.kind == YK_SCHEDULE_MULTISTEP
                          ? "--milestones: expected up to 32 increasing numbers from 1, such as "
                            "30,60"
-                         : yk_last_error());
+                         : cli_reason());
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -40,9 +40,14 @@ static bool accept(reader *r, char c)
 
 static yk_status wrong(const reader *r, const char *expected)
 {
+    int place = (int)(r->at - r->text) + 1;
+    if (!*r->at)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "transforms: expected %s at character %d, where the list ends", expected,
+                         place);
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "transforms: expected %s at character %d, before \"%.20s\"", expected,
-                     (int)(r->at - r->text) + 1, r->at);
+                     "transforms: expected %s at character %d, before \"%.20s\"", expected, place,
+                     r->at);
 }
 
 /* Letters, digits, "-" and "_", starting with a letter; "" where there is none. */

@@ -34,7 +34,7 @@ YK_TEST(a_list_is_trained_with_and_evaluated_by_its_fixed_form)
 YK_TEST(mistakes_in_augmentation_are_usage_errors)
 {
     yoke(2, "train --augment cfar");
-    assert_contains(output, "there is no \"cfar\"");
+    assert_contains(output, "yoke train: --augment: transforms: there is no \"cfar\"");
     yoke(2, "train --augment \"CenterCrop(32)\" --color-jitter 1");
     assert_contains(output, "--color-jitter applies to the presets");
     yoke(2, "train --eval-transforms \"Resize\"");

@@ -54,7 +54,7 @@ YK_TEST(mistakes_are_named)
     refused("RandmCrop(32)", "there is no \"RandmCrop\"; there are Resize, CenterCrop");
     refused("Resize", "Resize needs its size");
     refused("Normalize()", "Normalize needs its mean");
-    refused("CenterCrop(32", "expected \",\" or \")\" at character 14");
+    refused("CenterCrop(32", "expected \",\" or \")\" at character 14, where the list ends");
     refused("CenterCrop(32) Resize(3)", "expected \",\" at character 16");
     refused("CenterCrop(32),", "the name of a transform");
     refused("CenterCrop(x)", "size is not a whole number");
