@@ -56,6 +56,9 @@ static const struct {
     {"YOKE_LOG", "log level on stderr: error, warn (default), info or debug"},
     {"YOKE_SHM_DIR", "folder for shared-memory files, instead of anonymous memory"},
     {"YOKE_CIFAR10_URL, YOKE_CIFAR10_MD5", "alternative source of CIFAR-10, and its checksum"},
+    {"YOKE_CIFAR100_URL, YOKE_CIFAR100_MD5", "the same for CIFAR-100"},
+    {"YOKE_MNIST_URL, YOKE_MNIST_MD5", "alternative folder of MNIST's four files, and checksums"},
+    {"YOKE_FASHION_MNIST_URL, YOKE_FASHION_MNIST_MD5", "the same for Fashion-MNIST"},
     {"XDG_CACHE_HOME", "where data sets are cached (~/.cache)"},
 };
 

@@ -1,6 +1,7 @@
-/* `yoke data`: describes, previews and downloads data sets. */
+/* `yoke data`: describes, previews, downloads and packs data sets. */
 #include "cli.h"
 #include "data_info.h"
+#include "download.h"
 #include "options.h"
 #include "preview.h"
 #include "setup.h"
@@ -14,15 +15,17 @@ static const char summary[] =
     "Inspects a data set without training on it.\n\n"
     "  info      print the number of images per class, and the mean and standard deviation\n"
     "  preview   write a PNG that shows the first images of each class, one class per row\n"
-    "  fetch     download DATA into the cache if it is not there, and print its folder\n"
+    "  download  download DATA into the cache if it is not there, and print its folder; without\n"
+    "            DATA, list what can be downloaded\n"
     "  pack      decode and resize the images once, and write them to a file for pack:FILE\n\n"
-    "DATA is a folder whose content tells what it is, or one of [synthetic; fetch: cifar10]\n";
+    "DATA is a folder whose content tells what it is, or one of [synthetic]\n";
 
 static const char examples[] =
     "  yoke data preview synthetic\n"
     "  yoke data preview ~/data --split test -o sheet.png\n"
     "  yoke data preview folder:~/photos --augment imagenet --image-size 96\n"
     "  yoke data info cifar10\n"
+    "  yoke data download fashion-mnist\n"
     "  yoke data pack folder:~/photos --image-size 256\n"
     "  yoke data pack folder:~/photos --image-size 256 --format jpeg --skip-damaged";
 
@@ -94,18 +97,29 @@ static yk_status open_data(yk_dataset **dataset, const char *data, const char *s
     char path[CLI_DATA_PATH];
     const char *detail;
     const cli_data_kind *kind = cli_data_kind_of(data, &detail);
-    bool downloads = kind && kind->download && !*detail;
-    yk_status status = downloads ? kind->download(path, sizeof path) : YK_OK;
+    bool downloads = cli_data_is_download(kind, detail);
+    yk_status status = downloads ? cli_download(path, sizeof path, kind->name) : YK_OK;
     return status == YK_OK ? cli_data_open(dataset, data, downloads ? path : NULL, split) : status;
 }
 
-static int fetch_data(const char *data)
+static int download_data(const char *name)
 {
     char path[CLI_DATA_PATH];
-    const char *detail;
-    if (cli_data_kind_of(data, &detail)->download(path, sizeof path) != YK_OK)
+    if (cli_download(path, sizeof path, name) != YK_OK)
         return print_failure();
     printf("%s\n", path);
+    return CLI_EXIT_OK;
+}
+
+/* What can be downloaded, and where it is if it has been. */
+static int list_downloads(void)
+{
+    char path[CLI_DATA_PATH];
+    const char *name;
+    for (int i = 0; (name = yk_download_name(i)); i++) {
+        bool there = yk_download_find(path, sizeof path, name) == YK_OK;
+        printf("%-14s %s\n", name, there ? path : "not downloaded");
+    }
     return CLI_EXIT_OK;
 }
 
@@ -164,7 +178,7 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
                 100),
     };
     const cli_command command = {.name = name,
-                                 .operands = "info|preview|fetch|pack [DATA]",
+                                 .operands = "info|preview|download|pack [DATA]",
                                  .summary = full_summary(),
                                  .examples = examples,
                                  .options = options,
@@ -173,33 +187,31 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
     return cli_options_parse(&command, argc, argv, operands, count);
 }
 
-static bool can_download(const char *data)
-{
-    const char *detail;
-    const cli_data_kind *kind = cli_data_kind_of(data, &detail);
-    return kind && kind->download && !*detail;
-}
-
 /* "cifar10, ...": what can be downloaded. */
 static const char *downloads(void)
 {
     static char names[256];
-    const cli_data_kind *kind;
+    const char *name;
     size_t at = 0;
-    for (size_t i = 0; (kind = cli_data_kind_at(i)) && at < sizeof names; i++)
-        if (kind->download)
-            at +=
-                (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", kind->name);
+    for (int i = 0; (name = yk_download_name(i)) && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", name);
     return names;
+}
+
+static bool can_download(const char *data)
+{
+    const char *detail;
+    const cli_data_kind *kind = cli_data_kind_of(data, &detail);
+    return cli_data_is_download(kind, detail);
 }
 
 static int check_data_options(const char *name, const data_options *o, char **operands)
 {
     const char *action = operands[0], *data = operands[1];
-    if (!action || !cli_is_choice("info|preview|fetch|pack", action))
-        return cli_usage_error(name, "expected info, preview, fetch or pack, found %s",
+    if (!action || !cli_is_choice("info|preview|download|pack", action))
+        return cli_usage_error(name, "expected info, preview, download or pack, found %s",
                                action ? action : "nothing");
-    bool previews = strcmp(action, "preview") == 0, fetches = strcmp(action, "fetch") == 0;
+    bool previews = strcmp(action, "preview") == 0, downloading = strcmp(action, "download") == 0;
     bool packs = strcmp(action, "pack") == 0;
     if (!previews && o->columns_given)
         return cli_usage_error(name, "--columns applies to preview only");
@@ -216,12 +228,12 @@ static int check_data_options(const char *name, const data_options *o, char **op
     cli_augment augment = {.preset = o->augment, .image_size = o->image_size};
     if (o->augment_given && !cli_check_augment(name, &augment))
         return CLI_EXIT_USAGE;
-    if (fetches && o->skip_damaged)
-        return cli_usage_error(name, "--skip-damaged does not apply to fetch");
-    if (fetches && o->split_given)
-        return cli_usage_error(name, "--split does not apply to fetch, which downloads all images");
-    if (fetches && data && !can_download(data))
-        return cli_usage_error(name, "%s is not downloaded; expected %s", data, downloads());
+    if (downloading && o->skip_damaged)
+        return cli_usage_error(name, "--skip-damaged does not apply to download");
+    if (downloading && o->split_given)
+        return cli_usage_error(name, "--split does not apply to download, which gets all images");
+    if (downloading && data && !can_download(data))
+        return cli_usage_error(name, "%s cannot be downloaded; expected %s", data, downloads());
     if ((data && !cli_check_data(name, "", data)) ||
         ((previews || packs) && !cli_check_writable(name, "--output", o->output)))
         return CLI_EXIT_USAGE;
@@ -243,7 +255,7 @@ int cli_cmd_data(const char *name, int argc, char **argv)
     code = check_data_options(name, &options, operands);
     if (code >= 0)
         return code;
-    if (strcmp(action, "fetch") == 0)
-        return fetch_data(count > 1 ? operands[1] : "cifar10");
+    if (strcmp(action, "download") == 0)
+        return count > 1 ? download_data(operands[1]) : list_downloads();
     return use_data(action, count > 1 ? operands[1] : "synthetic", &options);
 }

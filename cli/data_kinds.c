@@ -11,7 +11,6 @@
 
 #include <yoke/readers.h>
 
-#include "download.h"
 #include "options.h"
 
 /* ---- the kinds ------------------------------------------------------------------------------- */
@@ -50,9 +49,27 @@ static const cli_data_kind kinds[] = {
      .help = "CIFAR-10: downloaded once, or the Python or binary files in DIR",
      .detail = CLI_DATA_DETAIL_PATH,
      .by_content = true,
-     .open = yk_cifar10_open,
-     .download = cli_cifar10_download,
-     .find = yk_cifar10_find},
+     .downloads = true,
+     .open = yk_cifar10_open},
+    {.name = "cifar100",
+     .form = "cifar100[:DIR]",
+     .help = "CIFAR-100, likewise",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .downloads = true,
+     .by_content = true,
+     .open = yk_cifar100_open},
+    {.name = "mnist",
+     .form = "mnist[:DIR]",
+     .help = "MNIST: downloaded once, or the IDX files in DIR, plain or .gz",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .downloads = true,
+     .open = yk_mnist_open},
+    {.name = "fashion-mnist",
+     .form = "fashion-mnist[:DIR]",
+     .help = "Fashion-MNIST, likewise",
+     .detail = CLI_DATA_DETAIL_PATH,
+     .downloads = true,
+     .open = yk_fashion_mnist_open},
     {.name = "synthetic",
      .form = "synthetic",
      .help = "ten classes of drawn 3x32x32 images; needs no files",
@@ -62,25 +79,6 @@ static const cli_data_kind kinds[] = {
      .help = "noise, for measuring speed [random:3x32x32,10]",
      .detail = CLI_DATA_DETAIL_WORDS,
      .open = open_random},
-    {.name = "cifar100",
-     .form = "cifar100:DIR",
-     .help = "CIFAR-100: the Python or binary files in DIR",
-     .detail = CLI_DATA_DETAIL_PATH,
-     .needs_detail = true,
-     .by_content = true,
-     .open = yk_cifar100_open},
-    {.name = "mnist",
-     .form = "mnist:DIR",
-     .help = "MNIST: the IDX files in DIR, plain or .gz",
-     .detail = CLI_DATA_DETAIL_PATH,
-     .needs_detail = true,
-     .open = yk_mnist_open},
-    {.name = "fashion-mnist",
-     .form = "fashion-mnist:DIR",
-     .help = "Fashion-MNIST, likewise",
-     .detail = CLI_DATA_DETAIL_PATH,
-     .needs_detail = true,
-     .open = yk_fashion_mnist_open},
     {.name = "npy",
      .form = "npy:DIR",
      .help = "NumPy arrays: train_images.npy, train_labels.npy, test_... in DIR",
@@ -128,6 +126,11 @@ const cli_data_kind *cli_data_kind_of(const char *text, const char **detail)
     }
     *detail = text;
     return NULL;
+}
+
+bool cli_data_is_download(const cli_data_kind *kind, const char *detail)
+{
+    return kind && kind->downloads && !*detail;
 }
 
 const char *cli_data_choices(void)

@@ -21,14 +21,11 @@ typedef struct cli_data_kind {
     const char *name, *form; /* "cifar10", "cifar10[:DIR]" */
     const char *help;        /* what it is, in a few words */
     cli_data_detail detail;
-    bool needs_detail; /* without one the data is downloaded, or drawn */
+    bool needs_detail; /* without one the data is downloaded or drawn */
+    bool downloads;    /* without a detail it is the download of this name (yk_download_data) */
     bool by_content;   /* whether open tells by YK_ERROR_NOT_FOUND that a folder holds other data */
     /* Opens one split; detail is "" without a colon. YK_ERROR_NOT_FOUND where there is none. */
     yk_status (*open)(yk_dataset **dataset, const char *detail, yk_split split);
-    /* Where the data is to be found without a detail: downloaded now, or by an earlier run. NULL
-     * for data that is not downloaded. */
-    yk_status (*download)(char *path, size_t path_size);
-    yk_status (*find)(char *path, size_t path_size);
 } cli_data_kind;
 
 /* The index-th kind, or NULL. */
@@ -36,6 +33,8 @@ const cli_data_kind *cli_data_kind_at(size_t index);
 /* What a text names: *detail is what follows the colon, or "". NULL for a path without a kind,
  * which *detail then is. */
 const cli_data_kind *cli_data_kind_of(const char *text, const char **detail);
+/* Whether text, of this kind (or NULL), names data that is downloaded. */
+bool cli_data_is_download(const cli_data_kind *kind, const char *detail);
 /* "cifar10[:DIR], synthetic, ... or a folder". */
 const char *cli_data_choices(void);
 

@@ -157,19 +157,19 @@ static bool find_data(subject *s, const yk_group *world)
     char path[CLI_DATA_PATH - 64];
     const char *detail, *data = s->options.data;
     const cli_data_kind *kind = cli_data_kind_of(data, &detail);
-    bool downloads = kind && kind->find && !*detail, found = true;
+    bool downloads = cli_data_is_download(kind, detail), found = true;
+    const char *name = kind ? kind->name : "";
     if (s->options.data_given)
         return true;
     if (!kind)
         found = stat(data, &info) == 0 && S_ISDIR(info.st_mode);
-    else if (downloads && (found = kind->find(path, sizeof path) == YK_OK))
+    else if (downloads && (found = yk_download_find(path, sizeof path, name) == YK_OK))
         s->options.data = s->data;
     if (downloads && found)
-        snprintf(s->data, sizeof s->data, "%s:%s", kind->name, path);
+        snprintf(s->data, sizeof s->data, "%s:%s", name, path);
     if (!found && yk_group_rank(world) == 0)
         cli_complain("the data of this evaluation, %s, is not here: name a folder with --data%s%s",
-                     data, downloads ? ", or download it with --data " : "",
-                     downloads ? kind->name : "");
+                     data, downloads ? ", or download it with --data " : "", downloads ? name : "");
     return found;
 }
 

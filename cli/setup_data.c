@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "download.h"
+
 /* ---- downloading ----------------------------------------------------------------------------- */
 
 typedef struct search {
@@ -23,7 +25,7 @@ typedef struct search {
 static void *download(void *argument)
 {
     search *found = argument;
-    found->status = found->kind->download(found->path, sizeof found->path);
+    found->status = cli_download(found->path, sizeof found->path, found->kind->name);
     snprintf(found->error, sizeof found->error, "%s", yk_last_error());
     atomic_store(&found->done, 1);
     return NULL;
@@ -115,7 +117,7 @@ bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
         *train = NULL;
     *test = NULL;
     *stop_signal = 0;
-    if (kind && kind->download && !*detail) {
+    if (cli_data_is_download(kind, detail)) {
         if (!download_data(path, kind, world, stop_signal))
             return false;
         downloaded = path;

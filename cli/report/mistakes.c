@@ -35,10 +35,10 @@ static bool find_data(evaluation *e, const cli_run *run)
     snprintf(e->data, sizeof e->data, "%s", data);
     if (!kind)
         return stat(data, &info) == 0 && S_ISDIR(info.st_mode);
-    if (!kind->find || *detail)
+    if (!cli_data_is_download(kind, detail))
         return true;
     char path[CLI_DATA_PATH - 64];
-    if (kind->find(path, sizeof path) != YK_OK)
+    if (yk_download_find(path, sizeof path, kind->name) != YK_OK)
         return false;
     snprintf(e->data, sizeof e->data, "%s:%s", kind->name, path);
     return true;

@@ -205,11 +205,11 @@ yk_status yk_subset_create(yk_dataset **part, const yk_dataset *dataset, const i
 yk_status yk_dataset_random_split(yk_dataset **first, yk_dataset **second,
                                   const yk_dataset *dataset, int64_t first_count, uint64_t seed);
 
-/** Options of yk_cifar10_download. */
+/** Options of yk_download_data. */
 typedef struct yk_download_options {
     size_t size; /**< set by YK_DOWNLOAD_OPTIONS_INIT */
     /** Called a few times a second while data arrives, on the calling thread: `done` of `total`
-     * bytes, including those of an earlier attempt. May be NULL. */
+     * bytes of the file that is arriving, including those of an earlier attempt. May be NULL. */
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user; /**< the first argument of progress */
 } yk_download_options;
@@ -220,22 +220,28 @@ typedef struct yk_download_options {
         sizeof(yk_download_options), NULL, NULL                                                    \
     }
 
+/** The names of the data sets that can be downloaded, by index from 0 on: "cifar10", "cifar100",
+ * "mnist" and "fashion-mnist". NULL where there is none. */
+const char *yk_download_name(int index);
 /**
- * Makes sure that CIFAR-10 is in the user's cache and writes its folder to path (path_size bytes).
- * If it is not there, downloads the official archive, resuming a partial file, and checks its MD5.
- * YOKE_CIFAR10_URL names another source, YOKE_CIFAR10_MD5 its checksum. Blocks; waits while another
- * process downloads. Call it on one rank only. YK_ERROR_NETWORK when the source cannot be reached;
- * YK_ERROR_UNSUPPORTED when the data is not in the cache and the library was built without
- * libcurl and libarchive.
+ * Makes sure that a data set is in the user's cache and writes its folder to path (path_size
+ * bytes), which the function that opens the data set takes. If it is not there, downloads the
+ * official files, resuming a partial one, and checks their MD5 sums. YOKE_CIFAR10_URL and
+ * YOKE_CIFAR100_URL name another archive, YOKE_MNIST_URL and YOKE_FASHION_MNIST_URL another folder
+ * of files; with _MD5 instead of _URL, their checksums, separated by commas. Blocks; waits while
+ * another process downloads. Call it on one rank only. YK_ERROR_NETWORK when no source can be
+ * reached; YK_ERROR_UNSUPPORTED when the data is not in the cache and the library was built without
+ * libcurl and libarchive; YK_ERROR_INVALID_ARGUMENT for another name.
  */
-yk_status yk_cifar10_download(char *path, size_t path_size, const yk_download_options *options);
+yk_status yk_download_data(char *path, size_t path_size, const char *name,
+                           const yk_download_options *options);
 /** Whether this build of the library can download. */
 bool yk_download_supported(void);
 /**
- * Writes the folder of CIFAR-10 in the user's cache to path (path_size bytes), or returns
+ * Writes the folder of a data set in the user's cache to path (path_size bytes), or returns
  * YK_ERROR_NOT_FOUND where it is not there. Never downloads.
  */
-yk_status yk_cifar10_find(char *path, size_t path_size);
+yk_status yk_download_find(char *path, size_t path_size, const char *name);
 
 /* ---- sampler -------------------------------------------------------------------------------- */
 

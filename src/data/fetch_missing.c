@@ -20,9 +20,9 @@ yk_status yki_fetch(const char *url, const char *path, const yk_download_options
     return download_unsupported();
 }
 
-yk_status yki_unpack_cifar10(const char *archive, const char *folder, bool *binary)
+yk_status yki_unpack(const yki_archive *known, const char *path, const char *folder, int *version)
 {
-    (void)archive, (void)folder;
-    *binary = false;
+    (void)known, (void)path, (void)folder;
+    *version = 0;
     return download_unsupported();
 }

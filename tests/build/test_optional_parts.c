@@ -30,7 +30,7 @@ YK_TEST(optional_parts_can_be_left_out)
     assert_contains(output, "downloads     no: install libcurl");
     assert_contains(output, "pictures      no: install libpng");
     assert_contains(output, "image files   no: pictures cannot be decoded: libyoke-image.so");
-    run(1, "XDG_CACHE_HOME=\"$BUILD/cache\" \"$BUILD/yoke\" data fetch");
+    run(1, "XDG_CACHE_HOME=\"$BUILD/cache\" \"$BUILD/yoke\" data download cifar10");
     assert_contains(output, "configure with -DYOKE_DOWNLOAD=ON");
     run(1, "cd \"$BUILD\" && ./yoke data preview synthetic --split test");
     assert_contains(output, "configure with -DYOKE_PREVIEW=ON");

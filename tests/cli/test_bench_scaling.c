@@ -136,7 +136,7 @@ YK_TEST(scaling_checks_its_options)
         {"--lr 0", "--lr must be more than 0"},
         {"--per-rank-batch 2000000 --ranks 1,6", "6 ranks is more than 10000000 images"},
         {"--data /no/such/folder",
-         "--data /no/such/folder: no such folder; expected cifar10[:DIR], synthetic"},
+         "--data /no/such/folder: no such folder; expected cifar10[:DIR], cifar100[:DIR]"},
         {"--json /no/such/a.json", "--json /no/such/a.json: cannot be written: No such file"},
         {"--svg .", "--svg .: cannot be written: Is a directory"},
         {"--json a --svg a", "name the same file"},

@@ -87,7 +87,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
 YK_TEST(files_that_are_not_there_get_one_line)
 {
     refused("train --data /no/such/folder",
-            "--data /no/such/folder: no such folder; expected cifar10[:DIR], synthetic");
+            "--data /no/such/folder: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
@@ -96,7 +96,7 @@ YK_TEST(files_that_are_not_there_get_one_line)
             "is a folder: resume the run in it with --resume auto --output /");
     refused("evaluate no.pth", "no.pth: No such file");
     refused("evaluate --data nowhere /",
-            "--data nowhere: no such folder; expected cifar10[:DIR], synthetic");
+            "--data nowhere: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
 }
 
 YK_TEST(run_checks_its_options)
@@ -129,9 +129,9 @@ YK_TEST(bench_checks_its_options)
 
 YK_TEST(data_checks_its_options)
 {
-    refused("data", "expected info, preview, fetch or pack, found nothing");
-    refused("data draw", "expected info, preview, fetch or pack, found draw");
-    refused("data info nowhere", "nowhere: no such folder; expected cifar10[:DIR], synthetic");
+    refused("data", "expected info, preview, download or pack, found nothing");
+    refused("data draw", "expected info, preview, download or pack, found draw");
+    refused("data info nowhere", "nowhere: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
     refused("data info cifar10:/nowhere", "cifar10:/nowhere: there is no /nowhere");
     refused("data info synthetic:3", "synthetic:3: expected synthetic alone");
     refused("data info random:", "random:: expected random[:CxHxW[,CLASSES]]");
@@ -144,8 +144,9 @@ YK_TEST(data_checks_its_options)
             "--output /no/such/a.png: cannot be written: No such");
     refused("data preview -o /", "--output /: cannot be written: Is a directory");
     refused("data preview -o /dev/null/a.png", "cannot be written: Not a directory");
-    refused("data fetch synthetic", "synthetic is not downloaded; expected cifar10");
-    refused("data fetch --split test", "--split does not apply to fetch");
+    refused("data download synthetic",
+            "synthetic cannot be downloaded; expected cifar10, cifar100, mnist, fashion-mnist");
+    refused("data download --split test", "--split does not apply to download");
 }
 
 YK_TEST(info_checks_its_options)

@@ -56,10 +56,10 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
                                         "preview --format jpeg",
                                         "pack --quality 80",
                                         "pack --format jpeg --quality 0",
-                                        "fetch --skip-damaged",
+                                        "download --skip-damaged",
                                         "preview --augment Flop",
                                         "info --augment cifar",
-                                        "fetch synthetic",
+                                        "download synthetic",
                                         "info a b",
                                         "info /nowhere"};
     char output[4096];
@@ -81,12 +81,12 @@ YK_TEST(a_folder_without_images_says_what_was_looked_for)
     assert_contains(output, "no data that yoke knows: expected CIFAR-10");
 }
 
-YK_TEST(fetch_offline_says_how_to_go_on)
+YK_TEST(download_offline_says_how_to_go_on)
 {
     char output[4096];
     assert_int_equal(yk_test_command(output, sizeof output,
                                      "XDG_CACHE_HOME=%s YOKE_CIFAR10_URL=http://127.0.0.1:%d/x "
-                                     "%s data fetch",
+                                     "%s data download cifar10",
                                      fresh_folder(), yk_test_free_port(), program()),
                      1);
     assert_contains(output, "--data synthetic");

@@ -31,7 +31,7 @@ YK_TEST(data_sets_that_are_null_are_empty)
     assert_invalid(yk_reader_create(&reader, NULL), "dataset is NULL");
     assert_null(reader);
     assert_invalid(yk_reader_read(NULL, 0, &fields), "reader is NULL");
-    assert_invalid(yk_cifar10_download(NULL, 0, NULL), "path is NULL");
+    assert_invalid(yk_download_data(NULL, 0, "mnist", NULL), "path is NULL");
 }
 
 YK_TEST(loaders_that_are_null_have_no_batches)

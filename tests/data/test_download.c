@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <yoke/readers.h>
+
 #include "data/download.h"
 #include "io/hash.h"
 
@@ -37,7 +39,7 @@ static const char *prepare(char archive[512], bool binary)
 static void check_downloaded(const char *folder, bool binary)
 {
     char path[512], expected[600], output[1024];
-    assert_ok(yk_cifar10_download(path, sizeof path, NULL));
+    assert_ok(yk_download_data(path, sizeof path, "cifar10", NULL));
     snprintf(expected, sizeof expected, "%s/cache/yoke/cifar-10-batches-%s", folder,
              binary ? "bin" : "py");
     assert_string_equal(path, expected);
@@ -91,9 +93,9 @@ YK_TEST(a_download_reports_its_progress_and_prints_nothing)
     fflush(NULL);
     int saved = dup(STDERR_FILENO), file = open(log, O_CREAT | O_RDWR, 0600);
     dup2(file, STDERR_FILENO);
-    yk_status status = yk_cifar10_download(path, sizeof path,
-                                           YK_WITH(yk_download_options, YK_DOWNLOAD_OPTIONS_INIT,
-                                                   o.progress = note_progress, o.user = &last));
+    yk_status status = yk_download_data(path, sizeof path, "cifar10",
+                                        YK_WITH(yk_download_options, YK_DOWNLOAD_OPTIONS_INIT,
+                                                o.progress = note_progress, o.user = &last));
     dup2(saved, STDERR_FILENO);
     assert_ok(status);
     assert_true(last.calls > 0);
@@ -110,11 +112,12 @@ YK_TEST(resumes_an_interrupted_download)
     const char *folder = prepare(archive, false);
     /* Half of it lies there; the first half at the source is gone bad, so only resuming works. */
     assert_int_equal(
-        yk_test_command(output, sizeof output,
-                        "mkdir -p %s/cache/yoke && cd %s && head -c 700 archive.tar.gz "
-                        "> cache/yoke/cifar-10.tar.gz.part && printf xxxx | dd "
-                        "of=archive.tar.gz conv=notrunc status=none",
-                        folder, folder),
+        yk_test_command(
+            output, sizeof output,
+            "mkdir -p %s/cache/yoke/cifar10.part && cd %s && head -c 700 archive.tar.gz "
+            "> cache/yoke/cifar10.part/cifar-10-python.tar.gz && printf xxxx | dd "
+            "of=archive.tar.gz conv=notrunc status=none",
+            folder, folder),
         0);
     check_downloaded(folder, false);
 }
@@ -124,12 +127,12 @@ YK_TEST(a_damaged_archive_is_refused_and_removed)
     char archive[512], path[512], output[256];
     const char *folder = prepare(archive, false);
     setenv("YOKE_CIFAR10_MD5", "00000000000000000000000000000000", 1);
-    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path, NULL));
+    assert_status(YK_ERROR_FORMAT, yk_download_data(path, sizeof path, "cifar10", NULL));
     assert_contains(yk_last_error(), "MD5");
     yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
     assert_string_equal(output, "lock\n");
     unsetenv("YOKE_CIFAR10_MD5"); /* then the official ones count */
-    assert_status(YK_ERROR_FORMAT, yk_cifar10_download(path, sizeof path, NULL));
+    assert_status(YK_ERROR_FORMAT, yk_download_data(path, sizeof path, "cifar10", NULL));
     assert_contains(yk_last_error(), "c58f30108f718f92721af3b95e74349a");
 }
 
@@ -153,8 +156,8 @@ YK_TEST(offline_it_says_how_to_go_on)
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/x", yk_test_free_port());
     setenv("YOKE_CIFAR10_URL", url, 1);
-    assert_status(YK_ERROR_NETWORK, yk_cifar10_download(path, sizeof path, NULL));
-    assert_contains(yk_last_error(), "--data DIR");
+    assert_status(YK_ERROR_NETWORK, yk_download_data(path, sizeof path, "cifar10", NULL));
+    assert_contains(yk_last_error(), "--data cifar10:DIR");
     assert_contains(yk_last_error(), "--data synthetic");
     assert_contains(yk_last_error(), url);
     assert_null(strchr(yk_last_error(), '\n'));
@@ -167,7 +170,7 @@ static void hostile(const char *command, const char *words)
     if (!yk_download_supported())
         skip_because("this build cannot unpack archives (it needs libcurl and libarchive)");
     const char *folder = fresh_folder();
-    bool binary;
+    int version;
     snprintf(archive, sizeof archive, "%s/hostile/a.tgz", folder);
     snprintf(target, sizeof target, "%s/hostile/out", folder);
     int code = yk_test_command(output, sizeof output,
@@ -176,7 +179,7 @@ static void hostile(const char *command, const char *words)
                                folder, folder, folder, command);
     if (code)
         skip_because("cannot make the archive: %s", output);
-    assert_status(YK_ERROR_FORMAT, yki_unpack_cifar10(archive, target, &binary));
+    assert_status(YK_ERROR_FORMAT, yki_unpack(&yki_cifar10_archive, archive, target, &version));
     assert_contains(yk_last_error(), words);
     yk_test_command(output, sizeof output, "ls -A %s", target);
     assert_null(strstr(output, "evil"));
@@ -231,13 +234,13 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
     setenv("YOKE_CIFAR10_URL", url, 1);
     yk_test_command(output, sizeof output,
-                    "mkdir -p %s/cache/yoke && printf stale > "
-                    "%s/cache/yoke/cifar-10.tar.gz.part",
+                    "mkdir -p %s/cache/yoke/cifar10.part && printf stale > "
+                    "%s/cache/yoke/cifar10.part/cifar-10-python.tar.gz",
                     folder, folder);
     char path[512];
     yk_status status = YK_ERROR_NETWORK;
     for (int i = 0; i < 200 && status == YK_ERROR_NETWORK; i++) { /* until the server listens */
-        status = yk_cifar10_download(path, sizeof path, NULL);
+        status = yk_download_data(path, sizeof path, "cifar10", NULL);
         usleep(status == YK_OK ? 0 : 50000);
     }
     kill(server, SIGKILL);
@@ -246,12 +249,106 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
     check_downloaded(folder, false);
 }
 
+/* ---- data sets of several files ---------------------------------------------------------------
+ */
+
+/* MNIST's four files with 3 images each in FOLDER/files, and their checksums for this process. */
+static const char *prepare_mnist(void)
+{
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    uint8_t images[16 + 3 * 4 * 5] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5};
+    uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 9, 1, 4};
+    char path[600], url[600], output[256], sums[4 * YKI_MD5_TEXT] = "";
+    if (!yk_download_supported())
+        skip_because("this build cannot download (it needs libcurl and libarchive)");
+    const char *folder = fresh_folder();
+    snprintf(path, sizeof path, "%s/cache", folder);
+    setenv("XDG_CACHE_HOME", path, 1);
+    assert_int_equal(yk_test_command(output, sizeof output, "mkdir %s/files", folder), 0);
+    for (int i = 0; i < 4; i++) {
+        images[16] = (uint8_t)i;
+        snprintf(path, sizeof path, "%s/files/%s", folder, names[i]);
+        FILE *file = fopen(path, "wb");
+        assert_non_null(file);
+        fwrite(i % 2 ? labels : images, 1, i % 2 ? sizeof labels : sizeof images, file);
+        fclose(file);
+        assert_int_equal(yk_test_command(output, sizeof output, "gzip -n %s", path), 0);
+        strcat(path, ".gz");
+        assert_ok(yki_md5_file(path, sums + i * YKI_MD5_TEXT));
+        sums[(i + 1) * YKI_MD5_TEXT - 1] = i < 3 ? ',' : '\0';
+    }
+    snprintf(url, sizeof url, "file://%s/files", folder);
+    setenv("YOKE_FASHION_MNIST_URL", url, 1);
+    setenv("YOKE_FASHION_MNIST_MD5", sums, 1);
+    return folder;
+}
+
+static void check_fashion_mnist(const char *folder)
+{
+    char path[512], expected[600], output[256];
+    yk_dataset *dataset;
+    assert_ok(yk_download_data(path, sizeof path, "fashion-mnist", NULL));
+    snprintf(expected, sizeof expected, "%s/cache/yoke/fashion-mnist", folder);
+    assert_string_equal(path, expected);
+    assert_ok(yk_fashion_mnist_open(&dataset, path, YK_SPLIT_TEST));
+    assert_string_equal(yk_dataset_class_name(dataset, 9), "Ankle boot");
+    assert_int_equal(yk_dataset_size(dataset), 3);
+    yk_dataset_destroy(dataset);
+    yk_test_command(output, sizeof output, "ls %s/cache/yoke", folder);
+    assert_string_equal(output, "fashion-mnist\nlock\n");
+}
+
+YK_TEST(several_files_are_downloaded_and_those_that_have_arrived_are_kept)
+{
+    char path[512], output[256];
+    const char *folder = prepare_mnist();
+    assert_status(YK_ERROR_NOT_FOUND, yk_download_find(path, sizeof path, "fashion-mnist"));
+    yk_test_command(output, sizeof output, "mv %s/files/t10k-images* %s", folder, folder);
+    assert_status(YK_ERROR_NETWORK, yk_download_data(path, sizeof path, "fashion-mnist", NULL));
+    assert_contains(yk_last_error(), "--data fashion-mnist:DIR");
+    yk_test_command(output, sizeof output, "mv %s/t10k-images* %s/files; rm %s/files/train*",
+                    folder, folder, folder);
+    check_fashion_mnist(folder);
+    setenv("YOKE_FASHION_MNIST_URL", "file:///nowhere", 1);
+    check_fashion_mnist(folder);
+    assert_ok(yk_download_find(path, sizeof path, "fashion-mnist"));
+    assert_status(YK_ERROR_NOT_FOUND, yk_download_find(path, sizeof path, "mnist"));
+}
+
+YK_TEST(each_file_has_its_own_checksum)
+{
+    char path[512], output[256];
+    const char *folder = prepare_mnist();
+    yk_test_command(output, sizeof output, "cd %s/files; cp train-l* t10k-i*", folder);
+    assert_status(YK_ERROR_FORMAT, yk_download_data(path, sizeof path, "fashion-mnist", NULL));
+    assert_contains(yk_last_error(), "t10k-images-idx3-ubyte.gz: its MD5 is ");
+    unsetenv("YOKE_FASHION_MNIST_MD5"); /* then the official ones count */
+    assert_status(YK_ERROR_FORMAT, yk_download_data(path, sizeof path, "fashion-mnist", NULL));
+    assert_contains(yk_last_error(), "8d4fb7e6c68d591d4c3dfef9ec88bf0d");
+}
+
+YK_TEST(only_known_names_are_downloaded)
+{
+    static const char *const names[] = {"cifar10", "cifar100", "mnist", "fashion-mnist"};
+    char path[512];
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(yk_download_name(i), names[i]);
+    assert_null(yk_download_name(4));
+    assert_null(yk_download_name(-1));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_download_data(path, sizeof path, "imagenet", NULL));
+    assert_contains(yk_last_error(), "expected cifar10, cifar100, mnist or fashion-mnist");
+}
+
+/* ---- several processes ------------------------------------------------------------------------
+ */
+
 /* Several processes at once: one downloads, the others wait and find it. */
 static void one_of_many(int rank, int world)
 {
     (void)world;
     char path[512];
-    yk_status status = yk_cifar10_download(path, sizeof path, NULL);
+    yk_status status = yk_download_data(path, sizeof path, "cifar10", NULL);
     if (status != YK_OK)
         fprintf(stderr, "rank %d: %s\n", rank, yk_last_error());
     assert_int_equal(status, YK_OK);

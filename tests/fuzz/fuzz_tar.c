@@ -31,7 +31,7 @@ static void empty_folder(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    bool binary;
+    int version;
     if (!folder[0]) {
         snprintf(folder, sizeof folder, "/dev/shm/yoke-fuzz-XXXXXX"); /* where syncing is free */
         if (!mkdtemp(folder) || atexit(remove_folder) != 0)
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const char *path = fuzz_file(data, size);
     fuzz_begin(size);
-    fuzz_check(yki_unpack_cifar10(path, folder, &binary));
+    fuzz_check(yki_unpack(&yki_cifar10_archive, path, folder, &version));
     empty_folder();
     fuzz_end();
     return 0;
