@@ -122,8 +122,11 @@ const char *cli_arch_choices(void);
         .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
     }
 #define CLI_DEVICE(variable, given_)                                                               \
-    CLI_CHOICE(0, "device", "cpu|ref", "ref: slow, readable reference kernels [cpu]", variable,    \
-               given_)
+    CLI_CHOICE(                                                                                    \
+        0, "device", "cpu|ref|sim",                                                                \
+        "ref: slow, readable reference kernels; sim: these on a\nsimulated accelerator, to "       \
+        "test programs with [cpu]",                                                                \
+        variable, given_)
 #define CLI_AMP(help_, variable, given_)                                                           \
     CLI_ENUM(0, "amp", "off|bf16|fp16", help_, variable, given_)
 /* "off", "bf16" or "fp16". */

@@ -164,6 +164,34 @@ yk_status yki_event_wait(yki_device *device, yki_event *event)
     return event ? device->type->streams->wait(event) : YK_OK;
 }
 
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+bool yki_device_records(const yki_device *device)
+{
+    return device->type->streams && device->type->streams->record_begin;
+}
+
+yk_status yki_record_begin(yki_device *device, yki_stream *stream)
+{
+    return device->type->streams->record_begin(stream);
+}
+
+yk_status yki_record_end(yki_device *device, yki_stream *stream, yki_recording **recording)
+{
+    return device->type->streams->record_end(stream, recording);
+}
+
+yk_status yki_replay(yki_device *device, yki_recording *recording, yki_stream *stream)
+{
+    return device->type->streams->replay(recording, stream);
+}
+
+void yki_recording_destroy(yki_device *device, yki_recording *recording)
+{
+    if (recording)
+        device->type->streams->destroy_recording(recording);
+}
+
 /* ---- what the host sees of a tensor ---------------------------------------------------------- */
 
 static bool is_on_host(const yk_tensor *tensor)

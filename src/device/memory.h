@@ -12,6 +12,18 @@
  *     yki_event_follow(event, b);   what is entered in b from now on waits for that point
  *     yki_event_wait(event);        the host waits for it
  *
+ * A recording is work that can be entered again at once, with the addresses and arguments that it
+ * was recorded with:
+ *
+ *     yki_record_begin(device, a);              what is entered in a is noted, not done
+ *     yki_record_end(device, a, &recording);
+ *     yki_replay(device, recording, a);         all of it is entered, each time
+ *
+ * Between the first two, a stream that follows an event which was marked in a, or in one that has
+ * joined, joins the recording; a must follow the end of each before the recording ends. Nothing
+ * waits, on the host or in a stream, for what is in a recording, nor is a recorded stream to follow
+ * an event from outside.
+ *
  * What is entered must stay valid until it is done: memory, and the host's memory that is copied
  * from or to. Functions that take a device may be called from any thread; one thread at a time uses
  * a stream or an event.
@@ -28,6 +40,7 @@
 typedef struct yk_device yki_device;
 typedef struct yki_stream yki_stream;
 typedef struct yki_event yki_event;
+typedef struct yki_recording yki_recording;
 
 typedef enum yki_direction { YKI_TO_DEVICE, YKI_TO_HOST, YKI_WITHIN_DEVICE } yki_direction;
 
@@ -60,6 +73,11 @@ typedef struct yki_stream_ops {
      * first failure of the work before it. */
     yk_status (*query)(yki_event *event, bool *reached);
     yk_status (*wait)(yki_event *event);
+    /* NULL on a device that records nothing. A recording that fails to end is gone. */
+    yk_status (*record_begin)(yki_stream *stream);
+    yk_status (*record_end)(yki_stream *stream, yki_recording **recording);
+    yk_status (*replay)(yki_recording *recording, yki_stream *stream);
+    void (*destroy_recording)(yki_recording *recording); /* after its replays are done */
 } yki_stream_ops;
 
 /* ---- for the layers above: the same calls on every device ------------------------------------ */
@@ -91,6 +109,13 @@ yk_status yki_event_mark(yki_device *device, yki_event *event, yki_stream *strea
 yk_status yki_event_follow(yki_device *device, yki_event *event, yki_stream *stream);
 yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached);
 yk_status yki_event_wait(yki_device *device, yki_event *event);
+
+/* Whether there are recordings; if not, no other of these is to be called, except for the last. */
+bool yki_device_records(const yki_device *device);
+yk_status yki_record_begin(yki_device *device, yki_stream *stream);
+yk_status yki_record_end(yki_device *device, yki_stream *stream, yki_recording **recording);
+yk_status yki_replay(yki_device *device, yki_recording *recording, yki_stream *stream);
+void yki_recording_destroy(yki_device *device, yki_recording *recording); /* accepts NULL */
 
 /*
  * A tensor's elements as the host can use them: its own memory on a host device, else a copy, which

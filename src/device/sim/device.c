@@ -4,7 +4,7 @@
 
 #include "base/environment.h"
 #include "base/memory.h"
-#include "device/sim/sim.h"
+#include "device/sim/stream.h"
 
 static void sim_destroy(yki_device *device)
 {
@@ -35,7 +35,7 @@ static yk_status sim_create(yki_device **device, const yki_device_options *optio
     pthread_mutex_init(&sim->lock, NULL);
     pthread_mutex_init(&sim->memory.lock, NULL);
     pthread_cond_init(&sim->progress, NULL);
-    yk_status status = yki_sim_stream_ops.create(&sim->base, &sim->base.stream);
+    yk_status status = yki_sim_create_stream(&sim->base, &sim->base.stream);
     if (status != YK_OK)
         sim_destroy(&sim->base);
     else
@@ -49,6 +49,19 @@ static yki_layout layout(const yki_device *device, const yki_operand *operand)
     return YKI_PLAIN;
 }
 
+static const yki_stream_ops streams = {.create = yki_sim_create_stream,
+                                       .destroy = yki_sim_destroy_stream,
+                                       .create_event = yki_sim_create_event,
+                                       .destroy_event = yki_sim_destroy_event,
+                                       .mark = yki_sim_mark,
+                                       .follow = yki_sim_follow,
+                                       .query = yki_sim_query,
+                                       .wait = yki_sim_wait,
+                                       .record_begin = yki_sim_record_begin,
+                                       .record_end = yki_sim_record_end,
+                                       .replay = yki_sim_replay,
+                                       .destroy_recording = yki_sim_destroy_recording};
+
 const yki_device_type yki_device_sim = {.name = "sim",
                                         .create = sim_create,
                                         .destroy = sim_destroy,
@@ -56,4 +69,4 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .kernels = yki_sim_kernels,
                                         .sweep = yki_sim_sweep,
                                         .memory = &yki_sim_memory_ops,
-                                        .streams = &yki_sim_stream_ops};
+                                        .streams = &streams};

@@ -41,6 +41,11 @@ static void release_body(body *b)
     free(b);
 }
 
+static void retain_call(void *work)
+{
+    atomic_fetch_add(&((call *)work)->body->references, 1);
+}
+
 static void release_call(void *work)
 {
     release_body(((call *)work)->body);
@@ -103,18 +108,38 @@ static yk_status run_call(yki_sim *sim, void *work)
 static yk_status enter_call(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     static const yki_sim_work kind = {
-        .run = run_call, .release = release_call, .bytes = sizeof(call)};
+        .run = run_call, .retain = retain_call, .release = release_call, .bytes = sizeof(call)};
     const sim_kernel *k = (const sim_kernel *)kernel;
     call c = {.body = k->body, .args = *run};
     memcpy(c.in, run->in, (size_t)k->body->desc.in_count * sizeof *c.in);
     memcpy(c.out, run->out, (size_t)k->body->desc.out_count * sizeof *c.out);
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT], *scratch;
     YK_TRY(find_operands(k->sim, &c, in, out, &scratch));
-    atomic_fetch_add(&k->body->references, 1);
-    yk_status status = yki_sim_enter(k->sim, run->stream, &kind, &c);
-    if (status != YK_OK)
-        release_body(k->body);
-    return status;
+    return yki_sim_enter(k->sim, run->stream, &kind, &c);
+}
+
+/* The copy's layout is the parameter's own: what is tested is that copies are made, and in time. */
+static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed,
+                      yki_stream *stream)
+{
+    const sim_kernel *k = (const sim_kernel *)kernel;
+    return yki_device_copy(&k->sim->base, packed, parameter, kernel->pack_bytes, YKI_WITHIN_DEVICE,
+                           stream);
+}
+
+static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+{
+    return kernel->pack_bytes == other->pack_bytes;
+}
+
+/* The weight that is packed, or -1. */
+static int packed_input(const yki_op *op)
+{
+    return op == &yki_op_conv2d                 ? YKI_CONV2D_WEIGHT
+           : op == &yki_op_conv2d_backward_data ? YKI_CONV2D_BACKWARD_DATA_WEIGHT
+           : op == &yki_op_linear               ? YKI_LINEAR_WEIGHT
+           : op == &yki_op_linear_backward_data ? YKI_LINEAR_BACKWARD_DATA_WEIGHT
+                                                : -1;
 }
 
 static void destroy_kernel(yki_kernel *kernel)
@@ -167,6 +192,11 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     }
     k->sim = (yki_sim *)device;
     k->base.scratch = k->body->ref->scratch;
+    int weight = packed_input(desc->op);
+    if (weight >= 0) {
+        k->base.pack_input = weight;
+        k->base.pack_bytes = k->body->in_bytes[weight];
+    }
     *kernel = &k->base;
     return YK_OK;
 }
@@ -185,7 +215,9 @@ static void fill_table(void)
                                      .supports = ref->supports,
                                      .prepare = prepare,
                                      .run = enter_call,
-                                     .destroy = destroy_kernel};
+                                     .destroy = destroy_kernel,
+                                     .pack = pack,
+                                     .same_pack = same_pack};
         yki_sim_kernels[i] = &impls[i];
     }
 }

@@ -36,7 +36,7 @@ typedef struct yki_sim {
     pthread_mutex_t lock; /* of everything below, and of all streams and events */
     pthread_cond_t progress;
     yki_stream *streams; /* all that there ever were; destroyed ones are used again */
-    uint64_t draws;
+    uint64_t draws, recordings;
 } yki_sim;
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
@@ -52,12 +52,11 @@ void yki_sim_memory_close(yki_sim *sim);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
-extern const yki_stream_ops yki_sim_stream_ops;
-
 /* What an operation does; work is its own copy of what was entered. */
 typedef struct yki_sim_work {
     yk_status (*run)(yki_sim *sim, void *work);
-    void (*release)(void *work); /* after run, or instead of it; may be NULL */
+    void (*retain)(void *work);  /* another copy of work is made; may be NULL */
+    void (*release)(void *work); /* a copy is no longer needed; may be NULL */
     size_t bytes;                /* of work */
 } yki_sim_work;
 
