@@ -38,8 +38,8 @@ typedef enum yk_field_kind {
 
 /** One tensor of each sample, without the batch's first dimension. */
 typedef struct yk_field {
-    const char *name; /**< of the batch's tensor: that of the model's input */
-    yk_field_kind kind;
+    const char *name;   /**< of the batch's tensor: that of the model's input */
+    yk_field_kind kind; /**< what read() gives, and what becomes of it */
     yk_dtype dtype; /**< of a tensor's elements; YK_U8 for pictures, whose tensors in a batch are of
                          yk_loader_options.dtype */
     int ndim;       /**< of a tensor 0 (a number) to YK_MAX_DIMS - 1; 3 for pictures */

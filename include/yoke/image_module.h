@@ -23,21 +23,26 @@ typedef struct yk_image_decoder yk_image_decoder;
 /** What the header of a picture says. */
 typedef struct yk_image_header {
     const char *format; /**< "JPEG" */
-    int width, height;  /**< in pixels, at least 1 */
+    int width;          /**< in pixels, at least 1 */
+    int height;         /**< likewise */
     int max_reduction;  /**< 1, 2, 4 or 8: up to which factor the format can be decoded at a reduced
                              size for less work */
 } yk_image_header;
 
-/** Columns left to left + width and rows top to top + height. */
+/** A part of a picture, in pixels. */
 typedef struct yk_image_region {
-    int left, top, width, height;
+    int left;   /**< the first column, from 0 */
+    int top;    /**< the first row, from 0 */
+    int width;  /**< the number of columns, at least 1 */
+    int height; /**< the number of rows, at least 1 */
 } yk_image_region;
 
-/** Pixels to be encoded: rows of 3 * width bytes of RGB, `stride` bytes apart. */
+/** A picture to be encoded. */
 typedef struct yk_image_pixels {
-    const uint8_t *pixels;
-    int width, height; /**< 1 to 65500 */
-    size_t stride;
+    const uint8_t *pixels; /**< rows of 3 * width bytes of RGB */
+    int width;             /**< 1 to 65500 */
+    int height;            /**< 1 to 65500 */
+    size_t stride;         /**< bytes from one row to the next */
 } yk_image_pixels;
 
 /**

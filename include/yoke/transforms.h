@@ -53,26 +53,30 @@ typedef enum yk_transform_kind {
 
 /** Resize(size | (height, width), interpolation=bilinear). */
 typedef struct yk_transform_resize {
-    int height, width; /**< of the result; with short_side both are what its shorter side becomes */
-    bool short_side;   /**< the longer side keeps the picture's proportions [true] */
+    int height;      /**< of the result; with short_side, what its shorter side becomes */
+    int width;       /**< likewise */
+    bool short_side; /**< the longer side keeps the picture's proportions [true] */
     yk_interpolation interpolation; /**< [YK_INTERPOLATION_BILINEAR] */
 } yk_transform_resize;
 
 /** CenterCrop(size | (height, width)): zeros where the picture is smaller. */
 typedef struct yk_transform_center_crop {
-    int height, width;
+    int height; /**< of the result */
+    int width;  /**< of the result */
 } yk_transform_center_crop;
 
 /** RandomCrop(size | (height, width), padding=0). */
 typedef struct yk_transform_random_crop {
-    int height, width;
+    int height;  /**< of the result */
+    int width;   /**< of the result */
     int padding; /**< rows and columns of zeros on each side of the picture [0] */
 } yk_transform_random_crop;
 
 /** RandomResizedCrop(size | (height, width), scale=(0.08, 1), ratio=(3/4, 4/3),
  *  interpolation=bilinear). */
 typedef struct yk_transform_random_resized_crop {
-    int height, width;
+    int height;                     /**< of the result */
+    int width;                      /**< of the result */
     double scale[2];                /**< least and largest part of the area [0.08, 1] */
     double ratio[2];                /**< least and largest width by height [3/4, 4/3] */
     yk_interpolation interpolation; /**< [YK_INTERPOLATION_BILINEAR] */
@@ -86,8 +90,10 @@ typedef struct yk_transform_chance {
 /** ColorJitter(brightness=0, contrast=0, saturation=0, hue=0), in a random order. In a text, a
  *  number x stands for the range (1 - x, 1 + x), of hue for (-x, x). */
 typedef struct yk_transform_color_jitter {
-    double brightness[2], contrast[2], saturation[2]; /**< least and largest factor [1, 1] */
-    double hue[2]; /**< least and largest part of the circle of hues, -0.5 to 0.5 [0, 0] */
+    double brightness[2]; /**< least and largest factor [1, 1] */
+    double contrast[2];   /**< likewise */
+    double saturation[2]; /**< likewise */
+    double hue[2];        /**< least and largest part of the circle of hues, -0.5 to 0.5 [0, 0] */
 } yk_transform_color_jitter;
 
 /** Grayscale(num_output_channels=1). */
@@ -105,7 +111,8 @@ typedef struct yk_transform_rand_augment {
 /** Normalize(mean, std): (x - mean) / std for x in [0, 1]. A number stands for all channels;
  *  Normalize(imagenet) and Normalize(cifar10) for the numbers of these data sets. */
 typedef struct yk_transform_normalize {
-    double mean[3], std[3]; /**< a grey picture uses the first [0; 1] */
+    double mean[3]; /**< of each channel; a grey picture uses the first [0] */
+    double std[3];  /**< likewise [1] */
 } yk_transform_normalize;
 
 /** RandomErasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0 | random). */
@@ -127,9 +134,9 @@ typedef struct yk_transform_mixing {
     double alpha; /**< above 0 [1] */
 } yk_transform_mixing;
 
-/** One step; kind says which member of the union is its own. */
+/** One step of a list. */
 typedef struct yk_transform_step {
-    yk_transform_kind kind;
+    yk_transform_kind kind; /**< which member of the union is its own */
     union {
         yk_transform_resize resize;
         yk_transform_center_crop center_crop;

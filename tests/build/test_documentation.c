@@ -47,3 +47,12 @@ YK_TEST(the_tables_of_benchmarks_are_made_from_the_raw_results)
         skip_because("python3 is not installed");
     run("\"$SOURCE/bench/tables\" --check");
 }
+
+/* As `make docs` does, where an undocumented symbol is an error. */
+YK_TEST(every_public_symbol_is_documented)
+{
+    if (yk_test_command(output, sizeof output, "command -v doxygen") != 0)
+        skip_because("doxygen is not installed");
+    run("cd \"$SOURCE\" && { cat docs/site/Doxyfile; echo \"OUTPUT_DIRECTORY = $WORK\"; } |"
+        " doxygen -");
+}
