@@ -9,7 +9,8 @@
  * number of threads and every width of vectors.
  *
  * Everything that changes from step to step is read from the device's memory, see block.h: eight
- * coefficients for each group of spans. The arithmetic of one element is in sweep_rules.h.
+ * coefficients for each group of spans, of which an operation may read fewer. The arithmetic of one
+ * element is in sweep_rules.h.
  */
 #ifndef YKI_SWEEP_H
 #define YKI_SWEEP_H
@@ -25,8 +26,8 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_SCALE,    /* a = c[0] a */
     YKI_SWEEP_APPROACH, /* a = a + c[0] (b - a) */
     YKI_SWEEP_SQUARES,  /* result: a double, the sum of all a^2 */
-    YKI_SWEEP_CLIP,     /* scales a so that all together have a norm of at most c[1], if
-                           c[0] is the sum of their squares; c of the first group */
+    YKI_SWEEP_CLIP,     /* scales a so that all have a joint norm of at most a limit; see
+                           yki_clip_coefficient, of the first group */
     YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
     YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */
@@ -35,6 +36,9 @@ typedef enum yki_sweep_op {
 } yki_sweep_op;
 
 enum { YKI_SWEEP_TENSORS = 4, YKI_SWEEP_COEFFICIENTS = 8 };
+
+/* Nothing is scaled where the norm is smaller already. */
+typedef enum yki_clip_coefficient { YKI_CLIP_SQUARES, YKI_CLIP_MAX_NORM } yki_clip_coefficient;
 
 /* b = keep b + take (g + decay value); value -= lr b, or lr (g + momentum b) for nesterov. */
 typedef enum yki_sgd_coefficient {

@@ -17,7 +17,7 @@ enum { SWEEP_LANES = 16 };
 /* What clipping multiplies with; from 1 on, nothing is to be done. As in PyTorch, also for NaN. */
 static double clip_factor(const double *c)
 {
-    return c[1] / (sqrt(c[0]) + 1e-6);
+    return c[YKI_CLIP_MAX_NORM] / (sqrt(c[YKI_CLIP_SQUARES]) + 1e-6);
 }
 
 #define YKI_SWEEP_REAL       float

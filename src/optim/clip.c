@@ -7,21 +7,18 @@
  * gradients scale them by the same bits.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/trace.h"
 #include "optim/gradients.h"
 #include "optim/optimizer.h"
 
-/* What YKI_SWEEP_CLIP reads. */
-typedef struct clipping {
-    double squares, max_norm;
-} clipping;
-
 static yk_status send_max_norm(yk_optimizer *optimizer, double max_norm, yki_stream *stream)
 {
     void *values;
     YK_TRY(yki_block_open(&optimizer->clipping, &values));
-    *(clipping *)values = (clipping){.max_norm = max_norm};
+    memset(values, 0, optimizer->clipping.bytes);
+    ((double *)values)[YKI_CLIP_MAX_NORM] = max_norm;
     return yki_block_send(&optimizer->clipping, stream);
 }
 
@@ -33,15 +30,16 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
                          "clip_grad_norm: max_norm must be above 0, not %g", max_norm);
     double begin = yki_trace_begin();
     yki_stream *stream = yki_device_stream(optimizer->device);
-    clipping *values = optimizer->clipping.memory;
+    double *coefficients = optimizer->clipping.memory;
     yki_gradients_place(optimizer->gradients, optimizer->model);
     YK_TRY(send_max_norm(optimizer, max_norm, stream));
-    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_SQUARES, NULL, &values->squares, stream));
-    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_CLIP, &values->squares, NULL, stream));
+    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_SQUARES, NULL,
+                         &coefficients[YKI_CLIP_SQUARES], stream));
+    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_CLIP, coefficients, NULL, stream));
     if (total_norm) {
         double squares;
-        YK_TRY(yki_block_read(&optimizer->clipping, offsetof(clipping, squares), sizeof squares,
-                              &squares));
+        YK_TRY(yki_block_read(&optimizer->clipping, YKI_CLIP_SQUARES * sizeof squares,
+                              sizeof squares, &squares));
         *total_norm = sqrt(squares);
     }
     YKI_TRACE_END(begin, YKI_NO_ARGS, "clip gradients");

@@ -90,9 +90,10 @@ static yk_status make_ema_parts(yk_ema *ema)
         at += yki_tensor_padded_bytes(&ema->views[i].value);
     }
     YK_TRY(prepare_averages(ema));
-    YK_TRY(yki_block_create(&ema->share, device, sizeof(double)));
+    YK_TRY(yki_block_create(&ema->share, device, YKI_SWEEP_COEFFICIENTS * sizeof(double)));
     void *share;
     YK_TRY(yki_block_open(&ema->share, &share));
+    memset(share, 0, ema->share.bytes);
     *(double *)share = 1 - ema->options.decay;
     return yki_block_send(&ema->share, yki_device_stream(device));
 }

@@ -97,7 +97,8 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
     YK_TRY(make_state(optimizer));
     YK_TRY(yki_optimizer_prepare_update(optimizer, yki_model_used(optimizer->model)));
     YK_TRY(yki_gradients_create(&optimizer->gradients, optimizer->model));
-    return yki_block_create(&optimizer->clipping, optimizer->device, 2 * sizeof(double));
+    return yki_block_create(&optimizer->clipping, optimizer->device,
+                            YKI_SWEEP_COEFFICIENTS * sizeof(double));
 }
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,

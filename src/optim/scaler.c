@@ -10,6 +10,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/options.h"
@@ -33,10 +34,8 @@ struct yk_grad_scaler {
     int64_t growth_interval, growth_tracker;
 };
 
-/* What YKI_SWEEP_UNSCALE reads and writes. */
-typedef struct unscaling {
-    double inverse, found;
-} unscaling;
+/* What YKI_SWEEP_UNSCALE reads and, in a place that it does not read, writes. */
+enum { INVERSE, FOUND };
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -93,7 +92,8 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
     yk_status status = yki_gradients_create(&made->gradients, model);
     if (status != YK_OK)
         goto discard;
-    status = yki_block_create(&made->unscaling, yki_model_device(model), sizeof(unscaling));
+    status = yki_block_create(&made->unscaling, yki_model_device(model),
+                              YKI_SWEEP_COEFFICIENTS * sizeof(double));
     if (status != YK_OK)
         goto discard;
     if (made->enabled) {
@@ -136,15 +136,16 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 static yk_status unscale(yk_grad_scaler *scaler, double *found)
 {
     yki_stream *stream = yki_device_stream(scaler->unscaling.device);
-    unscaling *values = scaler->unscaling.memory;
+    double *coefficients = scaler->unscaling.memory;
     void *room;
     YK_TRY(yki_block_open(&scaler->unscaling, &room));
-    *(unscaling *)room = (unscaling){.inverse = 1 / (double)scaler->scale};
+    memset(room, 0, scaler->unscaling.bytes);
+    ((double *)room)[INVERSE] = 1 / (double)scaler->scale;
     YK_TRY(yki_block_send(&scaler->unscaling, stream));
     yki_gradients_place(scaler->gradients, scaler->model);
-    YK_TRY(yki_sweep_run(scaler->gradients, YKI_SWEEP_UNSCALE, &values->inverse, &values->found,
+    YK_TRY(yki_sweep_run(scaler->gradients, YKI_SWEEP_UNSCALE, coefficients, &coefficients[FOUND],
                          stream));
-    return yki_block_read(&scaler->unscaling, offsetof(unscaling, found), sizeof *found, found);
+    return yki_block_read(&scaler->unscaling, FOUND * sizeof *found, sizeof *found, found);
 }
 
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
