@@ -115,3 +115,12 @@ if(OPENMPI_FOUND OR MPICH_FOUND)
   set(mpi_found ON)
 endif()
 yoke_module(MPI "Open MPI or MPICH" "libopenmpi-dev or libmpich-dev" mpi_found)
+
+# The kernels of the cuda device (modules/cuda), as objects that a driver loads.
+set(YOKE_CUDA AUTO CACHE STRING "The kernels of the cuda device (nvcc): AUTO, ON or OFF")
+find_program(YOKE_NVCC nvcc HINTS /usr/local/cuda/bin)
+set(nvcc_found OFF)
+if(YOKE_NVCC)
+  set(nvcc_found ON)
+endif()
+yoke_module(CUDA "nvcc" cuda-nvcc nvcc_found)

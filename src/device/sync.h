@@ -25,7 +25,7 @@ typedef struct yki_sync {
 } yki_sync;
 
 /* The number of doubles in a vector. */
-static inline int64_t yki_sync_length(int64_t channels)
+YKI_HOST_DEVICE int64_t yki_sync_length(int64_t channels)
 {
     return 2 * channels + 1;
 }

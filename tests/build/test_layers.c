@@ -102,6 +102,9 @@ YK_TEST(layers_keep_modules_outside)
     accepted("modules/mpi/a.c", "<mpi.h>");
     accepted("modules/gloo/a.cc", "<memory>");
     accepted("modules/image/a.c", "<png.h>");
+    accepted("modules/cuda/a.c", "\"device/device.h\"");
+    refused("modules/cuda/a.c", "\"model/model.h\"", "not the module's");
+    refused("modules/cuda/a.c", "\"device/cpu/cpu.h\"", "not the module's");
 }
 
 YK_TEST(layers_know_every_folder)

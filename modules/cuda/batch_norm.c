@@ -1,0 +1,229 @@
+/*
+ * batch_norm: see kernels/batch_norm.cu. Without synchronisation, the ranks whose statistics are
+ * merged are this one alone.
+ */
+#include "cuda.h"
+#include "implementations.h"
+
+enum { REDUCE, MERGE, FINISH, APPLY };
+
+/* ---- scratch: partial sums, the vector of this rank, and statistics that nobody else keeps --- */
+
+typedef struct pieces {
+    double *partial, *vector;
+    char *mean, *invstd;
+} pieces;
+
+static size_t parameter_size(const yki_cuda_kernel *k)
+{
+    return yk_dtype_size(yki_accumulate_dtype(k->desc.in[0].dtype));
+}
+
+static int width_of(const yki_cuda_kernel *k)
+{
+    return yki_cuda_width_for(k->desc.in[0].dtype, k->desc.in[0].dims[1]);
+}
+
+static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_columns *at)
+{
+    const yki_operand *x = &k->desc.in[0];
+    int64_t pixels = x->ndim == 4 ? x->dims[2] * x->dims[3] : 1;
+    return yki_cuda_divide(x->dims[0] * pixels, x->dims[1], width_of(k), at);
+}
+
+static pieces cut(const yki_cuda_kernel *k, void *scratch, size_t *bytes)
+{
+    yki_cuda_columns at;
+    yki_cuda_grid grid = divide(k, &at);
+    size_t channels = (size_t)at.columns, offset = yki_cuda_partial_bytes(grid, &at);
+    pieces p = {.partial = scratch, .vector = (double *)((char *)scratch + offset)};
+    offset += (size_t)yki_sync_length(at.columns) * sizeof(double);
+    p.mean = (char *)scratch + offset;
+    p.invstd = p.mean + channels * parameter_size(k);
+    *bytes = offset + 2 * channels * parameter_size(k);
+    return p;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc,
+                         const char *const names[4], yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    yk_dtype dtype = desc->in[0].dtype, parameter = yki_accumulate_dtype(dtype);
+    bool vectors = width_of(k) > 1, forward = names[FINISH] != NULL;
+    static char none[1];
+    cut(k, none, &k->base.scratch);
+    yk_status status = yki_cuda_find(k, REDUCE, names[REDUCE], dtype, vectors);
+    if (status == YK_OK)
+        status = yki_cuda_find(k, MERGE, names[MERGE], forward ? dtype : parameter, true);
+    if (status == YK_OK && forward)
+        status = yki_cuda_find(k, FINISH, names[FINISH], parameter, true);
+    if (status == YK_OK)
+        status = yki_cuda_find(k, APPLY, names[APPLY], dtype, vectors);
+    return yki_cuda_prepared(k, status, kernel);
+}
+
+static yki_cuda_grid grid_of_merge(int32_t columns)
+{
+    return (yki_cuda_grid){(unsigned)yki_cuda_blocks(columns, 32), 1, 1};
+}
+
+/* Exchanges the vector with the other ranks; afterwards it is that of all `world`. */
+static yk_status exchange(const yki_kernel_args *run, int64_t channels, const double **vectors,
+                          int32_t *world)
+{
+    if (!run->sync)
+        return YK_OK;
+    YK_TRY(run->sync->gather(run->sync, channels));
+    *vectors = run->sync->all;
+    *world = run->sync->world;
+    return YK_OK;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static yk_status prepare_batch_norm(yki_device *device, const yki_kernel_desc *desc,
+                                    yki_kernel **kernel)
+{
+    static const char *const names[] = {"norm_measure", "norm_merge", "norm_finish", "norm_apply"};
+    return prepare(device, desc, names, kernel);
+}
+
+static yk_status measure(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
+{
+    yki_cuda_norm_measure_args args = {.x = yki_cuda_in(k, run, YKI_BATCH_NORM_X),
+                                       .partial = p.partial};
+    yki_cuda_grid grid = divide(k, &args.at);
+    YK_TRY(yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run));
+    yki_cuda_norm_merge_args merge = {.rows = args.at.rows,
+                                      .columns = args.at.columns,
+                                      .slices = (int32_t)grid.y,
+                                      .x = args.x,
+                                      .partial = p.partial,
+                                      .vector = run->sync ? run->sync->mine : p.vector};
+    return yki_cuda_launch(k, MERGE, grid_of_merge(merge.columns), &merge, sizeof merge, run);
+}
+
+static yk_status finish(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
+{
+    yki_cuda_norm_finish_args args = {
+        .vectors = p.vector,
+        .world = k->desc.training ? 1 : 0,
+        .columns = (int32_t)k->desc.in[0].dims[1],
+        .eps = k->attrs.eps,
+        .momentum = k->attrs.momentum,
+        .running_mean = yki_cuda_in(k, run, YKI_BATCH_NORM_RUNNING_MEAN),
+        .running_var = yki_cuda_in(k, run, YKI_BATCH_NORM_RUNNING_VAR),
+        .batches = yki_cuda_in(k, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED),
+        .mean = p.mean,
+        .invstd = p.invstd,
+    };
+    if (k->desc.training)
+        YK_TRY(exchange(run, args.columns, &args.vectors, &args.world));
+    return yki_cuda_launch(k, FINISH, yki_cuda_grid_of(args.columns), &args, sizeof args, run);
+}
+
+static yk_status apply(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
+{
+    yki_cuda_norm_apply_args args = {.x = yki_cuda_in(k, run, YKI_BATCH_NORM_X),
+                                     .residual = yki_cuda_in(k, run, YKI_BATCH_NORM_RESIDUAL),
+                                     .mean = p.mean,
+                                     .invstd = p.invstd,
+                                     .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_WEIGHT),
+                                     .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_BIAS),
+                                     .y = yki_cuda_out(k, run, YKI_BATCH_NORM_Y),
+                                     .relu = k->attrs.relu,
+                                     .relu6 = k->attrs.relu6};
+    yki_cuda_grid grid = divide(k, &args.at);
+    return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
+}
+
+/* Without samples and without peers, the statistics stay as they are, and backward adds nothing. */
+static yk_status skip_empty(const yki_cuda_kernel *k, const yki_kernel_args *run)
+{
+    yki_device *device = &k->device->base;
+    for (int i = YKI_BATCH_NORM_MEAN; i <= YKI_BATCH_NORM_INVSTD; i++) {
+        void *out = yki_cuda_out(k, run, i);
+        size_t bytes = (size_t)k->desc.in[0].dims[1] * parameter_size(k);
+        if (out)
+            YK_TRY(yki_device_fill(device, out, 0, bytes, run->stream));
+    }
+    return YK_OK;
+}
+
+static yk_status run_batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    size_t bytes;
+    yki_cuda_columns at;
+    pieces p = cut(k, run->scratch, &bytes);
+    divide(k, &at);
+    if (yki_cuda_out(k, run, YKI_BATCH_NORM_MEAN))
+        p.mean = yki_cuda_out(k, run, YKI_BATCH_NORM_MEAN);
+    if (yki_cuda_out(k, run, YKI_BATCH_NORM_INVSTD))
+        p.invstd = yki_cuda_out(k, run, YKI_BATCH_NORM_INVSTD);
+    if (k->desc.training) {
+        if (at.rows == 0 && !run->sync)
+            return skip_empty(k, run);
+        if (at.rows == 1 && !run->sync)
+            return yki_error(YK_ERROR_INVALID_SHAPE,
+                             "batch_norm: a channel of 1 value has no variance "
+                             "to train with; use a larger batch");
+        YK_TRY(measure(k, run, p));
+    }
+    YK_TRY(finish(k, run, p));
+    return at.rows > 0 ? apply(k, run, p) : YK_OK;
+}
+IMPLEMENTATION(batch_norm, yki_cuda_supports, prepare_batch_norm, run_batch_norm,
+               1 + YKI_BATCH_NORM_X);
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    static const char *const names[] = {"norm_reduce", "sums_merge", NULL, "norm_backward"};
+    return prepare(device, desc, names, kernel);
+}
+
+static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    size_t bytes;
+    pieces p = cut(k, run->scratch, &bytes);
+    yki_cuda_norm_backward_args args = {
+        .x = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_X),
+        .y = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
+        .dy = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_DY),
+        .dy2 = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_DY2),
+        .mean = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_MEAN),
+        .invstd = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_INVSTD),
+        .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_WEIGHT),
+        .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_BIAS),
+        .relu = k->attrs.relu,
+        .relu6 = k->attrs.relu6,
+        .partial = p.partial,
+        .vectors = p.vector,
+        .world = k->desc.training ? 1 : 0,
+        .dx = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
+        .dresidual = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
+    };
+    yki_cuda_grid grid = divide(k, &args.at);
+    yki_cuda_sums_merge_args merge = {.rows = args.at.rows,
+                                      .columns = args.at.columns,
+                                      .slices = (int32_t)grid.y,
+                                      .partial = p.partial,
+                                      .vector = run->sync ? run->sync->mine : p.vector,
+                                      .dweight =
+                                          yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DWEIGHT),
+                                      .dbias = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DBIAS)};
+    YK_TRY(yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run));
+    YK_TRY(yki_cuda_launch(k, MERGE, grid_of_merge(merge.columns), &merge, sizeof merge, run));
+    if (k->desc.training)
+        YK_TRY(exchange(run, args.at.columns, &args.vectors, &args.world));
+    if (args.at.rows == 0 || (!args.dx && !args.dresidual))
+        return YK_OK;
+    return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(batch_norm_backward, yki_cuda_supports, prepare_backward, run_backward,
+               1 + YKI_BATCH_NORM_BACKWARD_DY);

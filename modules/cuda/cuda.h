@@ -1,0 +1,96 @@
+/*
+ * The operators of the cuda device as launches of its kernels (kernels/). Which library launches
+ * them is behind the launcher: the driver's, or the simulator's of tests/cuda.
+ *
+ * Tensors of four dimensions have their channels last (YKI_CHANNELS_LAST); all others are plain.
+ */
+#ifndef YKI_CUDA_H
+#define YKI_CUDA_H
+
+#include "arguments.h"
+#include "device/device.h"
+
+typedef struct yki_cuda_grid {
+    unsigned x, y, z;
+} yki_cuda_grid;
+
+typedef struct yki_cuda_launcher {
+    /* The kernel of this name; NULL if there is none. */
+    const void *(*find)(const struct yki_cuda_launcher *launcher, const char *name);
+    yk_status (*launch)(const struct yki_cuda_launcher *launcher, const void *kernel,
+                        yki_cuda_grid grid, const void *args, size_t bytes, yki_stream *stream);
+} yki_cuda_launcher;
+
+/* The head of the device. */
+typedef struct yki_cuda_device {
+    yki_device base;
+    const yki_cuda_launcher *launcher;
+    int32_t *bad_label; /* in the device's memory, see yki_cuda_cross_entropy_args */
+} yki_cuda_device;
+
+/* The kernels that take part in an operator. */
+enum { YKI_CUDA_STAGES = 4 };
+
+typedef struct yki_cuda_kernel {
+    yki_kernel base;
+    yki_cuda_device *device;
+    yki_kernel_desc desc;
+    yki_attrs attrs;
+    const void *stage[YKI_CUDA_STAGES];
+} yki_cuda_kernel;
+
+/* All operators but convolutions and linear; ends with NULL. */
+extern const yki_kernel_impl *const yki_cuda_kernels[];
+
+yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
+
+/* ---- for operators --------------------------------------------------------------------------- */
+
+/* Operands in the device's layout with fewer than 2^31 elements. */
+bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc);
+/* The same in f32 or f64. */
+bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc);
+
+yk_status yki_cuda_prepare(yki_device *device, const yki_kernel_desc *desc,
+                           yki_cuda_kernel **kernel);
+/* "f32", ... in the names of kernels. */
+const char *yki_cuda_suffix(yk_dtype dtype);
+/* Finds the kernel "name_f32" of a dtype, "name_f32_1" if it takes single elements. */
+yk_status yki_cuda_find(yki_cuda_kernel *kernel, int stage, const char *name, yk_dtype dtype,
+                        bool vectors);
+yk_status yki_cuda_find_exactly(yki_cuda_kernel *kernel, int stage, const char *name);
+/* Hands the kernel over if the status is YK_OK, else frees it; returns the status. */
+yk_status yki_cuda_prepared(yki_cuda_kernel *made, yk_status status, yki_kernel **kernel);
+/* All of that for one kernel: of the first input's dtype, or of a given one. */
+yk_status yki_cuda_prepare_one(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                               bool vectors, yki_kernel **kernel);
+yk_status yki_cuda_prepare_named(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                                 yk_dtype dtype, bool vectors, yki_kernel **kernel);
+
+yk_status yki_cuda_launch(const yki_cuda_kernel *kernel, int stage, yki_cuda_grid grid,
+                          const void *args, size_t bytes, const yki_kernel_args *run);
+
+/* The pointer of an operand in this run; NULL if it is absent. */
+void *yki_cuda_in(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);
+void *yki_cuda_out(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);
+
+/* An operand as a matrix: pixels and channels, or what is before the last dimension and it. */
+int64_t yki_cuda_rows(const yki_operand *operand);
+int32_t yki_cuda_columns_of(const yki_operand *operand);
+/* How many elements of the dtype are in 16 bytes. */
+int yki_cuda_width(yk_dtype dtype);
+/* The dtype's width if it divides count, else 1. */
+int yki_cuda_width_for(yk_dtype dtype, int64_t count);
+
+/* ---- grids ----------------------------------------------------------------------------------- */
+
+int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block);
+/* One thread for each item. */
+yki_cuda_grid yki_cuda_grid_of(int64_t items);
+/* How columns are divided for vectors of this width; as many slices as grid.y. */
+yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda_columns *at);
+yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args);
+/* Bytes of the partial sums. */
+size_t yki_cuda_partial_bytes(yki_cuda_grid grid, const yki_cuda_columns *at);
+
+#endif

@@ -1,0 +1,17 @@
+/* One implementation for each operator, and how the files of operators define them. */
+#ifndef YKI_CUDA_IMPLEMENTATIONS_H
+#define YKI_CUDA_IMPLEMENTATIONS_H
+
+#include "cuda.h"
+
+#define EACH(number, name) extern const yki_kernel_impl yki_cuda_##name;
+#include "graph/operators.def"
+
+#define IMPLEMENTATION(name, supports_, prepare_, run_, place)                                     \
+    const yki_kernel_impl yki_cuda_##name = {.op = &yki_op_##name,                                 \
+                                             .inplace = place,                                     \
+                                             .supports = supports_,                                \
+                                             .prepare = prepare_,                                  \
+                                             .run = run_}
+
+#endif

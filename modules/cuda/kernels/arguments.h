@@ -1,0 +1,204 @@
+/*
+ * The arguments of the kernels, one struct for each, and the grids that they are launched with: in
+ * C for those who launch, and in C++ for the kernels. Pointers are to the device's memory. What is
+ * absent is NULL.
+ *
+ * Tensors with channels have them last: they are matrices of rows (pixels of all images) and
+ * columns (channels). Values that change from step to step are read from memory and never passed,
+ * because a recording repeats its arguments.
+ */
+#ifndef YKI_CUDA_ARGUMENTS_H
+#define YKI_CUDA_ARGUMENTS_H
+
+#include <stdint.h>
+
+enum {
+    YKI_CUDA_THREADS = 256, /* of every block */
+    YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
+    YKI_CUDA_MSE = 4096     /* elements of mse_loss that a block takes */
+};
+
+/* ---- elementwise.cu -------------------------------------------------------------------------- */
+
+/* y[i] = f(a[i]) or f(a[i], b[i]); y may be a. */
+typedef struct yki_cuda_map_args {
+    const void *a, *b;
+    void *y;
+    int64_t count;
+    double alpha; /* scale */
+} yki_cuda_map_args;
+
+/* A plain tensor has one column and one image. */
+typedef struct yki_cuda_dropout_args {
+    const void *x;
+    void *y;
+    int64_t rows, image; /* image: the rows of one */
+    int32_t columns;
+    double p;
+    uint64_t salt;
+    const uint64_t *seed, *step;
+} yki_cuda_dropout_args;
+
+/* ---- batch_norm.cu --------------------------------------------------------------------------- */
+
+/* How a matrix is divided among blocks: blockIdx.x takes `tile` vectors of columns, blockIdx.y
+ * takes `slice` rows. It depends on the shape alone, so that sums have the same bits on every GPU.
+ */
+typedef struct yki_cuda_columns {
+    int64_t rows, slice;
+    int32_t columns, tile;
+} yki_cuda_columns;
+
+/* Of each column the sums of x - x[0] and of its square: partial (slices, 2, columns). */
+typedef struct yki_cuda_norm_measure_args {
+    yki_cuda_columns at;
+    const void *x;
+    double *partial;
+} yki_cuda_norm_measure_args;
+
+/* partial -> a vector of sync.h: count, means, squared distances. */
+typedef struct yki_cuda_norm_merge_args {
+    int64_t rows;
+    int32_t columns, slices;
+    const void *x;
+    const double *partial;
+    double *vector;
+} yki_cuda_norm_merge_args;
+
+/* The vectors of `world` ranks -> mean, invstd and moved running statistics; of none, mean and
+ * invstd are made of the running statistics. */
+typedef struct yki_cuda_norm_finish_args {
+    const double *vectors;
+    int32_t world, columns;
+    double eps, momentum;
+    void *running_mean, *running_var;
+    int64_t *batches;
+    void *mean, *invstd;
+} yki_cuda_norm_finish_args;
+
+/* y = act((x - mean) weight invstd + bias + residual) */
+typedef struct yki_cuda_norm_apply_args {
+    yki_cuda_columns at;
+    const void *x, *residual, *mean, *invstd, *weight, *bias;
+    void *y;
+    int32_t relu, relu6;
+} yki_cuda_norm_apply_args;
+
+/* With g = dy + dy2 where the activation passed its input on, and h = (x - mean) invstd. */
+typedef struct yki_cuda_norm_backward_args {
+    yki_cuda_columns at;
+    const void *x, *y, *dy, *dy2, *mean, *invstd, *weight, *bias;
+    int32_t relu, relu6;
+    double *partial;       /* reduce: sums of g and of g h, (slices, 2, columns) */
+    const double *vectors; /* apply: of `world` ranks; of none, the two means are left out */
+    int32_t world;
+    void *dx, *dresidual;
+} yki_cuda_norm_backward_args;
+
+/* partial -> a vector of sync.h (count and both sums), dweight and dbias. */
+typedef struct yki_cuda_sums_merge_args {
+    int64_t rows;
+    int32_t columns, slices;
+    const double *partial;
+    double *vector;
+    void *dweight, *dbias;
+} yki_cuda_sums_merge_args;
+
+/* ---- pool.cu --------------------------------------------------------------------------------- */
+
+/* x (batch, h, w, columns), y (batch, p, q, columns); index (like y): the winner's place in its
+ * window. Backward reads dy as y and writes dx as x. */
+typedef struct yki_cuda_pool_args {
+    const void *in;
+    void *out;
+    int32_t *index;
+    int32_t batch, h, w, p, q, columns;
+    int32_t kernel, stride, padding;
+} yki_cuda_pool_args;
+
+/* ---- layout.cu ------------------------------------------------------------------------------- */
+
+/* Matrices (batch, rows, columns) -> (batch, columns, rows). Rows of the input are in_pitch apart,
+ * those of the output out_pitch, which are filled with zeros. */
+typedef struct yki_cuda_transpose_args {
+    const void *in;
+    void *out;
+    int64_t batch;
+    int32_t rows, columns, in_pitch, out_pitch;
+} yki_cuda_transpose_args;
+
+/* `columns` elements of each row, at in + row * in_pitch, to out + row * out_pitch. */
+typedef struct yki_cuda_copy_args {
+    const void *in;
+    void *out;
+    int64_t rows, columns, in_pitch, out_pitch;
+} yki_cuda_copy_args;
+
+/* ---- rows.cu --------------------------------------------------------------------------------- */
+
+/* A warp for each row. */
+typedef struct yki_cuda_rows_args {
+    const void *x, *y, *dy, *weight, *bias;
+    void *out;
+    double *moments; /* layer_norm's backward: (rows, 2), mean and invstd of each row */
+    int64_t rows;
+    int32_t columns;
+    double eps;
+} yki_cuda_rows_args;
+
+/* Sums over rows of dy h and dy: partial (slices, 2, columns). */
+typedef struct yki_cuda_rows_reduce_args {
+    yki_cuda_columns at;
+    const void *x, *dy;
+    const double *moments;
+    double *partial;
+} yki_cuda_rows_reduce_args;
+
+/* ---- loss.cu --------------------------------------------------------------------------------- */
+
+typedef struct yki_cuda_cross_entropy_args {
+    const void *logits, *shares; /* shares: labels that are probabilities ... */
+    const int32_t *labels;       /* ... or classes */
+    const void *dloss;
+    void *probabilities, *dlogits;
+    double *losses;     /* of each row */
+    int32_t *bad_label; /* INT32_MAX minus the first row whose label is no class; else untouched */
+    int64_t rows;
+    int32_t columns;
+    double smoothing, factor; /* factor: of backward, besides dloss */
+} yki_cuda_cross_entropy_args;
+
+typedef struct yki_cuda_mse_args {
+    const void *x, *target, *dloss;
+    void *dx;
+    double *losses; /* of each block */
+    int64_t count;
+    double factor;
+} yki_cuda_mse_args;
+
+/* The sum of all losses, in order, times factor. */
+typedef struct yki_cuda_loss_args {
+    const double *losses;
+    void *loss;
+    int64_t count;
+    double factor;
+} yki_cuda_loss_args;
+
+/* ---- prepare.cu ------------------------------------------------------------------------------ */
+
+/* What is cut out of a picture: it may reach beyond it, where bytes are 0. */
+typedef struct yki_cuda_window {
+    int32_t top, left, flipped;
+} yki_cuda_window;
+
+/* Pictures (batch, in_h, in_w, 3) of bytes -> (batch, h, w, pitch) numbers; channels from 3 on are
+ * 0. */
+typedef struct yki_cuda_prepare_args {
+    const uint8_t *pictures;
+    const yki_cuda_window *windows; /* (batch) */
+    const void *tables;             /* (3, 256) f32, or f64 for f64: the number of each byte */
+    void *out;
+    int32_t batch, in_h, in_w, h, w, pitch;
+} yki_cuda_prepare_args;
+
+#endif

@@ -1,0 +1,90 @@
+/* Element by element: activations and their gradients, add, multiply, scale, cast, dropout. */
+#include "map.cuh"
+
+#include "graph/dropout.h"
+
+#define YKI_REAL       float
+#define YKI_RULE(name) name##_rule
+#include "device/activation_rules.h"
+#undef YKI_REAL
+#define YKI_REAL double
+#include "device/activation_rules.h"
+
+#define UNARY(name, of)                                                                            \
+    template <typename T, int W> DEVICE void name(const yki_cuda_map_args &args)                   \
+    {                                                                                              \
+        typedef real_of<T> real;                                                                   \
+        const real alpha = (real)args.alpha;                                                       \
+        (void)alpha;                                                                               \
+        map<T, T, W, false>(args, [=](real x, real) { return of; });                               \
+    }                                                                                              \
+    KERNELS_OF_ALL(name)
+#define BINARY(name, of)                                                                           \
+    template <typename T, int W> DEVICE void name(const yki_cuda_map_args &args)                   \
+    {                                                                                              \
+        typedef real_of<T> real;                                                                   \
+        map<T, T, W, true>(args, [=](real a, real b) { return of; });                              \
+    }                                                                                              \
+    KERNELS_OF_ALL(name)
+/* Vectors alone: whole ones, and the rest one by one. */
+#define KERNELS_OF_ALL(name)                                                                       \
+    KERNEL(name##_f32, yki_cuda_map_args, name<float, 4>)                                          \
+    KERNEL(name##_f64, yki_cuda_map_args, name<double, 2>)                                         \
+    KERNEL(name##_bf16, yki_cuda_map_args, name<bf16, 8>)                                          \
+    KERNEL(name##_f16, yki_cuda_map_args, name<f16, 8>)
+
+#define ACTIVATION(name)                                                                           \
+    UNARY(name, name##_rule(x))                                                                    \
+    BINARY(name##_backward, name##_backward_rule(a, b))
+ACTIVATION(relu)
+ACTIVATION(relu6)
+ACTIVATION(gelu)
+ACTIVATION(sigmoid)
+ACTIVATION(silu)
+ACTIVATION(hardswish)
+UNARY(scale, alpha *x)
+BINARY(add, a + b)
+BINARY(multiply, a *b)
+
+/* ---- cast ------------------------------------------------------------------------------------ */
+
+/* Vectors of the narrower type, so that the wider one takes several of 16 bytes. */
+template <typename T, typename U> DEVICE void cast(const yki_cuda_map_args &args)
+{
+    constexpr int width = 16 / (sizeof(T) < sizeof(U) ? sizeof(T) : sizeof(U));
+    map<T, U, width, false>(args, [=](real_of<T> x, real_of<T>) { return x; });
+}
+
+#define CASTS(from, suffix)                                                                        \
+    KERNEL(cast_##suffix##_f32, yki_cuda_map_args, cast<from, float>)                              \
+    KERNEL(cast_##suffix##_f64, yki_cuda_map_args, cast<from, double>)                             \
+    KERNEL(cast_##suffix##_bf16, yki_cuda_map_args, cast<from, bf16>)                              \
+    KERNEL(cast_##suffix##_f16, yki_cuda_map_args, cast<from, f16>)
+CASTS(float, f32)
+CASTS(double, f64)
+CASTS(bf16, bf16)
+CASTS(f16, f16)
+
+/* ---- dropout: forward and backward are one linear map ---------------------------------------- */
+
+/* A thread takes W columns of one row. The draws are those of the elements' places in plain order,
+ * where columns (channels) come before the rows of an image. */
+template <typename T, int W> DEVICE void dropout(const yki_cuda_dropout_args &args)
+{
+    int64_t vectors = args.columns / W, item = thread_number();
+    if (item >= args.rows * vectors)
+        return;
+    int64_t row = item / vectors, column = item % vectors * W;
+    int64_t place = (row / args.image * args.columns + column) * args.image + row % args.image;
+    const uint64_t seed = *args.seed, step = *args.step;
+    const real_of<T> kept = (real_of<T>)(1 / (1 - args.p));
+    real_of<T> x[W];
+    load((const T *)args.x + row * args.columns + column, x);
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        uint64_t element = (uint64_t)(place + i * args.image);
+        x[i] = yki_dropout_keep(seed, step, args.salt, element, args.p) ? kept * x[i] : 0 * x[i];
+    }
+    store((T *)args.y + row * args.columns + column, x);
+}
+KERNELS(dropout, yki_cuda_dropout_args, dropout)

@@ -1,0 +1,76 @@
+/*
+ * Moving elements: between layouts, which are transposed matrices (channels and pixels of each
+ * image; channels and taps of each filter), and parts of rows, for concat and slice.
+ */
+#include "kernel.cuh"
+
+#define TILE 32
+
+DEVICE uint16_t convert(uint16_t x, uint16_t)
+{
+    return x;
+}
+
+DEVICE uint32_t convert(uint32_t x, uint32_t)
+{
+    return x;
+}
+
+DEVICE uint64_t convert(uint64_t x, uint64_t)
+{
+    return x;
+}
+
+template <typename U> DEVICE U convert(float x, U)
+{
+    return narrow<U>(x);
+}
+
+/* A block moves tiles through shared memory, so that it reads and writes whole lines. Its rows are
+ * one element longer than a tile, which keeps columns in different banks. */
+template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
+{
+    SHARED(T, tile, TILE * (TILE + 1));
+    int lane = (int)threadIdx.x % TILE, first = (int)threadIdx.x / TILE;
+    int column0 = (int)blockIdx.x * TILE, row0 = (int)blockIdx.y * TILE;
+    for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z) {
+        const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
+        U *out = (U *)args.out + image * args.columns * args.out_pitch;
+        for (int i = first; i < TILE; i += THREADS / TILE)
+            if (row0 + i < args.rows && column0 + lane < args.columns)
+                tile[i * (TILE + 1) + lane] =
+                    in[(int64_t)(row0 + i) * args.in_pitch + column0 + lane];
+        __syncthreads();
+        for (int i = first; i < TILE; i += THREADS / TILE) {
+            if (column0 + i >= args.columns || row0 + lane >= args.out_pitch)
+                continue;
+            T value = row0 + lane < args.rows ? tile[lane * (TILE + 1) + i] : T();
+            out[(int64_t)(column0 + i) * args.out_pitch + row0 + lane] = convert(value, U());
+        }
+        __syncthreads();
+    }
+}
+KERNEL(transpose_2, yki_cuda_transpose_args, transpose<uint16_t, uint16_t>)
+KERNEL(transpose_4, yki_cuda_transpose_args, transpose<uint32_t, uint32_t>)
+KERNEL(transpose_8, yki_cuda_transpose_args, transpose<uint64_t, uint64_t>)
+/* Weights of convolutions, which are f32, for 16 bits. */
+KERNEL(transpose_f32_bf16, yki_cuda_transpose_args, transpose<float, bf16>)
+KERNEL(transpose_f32_f16, yki_cuda_transpose_args, transpose<float, f16>)
+
+/* A thread takes W elements of a row. */
+template <typename T, int W> DEVICE void copy(const yki_cuda_copy_args &args)
+{
+    int64_t vectors = args.columns / W, item = thread_number(), row = item / vectors;
+    if (row >= args.rows)
+        return;
+    T value[W];
+    int64_t column = item % vectors * W;
+    load_raw((const T *)args.in + row * args.in_pitch + column, value);
+    store_raw((T *)args.out + row * args.out_pitch + column, value);
+}
+KERNEL(copy_2, yki_cuda_copy_args, copy<uint16_t, 8>)
+KERNEL(copy_4, yki_cuda_copy_args, copy<uint32_t, 4>)
+KERNEL(copy_8, yki_cuda_copy_args, copy<uint64_t, 2>)
+KERNEL(copy_2_1, yki_cuda_copy_args, copy<uint16_t, 1>)
+KERNEL(copy_4_1, yki_cuda_copy_args, copy<uint32_t, 1>)
+KERNEL(copy_8_1, yki_cuda_copy_args, copy<uint64_t, 1>)

@@ -1,0 +1,139 @@
+/*
+ * cross_entropy, with a warp for each row of logits, and mse_loss. Losses are added up in two
+ * steps: of each row or block, then all of them in order.
+ */
+#include "map.cuh"
+#include "sums.cuh"
+
+/* ---- cross_entropy --------------------------------------------------------------------------- */
+
+/* What the probability of class i should be. */
+template <typename R>
+DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t row, int i, int label)
+{
+    R share = args.shares ? ((const R *)args.shares)[row * args.columns + i] : (R)(i == label);
+    return (R)(args.smoothing / args.columns) + (R)(1 - args.smoothing) * share;
+}
+
+template <typename R> DEVICE R log_sum_exp(const R *logits, int columns)
+{
+    R largest = -INFINITY, sum = 0;
+    for (int i = (int)threadIdx.x % WARP; i < columns; i += WARP)
+        largest = logits[i] > largest ? logits[i] : largest;
+    largest = warp_max(largest);
+    for (int i = (int)threadIdx.x % WARP; i < columns; i += WARP)
+        sum += exp(logits[i] - largest);
+    return largest + log(warp_sum(sum));
+}
+
+/* The label of a row. One that is no class is reported, and makes the loss NaN. */
+DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
+{
+    if (args.shares)
+        return 0;
+    int label = args.labels[row];
+    if (label >= 0 && label < args.columns)
+        return label;
+    if (args.bad_label)
+        atomicMax(args.bad_label, INT32_MAX - (int)row);
+    return -1;
+}
+
+template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_args &args)
+{
+    int64_t row = thread_number() / WARP;
+    if (row >= args.rows)
+        return;
+    const R *logits = (const R *)args.logits + row * args.columns;
+    R *probabilities = (R *)args.probabilities;
+    const int label = label_of(args, row), lane = (int)threadIdx.x % WARP;
+    const R norm = log_sum_exp(logits, args.columns);
+    double loss = 0;
+    for (int i = lane; i < args.columns; i += WARP) {
+        R log_probability = logits[i] - norm, share = target<R>(args, row, i, label);
+        if (share != 0) /* the other factor may be -infinity */
+            loss -= share * log_probability;
+        if (probabilities)
+            probabilities[row * args.columns + i] = exp(log_probability);
+    }
+    loss = warp_sum(loss);
+    if (lane == 0)
+        args.losses[row] = label < 0 ? (double)NAN : loss;
+}
+KERNEL(cross_entropy_f32, yki_cuda_cross_entropy_args, cross_entropy<float>)
+KERNEL(cross_entropy_f64, yki_cuda_cross_entropy_args, cross_entropy<double>)
+
+template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_entropy_args &args)
+{
+    int64_t row = thread_number() / WARP;
+    if (row >= args.rows)
+        return;
+    const R *probabilities = (const R *)args.probabilities + row * args.columns;
+    R *dlogits = (R *)args.dlogits + row * args.columns;
+    const int label = args.shares ? 0 : args.labels[row], lane = (int)threadIdx.x % WARP;
+    const R factor = *(const R *)args.dloss * (R)args.factor;
+    R total = 0;
+    for (int i = lane; i < args.columns; i += WARP)
+        total += target<R>(args, row, i, label);
+    total = warp_sum(total);
+    for (int i = lane; i < args.columns; i += WARP)
+        dlogits[i] = (total * probabilities[i] - target<R>(args, row, i, label)) * factor;
+}
+KERNEL(cross_entropy_backward_f32, yki_cuda_cross_entropy_args, cross_entropy_backward<float>)
+KERNEL(cross_entropy_backward_f64, yki_cuda_cross_entropy_args, cross_entropy_backward<double>)
+
+/* ---- mse_loss -------------------------------------------------------------------------------- */
+
+template <typename R> DEVICE R square(R x)
+{
+    return x * x;
+}
+
+/* A block takes YKI_CUDA_MSE elements, the last one the rest. */
+template <typename R, int W> DEVICE void mse_loss(const yki_cuda_mse_args &args)
+{
+    const R *x = (const R *)args.x, *target = (const R *)args.target;
+    int64_t first = (int64_t)blockIdx.x * YKI_CUDA_MSE, last = first + YKI_CUDA_MSE;
+    last = last < args.count ? last : args.count;
+    int64_t whole = first + (last - first) / W * W;
+    R sum = 0;
+#pragma unroll 4
+    for (int64_t i = first + threadIdx.x * W; i < whole; i += THREADS * W) {
+        R a[W], b[W];
+        load(x + i, a);
+        load(target + i, b);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            sum += square(a[j] - b[j]);
+    }
+    if (whole + threadIdx.x < last)
+        sum += square(x[whole + threadIdx.x] - target[whole + threadIdx.x]);
+    double all = block_sum((double)sum);
+    if (threadIdx.x == 0)
+        args.losses[blockIdx.x] = all;
+}
+KERNEL(mse_loss_f32, yki_cuda_mse_args, mse_loss<float, 4>)
+KERNEL(mse_loss_f64, yki_cuda_mse_args, mse_loss<double, 2>)
+
+template <typename R, int W> DEVICE void mse_loss_backward(const yki_cuda_mse_args &args)
+{
+    const R factor = *(const R *)args.dloss * (R)args.factor;
+    yki_cuda_map_args given = {args.x, args.target, args.dx, args.count, 0};
+    map<R, R, W, true>(given, [=](R a, R b) { return (a - b) * factor; });
+}
+KERNEL(mse_loss_backward_f32, yki_cuda_mse_args, mse_loss_backward<float, 4>)
+KERNEL(mse_loss_backward_f64, yki_cuda_mse_args, mse_loss_backward<double, 2>)
+
+/* ---- the sum --------------------------------------------------------------------------------- */
+
+template <typename R> DEVICE void loss_sum(const yki_cuda_loss_args &args)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < args.count; i += THREADS)
+        sum += args.losses[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        *(R *)args.loss = (R)(sum * args.factor);
+}
+KERNEL(loss_sum_f32, yki_cuda_loss_args, loss_sum<float>)
+KERNEL(loss_sum_f64, yki_cuda_loss_args, loss_sum<double>)

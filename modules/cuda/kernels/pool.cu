@@ -1,0 +1,185 @@
+/* Pooling: maxima, averages with zeros counted, and the average of a whole image. */
+#include "sums.cuh"
+
+/* A vector of channels in one pixel of an image. */
+struct pixel {
+    int column, w, h;
+    int64_t image, offset; /* offset: of its first element in its tensor */
+    bool exists;
+};
+
+template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args, int height, int width)
+{
+    uint32_t vectors = (uint32_t)(args.columns / W);
+    int64_t item = thread_number(), place = item / vectors;
+    pixel at;
+    at.column = (int)(item % vectors) * W;
+    at.exists = place < (int64_t)args.batch * height * width;
+    at.w = (int)(place % width);
+    at.h = (int)(place / width % height);
+    at.image = place / width / height;
+    at.offset = place * args.columns + at.column;
+    return at;
+}
+
+DEVICE int64_t place_of(const yki_cuda_pool_args &args, const pixel &at, int height, int width,
+                        int h, int w)
+{
+    return ((at.image * height + h) * width + w) * args.columns + at.column;
+}
+
+/* ---- maxima: the first of equal ones wins; NaN is larger than any ---------------------------- */
+
+template <typename T, int W> DEVICE void max_pool(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.p, args.q);
+    if (!at.exists)
+        return;
+    real best[W] = {}, value[W];
+    int32_t winner[W];
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        winner[i] = -1;
+    for (int r = 0; r < args.kernel; r++)
+        for (int s = 0; s < args.kernel; s++) {
+            int h = at.h * args.stride - args.padding + r,
+                w = at.w * args.stride - args.padding + s;
+            if (h < 0 || h >= args.h || w < 0 || w >= args.w)
+                continue;
+            load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                if (winner[i] < 0 || value[i] > best[i] || value[i] != value[i]) {
+                    best[i] = value[i];
+                    winner[i] = r * args.kernel + s;
+                }
+        }
+    store((T *)args.out + at.offset, best);
+    if (args.index)
+        store_raw(args.index + at.offset, winner);
+}
+KERNELS(max_pool, yki_cuda_pool_args, max_pool)
+
+/* ---- backward: an input pixel sums over the windows that have it ----------------------------- */
+
+/* The first window that has position i of the input. */
+DEVICE int first_window(const yki_cuda_pool_args &args, int i)
+{
+    int from = i + args.padding - args.kernel + 1;
+    return from <= 0 ? 0 : (from + args.stride - 1) / args.stride;
+}
+
+template <typename T, int W, bool MAX> DEVICE void pool_backward(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.h, args.w);
+    if (!at.exists)
+        return;
+    real sum[W] = {}, dy[W];
+    for (int p = first_window(args, at.h); p < args.p && p * args.stride <= at.h + args.padding;
+         p++)
+        for (int q = first_window(args, at.w); q < args.q && q * args.stride <= at.w + args.padding;
+             q++) {
+            int64_t place = place_of(args, at, args.p, args.q, p, q);
+            int r = at.h + args.padding - p * args.stride,
+                s = at.w + args.padding - q * args.stride;
+            int32_t index[W] = {};
+            load((const T *)args.in + place, dy);
+            if (MAX)
+                load_raw(args.index + place, index);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum[i] += !MAX || index[i] == r * args.kernel + s ? dy[i] : 0;
+        }
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        sum[i] = MAX ? sum[i] : sum[i] / (real)(args.kernel * args.kernel);
+    store((T *)args.out + at.offset, sum);
+}
+
+template <typename T, int W> DEVICE void max_pool_backward(const yki_cuda_pool_args &args)
+{
+    pool_backward<T, W, true>(args);
+}
+KERNELS(max_pool_backward, yki_cuda_pool_args, max_pool_backward)
+
+template <typename T, int W> DEVICE void avg_pool_backward(const yki_cuda_pool_args &args)
+{
+    pool_backward<T, W, false>(args);
+}
+KERNELS(avg_pool_backward, yki_cuda_pool_args, avg_pool_backward)
+
+/* ---- averages -------------------------------------------------------------------------------- */
+
+template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.p, args.q);
+    if (!at.exists)
+        return;
+    real sum[W] = {}, value[W];
+    for (int r = 0; r < args.kernel; r++)
+        for (int s = 0; s < args.kernel; s++) {
+            int h = at.h * args.stride - args.padding + r,
+                w = at.w * args.stride - args.padding + s;
+            if (h < 0 || h >= args.h || w < 0 || w >= args.w)
+                continue;
+            load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum[i] += value[i];
+        }
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        sum[i] /= (real)(args.kernel * args.kernel);
+    store((T *)args.out + at.offset, sum);
+}
+KERNELS(avg_pool, yki_cuda_pool_args, avg_pool)
+
+/* blockIdx.y is the image; each warp takes every eighth pixel of WARP vectors of channels. */
+template <typename T, int W> DEVICE void global_pool(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    SHARED(real, sums, W * THREADS);
+    int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    int column = ((int)blockIdx.x * WARP + lane) * W, pixels = args.h * args.w;
+    const T *x = (const T *)args.in + (int64_t)blockIdx.y * pixels * args.columns + column;
+    real sum[W] = {}, value[W];
+#pragma unroll 4
+    for (int i = warp; column < args.columns && i < pixels; i += WARPS) {
+        load(x + (int64_t)i * args.columns, value);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            sum[j] += value[j];
+    }
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        sums[j * THREADS + threadIdx.x] = sum[j];
+    __syncthreads();
+    if (warp > 0 || column >= args.columns)
+        return;
+#pragma unroll
+    for (int j = 0; j < W; j++) {
+        for (int other = 1; other < WARPS; other++)
+            sum[j] += sums[j * THREADS + other * WARP + lane];
+        sum[j] /= (real)pixels;
+    }
+    store((T *)args.out + (int64_t)blockIdx.y * args.columns + column, sum);
+}
+KERNELS(global_pool, yki_cuda_pool_args, global_pool)
+
+template <typename T, int W> DEVICE void global_pool_backward(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.h, args.w);
+    if (!at.exists)
+        return;
+    real dy[W];
+    load((const T *)args.in + at.image * args.columns + at.column, dy);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        dy[i] /= (real)(args.h * args.w);
+    store((T *)args.out + at.offset, dy);
+}
+KERNELS(global_pool_backward, yki_cuda_pool_args, global_pool_backward)

@@ -1,0 +1,131 @@
+/*
+ * Sums whose order depends on shapes alone, so that their bits repeat: of a warp, of a block, and
+ * of the columns of a matrix.
+ */
+#ifndef YKI_SUMS_CUH
+#define YKI_SUMS_CUH
+
+#include "kernel.cuh"
+
+#define WARP      32
+#define WARPS     (THREADS / WARP)
+#define ALL_LANES 0xffffffffu
+
+/* The same bits in every lane. */
+template <typename R> DEVICE R warp_sum(R value)
+{
+    for (int distance = WARP / 2; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    return value;
+}
+
+template <typename R> DEVICE R warp_max(R value)
+{
+    for (int distance = WARP / 2; distance > 0; distance /= 2) {
+        R other = __shfl_xor_sync(ALL_LANES, value, distance);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+/* The sum over the block, in thread 0. Once in a kernel. */
+template <typename R> DEVICE R block_sum(R value)
+{
+    SHARED(R, part, WARPS);
+    value = warp_sum(value);
+    if (threadIdx.x % WARP == 0)
+        part[threadIdx.x / WARP] = value;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int warp = 1; warp < WARPS; warp++)
+            value += part[warp];
+    return value;
+}
+
+/* ---- columns: see yki_cuda_columns ----------------------------------------------------------- */
+
+/* The W columns and the rows of one thread: row, row + stride, ... below last. */
+struct part {
+    int32_t column;
+    int place, places; /* among the threads of the same columns */
+    int64_t row, stride, last;
+};
+
+template <int W> DEVICE part part_of(const yki_cuda_columns &at)
+{
+    part p;
+    int tile = at.tile, thread = (int)threadIdx.x;
+    p.places = THREADS / tile;
+    p.place = thread / tile;
+    p.column = ((int)blockIdx.x * tile + thread % tile) * W;
+    p.row = blockIdx.y * at.slice + p.place;
+    p.stride = p.places;
+    p.last = (blockIdx.y + 1) * at.slice;
+    if (p.last > at.rows)
+        p.last = at.rows;
+    if (p.place >= p.places || p.column >= at.columns)
+        p.last = 0;
+    return p;
+}
+
+/* Adds two sums of each column up over the block, into this slice's place in partial. */
+template <typename R, int W>
+DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W],
+                   const R (&second)[W], double *partial)
+{
+    SHARED(R, sums, 2 * W * THREADS);
+    R *mine = sums + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        mine[2 * i * THREADS] = first[i];
+        mine[(2 * i + 1) * THREADS] = second[i];
+    }
+    for (int distance = THREADS / 2; distance > 0; distance /= 2) {
+        if (distance >= p.places)
+            continue;
+        __syncthreads();
+        if (p.place < distance && p.place + distance < p.places)
+            for (int i = 0; i < 2 * W; i++)
+                mine[i * THREADS] += mine[i * THREADS + distance * at.tile];
+    }
+    if (p.place > 0 || p.column >= at.columns)
+        return;
+    double *to = partial + (int64_t)blockIdx.y * 2 * at.columns + p.column;
+    for (int i = 0; i < W; i++) {
+        to[i] = mine[2 * i * THREADS];
+        to[at.columns + i] = mine[(2 * i + 1) * THREADS];
+    }
+}
+
+/* The two sums over all slices of a column, in the threads of the block's first warp; a block has
+ * WARP columns. Returns whether this thread has one, and which. */
+DEVICE bool sum_slices(const double *partial, int slices, int columns, int *column, double *first,
+                       double *second)
+{
+    SHARED(double, sums, 2 * THREADS);
+    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    *column = (int)blockIdx.x * WARP + lane;
+    double a = 0, b = 0;
+    if (*column < columns) {
+#pragma unroll 4
+        for (int slice = warp; slice < slices; slice += WARPS) {
+            const double *from = partial + (int64_t)slice * 2 * columns + *column;
+            a += from[0];
+            b += from[columns];
+        }
+    }
+    sums[threadIdx.x] = a;
+    sums[THREADS + threadIdx.x] = b;
+    __syncthreads();
+    if (warp > 0 || *column >= columns)
+        return false;
+    for (int other = 1; other < WARPS; other++) {
+        a += sums[other * WARP + lane];
+        b += sums[THREADS + other * WARP + lane];
+    }
+    *first = a;
+    *second = b;
+    return true;
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* flatten, unflatten, reorder, concat, slice: see kernels/layout.cu. */
+#include <stdio.h>
+
+#include "cuda.h"
+#include "implementations.h"
+
+/* The order of elements is that of a layout; flatten and its like keep plain order. */
+static bool is_last(const yki_operand *operand)
+{
+    return operand->layout == YKI_CHANNELS_LAST;
+}
+
+static int64_t pixels_of(const yki_operand *image)
+{
+    return image->dims[2] * image->dims[3];
+}
+
+/* One step moves all: a transposition of each image, or a copy where the order is the same. */
+static bool is_transposed(const yki_kernel_desc *desc)
+{
+    const yki_operand *image = is_last(&desc->in[0]) ? &desc->in[0] : &desc->out[0];
+    return is_last(&desc->in[0]) != is_last(&desc->out[0]) && pixels_of(image) > 1 &&
+           image->dims[1] > 1;
+}
+
+static yk_status prepare_copy(yki_device *device, const yki_kernel_desc *desc, const char *what,
+                              bool vectors, yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    char name[32];
+    snprintf(name, sizeof name, "%s_%zu%s", what, yk_dtype_size(desc->in[0].dtype),
+             vectors ? "" : "_1");
+    return yki_cuda_prepared(k, yki_cuda_find_exactly(k, 0, name), kernel);
+}
+
+static yk_status launch_copy(const yki_cuda_kernel *k, const yki_cuda_copy_args *args, int width,
+                             const yki_kernel_args *run)
+{
+    yki_cuda_grid grid = yki_cuda_grid_of(args->rows * args->columns / width);
+    return yki_cuda_launch(k, 0, grid, args, sizeof *args, run);
+}
+
+/* ---- flatten, unflatten, reorder ------------------------------------------------------------- */
+
+static yk_status prepare_reorder(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    if (is_transposed(desc))
+        return prepare_copy(device, desc, "transpose", true, kernel);
+    int width = yki_cuda_width_for(desc->in[0].dtype, yki_operand_count(&desc->in[0]));
+    return prepare_copy(device, desc, "copy", width > 1, kernel);
+}
+
+/* An image that has its channels last is (pixels, channels), a plain one (channels, pixels). */
+static yk_status run_transpose(const yki_cuda_kernel *k, const yki_kernel_args *run)
+{
+    bool from_last = is_last(&k->desc.in[0]);
+    const yki_operand *image = from_last ? &k->desc.in[0] : &k->desc.out[0];
+    int64_t channels = image->dims[1], pixels = pixels_of(image), batch = image->dims[0];
+    int32_t rows = (int32_t)(from_last ? pixels : channels);
+    int32_t columns = (int32_t)(from_last ? channels : pixels);
+    yki_cuda_transpose_args args = {.in = yki_cuda_in(k, run, 0),
+                                    .out = yki_cuda_out(k, run, 0),
+                                    .batch = batch,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .in_pitch = columns,
+                                    .out_pitch = rows};
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of_transpose(&args), &args, sizeof args, run);
+}
+
+static yk_status run_reorder(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    if (is_transposed(&k->desc))
+        return run_transpose(k, run);
+    int64_t count = yki_operand_count(&k->desc.in[0]);
+    yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, 0),
+                               .out = yki_cuda_out(k, run, 0),
+                               .rows = 1,
+                               .columns = count,
+                               .in_pitch = count,
+                               .out_pitch = count};
+    return launch_copy(k, &args, yki_cuda_width_for(k->desc.in[0].dtype, count), run);
+}
+
+/* reorder is from and to any layout; a plain image is otherwise none that kernels take. */
+static bool supports_reorder(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return desc->in[0].layout != YKI_BLOCKED && desc->out[0].layout != YKI_BLOCKED &&
+           desc->in[0].dtype != YK_U8 && yki_operand_count(&desc->in[0]) <= INT32_MAX;
+}
+IMPLEMENTATION(flatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
+IMPLEMENTATION(unflatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
+IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
+
+/* ---- concat, slice: parts of rows ------------------------------------------------------------ */
+
+/* The length of a row with all its channels, and how many rows there are. */
+static int64_t row_of(const yki_operand *operand)
+{
+    int64_t row = operand->dims[1];
+    for (int i = 2; i < operand->ndim && !is_last(operand); i++)
+        row *= operand->dims[i];
+    return row;
+}
+
+static int64_t rows_of(const yki_operand *operand)
+{
+    return yki_operand_count(operand) / row_of(operand);
+}
+
+/* Where the channels from `first` on begin in a row. */
+static int64_t place_of(const yki_operand *operand, int64_t first)
+{
+    return row_of(operand) / operand->dims[1] * first;
+}
+
+static int width_of_parts(yk_dtype dtype, int64_t a, int64_t b, int64_t c)
+{
+    int width = yki_cuda_width(dtype);
+    return a % width || b % width || c % width ? 1 : width;
+}
+
+static int concat_width(const yki_kernel_desc *desc)
+{
+    return width_of_parts(desc->in[0].dtype, row_of(&desc->in[0]), row_of(&desc->in[1]), 0);
+}
+
+static yk_status prepare_concat(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    return prepare_copy(device, desc, "copy", concat_width(desc) > 1, kernel);
+}
+
+static yk_status run_concat(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    int64_t pitch = row_of(&k->desc.out[0]), place = 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t columns = row_of(&k->desc.in[i]);
+        size_t offset = (size_t)place * yk_dtype_size(k->desc.in[0].dtype);
+        yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, i),
+                                   .out = (char *)yki_cuda_out(k, run, 0) + offset,
+                                   .rows = rows_of(&k->desc.out[0]),
+                                   .columns = columns,
+                                   .in_pitch = columns,
+                                   .out_pitch = pitch};
+        YK_TRY(launch_copy(k, &args, concat_width(&k->desc), run));
+        place += columns;
+    }
+    return YK_OK;
+}
+IMPLEMENTATION(concat, yki_cuda_supports, prepare_concat, run_concat, 0);
+
+static int slice_width(const yki_kernel_desc *desc, int64_t first_channel)
+{
+    const yki_operand *dy = &desc->in[0];
+    return width_of_parts(dy->dtype, row_of(dy), row_of(&desc->out[0]),
+                          place_of(dy, first_channel));
+}
+
+static yk_status prepare_slice(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    bool vectors = slice_width(desc, desc->attrs->first_channel) > 1;
+    return prepare_copy(device, desc, "copy", vectors, kernel);
+}
+
+static yk_status run_slice(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *dy = &k->desc.in[0], *dx = &k->desc.out[0];
+    int64_t place = place_of(dy, k->attrs.first_channel);
+    yki_cuda_copy_args args = {.in = (const char *)yki_cuda_in(k, run, 0) +
+                                     (size_t)place * yk_dtype_size(dy->dtype),
+                               .out = yki_cuda_out(k, run, 0),
+                               .rows = rows_of(dx),
+                               .columns = row_of(dx),
+                               .in_pitch = row_of(dy),
+                               .out_pitch = row_of(dx)};
+    return launch_copy(k, &args, slice_width(&k->desc, k->attrs.first_channel), run);
+}
+IMPLEMENTATION(slice, yki_cuda_supports, prepare_slice, run_slice, 0);

@@ -1,0 +1,207 @@
+/* What the operators share: see cuda.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cuda.h"
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
+{
+    (void)device;
+    return operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN;
+}
+
+static bool is_plain_vector(const yki_operand *operand)
+{
+    return operand->ndim < 4 && operand->layout == YKI_PLAIN;
+}
+
+static bool supported(const yki_operand *operand)
+{
+    if (operand->ndim < 0)
+        return true;
+    if (operand->dtype == YK_U8 || yki_operand_count(operand) > INT32_MAX)
+        return false;
+    return is_plain_vector(operand) || operand->layout == YKI_CHANNELS_LAST;
+}
+
+bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    for (int i = 0; i < desc->in_count; i++)
+        if (!supported(&desc->in[i]))
+            return false;
+    for (int i = 0; i < desc->out_count; i++)
+        if (!supported(&desc->out[i]))
+            return false;
+    return true;
+}
+
+bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc)
+{
+    yk_dtype dtype = desc->in[0].dtype;
+    return (dtype == YK_F32 || dtype == YK_F64) && yki_cuda_supports(device, desc);
+}
+
+void *yki_cuda_in(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index)
+{
+    bool present = index < kernel->desc.in_count && kernel->desc.in[index].ndim >= 0;
+    return present ? run->in[index] : NULL;
+}
+
+void *yki_cuda_out(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index)
+{
+    bool present = index < kernel->desc.out_count && kernel->desc.out[index].ndim >= 0;
+    return present ? run->out[index] : NULL;
+}
+
+int32_t yki_cuda_columns_of(const yki_operand *operand)
+{
+    int last = operand->layout == YKI_CHANNELS_LAST ? 1 : operand->ndim - 1;
+    return (int32_t)operand->dims[last];
+}
+
+int64_t yki_cuda_rows(const yki_operand *operand)
+{
+    int64_t columns = yki_cuda_columns_of(operand);
+    return columns ? yki_operand_count(operand) / columns : 0;
+}
+
+int yki_cuda_width(yk_dtype dtype)
+{
+    return 16 / (int)yk_dtype_size(dtype);
+}
+
+int yki_cuda_width_for(yk_dtype dtype, int64_t count)
+{
+    int width = yki_cuda_width(dtype);
+    return count % width == 0 ? width : 1;
+}
+
+/* ---- preparing and launching ----------------------------------------------------------------- */
+
+yk_status yki_cuda_prepare(yki_device *device, const yki_kernel_desc *desc,
+                           yki_cuda_kernel **kernel)
+{
+    yki_cuda_kernel *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a kernel of the cuda device");
+    made->device = (yki_cuda_device *)device;
+    made->desc = *desc;
+    if (desc->attrs)
+        made->attrs = *desc->attrs;
+    made->desc.attrs = NULL;
+    *kernel = made;
+    return YK_OK;
+}
+
+const char *yki_cuda_suffix(yk_dtype dtype)
+{
+    switch (dtype) {
+    case YK_F32:
+        return "f32";
+    case YK_F64:
+        return "f64";
+    case YK_BF16:
+        return "bf16";
+    case YK_F16:
+        return "f16";
+    default:
+        return "no_number";
+    }
+}
+
+yk_status yki_cuda_find_exactly(yki_cuda_kernel *kernel, int stage, const char *name)
+{
+    const yki_cuda_launcher *launcher = kernel->device->launcher;
+    kernel->stage[stage] = launcher->find(launcher, name);
+    if (kernel->stage[stage])
+        return YK_OK;
+    return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", name);
+}
+
+yk_status yki_cuda_find(yki_cuda_kernel *kernel, int stage, const char *name, yk_dtype dtype,
+                        bool vectors)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s_%s%s", name, yki_cuda_suffix(dtype), vectors ? "" : "_1");
+    return yki_cuda_find_exactly(kernel, stage, full);
+}
+
+yk_status yki_cuda_prepared(yki_cuda_kernel *made, yk_status status, yki_kernel **kernel)
+{
+    if (status == YK_OK)
+        *kernel = &made->base;
+    else
+        free(made);
+    return status;
+}
+
+yk_status yki_cuda_prepare_named(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                                 yk_dtype dtype, bool vectors, yki_kernel **kernel)
+{
+    yki_cuda_kernel *made;
+    YK_TRY(yki_cuda_prepare(device, desc, &made));
+    return yki_cuda_prepared(made, yki_cuda_find(made, 0, name, dtype, vectors), kernel);
+}
+
+yk_status yki_cuda_prepare_one(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                               bool vectors, yki_kernel **kernel)
+{
+    return yki_cuda_prepare_named(device, desc, name, desc->in[0].dtype, vectors, kernel);
+}
+
+yk_status yki_cuda_launch(const yki_cuda_kernel *kernel, int stage, yki_cuda_grid grid,
+                          const void *args, size_t bytes, const yki_kernel_args *run)
+{
+    const yki_cuda_launcher *launcher = kernel->device->launcher;
+    return launcher->launch(launcher, kernel->stage[stage], grid, args, bytes, run->stream);
+}
+
+/* ---- grids ----------------------------------------------------------------------------------- */
+
+int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block)
+{
+    return (items + items_of_block - 1) / items_of_block;
+}
+
+yki_cuda_grid yki_cuda_grid_of(int64_t items)
+{
+    return (yki_cuda_grid){(unsigned)yki_cuda_blocks(items, YKI_CUDA_THREADS), 1, 1};
+}
+
+/* Enough blocks for the largest GPU, unless threads had fewer than LEAST rows each. */
+enum { BLOCKS = 1024, LEAST = 8 };
+
+yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda_columns *at)
+{
+    int64_t vectors = columns / width;
+    int64_t tile = vectors < YKI_CUDA_THREADS ? vectors : YKI_CUDA_THREADS;
+    int64_t across = yki_cuda_blocks(vectors, tile);
+    int64_t least = LEAST * (YKI_CUDA_THREADS / tile), most = BLOCKS / across;
+    int64_t slices = yki_cuda_blocks(rows, least);
+    slices = slices > most ? most : slices;
+    slices = slices < 1 ? 1 : slices;
+    int64_t slice = yki_cuda_blocks(rows, slices);
+    slice = slice < 1 ? 1 : slice;
+    *at = (yki_cuda_columns){
+        .rows = rows, .slice = slice, .columns = (int32_t)columns, .tile = (int32_t)tile};
+    int64_t used = rows > 0 ? yki_cuda_blocks(rows, slice) : 1;
+    return (yki_cuda_grid){(unsigned)across, (unsigned)used, 1};
+}
+
+yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args)
+{
+    const int64_t most = 65535; /* of blocks in z */
+    return (yki_cuda_grid){(unsigned)yki_cuda_blocks(args->columns, 32),
+                           (unsigned)yki_cuda_blocks(args->out_pitch, 32),
+                           (unsigned)(args->batch < most ? args->batch : most)};
+}
+
+size_t yki_cuda_partial_bytes(yki_cuda_grid grid, const yki_cuda_columns *at)
+{
+    return (size_t)grid.y * 2 * (size_t)at->columns * sizeof(double);
+}

@@ -1,0 +1,124 @@
+/*
+ * Runs CUDA kernels on a processor: nvcc's language as far as the kernels of modules/cuda use it.
+ * Included in front of a .cu file that g++ compiles.
+ *
+ * Blocks run one after the other, in an order shuffled from a seed. The threads of a block are
+ * fibers: one runs until it must wait for others, at __syncthreads() or in an operation of its
+ * warp, and then another one does, in an order that is shuffled every time. What lies between two
+ * barriers therefore runs in many orders, and a missing barrier gives wrong results. Memory shared
+ * by a block is allocated to the byte, so that AddressSanitizer sees its bounds, and begins as NaN.
+ *
+ * Errors: a barrier or an operation of a warp that some threads do not reach, or that they reach at
+ * different places.
+ */
+#ifndef YK_CUDASIM_H
+#define YK_CUDASIM_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmath>
+
+using std::erf;
+using std::exp;
+using std::log;
+using std::sqrt;
+
+namespace sim
+{
+
+struct index {
+    unsigned x, y, z;
+};
+
+/* The thread and block that run now; see cudasim.cc. */
+extern const index *thread;
+extern index block, grid;
+
+struct place {
+    const char *file;
+    int line;
+};
+
+void barrier(place at);
+/* Hands a value to the warp, and returns those of all its lanes once they are there. */
+const uint64_t *exchange(place at, uint64_t mine);
+int lane();
+/* The block's memory of this key, the same for all its threads. */
+void *shared(const void *key, size_t bytes);
+
+/* A kernel that can be launched by its name. */
+struct kernel {
+    kernel(const char *name, void (*run)(const void *args), size_t bytes);
+    const char *name;
+    void (*run)(const void *args);
+    size_t bytes;
+    kernel *next;
+};
+
+template <typename T> T shuffle(place at, T value, int from)
+{
+    static_assert(sizeof(T) <= sizeof(uint64_t), "values of up to 8 bytes");
+    uint64_t word = 0;
+    memcpy(&word, &value, sizeof value);
+    const uint64_t *all = exchange(at, word);
+    memcpy(&value, &all[from & 31], sizeof value);
+    return value;
+}
+
+static inline unsigned vote(place at, int predicate)
+{
+    const uint64_t *all = exchange(at, predicate != 0);
+    unsigned mask = 0;
+    for (int i = 0; i < 32; i++)
+        mask |= (unsigned)(all[i] != 0) << i;
+    return mask;
+}
+
+} // namespace sim
+
+struct __attribute__((may_alias, aligned(16))) uint4 {
+    unsigned x, y, z, w;
+};
+
+#define __host__
+#define __device__
+#define threadIdx (*sim::thread)
+#define blockIdx  sim::block
+#define gridDim   sim::grid
+#define SIM_HERE                                                                                   \
+    sim::place                                                                                     \
+    {                                                                                              \
+        __FILE__, __LINE__                                                                         \
+    }
+
+#define __syncthreads()                 sim::barrier(SIM_HERE)
+#define __shfl_xor_sync(mask, value, m) sim::shuffle(SIM_HERE, value, sim::lane() ^ (m))
+#define __shfl_sync(mask, value, from)  sim::shuffle(SIM_HERE, value, from)
+#define __ballot_sync(mask, predicate)  sim::vote(SIM_HERE, predicate)
+#define __any_sync(mask, predicate)     (sim::vote(SIM_HERE, predicate) != 0)
+
+static inline int atomicMax(int *at, int value)
+{
+    int old = *at;
+    *at = value > old ? value : old;
+    return old;
+}
+
+#define DEVICE static inline
+#define KERNEL(name, args, ...)                                                                    \
+    static sim::kernel kernel_##name(                                                              \
+        #name,                                                                                     \
+        [](const void *given) {                                                                    \
+            args a;                                                                                \
+            memcpy(&a, given, sizeof a);                                                           \
+            __VA_ARGS__(a);                                                                        \
+        },                                                                                         \
+        sizeof(args));
+#define SHARED(type, name, count)                                                                  \
+    static const char key_##name = 0;                                                              \
+    type *name = (type *)sim::shared(&key_##name, sizeof(type) * (count))
+
+#endif

@@ -1,0 +1,79 @@
+/* See sim_device.h. */
+#include "sim_device.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "harness.h"
+#include "simulator.h"
+
+static uint64_t launches, seed = 1;
+static int32_t bad_label;
+
+static const void *find(const yki_cuda_launcher *launcher, const char *name)
+{
+    (void)launcher;
+    return yk_sim_find(name);
+}
+
+static yk_status launch(const yki_cuda_launcher *launcher, const void *kernel, yki_cuda_grid grid,
+                        const void *args, size_t bytes, yki_stream *stream)
+{
+    (void)launcher, (void)stream;
+    const unsigned size[3] = {grid.x, grid.y, grid.z};
+    const char *error = yk_sim_launch(kernel, size, args, bytes, seed + ++launches);
+    return error ? yki_error(YK_ERROR_INTERNAL, "%s", error) : YK_OK;
+}
+
+static const yki_cuda_launcher simulator = {.find = find, .launch = launch};
+
+static yk_status create(yki_device **device, const yki_device_options *options)
+{
+    (void)options;
+    yki_cuda_device *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the simulated device");
+    made->base.type = &sim_device_type;
+    made->base.threads = 1;
+    made->launcher = &simulator;
+    made->bad_label = &bad_label;
+    *device = &made->base;
+    return YK_OK;
+}
+
+static void destroy(yki_device *device)
+{
+    free(device);
+}
+
+const yki_device_type sim_device_type = {.name = "simulated cuda",
+                                         .create = create,
+                                         .destroy = destroy,
+                                         .layout = yki_cuda_layout,
+                                         .kernels = yki_cuda_kernels,
+                                         .memory = &yki_host_memory};
+
+uint64_t sim_device_launches(void)
+{
+    return launches;
+}
+
+void sim_device_seed(uint64_t next)
+{
+    seed = next;
+}
+
+int32_t sim_device_bad_label(void)
+{
+    int32_t found = bad_label;
+    bad_label = 0;
+    return found;
+}
+
+void sim_launch(const char *kernel, yki_cuda_grid grid, const void *args, size_t bytes)
+{
+    const void *found = yk_sim_find(kernel);
+    if (!found)
+        fail_msg("there is no kernel %s", kernel);
+    assert_ok(launch(&simulator, found, grid, args, bytes, NULL));
+}

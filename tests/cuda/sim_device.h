@@ -1,0 +1,18 @@
+/* A device in host memory that runs the kernels of the cuda device in the simulator. */
+#ifndef YK_SIM_DEVICE_H
+#define YK_SIM_DEVICE_H
+
+#include "cuda.h"
+
+extern const yki_device_type sim_device_type;
+
+/* How many kernels have been launched by now, and the seed of the next launches. */
+uint64_t sim_device_launches(void);
+void sim_device_seed(uint64_t seed);
+/* What cross_entropy has found, see yki_cuda_cross_entropy_args; it is reset. */
+int32_t sim_device_bad_label(void);
+
+/* Launches a kernel by its name with 256 threads in each block; fails the test if it cannot. */
+void sim_launch(const char *kernel, yki_cuda_grid grid, const void *args, size_t bytes);
+
+#endif

@@ -1,0 +1,30 @@
+/* Launching the kernels of a program that are compiled for the simulator (cudasim.h). */
+#ifndef YK_SIMULATOR_H
+#define YK_SIMULATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct yk_sim_kernel yk_sim_kernel;
+
+/* NULL if there is none of this name. */
+const yk_sim_kernel *yk_sim_find(const char *name);
+/* Calls f with the name of each kernel. */
+void yk_sim_each(void (*f)(const char *name, void *context), void *context);
+
+/*
+ * Runs blocks of YKI_CUDA_THREADS threads on a copy of the arguments, which take `bytes`. Returns
+ * NULL, or what was wrong: what is in memory is then undefined.
+ */
+const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], const void *args,
+                          size_t bytes, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
