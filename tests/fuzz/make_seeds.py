@@ -308,3 +308,14 @@ write("store", "leave", b"\0" + frame(WILL, b"gone/1", b"pid 1") + frame(LEAVE) 
 write("store", "bad_sizes", b"\0" + struct.pack("<IIIIq", SET, 1 << 10, 1 << 20, 0, 0) + b"key")
 write("store", "zero_in_key", b"\0" + frame(SET, b"a\0b", b"value"))
 write("store", "stranger", b"\1" + struct.pack("<II", 0x74536B79, 2) + bytes(64) + frame(SET, b"a"))
+
+# ---- lists of transforms
+
+for number, text in enumerate((
+        "", "RandomCrop(32,padding=4),RandomHorizontalFlip,Normalize(cifar10)",
+        "RandomResizedCrop((96,128),scale=(0.5,1),ratio=(0.75,1.33),interpolation=bicubic),RandomHorizontalFlip(p=0.3),"
+        "ColorJitter(0.4,0.4,0.4,0.1),RandAugment(2,9),ToTensor,Normalize((0.5,0.5,0.5),0.25),"
+        "RandomErasing(0.25,value=random),MixUp(0.2),CutMix(1)",
+        "Resize(256),CenterCrop(224),Grayscale(3),RandomGrayscale,RandomVerticalFlip,Normalize(imagenet),OneHot",
+        "Resize(256", "RandomCrop(32,padding=-1)", "CenterCrop(1e99)", "Normalize(nothing)", "Normalize,Resize(3)")):
+    write("transforms", f"list_{number}", text.encode())
