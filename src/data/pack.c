@@ -186,6 +186,14 @@ static yk_status find_split(char file[PATH_BYTES], const char *path, yk_split sp
     return YK_OK;
 }
 
+static yk_status load_pack(pack *set, const char *file)
+{
+    YK_TRY(yki_input_file_open(&set->file, file));
+    YK_TRY(read_header(set));
+    YK_TRY(read_table(set));
+    return read_names(set);
+}
+
 yk_status yk_pack_open(yk_dataset **dataset, const char *path, yk_split split)
 {
     char file[PATH_BYTES];
@@ -196,13 +204,7 @@ yk_status yk_pack_open(yk_dataset **dataset, const char *path, yk_split split)
     pack *set = yki_calloc(1, sizeof *set);
     if (!set)
         return yki_error_memory(sizeof *set, "a packed file");
-    yk_status status = yki_input_file_open(&set->file, file);
-    if (status == YK_OK)
-        status = read_header(set);
-    if (status == YK_OK)
-        status = read_table(set);
-    if (status == YK_OK)
-        status = read_names(set);
+    yk_status status = load_pack(set, file);
     if (status == YK_OK)
         status = create_dataset(dataset, set);
     if (status != YK_OK)

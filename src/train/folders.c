@@ -147,28 +147,33 @@ static yk_status check_copy(const copy *c)
                : yki_error(YK_ERROR_IO, "%s: the copy has arrived damaged", c->file.path);
 }
 
+/* Collective: the root's file to the receivers, which check and keep it. */
+static yk_status transfer(copy *c, const char *folder, int keep, yk_group *group)
+{
+    char to[PATH_MAX];
+    snprintf(to, sizeof to, "%.3900s/%s", folder, c->entry.file);
+    if (c->receives) {
+        YK_TRY(yki_make_folders(folder));
+        YK_TRY(yki_atomic_open(&c->file, to));
+    }
+    YK_TRY(move_chunks(c, group));
+    if (!c->receives)
+        return YK_OK;
+    YK_TRY(check_copy(c));
+    return yki_dir_publish(folder, keep, &c->entry, &c->file);
+}
+
 /* Collective: the root's file, which the entry describes there, into the folder of each receiver.
  */
 static yk_status copy_checkpoint(copy *c, const char *path, const char *folder, int keep,
                                  yk_group *group)
 {
-    char to[PATH_MAX];
     YK_TRY(yk_broadcast(group, &c->entry, sizeof c->entry, YK_U8, c->root, NULL));
     c->from = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     c->chunk = malloc(CHUNK);
     c->file.fd = -1;
-    yk_status status = YK_OK;
-    if (!c->chunk)
-        status = yki_error_memory(CHUNK, "a copy of a checkpoint");
-    snprintf(to, sizeof to, "%.3900s/%s", folder, c->entry.file);
-    if (status == YK_OK && c->receives && (status = yki_make_folders(folder)) == YK_OK)
-        status = yki_atomic_open(&c->file, to);
-    if (status == YK_OK)
-        status = move_chunks(c, group);
-    if (status == YK_OK && c->receives)
-        status = check_copy(c);
-    if (status == YK_OK && c->receives)
-        status = yki_dir_publish(folder, keep, &c->entry, &c->file);
+    yk_status status = c->chunk ? transfer(c, folder, keep, group)
+                                : yki_error_memory(CHUNK, "a copy of a checkpoint");
     yki_atomic_abandon(&c->file);
     free(c->chunk);
     if (c->from >= 0)
