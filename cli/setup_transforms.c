@@ -1,71 +1,14 @@
 /*
  * From the options of augmentation to two lists of transforms: one for training, one for
- * evaluation. A preset depends on the data: pictures of one small size are cropped at their own
- * size, photographs at --image-size.
+ * evaluation. Presets are the library's.
  */
 #include "setup.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "options.h"
 
 enum { USUAL_SIDE = 224, LIST = CLI_TRANSFORMS_TEXT };
-
-/* ---- what is known of the data --------------------------------------------------------------- */
-
-/* The name of the mean and deviation that are usual for this data. */
-static const char *usual_numbers(const yk_dataset *data, bool photographs)
-{
-    static const char *const names[][2] = {{"CIFAR-10", "cifar10"},
-                                           {"CIFAR-100", "cifar100"},
-                                           {"MNIST", "mnist"},
-                                           {"Fashion-MNIST", "fashion-mnist"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(yk_dataset_name(data), names[i][0]) == 0)
-            return names[i][1];
-    return photographs ? "imagenet" : "cifar10";
-}
-
-static bool of_one_size(const yk_field *images)
-{
-    return images->kind == YK_FIELD_IMAGE && images->dims[1] > 0 && images->dims[2] > 0;
-}
-
-/* ---- presets --------------------------------------------------------------------------------- */
-
-typedef struct preset {
-    char train[LIST], eval[LIST]; /* steps on pictures */
-    char normalize[256];
-} preset;
-
-static void fill_imagenet(preset *p, int side)
-{
-    snprintf(p->train, LIST, "RandomResizedCrop(%d),RandomHorizontalFlip", side);
-    snprintf(p->eval, LIST, "Resize(%d),CenterCrop(%d)", side * 256 / USUAL_SIDE, side);
-}
-
-/* Pictures of one size stay as they are, others are brought to one. */
-static void fill_none(preset *p, int side, bool sized)
-{
-    if (sized)
-        return;
-    snprintf(p->eval, LIST, "Resize(%d),CenterCrop(%d)", side, side);
-    snprintf(p->train, LIST, "%s", p->eval);
-}
-
-static void fill_cifar(preset *p, int side, bool sized, const yk_field *images)
-{
-    int height = sized ? (int)images->dims[1] : side, width = sized ? (int)images->dims[2] : side;
-    char size[64];
-    fill_none(p, side, sized);
-    if (height == width)
-        snprintf(size, sizeof size, "%d", height);
-    else
-        snprintf(size, sizeof size, "(%d,%d)", height, width);
-    snprintf(p->train, LIST, "%s%sRandomCrop(%s,padding=4),RandomHorizontalFlip", p->eval,
-             p->eval[0] ? "," : "", size);
-}
 
 /* ---- a user's own list ----------------------------------------------------------------------- */
 
@@ -142,39 +85,39 @@ bool cli_check_augment(const char *name, const cli_augment *a)
     return false;
 }
 
-static void use_preset(cli_transforms *made, const cli_augment *a, const yk_dataset *data,
+/* A preset's list, with ColorJitter before its Normalize, which the user's own may replace. */
+static void complete(char *list, const yk_transforms *preset, double jitter, const char *normalize)
+{
+    char text[64];
+    snprintf(text, sizeof text, "ColorJitter(%g,%g,%g)", jitter, jitter, jitter);
+    for (int i = 0; i < yk_transforms_count(preset); i++) {
+        const yk_transform_step *step = yk_transforms_step(preset, i);
+        bool normalizes = step->kind == YK_TRANSFORM_NORMALIZE;
+        if (normalizes && jitter > 0)
+            append(list, text);
+        if (normalizes && normalize)
+            append(list, normalize);
+        else
+            append_step(list, step);
+    }
+}
+
+static bool use_preset(cli_transforms *made, const cli_augment *a, const yk_dataset *data,
                        const yk_field *images)
 {
-    preset p = {.train = ""};
-    bool sized = of_one_size(images) && a->image_size == 0;
-    int side = a->image_size         ? (int)a->image_size
-               : of_one_size(images) ? (int)images->dims[1]
-                                     : USUAL_SIDE;
-    const char *name = a->preset              ? a->preset
-                       : !of_one_size(images) ? "imagenet"
-                       : images->dims[0] == 1 ? "none"
-                                              : "cifar";
-    if (strcmp(name, "imagenet") == 0)
-        fill_imagenet(&p, side);
-    else if (strcmp(name, "cifar") == 0)
-        fill_cifar(&p, side, sized, images);
-    else
-        fill_none(&p, side, sized);
-    if (a->normalize)
-        snprintf(p.normalize, sizeof p.normalize, "%s", a->normalize);
-    else
-        snprintf(p.normalize, sizeof p.normalize, "Normalize(%s)",
-                 usual_numbers(data, !of_one_size(images)));
-    snprintf(made->train, LIST, "%s", p.train);
-    if (a->color_jitter > 0) {
-        char jitter[64];
-        snprintf(jitter, sizeof jitter, "ColorJitter(%g,%g,%g)", a->color_jitter, a->color_jitter,
-                 a->color_jitter);
-        append(made->train, jitter);
-    }
-    append(made->train, p.normalize);
-    snprintf(made->eval, LIST, "%s", p.eval);
-    append(made->eval, p.normalize);
+    yk_transforms *train, *eval;
+    yk_preset_options options = YK_PRESET_OPTIONS_INIT;
+    options.preset = a->preset;
+    options.data = yk_dataset_name(data);
+    if (a->image_size > 0)
+        options.image_size = a->image_size;
+    if (!cli_ok(yk_transforms_preset(&train, &eval, images->dims, &options)))
+        return false;
+    complete(made->train, train, a->color_jitter, a->normalize);
+    complete(made->eval, eval, 0, a->normalize);
+    yk_transforms_destroy(train);
+    yk_transforms_destroy(eval);
+    return true;
 }
 
 /* The user's own text, to which nothing is added on pictures. */
@@ -202,9 +145,7 @@ bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_
 {
     const yk_field *images = yk_dataset_find_field(data, "images");
     *made = (cli_transforms){.mixes = false};
-    if (is_preset(a->preset))
-        use_preset(made, a, data, images);
-    else if (!use_text(made, a))
+    if (!(is_preset(a->preset) ? use_preset(made, a, data, images) : use_text(made, a)))
         return false;
     if (a->evaluation)
         snprintf(made->eval, LIST, "%s", a->evaluation);

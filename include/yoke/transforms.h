@@ -182,6 +182,39 @@ bool yk_transforms_mix(const yk_transforms *transforms);
 yk_status yk_transforms_output_size(const yk_transforms *transforms, const int64_t in[3],
                                     int64_t out[3]);
 
+/* ---- presets --------------------------------------------------------------------------------- */
+
+/** yk_preset_options.image_size: that of pictures of one size, otherwise 224. */
+#define YK_PRESET_SIZE_USUAL (-1)
+
+/** Which preset, and for which data. */
+typedef struct yk_preset_options {
+    size_t size;        /**< set by YK_PRESET_OPTIONS_INIT */
+    const char *preset; /**< "imagenet", "cifar" or "none"; NULL: what is usual for the pictures,
+                             which is "imagenet" if their sizes differ, "none" if they are grey, and
+                             otherwise "cifar" [NULL] */
+    int64_t image_size; /**< the sides of the result, or YK_PRESET_SIZE_USUAL
+                             [YK_PRESET_SIZE_USUAL] */
+    const char *data;   /**< the data set's name, whose usual mean and deviation are taken if it is
+                             a known one, or NULL [NULL] */
+} yk_preset_options;
+
+/** The defaults of yk_preset_options. */
+#define YK_PRESET_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_preset_options), NULL, YK_PRESET_SIZE_USUAL, NULL                                \
+    }
+
+/**
+ * Makes the usual lists for training and for evaluation on pictures of (C, H, W), where H and W may
+ * be -1 (they differ), as in yk_field.dims. "imagenet" is RandomResizedCrop and
+ * RandomHorizontalFlip, evaluated with Resize and CenterCrop; "cifar" is RandomCrop with a padding
+ * of 4 and RandomHorizontalFlip; "none" leaves pictures as they are. All end with Normalize. On
+ * failure both are NULL; YK_ERROR_INVALID_ARGUMENT for another name or a size that makes no sense.
+ */
+yk_status yk_transforms_preset(yk_transforms **train, yk_transforms **evaluation,
+                               const int64_t dims[3], const yk_preset_options *options);
+
 /** For training on CIFAR-10: the usual augmentation, mean and deviation. */
 #define YK_CIFAR10_AUGMENT   "RandomCrop(32,padding=4),RandomHorizontalFlip,Normalize(cifar10)"
 /** For evaluation on CIFAR-10: the same mean and deviation only. */

@@ -132,3 +132,55 @@ YK_TEST(the_size_is_known_in_advance)
     comes_out("RandomCrop(32,padding=4)", 1, 28, 28, "1x32x32");
     comes_out("RandomCrop(32,padding=1)", 1, 28, 28, "refused");
 }
+
+static void assert_preset(const int64_t dims[3], yk_preset_options options, const char *train,
+                          const char *evaluation)
+{
+    yk_transforms *lists[2];
+    assert_ok(yk_transforms_preset(&lists[0], &lists[1], dims, &options));
+    assert_string_equal(yk_transforms_text(lists[0]), train);
+    assert_string_equal(yk_transforms_text(lists[1]), evaluation);
+    yk_transforms_destroy(lists[0]);
+    yk_transforms_destroy(lists[1]);
+}
+
+YK_TEST(presets_depend_on_the_pictures)
+{
+    static const int64_t small[] = {3, 32, 32}, grey[] = {1, 28, 20}, any[] = {3, -1, -1};
+    yk_preset_options options = YK_PRESET_OPTIONS_INIT;
+    assert_preset(any, options, "RandomResizedCrop(224),RandomHorizontalFlip,Normalize(imagenet)",
+                  "Resize(256),CenterCrop(224),Normalize(imagenet)");
+    assert_preset(small, options, YK_CIFAR10_AUGMENT, YK_CIFAR10_NORMALIZE);
+    options.data = "MNIST";
+    assert_preset(grey, options, "Normalize(mnist)", "Normalize(mnist)");
+    options.preset = "cifar";
+    assert_preset(grey, options,
+                  "RandomCrop((28,20),padding=4),RandomHorizontalFlip,Normalize(mnist)",
+                  "Normalize(mnist)");
+    options.data = NULL;
+    options.image_size = 64;
+    assert_preset(any, options,
+                  "Resize(64),CenterCrop(64),RandomCrop(64,padding=4),RandomHorizontalFlip,"
+                  "Normalize(imagenet)",
+                  "Resize(64),CenterCrop(64),Normalize(imagenet)");
+    options.preset = "none";
+    assert_preset(any, options, "Resize(64),CenterCrop(64),Normalize(imagenet)",
+                  "Resize(64),CenterCrop(64),Normalize(imagenet)");
+}
+
+YK_TEST(unknown_presets_and_sizes_are_refused)
+{
+    static const int64_t dims[] = {3, 32, 32};
+    yk_transforms *train, *evaluation;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_transforms_preset(
+                      &train, &evaluation, dims,
+                      YK_WITH(yk_preset_options, YK_PRESET_OPTIONS_INIT, o.preset = "mnist")));
+    assert_contains(yk_last_error(), "expected imagenet, cifar or none");
+    assert_true(!train && !evaluation);
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_transforms_preset(&train, &evaluation, dims,
+                             YK_WITH(yk_preset_options, YK_PRESET_OPTIONS_INIT, o.image_size = 0)));
+    assert_contains(yk_last_error(), "image_size is 0");
+}
