@@ -252,3 +252,13 @@ yk_status yki_host_view_close(yki_host_view *view)
     view->data = tensor->data;
     return status;
 }
+
+yk_status yki_host_view_end(yki_host_view *view, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    if (status == YK_OK)
+        return yki_host_view_close(view);
+    yki_error_copy(line, sizeof line);
+    yki_host_view_close(view);
+    return yki_error_set_line(status, line);
+}

@@ -217,9 +217,9 @@ static yk_status apply_contents(const contents *c, yk_tensor_file *file, yk_mode
 {
     if (optimizer)
         YK_TRY(yki_optimizer_state_apply(&c->optimizer, yki_tensor_file_pth(file), optimizer));
-    yki_state_dict_apply(&c->dict, model);
+    YK_TRY(yki_state_dict_apply(&c->dict, model));
     if (optimizer && yk_optimizer_ema(optimizer))
-        yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer));
+        YK_TRY(yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer)));
     return YK_OK;
 }
 
@@ -266,9 +266,9 @@ static yk_status load_ema(yk_tensor_file *file, yk_model *model)
 {
     yki_ema_state ema;
     YK_TRY(yki_ema_state_read(&ema, file, model));
-    yki_state_dict_apply(&ema.weights, model);
+    yk_status status = yki_state_dict_apply(&ema.weights, model);
     yki_ema_state_fini(&ema);
-    return YK_OK;
+    return status;
 }
 
 yk_status yk_model_load_ema(yk_model *model, const char *path)

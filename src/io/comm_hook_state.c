@@ -66,8 +66,7 @@ static yk_status read_vector(yki_pth *pth, const yki_pickle_value *value, const 
         return yki_error(
             YK_ERROR_FORMAT, "%s: \"%s\" of the comm hook (%s) holds %g, which %s does not",
             yki_pth_path(pth), name, stored.dtype->name, culprit, yk_dtype_name(dtype));
-    yki_pth_copy(pth, &stored, &tensor);
-    return YK_OK;
+    return yki_pth_copy(pth, &stored, &tensor);
 }
 
 /* The sum of the errors that are this rank's now; piece has room for one of them. */

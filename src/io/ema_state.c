@@ -60,7 +60,7 @@ yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const y
     return yki_state_dict_read(&state->weights, file, model);
 }
 
-void yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema)
+yk_status yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema)
 {
     size_t parameters = yk_model_parameter_count(model);
     yk_ema_set_updates(ema, state->updates);
@@ -70,9 +70,10 @@ void yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_e
         bool shared =
             i >= parameters && average.data == yk_model_buffer(model, i - parameters).value.data;
         if (!shared) /* a buffer that is not averaged is the model's, which has been loaded */
-            yki_file_tensor_copy(stored, yki_tensor_file_storage(state->weights.file, stored),
-                                 average.dtype, average.data);
+            YK_TRY(yki_file_tensor_copy_to(
+                stored, yki_tensor_file_storage(state->weights.file, stored), &average));
     }
+    return YK_OK;
 }
 
 void yki_ema_state_fini(yki_ema_state *state)

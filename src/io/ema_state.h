@@ -21,8 +21,8 @@ typedef struct yki_ema_state {
 /* YK_ERROR_NOT_FOUND when the file has none. Afterwards the file shows these tensors and no longer
  * the model's. */
 yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const yk_model *model);
-/* Cannot fail. */
-void yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema);
+/* Cannot fail if the averages are in host memory. */
+yk_status yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema);
 void yki_ema_state_fini(yki_ema_state *state);
 
 #endif

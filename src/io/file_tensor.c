@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/memory.h"
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
 
@@ -239,6 +240,15 @@ void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk
     int64_t index = 0;
     for (const char *element; (element = walk_next(&at)); index++)
         put_element(dtype, data, index, element_value(stored, element));
+}
+
+yk_status yki_file_tensor_copy_to(const yki_file_tensor *stored, const void *storage,
+                                  const yk_tensor *tensor)
+{
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, tensor, YKI_WRITE));
+    yki_file_tensor_copy(stored, storage, tensor->dtype, view.data);
+    return yki_host_view_close(&view);
 }
 
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage)

@@ -12,6 +12,8 @@
 
 #include <yoke/tensor.h>
 
+#include "base/error.h"
+
 enum { YKI_FILE_TENSOR_DIMS = 8 };
 
 /* What elements may be, by the names that PyTorch and the formats have for it. */
@@ -60,7 +62,10 @@ bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk
 /* Writes all elements to data, dense, converted to dtype: to nearest, or towards zero. */
 void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
                           void *data);
-/* The same in the stored dtype: nothing is rounded. */
+/* The same into a tensor of this shape, wherever it is. Cannot fail if that is in host memory. */
+yk_status yki_file_tensor_copy_to(const yki_file_tensor *stored, const void *storage,
+                                  const yk_tensor *tensor);
+/* The elements in the stored dtype: nothing is rounded. */
 void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage, void *data);
 /* The square root of the sum of squares. */
 double yki_file_tensor_norm(const yki_file_tensor *stored, const void *storage);

@@ -16,7 +16,7 @@ yk_status yk_model_load_with(yk_model *model, const char *path, const yk_load_op
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = yki_state_dict_read_some(&dict, file, model, &chosen, report);
     if (status == YK_OK) {
-        yki_state_dict_apply(&dict, model);
+        status = yki_state_dict_apply(&dict, model);
         yki_state_dict_fini(&dict);
     }
     yk_tensor_file_close(file);

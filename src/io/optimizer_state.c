@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/memory.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -121,7 +122,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
             return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a single step");
         YK_TRY(yki_pth_fetch(pth, &view));
         yk_tensor tensor = {.data = &step, .dtype = YK_F64, .ndim = view.ndim, .dims = {1}};
-        yki_pth_copy(pth, &view, &tensor);
+        YK_TRY(yki_pth_copy(pth, &view, &tensor));
     } else if (!yki_pickle_to_number(value, &step))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a step");
     if (!(step >= 0 && step < 9e15))
@@ -192,6 +193,14 @@ yk_status yki_optimizer_state_read(yki_optimizer_state *state, yki_pth *pth,
     return status;
 }
 
+static yk_status clear_slot(const yk_tensor *tensor)
+{
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, tensor, YKI_WRITE));
+    memset(view.data, 0, yk_tensor_bytes(tensor));
+    return yki_host_view_close(&view);
+}
+
 yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_pth *pth,
                                     yk_optimizer *optimizer)
 {
@@ -203,10 +212,8 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
         yk_tensor tensor = yki_optimizer_slot(optimizer, i / state->slots, (int)(i % state->slots));
         if (!tensor.data)
             continue; /* another rank's */
-        if (state->present[i])
-            yki_pth_copy(pth, &state->views[i], &tensor);
-        else
-            memset(tensor.data, 0, yk_tensor_bytes(&tensor));
+        YK_TRY(state->present[i] ? yki_pth_copy(pth, &state->views[i], &tensor)
+                                 : clear_slot(&tensor));
     }
     yk_optimizer_set_steps(optimizer, state->steps);
     return YK_OK;

@@ -25,9 +25,10 @@ yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *pat
 yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer);
 /* A tensor, in a storage of its own. Its data is not copied: it must stay until finish. */
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor);
-/* The same of a dtype that yoke may not compute with but torch has a class for; dense data. */
+/* The same of a dtype that yoke may not compute with but torch has a class for; dense data, in the
+ * memory of the device, or of the host if that is NULL. */
 yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
-                                const void *data);
+                                const void *data, yk_device *device);
 /* A float32 tensor without dimensions. */
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value);
 /* Adds the network's description as the member extra/yoke.json, which torch.load ignores. info may
@@ -67,11 +68,12 @@ const char *yki_pth_unsupported_kind(const yki_pickle_value *value);
 /* The tensor of a value, checked to lie within its storage, whose bytes are not read yet. */
 yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value,
                          yki_file_tensor *stored);
-/* Reads the bytes of the tensor's storage, once; afterwards copying from it cannot fail. */
+/* Reads the bytes of the tensor's storage, once. */
 yk_status yki_pth_fetch(yki_pth *pth, const yki_file_tensor *stored);
 /* The bytes, once fetched. */
 const void *yki_pth_storage(const yki_pth *pth, const yki_file_tensor *stored);
-/* Copies a fetched tensor, made dense, into one of the same shape, converting as needed. */
-void yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, yk_tensor *tensor);
+/* Copies a fetched tensor, made dense, into one of the same shape, converting as needed. Cannot
+ * fail if that is in host memory. */
+yk_status yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, const yk_tensor *tensor);
 
 #endif

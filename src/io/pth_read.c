@@ -346,7 +346,7 @@ const void *yki_pth_storage(const yki_pth *pth, const yki_file_tensor *stored)
     return pth->storages[stored->storage];
 }
 
-void yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, yk_tensor *tensor)
+yk_status yki_pth_copy(const yki_pth *pth, const yki_file_tensor *stored, const yk_tensor *tensor)
 {
-    yki_file_tensor_copy(stored, yki_pth_storage(pth, stored), tensor->dtype, tensor->data);
+    return yki_file_tensor_copy_to(stored, yki_pth_storage(pth, stored), tensor);
 }

@@ -1,6 +1,6 @@
 /*
- * The writer of .pth files. The archive is written last, straight from the tensors' own memory: a
- * checkpoint costs no second copy of the model.
+ * The writer of .pth files. The archive is written last, straight from the tensors' own memory
+ * where the host can use it: a checkpoint costs no second copy of the model.
  */
 #include "io/pth.h"
 
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/memory.h"
 #include "io/model_info_json.h"
 #include "io/zip.h"
 
@@ -20,17 +21,16 @@ typedef struct scalar {
     float value;
 } scalar;
 
-/* Data of a storage, kept until the pickle, which comes first in the archive, is complete. */
-typedef struct storage {
-    const void *data;
-    size_t bytes;
-} storage;
+/* The bytes of a storage, kept until the pickle, which comes first in the archive, is complete. */
+typedef yk_tensor storage;
 
 struct yki_pth_writer {
     yki_zip_writer *zip;
     yki_pickle_writer pickle;
     storage *storages;
     size_t count, capacity;
+    yki_host_view *views; /* of storages, once the archive is being written */
+    size_t opened;
     scalar *scalars;
     char *info; /* text of extra/yoke.json, or NULL */
 };
@@ -56,7 +56,8 @@ yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer)
     return &writer->pickle;
 }
 
-static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t bytes)
+static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t bytes,
+                              yk_device *device)
 {
     if (writer->count == writer->capacity) {
         size_t wanted = writer->capacity ? 2 * writer->capacity : 256;
@@ -66,7 +67,12 @@ static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t b
         writer->storages = larger;
         writer->capacity = wanted;
     }
-    writer->storages[writer->count++] = (storage){data, bytes};
+    writer->storages[writer->count++] =
+        (storage){.data = (void *)(uintptr_t)data, /* only read from */
+                  .dtype = YK_U8,
+                  .ndim = 1,
+                  .dims = {(int64_t)bytes},
+                  .device = device};
     return YK_OK;
 }
 
@@ -95,7 +101,7 @@ static void pickle_shape(yki_pickle_writer *pickle, int ndim, const int64_t *num
 }
 
 yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
-                                const void *data)
+                                const void *data, yk_device *device)
 {
     int64_t count, strides[YKI_FILE_TENSOR_DIMS], stride = 1;
     size_t bytes;
@@ -119,13 +125,13 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *s
     yki_pickle_ordered_dict(pickle); /* backward hooks */
     yki_pickle_tuple(pickle);
     yki_pickle_reduce(pickle);
-    return keep_storage(writer, data, bytes);
+    return keep_storage(writer, data, bytes, device);
 }
 
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor)
 {
     yki_file_tensor stored = yki_file_tensor_from(tensor);
-    return yki_pth_tensor_stored(writer, &stored, tensor->data);
+    return yki_pth_tensor_stored(writer, &stored, tensor->data, tensor->device);
 }
 
 yk_status yki_pth_scalar(yki_pth_writer *writer, float value)
@@ -146,7 +152,7 @@ yk_status yki_pth_info(yki_pth_writer *writer, const yk_model_info *info)
 yk_status yki_pth_writer_add_to(const yki_pth_writer *writer, yki_snapshot *snapshot)
 {
     for (size_t i = 0; i < writer->count; i++)
-        YK_TRY(yki_snapshot_add(snapshot, writer->storages[i].data, writer->storages[i].bytes));
+        YK_TRY(yki_snapshot_add(snapshot, &writer->storages[i]));
     return YK_OK;
 }
 
@@ -154,8 +160,31 @@ void yki_pth_writer_use(yki_pth_writer *writer, yki_snapshot *snapshot)
 {
     for (size_t i = 0; i < writer->count; i++) {
         storage *kept = &writer->storages[i];
-        kept->data = yki_snapshot_find(snapshot, kept->data, kept->bytes);
+        kept->data = yki_snapshot_find(snapshot, kept);
+        kept->device = NULL;
     }
+}
+
+/* The archive reads a storage when it is finished, not before. */
+static yk_status add_storage(yki_pth_writer *writer, size_t index)
+{
+    char name[48];
+    const storage *kept = &writer->storages[index];
+    yki_host_view *view = &writer->views[index];
+    snprintf(name, sizeof name, FOLDER "data/%zu", index);
+    YK_TRY(yki_host_view_open(view, kept, YKI_READ));
+    writer->opened++;
+    return yki_zip_writer_add(writer->zip, name, view->data, yk_tensor_bytes(kept));
+}
+
+static yk_status add_storages(yki_pth_writer *writer)
+{
+    writer->views = yki_calloc(writer->count, sizeof *writer->views);
+    if (!writer->views)
+        return yki_error_memory(writer->count * sizeof *writer->views, "a checkpoint's tensors");
+    for (size_t i = 0; i < writer->count; i++)
+        YK_TRY(add_storage(writer, i));
+    return YK_OK;
 }
 
 /* Members in torch.save's order; the description comes after them, as torch.jit's extra files. */
@@ -166,12 +195,7 @@ static yk_status add_members(yki_pth_writer *writer)
     YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "data.pkl", writer->pickle.data,
                               writer->pickle.size));
     YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "byteorder", byteorder, sizeof byteorder - 1));
-    for (size_t i = 0; i < writer->count; i++) {
-        char name[48];
-        snprintf(name, sizeof name, FOLDER "data/%zu", i);
-        YK_TRY(yki_zip_writer_add(writer->zip, name, writer->storages[i].data,
-                                  writer->storages[i].bytes));
-    }
+    YK_TRY(add_storages(writer));
     YK_TRY(yki_zip_writer_add(writer->zip, FOLDER "version", version, sizeof version - 1));
     if (!writer->info)
         return YK_OK;
@@ -195,6 +219,9 @@ void yki_pth_writer_discard(yki_pth_writer *writer)
     if (!writer)
         return;
     yki_zip_writer_discard(writer->zip);
+    while (writer->opened > 0)
+        yki_host_view_close(&writer->views[--writer->opened]);
+    free(writer->views);
     yki_pickle_fini(&writer->pickle);
     while (writer->scalars) {
         scalar *next = writer->scalars->next;

@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/memory.h"
+#include "device/memory.h"
 #include "io/atomic_file.h"
 #include "io/model_info_json.h"
 
@@ -90,6 +91,23 @@ static yk_status make_header(unsigned char **block, size_t *size, const yki_tens
     return *block ? YK_OK : yki_error_memory(*size, "a header of safetensors");
 }
 
+static yk_status write_elements(int fd, const char *path, const yki_tensor_source *source)
+{
+    int64_t elements;
+    size_t size;
+    yki_host_view view;
+    if (!yki_file_tensor_size(&source->stored, &elements, &size))
+        return YK_OK; /* the header has refused it */
+    const yk_tensor bytes = {.data = (void *)(uintptr_t)source->data,
+                             .dtype = YK_U8,
+                             .ndim = 1,
+                             .dims = {(int64_t)size},
+                             .device = source->device};
+    YK_TRY(yki_host_view_open(&view, &bytes, YKI_READ));
+    yk_status status = yki_write_all(fd, path, view.data, size);
+    return yki_host_view_end(&view, status);
+}
+
 static yk_status write_in_order(int fd, const char *path, const yki_tensor_source **order,
                                 size_t count, const yk_model_info *info)
 {
@@ -98,11 +116,8 @@ static yk_status write_in_order(int fd, const char *path, const yki_tensor_sourc
     YK_TRY(make_header(&header, &size, order, count, info));
     yk_status status = yki_write_all(fd, path, header, size);
     free(header);
-    for (size_t i = 0; i < count && status == YK_OK; i++) {
-        int64_t elements;
-        if (yki_file_tensor_size(&order[i]->stored, &elements, &size))
-            status = yki_write_all(fd, path, order[i]->data, size);
-    }
+    for (size_t i = 0; i < count && status == YK_OK; i++)
+        status = write_elements(fd, path, order[i]);
     return status;
 }
 

@@ -2,16 +2,17 @@
 #include "io/snapshot.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 
 /* The index of a block, or the number of blocks. */
-static size_t search_block(yki_snapshot *snapshot, const void *from, size_t bytes)
+static size_t search_block(yki_snapshot *snapshot, const yk_tensor *from)
 {
     for (size_t i = 0; i < snapshot->count; i++) {
         size_t at = (snapshot->next + i) % snapshot->count;
-        if (snapshot->blocks[at].from == from && snapshot->blocks[at].bytes == bytes) {
+        const yk_tensor *known = &snapshot->blocks[at].from;
+        if (known->data == from->data && known->device == from->device &&
+            yk_tensor_bytes(known) == yk_tensor_bytes(from)) {
             snapshot->next = at + 1;
             return at;
         }
@@ -19,9 +20,9 @@ static size_t search_block(yki_snapshot *snapshot, const void *from, size_t byte
     return snapshot->count;
 }
 
-yk_status yki_snapshot_add(yki_snapshot *snapshot, const void *from, size_t bytes)
+yk_status yki_snapshot_add(yki_snapshot *snapshot, const yk_tensor *from)
 {
-    if (search_block(snapshot, from, bytes) < snapshot->count)
+    if (search_block(snapshot, from) < snapshot->count)
         return YK_OK;
     if (snapshot->count == snapshot->capacity) {
         size_t wanted = snapshot->capacity ? 2 * snapshot->capacity : 256;
@@ -31,8 +32,8 @@ yk_status yki_snapshot_add(yki_snapshot *snapshot, const void *from, size_t byte
         snapshot->blocks = larger;
         snapshot->capacity = wanted;
     }
-    snapshot->blocks[snapshot->count++] = (yki_snapshot_block){from, bytes, snapshot->bytes};
-    snapshot->bytes = yki_align(snapshot->bytes + bytes, YKI_ALIGNMENT);
+    snapshot->blocks[snapshot->count++] = (yki_snapshot_block){*from, snapshot->bytes};
+    snapshot->bytes = yki_align(snapshot->bytes + yk_tensor_bytes(from), YKI_ALIGNMENT);
     return YK_OK;
 }
 
@@ -48,15 +49,15 @@ yk_status yki_snapshot_take(yki_snapshot *snapshot)
     }
     for (size_t i = 0; i < snapshot->count; i++) {
         const yki_snapshot_block *block = &snapshot->blocks[i];
-        if (block->bytes)
-            memcpy(snapshot->memory + block->at, block->from, block->bytes);
+        if (yk_tensor_bytes(&block->from) > 0)
+            YK_TRY(yk_tensor_read(&block->from, snapshot->memory + block->at));
     }
     return YK_OK;
 }
 
-const void *yki_snapshot_find(yki_snapshot *snapshot, const void *from, size_t bytes)
+void *yki_snapshot_find(yki_snapshot *snapshot, const yk_tensor *from)
 {
-    size_t at = search_block(snapshot, from, bytes);
+    size_t at = search_block(snapshot, from);
     return at < snapshot->count ? snapshot->memory + snapshot->blocks[at].at : NULL;
 }
 

@@ -1,5 +1,5 @@
 /*
- * A copy of many blocks of memory, each of them once: what a file is written from while the
+ * A copy in host memory of many tensors, each of them once: what a file is written from while the
  * originals change. The copies' memory is kept from one snapshot to the next.
  */
 #ifndef YKI_SNAPSHOT_H
@@ -7,11 +7,13 @@
 
 #include <stddef.h>
 
+#include <yoke/tensor.h>
+
 #include "base/error.h"
 
 typedef struct yki_snapshot_block {
-    const void *from;
-    size_t bytes, at; /* at: its place in the snapshot's memory */
+    yk_tensor from;
+    size_t at; /* its place in the snapshot's memory */
 } yki_snapshot_block;
 
 /* Zeros make an empty one. */
@@ -24,12 +26,12 @@ typedef struct yki_snapshot {
     size_t memory_bytes;
 } yki_snapshot;
 
-/* Adds a block, unless it is in already. */
-yk_status yki_snapshot_add(yki_snapshot *snapshot, const void *from, size_t bytes);
-/* Copies all blocks. */
+/* Adds a tensor, unless it is in already. */
+yk_status yki_snapshot_add(yki_snapshot *snapshot, const yk_tensor *from);
+/* Copies all tensors, wherever they are. */
 yk_status yki_snapshot_take(yki_snapshot *snapshot);
-/* The copy of a block that was added before the snapshot was taken. */
-const void *yki_snapshot_find(yki_snapshot *snapshot, const void *from, size_t bytes);
+/* The copy of a tensor that was added before the snapshot was taken. */
+void *yki_snapshot_find(yki_snapshot *snapshot, const yk_tensor *from);
 /* Forgets the blocks and keeps the memory for the next ones. */
 void yki_snapshot_clear(yki_snapshot *snapshot);
 void yki_snapshot_fini(yki_snapshot *snapshot);

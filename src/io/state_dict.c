@@ -102,8 +102,8 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
         return yki_error_memory(count * sizeof *sources, "a list of tensors");
     for (size_t i = 0; i < count; i++) {
         yk_parameter_view view = model_entry(model, i);
-        sources[i] =
-            (yki_tensor_source){view.name, yki_file_tensor_from(&view.value), view.value.data};
+        sources[i] = (yki_tensor_source){view.name, yki_file_tensor_from(&view.value),
+                                         view.value.data, view.value.device};
     }
     yk_status status = yki_safetensors_write(fd, path, sources, count, yk_model_get_info(model));
     free(sources);
@@ -293,16 +293,17 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
     return yki_state_dict_read_some(dict, file, model, &everything, NULL);
 }
 
-void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
+yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
 {
+    yk_model_parameters_changed(model);
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
         const yki_file_tensor *stored = &dict->tensors[i];
         if (stored->dtype)
-            yki_file_tensor_copy(stored, yki_tensor_file_storage(dict->file, stored),
-                                 view.value.dtype, view.value.data);
+            YK_TRY(yki_file_tensor_copy_to(stored, yki_tensor_file_storage(dict->file, stored),
+                                           &view.value));
     }
-    yk_model_parameters_changed(model);
+    return YK_OK;
 }
 
 void yki_state_dict_fini(yki_state_dict *dict)

@@ -32,8 +32,8 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
 yk_status yki_state_dict_read_some(yki_state_dict *dict, yk_tensor_file *file,
                                    const yk_model *model, const yk_load_options *options,
                                    yk_load_report *report);
-/* Copies into the model. Cannot fail. */
-void yki_state_dict_apply(const yki_state_dict *dict, yk_model *model);
+/* Copies into the model. Cannot fail if that is in host memory. */
+yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model);
 void yki_state_dict_fini(yki_state_dict *dict);
 
 #endif

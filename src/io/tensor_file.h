@@ -58,6 +58,7 @@ typedef struct yki_tensor_source {
     const char *name;
     yki_file_tensor stored; /* dtype and shape */
     const void *data;
+    yk_device *device; /* whose memory it is in; NULL: the host's */
 } yki_tensor_source;
 
 typedef enum yki_tensor_format { YKI_PTH, YKI_SAFETENSORS } yki_tensor_format;

@@ -39,7 +39,8 @@ static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sou
     for (size_t i = 0; i < count; i++) {
         YK_TRY(yki_tensor_name_check(sources[i].name));
         yki_pickle_text(pickle, sources[i].name);
-        YK_TRY(yki_pth_tensor_stored(writer, &sources[i].stored, sources[i].data));
+        YK_TRY(
+            yki_pth_tensor_stored(writer, &sources[i].stored, sources[i].data, sources[i].device));
     }
     yki_pickle_setitems(pickle);
     return YK_OK;
@@ -171,7 +172,7 @@ static yk_status convert_tensor(conversion *all, size_t index)
     else
         yki_file_tensor_copy_raw(&stored, storage, data);
     all->memory[to] = data;
-    all->sources[to] = (yki_tensor_source){all->names[to], dense, data};
+    all->sources[to] = (yki_tensor_source){.name = all->names[to], .stored = dense, .data = data};
     return YK_OK;
 }
 

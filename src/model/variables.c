@@ -113,8 +113,7 @@ static yk_status draw(yki_mt19937 *generator, const yki_variables *variables,
     tensor.data = view.data;
     yk_status status =
         yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
-    yk_status closed = yki_host_view_close(&view);
-    return status == YK_OK ? closed : status;
+    return yki_host_view_end(&view, status);
 }
 
 /* Whether torchvision's networks replace what the module's constructor has drawn: one uniform

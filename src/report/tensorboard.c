@@ -16,6 +16,7 @@
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/memory.h"
 #include "io/protobuf.h"
 #include "report/event_file.h"
 #include "report/histogram.h"
@@ -241,6 +242,16 @@ static void put_histogram(yki_protobuf *event, const yki_histogram *h)
     yki_protobuf_end(event, histogram);
 }
 
+static yk_status measure_histogram(yki_histogram *histogram, const yk_tensor *tensor)
+{
+    yk_tensor seen = *tensor;
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, tensor, YKI_READ));
+    seen.data = view.data;
+    yk_status status = yki_histogram_measure(histogram, &seen);
+    return yki_host_view_end(&view, status);
+}
+
 yk_status yk_tensorboard_histogram(yk_tensorboard *writer, const char *tag, int64_t step,
                                    const yk_tensor *tensor)
 {
@@ -248,7 +259,7 @@ yk_status yk_tensorboard_histogram(yk_tensorboard *writer, const char *tag, int6
     YKI_NOT_NULL(writer);
     YKI_NOT_NULL(tag);
     YKI_NOT_NULL(tensor);
-    YK_TRY(yki_histogram_measure(&histogram, tensor));
+    YK_TRY(measure_histogram(&histogram, tensor));
     yki_protobuf *event = begin_step_event(writer, step);
     size_t summary = yki_protobuf_begin(event, EVENT_SUMMARY);
     size_t item = yki_protobuf_begin(event, SUMMARY_VALUE);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "device/memory.h"
 #include "train/sums.h"
 
 /* ---- small functions that every loop needs --------------------------------------------------- */
@@ -95,15 +96,23 @@ yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double
     return status;
 }
 
+static yk_status broadcast_tensor(const yk_tensor *tensor, yk_group *group)
+{
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, tensor, YKI_READ_WRITE));
+    size_t count = (size_t)yk_tensor_count(tensor);
+    yk_status status = yk_broadcast(group, view.data, count, tensor->dtype, 0, NULL);
+    return yki_host_view_end(&view, status);
+}
+
 yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 {
     YKI_NOT_NULL(model);
     if (!group)
         return YK_OK;
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
-        yk_tensor value = yk_model_buffer(model, i).value;
-        size_t count = (size_t)yk_tensor_count(&value);
-        YK_TRY(yk_broadcast(group, value.data, count, value.dtype, 0, NULL));
+        const yk_tensor value = yk_model_buffer(model, i).value;
+        YK_TRY(broadcast_tensor(&value, group));
     }
     yk_model_parameters_changed(model);
     return YK_OK;

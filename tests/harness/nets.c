@@ -275,18 +275,27 @@ static void store(yk_tensor *tensor, int64_t i, double value)
         ((float *)tensor->data)[i] = (float)value;
 }
 
+/* Elements middle + reach * [-1, 1), except where the dtype is no floating one. */
+static void shake(const yk_tensor *tensor, double middle, double reach, uint64_t a, uint64_t b)
+{
+    yk_tensor drawn = *tensor;
+    drawn.data = malloc(yk_tensor_bytes(tensor));
+    assert_ok(yk_tensor_read(tensor, drawn.data));
+    for (int64_t i = 0; i < yk_tensor_count(tensor); i++)
+        store(&drawn, i, middle + reach * draw(a, b, (uint64_t)i));
+    assert_ok(yk_tensor_write(tensor, drawn.data));
+    free(drawn.data);
+}
+
 void net_shake(yk_model *model, uint64_t seed)
 {
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
         yk_parameter_view view = yk_model_parameter(model, p);
-        for (int64_t i = 0; i < yk_tensor_count(&view.value); i++)
-            store(&view.value, i, 0.6 * draw(seed, p, (uint64_t)i));
+        shake(&view.value, 0, 0.6, seed, p);
     }
     for (size_t b = 0; b < yk_model_buffer_count(model); b++) {
         yk_parameter_view view = yk_model_buffer(model, b);
-        double middle = strstr(view.name, "running_var") ? 1 : 0;
-        for (int64_t i = 0; i < yk_tensor_count(&view.value); i++)
-            store(&view.value, i, middle + 0.5 * draw(seed + 1, b, (uint64_t)i));
+        shake(&view.value, strstr(view.name, "running_var") ? 1 : 0, 0.5, seed + 1, b);
     }
     yk_model_parameters_changed(model);
 }
@@ -344,9 +353,12 @@ double *net_gradients(yk_model *model, int64_t *count)
     *count = 0;
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
         yk_tensor grad = yk_model_parameter(model, p).grad;
+        void *host = malloc(yk_tensor_bytes(&grad));
+        assert_ok(yk_tensor_read(&grad, host));
         for (int64_t i = 0; i < yk_tensor_count(&grad); i++)
             all[(*count)++] =
-                grad.dtype == YK_F64 ? ((double *)grad.data)[i] : (double)((float *)grad.data)[i];
+                grad.dtype == YK_F64 ? ((double *)host)[i] : (double)((float *)host)[i];
+        free(host);
     }
     return all;
 }

@@ -151,8 +151,8 @@ YK_TEST(an_averaged_model_converted)
     yk_tensor tensors[] = {{.data = &updates, .dtype = YK_I64},
                            {.data = &weight, .dtype = YK_F32, .ndim = 1, .dims = {1}}};
     yki_tensor_source sources[] = {
-        {"n_averaged", yki_file_tensor_from(&tensors[0]), &updates},
-        {"module.module.weight", yki_file_tensor_from(&tensors[1]), &weight}};
+        {"n_averaged", yki_file_tensor_from(&tensors[0]), &updates, NULL},
+        {"module.module.weight", yki_file_tensor_from(&tensors[1]), &weight, NULL}};
     yk_tensor_file *file;
     yk_tensor_entry entry;
     assert_ok(yki_tensor_file_write(scratch("a.pth"), YKI_PTH, sources, 2, NULL));
@@ -350,7 +350,8 @@ static void write_odd(const char *path, const yk_model *model, const char *name,
         yk_parameter_view view =
             i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
         const yk_tensor *tensor = strcmp(view.name, name) == 0 ? odd : &view.value;
-        sources[i] = (yki_tensor_source){view.name, yki_file_tensor_from(tensor), tensor->data};
+        sources[i] =
+            (yki_tensor_source){view.name, yki_file_tensor_from(tensor), tensor->data, NULL};
     }
     assert_ok(yki_tensor_file_write(path, yki_tensor_format_of(path), sources, count, NULL));
 }
@@ -637,7 +638,7 @@ static void write_named(const char *path, const char *name)
 YK_TEST(names_that_are_not_utf8_are_refused)
 {
     float value = 1;
-    yki_tensor_source source = {"\xff\xfew", {0}, &value};
+    yki_tensor_source source = {"\xff\xfew", {0}, &value, NULL};
     yk_convert_options prefix = YK_CONVERT_OPTIONS_INIT;
     prefix.prefix = "\xff\xfe";
     yk_tensor scalar = {.data = &value, .dtype = YK_F32};

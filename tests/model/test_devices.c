@@ -1,0 +1,205 @@
+/*
+ * Models on a device that works behind the host's back: what they compute there, and what the host
+ * may do meanwhile. The simulated device has ref's kernels, so that its bits are ref's.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "nets.h"
+
+static yk_model *model_of(const char *device, const char *net)
+{
+    return net_model(net_find(net), device, YK_F64, 1);
+}
+
+static void assert_same_gradients(yk_model *a, yk_model *b)
+{
+    int64_t here, there;
+    double *mine = net_gradients(a, &here), *other = net_gradients(b, &there);
+    assert_int_equal(here, there);
+    assert_memory_equal(mine, other, (size_t)here * sizeof *mine);
+    free(mine);
+    free(other);
+}
+
+static void assert_same_tensor(const yk_tensor *a, const yk_tensor *b)
+{
+    size_t bytes = yk_tensor_bytes(a);
+    void *here = malloc(bytes), *there = malloc(bytes);
+    assert_ok(yk_tensor_read(a, here));
+    assert_ok(yk_tensor_read(b, there));
+    assert_memory_equal(here, there, bytes);
+    free(here);
+    free(there);
+}
+
+static void assert_same_weights(const yk_model *a, const yk_model *b)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(a); i++) {
+        yk_parameter_view mine = yk_model_parameter(a, i), other = yk_model_parameter(b, i);
+        assert_same_tensor(&mine.value, &other.value);
+    }
+    for (size_t i = 0; i < yk_model_buffer_count(a); i++) {
+        yk_parameter_view mine = yk_model_buffer(a, i), other = yk_model_buffer(b, i);
+        assert_same_tensor(&mine.value, &other.value);
+    }
+}
+
+YK_TEST(every_net_computes_what_ref_does)
+{
+    for (int n = 0; n < net_count; n++) {
+        yk_model *sim = net_model(&nets[n], "sim", YK_F32, 1);
+        yk_model *ref = net_model(&nets[n], "ref", YK_F32, 1);
+        net_batch b;
+        net_batch_init(&b, YK_F32, 3, 1);
+        assert_true(net_step(sim, &b) == net_step(ref, &b));
+        assert_same_gradients(sim, ref);
+        assert_same_weights(sim, ref);
+        net_batch_fini(&b);
+        yk_model_destroy(sim);
+        yk_model_destroy(ref);
+    }
+}
+
+/* Several backwards, batches of growing and shrinking sizes, means and sums. */
+static void accumulate(yk_model *model, yk_accumulation mode)
+{
+    static const int64_t sizes[] = {2, 5, 1};
+    yk_model_zero_grad(model);
+    yk_model_set_accumulation(model, mode);
+    for (int i = 0; i < 3; i++) {
+        net_batch b;
+        net_batch_init(&b, YK_F64, sizes[i], (uint64_t)i);
+        assert_ok(yk_model_forward(model, &b.batch));
+        assert_ok(yk_model_backward(model));
+        net_batch_fini(&b); /* a device has copied it */
+    }
+}
+
+YK_TEST(gradients_accumulate_without_the_host_waiting)
+{
+    yk_model *sim = model_of("sim", "residual"), *ref = model_of("ref", "residual");
+    static const yk_accumulation modes[] = {YK_ACCUMULATION_SUM, YK_ACCUMULATION_MEAN};
+    for (int m = 0; m < 2; m++) {
+        accumulate(sim, modes[m]);
+        accumulate(ref, modes[m]);
+        assert_same_gradients(sim, ref);
+        assert_same_weights(sim, ref);
+    }
+    yk_model_destroy(sim);
+    yk_model_destroy(ref);
+}
+
+YK_TEST(outputs_are_read_on_the_host)
+{
+    yk_model *sim = model_of("sim", "residual"), *ref = model_of("ref", "residual");
+    yk_tensor here, there;
+    net_batch b;
+    net_batch_init(&b, YK_F64, 4, 1);
+    assert_true(isnan(yk_model_loss(sim)));
+    assert_ok(yk_model_forward(sim, &b.batch));
+    assert_ok(yk_model_forward(ref, &b.batch));
+    assert_ok(yk_model_backward(ref));
+    assert_ok(yk_model_backward(sim)); /* what is shown is still the forward's */
+    assert_ok(yk_model_output(sim, &here));
+    assert_ok(yk_model_output(ref, &there));
+    assert_null(here.device);
+    assert_int_equal(yk_tensor_bytes(&here), yk_tensor_bytes(&there));
+    assert_memory_equal(here.data, there.data, yk_tensor_bytes(&here));
+    assert_true(yk_model_loss(sim) == yk_model_loss(ref));
+    yk_model_eval(sim);
+    yk_model_eval(ref);
+    assert_true(net_step(sim, &b) == net_step(ref, &b)); /* backward in evaluation mode */
+    assert_same_gradients(sim, ref);
+    net_batch_fini(&b);
+    yk_model_destroy(sim);
+    yk_model_destroy(ref);
+}
+
+YK_TEST(wrong_labels_are_refused_before_the_device_gets_them)
+{
+    yk_model *model = model_of("sim", "residual");
+    net_batch b;
+    net_batch_init(&b, YK_F64, 3, 1);
+    b.labels[2] = NET_CLASSES;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+    assert_contains(yk_last_error(), "label 4 of sample 2 is outside 0..3");
+    b.labels[2] = 0;
+    assert_false(isnan(net_step(model, &b)));
+    net_batch_fini(&b);
+    yk_model_destroy(model);
+}
+
+YK_TEST(views_name_the_device_that_programs_must_ask)
+{
+    yk_model *sim = model_of("sim", "residual"), *cpu = model_of("cpu", "residual");
+    yk_parameter_view view = yk_model_parameter(sim, 0);
+    assert_non_null(view.value.device);
+    assert_ptr_equal(view.value.device, view.grad.device);
+    assert_ptr_equal(view.value.device, yk_model_buffer(sim, 0).value.device);
+    assert_null(yk_model_parameter(cpu, 0).value.device);
+    yk_model_destroy(sim);
+    yk_model_destroy(cpu);
+}
+
+/* A batch whose tensors are in a device's memory, as another model's parameters are. */
+YK_TEST(a_batch_may_be_in_the_memory_of_a_device)
+{
+    yk_model *models[] = {NULL, NULL};
+    static const char *const devices[] = {"sim", "ref"};
+    double losses[2];
+    yk_tensor wanted = {.data = (double[]){1, 2}, .dtype = YK_F64, .ndim = 2, .dims = {1, 2}};
+    for (int i = 0; i < 2; i++) {
+        yk_graph *graph = yk_graph_create();
+        const int64_t dims[] = {YK_BATCH, 2};
+        yk_value *x = yk_input(graph, "x", YK_F64, 2, dims);
+        yk_value *weight =
+            yk_parameter(graph, "weight", YK_F64, 2, (int64_t[]){1, 2}, YK_INIT_KAIMING_UNIFORM, 0);
+        yk_value *y = yk_linear(x, weight, NULL);
+        yk_value *loss =
+            yk_mse_loss(y, yk_input(graph, "y", YK_F64, 2, (int64_t[]){YK_BATCH, 1}), YK_LOSS_SUM);
+        assert_ok(yk_model_create(
+            &models[i], loss,
+            YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = devices[i])));
+        yk_tensor target = {.data = wanted.data, .dtype = YK_F64, .ndim = 2, .dims = {1, 1}};
+        const yk_tensor tensors[] = {yk_model_parameter(models[i], 0).value, target};
+        const char *const names[] = {"x", "y"};
+        yk_batch batch = {.size = 1, .count = 2, .names = names, .tensors = tensors};
+        assert_ok(yk_model_forward(models[i], &batch));
+        losses[i] = yk_model_loss(models[i]);
+    }
+    assert_true(losses[0] == losses[1]);
+    const yk_tensor tensors[] = {yk_model_parameter(models[0], 0).value,
+                                 {.data = wanted.data, .dtype = YK_F64, .ndim = 2, .dims = {1, 1}}};
+    const char *const names[] = {"x", "y"};
+    yk_batch batch = {.size = 1, .count = 2, .names = names, .tensors = tensors};
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(models[1], &batch));
+    assert_contains(yk_last_error(), "is in the memory of a device");
+    yk_model_destroy(models[0]);
+    yk_model_destroy(models[1]);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+YK_TEST(files_hold_what_is_in_the_device)
+{
+    static const char *const endings[] = {"pth", "safetensors"};
+    yk_model *sim = model_of("sim", "residual");
+    for (int i = 0; i < 2; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/model.%s", yk_test_directory(), endings[i]);
+        net_shake(sim, (uint64_t)i + 5);
+        assert_ok(yk_model_save(sim, path));
+        yk_model *ref = model_of("ref", "residual"), *back = model_of("sim", "residual");
+        assert_ok(yk_model_load(ref, path));
+        assert_ok(yk_model_load(back, path));
+        assert_same_weights(ref, sim);
+        assert_same_weights(back, sim);
+        yk_model_destroy(ref);
+        yk_model_destroy(back);
+    }
+    yk_model_destroy(sim);
+}
