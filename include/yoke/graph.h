@@ -160,18 +160,21 @@ yk_value *yk_sigmoid(yk_value *x);
 yk_value *yk_silu(yk_value *x);
 /** x relu6(x + 3) / 6, of any shape. */
 yk_value *yk_hardswish(yk_value *x);
-/** a + b, of one shape and dtype: there is no broadcasting. */
+/** a + b, broadcast as in NumPy and PyTorch: sizes are matched from the last dimension on, and a
+ *  dimension that is 1 or missing on one side is repeated. The result can have no YK_BATCH but as
+ *  its first dimension. */
 yk_value *yk_add(yk_value *a, yk_value *b);
-/** a b, element by element, of one shape and dtype: there is no broadcasting. */
+/** a b, element by element, broadcast as in yk_add(). */
 yk_value *yk_multiply(yk_value *a, yk_value *b);
-/** The channels of a (N, C, ...) followed by those of b (N, D, ...) -> (N, C + D, ...). */
-yk_value *yk_concat(yk_value *a, yk_value *b);
-/** exp(x) / sum(exp(x)) over the last dimension of x (N, D) or (N, L, D); float32 under autocast.
- */
+/** The channels of the values (N, C, ...), (N, D, ...), ... one after another
+ *  -> (N, C + D + ..., ...): any number of values from 1 on. */
+yk_value *yk_concat(yk_value *const *values, int count);
+/** exp(x) / sum(exp(x)) over the last dimension of x, which is not the batch; float32 under
+ *  autocast. */
 yk_value *yk_softmax(yk_value *x);
-/** Layer normalisation over the last dimension of x (N, D) or (N, L, D), with weight (D) and bias
- *  (D); eps, above 0, is added to the biased variance (PyTorch's default is 1e-5). It runs in
- *  float32 under autocast. */
+/** Layer normalisation over the last dimensions of x, those that weight and bias have, such as (D)
+ *  or (C, H, W); the batch is none of them. eps, above 0, is added to the biased variance
+ * (PyTorch's default is 1e-5). It runs in float32 under autocast. */
 yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
@@ -181,6 +184,10 @@ yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t pad
 yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
+/** Means of windows that divide the image into rows x columns parts, as even as they can be:
+ *  (N, C, H, W) -> (N, C, rows, columns). Row p of the result is made of rows floor(p H / rows) to
+ *  ceil((p + 1) H / rows) - 1 of x, so that windows overlap where the sizes do not divide. */
+yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
 /** In training mode, sets elements to 0 with probability p, 0 <= p < 1, and multiplies the others

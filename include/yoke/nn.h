@@ -41,7 +41,7 @@ yk_value *yk_resnet152(yk_value *images, int64_t classes);
 yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes);
 /** torchvision's resnext50_32x4d: 32 groups in each 3x3 convolution. */
 yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes);
-/** torchvision's vgg11: images (N, 3, H, H) -> logits (N, classes), where H is a multiple of 224.
+/** torchvision's vgg11: images (N, 3, H, W) -> logits (N, classes), where H and W are at least 32.
  */
 yk_value *yk_vgg11(yk_value *images, int64_t classes);
 /** torchvision's vgg11_bn. */

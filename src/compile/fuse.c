@@ -75,6 +75,12 @@ static bool may_move(const yk_graph *graph, size_t from, size_t to)
     return true;
 }
 
+/* Whether no side of an addition is broadcast. */
+static bool is_plain_add(const yki_node *node)
+{
+    return node->op == &yki_op_add && yki_same_dims(node->in[YKI_ADD_A], node->in[YKI_ADD_B]);
+}
+
 /* add(batch_norm, other): the norm moves to the add's place, where `other` is known too. */
 static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
 {
@@ -119,7 +125,7 @@ yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value
         return yki_error_memory(graph->value_count * sizeof *uses, "fusion");
     for (size_t n = 0; n < graph->node_count; n++) {
         yki_node *node = graph->nodes[n], *norm = NULL;
-        if (node->op == &yki_op_add)
+        if (is_plain_add(node))
             norm = fuse_add(graph, n, uses);
         else if (node->op == &yki_op_relu || node->op == &yki_op_relu6)
             norm = fuse_relu(graph, n, uses);
@@ -147,7 +153,7 @@ yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first)
         if (!node || node->op != &yki_op_batch_norm_backward)
             continue;
         yki_node *add = node->in[YKI_BATCH_NORM_BACKWARD_DY]->producer;
-        if (!add || add->op != &yki_op_add || uses[node->in[YKI_BATCH_NORM_BACKWARD_DY]->id] != 1)
+        if (!add || !is_plain_add(add) || uses[node->in[YKI_BATCH_NORM_BACKWARD_DY]->id] != 1)
             continue;
         size_t where = first;
         while (where < n && graph->nodes[where] != add)

@@ -40,12 +40,20 @@ static yk_value *part_of(const splitter *s, yk_value *value, yki_loss_kind kind)
     return (kinds == SUMS ? YKI_LOSS_SUMS : YKI_LOSS_MEANS) == kind ? value : NULL;
 }
 
+/* Whether an operator passes its inputs on as they are, up to a factor, and adds them up. */
+static bool is_linear(const yki_node *node)
+{
+    if (node->op == &yki_op_add)
+        return yki_same_dims(node->in[YKI_ADD_A], node->in[YKI_ADD_B]);
+    return node->op == &yki_op_scale || node->op == &yki_op_cast;
+}
+
 static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kind)
 {
     yk_value *out = node->out[0], *in[YKI_MAX_IN];
     assert(out);
     yk_value **part = &s->part[kind][out->id];
-    bool linear = node->op == &yki_op_add || node->op == &yki_op_scale || node->op == &yki_op_cast;
+    bool linear = is_linear(node);
     int count = 0;
     if (!linear) {
         *part = kind == YKI_LOSS_SUMS ? out : NULL;

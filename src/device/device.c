@@ -78,16 +78,23 @@ static const yki_kernel_impl *find(const yki_device_type *type, const yki_device
     return NULL;
 }
 
+/* The first that supports desc; NULL if none does. */
+static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_desc *desc)
+{
+    if (yki_kernel_empty.supports(device, desc))
+        return &yki_kernel_empty;
+    const yki_kernel_impl *impl =
+        desc->op->custom ? yki_custom_kernel(device, desc) : find(device->type, device, desc);
+    if (!impl && !desc->op->custom && yki_device_is_host(device))
+        impl = find(&yki_device_ref, device, desc);
+    if (!impl && yki_kernel_plain.supports(device, desc))
+        impl = &yki_kernel_plain;
+    return impl;
+}
+
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    const yki_kernel_impl *impl = &yki_kernel_empty;
-    bool is_empty = impl->supports(device, desc);
-    if (!is_empty && desc->op->custom)
-        return yki_custom_kernel_create(device, desc, kernel);
-    if (!is_empty)
-        impl = find(device->type, device, desc);
-    if (!impl && yki_device_is_host(device))
-        impl = find(&yki_device_ref, device, desc);
+    const yki_kernel_impl *impl = choose(device, desc);
     if (!impl)
         return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",
                          device->type->name, desc->op->name, yk_dtype_name(desc->in[0].dtype));

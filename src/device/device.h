@@ -117,9 +117,9 @@ yk_status yki_device_create(yki_device **device, const char *name,
                             const yki_device_options *options);
 void yki_device_destroy(yki_device *device);
 
-/* Prepares a kernel for desc: the device's own or, on a host device, ref's, which only reads
- * YKI_PLAIN. Empty batches never reach a device (see empty.c), except that batch_norm kernels are
- * called with them. */
+/* Prepares a kernel for desc: the device's own or, on a host device, ref's, with copies where an
+ * operand is not in YKI_PLAIN (see plain.c). Empty batches never reach a device (see empty.c),
+ * except that batch_norm kernels are called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 
@@ -139,8 +139,9 @@ extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;
 extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
-/* Prepares the kernel of a program's operator (see custom.c). */
-yk_status yki_custom_kernel_create(yki_device *device, const yki_kernel_desc *desc,
-                                   yki_kernel **kernel);
+extern const yki_kernel_impl yki_kernel_plain;
+/* For a program's operator: one of the two below, or NULL where it has no kernel (see custom.c). */
+const yki_kernel_impl *yki_custom_kernel(const yki_device *device, const yki_kernel_desc *desc);
+extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place;
 
 #endif

@@ -4,21 +4,57 @@
  */
 #include "graph/operators.h"
 
-/* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
+/* ---- broadcasting, as in NumPy and PyTorch: sizes are matched from the last, and 1 fits all ----
+ */
+
+/* The size of dimension d of the result, of which the value may have fewer: 1 there. */
+static int64_t size_from_end(const yk_value *value, int ndim, int d)
+{
+    int own = d - (ndim - value->ndim);
+    return own < 0 ? 1 : value->dims[own];
+}
+
+/* The sizes of the result; false where the two cannot be broadcast to each other. */
+static bool broadcast(const yk_value *a, const yk_value *b, int64_t dims[YK_MAX_DIMS], int *ndim)
+{
+    *ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int d = 0; d < *ndim; d++) {
+        int64_t of_a = size_from_end(a, *ndim, d), of_b = size_from_end(b, *ndim, d);
+        dims[d] = of_a == 1 ? of_b : of_a;
+        bool fits = of_a == 1 || of_b == 1 || of_a == of_b;
+        if (!fits || (d > 0 && dims[d] == YK_BATCH))
+            return false;
+    }
+    return true;
+}
 
 static yk_status infer_two(const yki_node *node, yki_shape *out)
 {
     const yk_value *a = node->in[0], *b = node->in[1];
-    bool same = a->ndim == b->ndim && a->dtype == b->dtype;
-    for (int i = 0; same && i < a->ndim; i++)
-        same = a->dims[i] == b->dims[i];
+    int64_t dims[YK_MAX_DIMS];
+    int ndim;
     char at[96], bt[96];
-    if (!same)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "%s %s and %s %s differ",
+    if (a->dtype != b->dtype || !broadcast(a, b, dims, &ndim))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "%s %s and %s %s differ, and cannot be broadcast to each other",
                          yki_shape_text(a, at, sizeof at), yk_dtype_name(a->dtype),
                          yki_shape_text(b, bt, sizeof bt), yk_dtype_name(b->dtype));
-    return yki_infer_same(node, out);
+    YK_TRY(yki_infer_same(node, out));
+    out[0].ndim = ndim;
+    for (int d = 0; d < ndim; d++)
+        out[0].dims[d] = dims[d];
+    return YK_OK;
 }
+
+/* dy, summed over the dimensions in which the value was broadcast. NULL when memory is out. */
+static yk_value *reduce(yk_graph *graph, yk_value *dy, const yk_value *value)
+{
+    if (yki_same_dims(dy, value))
+        return dy;
+    return yki_append_like(graph, &yki_op_reduce, NULL, &dy, value);
+}
+
+/* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 
 yk_status yki_infer_add(const yki_node *node, yki_shape *out)
 {
@@ -28,9 +64,8 @@ yk_status yki_infer_add(const yki_node *node, yki_shape *out)
 yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                            const bool *needs, yk_value **din)
 {
-    (void)graph, (void)node;
     for (int i = 0; i < YKI_ADD_INPUTS; i++)
-        din[i] = needs[i] ? dout[YKI_ADD_Y] : NULL;
+        din[i] = needs[i] ? reduce(graph, dout[YKI_ADD_Y], node->in[i]) : NULL;
     return YK_OK;
 }
 
@@ -51,8 +86,9 @@ yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value 
 {
     for (int i = 0; i < YKI_MULTIPLY_INPUTS; i++) {
         yk_value *in[] = {dout[YKI_MULTIPLY_Y], node->in[1 - i]};
-        if (needs[i])
-            din[i] = yki_append_like(graph, &yki_op_multiply, NULL, in, node->in[i]);
+        yk_value *product =
+            needs[i] ? yki_append_like(graph, &yki_op_multiply, NULL, in, in[0]) : NULL;
+        din[i] = product ? reduce(graph, product, node->in[i]) : NULL;
     }
     return YK_OK;
 }

@@ -44,6 +44,7 @@ struct yk_value {
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
+    int64_t rows, columns;  /* adaptive_avg_pool2d: of the result */
     int64_t first_channel;  /* slice */
     double alpha;           /* scale */
     double eps, momentum;   /* batch_norm */

@@ -11,6 +11,7 @@
 #define ACTIVATION(number, operand, text) {.name = text, .is_activation = true},
 #define OPERAND(number, operand, text)    {.name = text},
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
+#define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},
 #define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .autocast = YKI_AUTOCAST_##policy,                                 \
@@ -125,6 +126,14 @@ yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs)
 {
     static const yki_attrs none;
     return yki_emit(op, attrs ? attrs : &none, &x);
+}
+
+bool yki_same_dims(const yk_value *a, const yk_value *b)
+{
+    bool same = a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->dims[i] == b->dims[i];
+    return same;
 }
 
 yk_status yki_infer_same(const yki_node *node, yki_shape *out)

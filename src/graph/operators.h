@@ -12,6 +12,7 @@
 #define ACTIVATION(number, operand, name) YKI_##number##_##operand,
 #define OPERAND(number, operand, name)    YKI_##number##_##operand,
 #define OPTIONAL(number, operand, name)   YKI_##number##_##operand,
+#define FURTHER(number, operand, name)    YKI_##number##_##operand,
 #define OUTPUT(number, operand)           YKI_##number##_##operand,
 #define FORWARD(number, name, policy, inputs, outputs, attributes)                                 \
     enum { inputs YKI_##number##_INPUTS };                                                         \
@@ -77,6 +78,8 @@ yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
  */
 yk_status yki_append_weight_gradient(yk_graph *graph, const yki_op *op, const yki_node *node,
                                      yk_value *dy, const bool *needs, yk_value **din);
+/* Whether two values have the same sizes. */
+bool yki_same_dims(const yk_value *a, const yk_value *b);
 /* The shape rule "like the input". */
 yk_status yki_infer_same(const yki_node *node, yki_shape *out);
 

@@ -1,4 +1,5 @@
-/* max_pool2d, avg_pool2d (zeros of the padding are counted) and the global average. */
+/* max_pool2d, avg_pool2d (zeros of the padding are counted), the global average, and averages of as
+ * many windows as are asked for. */
 #include "graph/operators.h"
 
 /* Both pools have one input, and y as output 0. */
@@ -78,6 +79,30 @@ yk_status yki_gradient_global_avg_pool2d(yk_graph *graph, const yki_node *node,
     return YK_OK;
 }
 
+yk_status yki_infer_adaptive_avg_pool2d(const yki_node *node, yki_shape *out)
+{
+    const yki_attrs *a = &node->attrs;
+    YK_TRY(yki_expect_float(node, YKI_ADAPTIVE_AVG_POOL2D_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_ADAPTIVE_AVG_POOL2D_X, 4));
+    if (!yki_in_range(a->rows, 1) || !yki_in_range(a->columns, 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the result has %lld x %lld elements",
+                         (long long)a->rows, (long long)a->columns);
+    out[0] = yki_shape_of(node->in[YKI_ADAPTIVE_AVG_POOL2D_X]);
+    out[0].dims[2] = a->rows;
+    out[0].dims[3] = a->columns;
+    return YK_OK;
+}
+
+yk_status yki_gradient_adaptive_avg_pool2d(yk_graph *graph, const yki_node *node,
+                                           yk_value *const *dout, const bool *needs, yk_value **din)
+{
+    yk_value *x = node->in[YKI_ADAPTIVE_AVG_POOL2D_X];
+    if (needs[YKI_ADAPTIVE_AVG_POOL2D_X])
+        din[YKI_ADAPTIVE_AVG_POOL2D_X] =
+            yki_append_like(graph, &yki_op_adaptive_avg_pool2d_backward, NULL, dout, x);
+    return YK_OK;
+}
+
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
 {
     return yki_emit_one(x, &yki_op_max_pool2d,
@@ -93,4 +118,20 @@ yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t pad
 yk_value *yk_global_avg_pool2d(yk_value *x)
 {
     return yki_emit_one(x, &yki_op_global_avg_pool2d, NULL);
+}
+
+/* Where all windows are alike, it is one of the other averages, or nothing. */
+yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns)
+{
+    int64_t dims[YK_MAX_DIMS];
+    bool fits = yk_value_shape(x, dims) == 4 && rows > 0 && columns > 0;
+    if (fits && dims[2] == rows && dims[3] == columns)
+        return x;
+    if (fits && rows == 1 && columns == 1)
+        return yk_global_avg_pool2d(x);
+    int64_t kernel = fits ? dims[2] / rows : 0;
+    if (kernel > 0 && dims[2] == kernel * rows && dims[3] == kernel * columns)
+        return yk_avg_pool2d(x, kernel, kernel, 0);
+    return yki_emit_one(x, &yki_op_adaptive_avg_pool2d,
+                        &(yki_attrs){.rows = rows, .columns = columns});
 }

@@ -1,23 +1,24 @@
-/* softmax and layer_norm: operators over rows, which are the last dimension of (N, D) or (N, L, D).
- */
+/* softmax and layer_norm: operators over rows, which are the last dimension or dimensions of x. */
 #include "graph/operators.h"
 
-/* 2 or 3 dimensions, the last of which is not the batch. */
-static yk_status expect_rows(const yki_node *node)
+/* The last `count` dimensions exist, and the batch is none of them. */
+static yk_status expect_rows(const yki_node *node, int count)
 {
     char text[96];
     const yk_value *x = node->in[0];
-    if (x->ndim == 2 || x->ndim == 3)
+    bool has_batch = x->ndim == count && count > 0 && x->dims[0] == YK_BATCH;
+    if (x->ndim >= count && !has_batch)
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected 2 or 3 dimensions",
-                     yki_shape_text(x, text, sizeof text));
+    return yki_error(YK_ERROR_INVALID_SHAPE,
+                     "input has shape %s, expected at least %d dimension%s besides the batch",
+                     yki_shape_text(x, text, sizeof text), count, count == 1 ? "" : "s");
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 yk_status yki_infer_softmax(const yki_node *node, yki_shape *out)
 {
-    YK_TRY(expect_rows(node));
+    YK_TRY(expect_rows(node, 1));
     return yki_infer_same(node, out);
 }
 
@@ -38,12 +39,32 @@ yk_value *yk_softmax(yk_value *x)
 
 /* ---- layer_norm (Ba, Kiros and Hinton 2016) -------------------------------------------------- */
 
+/* The operand has the sizes of the last dimensions of x. */
+static yk_status expect_row(const yki_node *node, int operand)
+{
+    char xt[96], rt[96];
+    const yk_value *x = node->in[YKI_LAYER_NORM_X], *row = node->in[operand];
+    bool fits = row->ndim > 0;
+    for (int d = 0; fits && d < row->ndim; d++)
+        fits = row->dims[d] == x->dims[x->ndim - row->ndim + d];
+    if (fits)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE,
+                     "%s has shape %s, expected that of the last dimensions of the input %s",
+                     node->op->in[operand].name, yki_shape_text(row, rt, sizeof rt),
+                     yki_shape_text(x, xt, sizeof xt));
+}
+
 yk_status yki_infer_layer_norm(const yki_node *node, yki_shape *out)
 {
-    const yk_value *x = node->in[YKI_LAYER_NORM_X];
-    YK_TRY(expect_rows(node));
-    YK_TRY(yki_expect_vector(node, YKI_LAYER_NORM_WEIGHT, x->dims[x->ndim - 1]));
-    YK_TRY(yki_expect_vector(node, YKI_LAYER_NORM_BIAS, x->dims[x->ndim - 1]));
+    const yk_value *weight = node->in[YKI_LAYER_NORM_WEIGHT];
+    const yk_value *bias = node->in[YKI_LAYER_NORM_BIAS];
+    YK_TRY(expect_rows(node, weight->ndim > bias->ndim ? weight->ndim : bias->ndim));
+    YK_TRY(expect_row(node, YKI_LAYER_NORM_WEIGHT));
+    YK_TRY(expect_row(node, YKI_LAYER_NORM_BIAS));
+    if (weight->ndim != bias->ndim)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "weight has %d dimensions and bias %d",
+                         weight->ndim, bias->ndim);
     if (!(node->attrs.eps > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps is %g, expected above 0", node->attrs.eps);
     return yki_infer_same(node, out);

@@ -338,7 +338,7 @@ static void write_layer_norm(yki_onnx_graph *g, const yki_node *node, const char
 static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
-    for (int i = 0; i < node->in_count; i++)
+    for (int i = 0; i < node->in_count && node->in[i]; i++)
         add_operand(g, node->in[i]);
     add_int(g, "axis", 1);
     end_node(g, made);

@@ -61,16 +61,6 @@ static yk_value *features(yk_value *x, const vgg_config *config)
     return x;
 }
 
-/* (N, C, 7 k, 7 k) -> (N, C, 7, 7) */
-static yk_value *average_cells(yk_value *x)
-{
-    int64_t dims[YK_MAX_DIMS];
-    bool whole = yk_value_shape(x, dims) == 4 && dims[2] == dims[3] && dims[2] % CELLS == 0;
-    if (!whole || dims[2] == CELLS)
-        return x; /* other sizes do not fit the classifier, which reports it */
-    return yk_avg_pool2d(x, dims[2] / CELLS, dims[2] / CELLS, 0);
-}
-
 /* A layer that starts as in torchvision. (N, inputs) -> (N, outputs) */
 static yk_value *linear(yk_value *x, const char *name, int64_t inputs, int64_t outputs)
 {
@@ -89,7 +79,7 @@ static yk_value *vgg(yk_value *images, int64_t classes, const vgg_config *config
 {
     int64_t dims[YK_MAX_DIMS];
     yk_value *x = features(images, config);
-    x = yk_flatten(average_cells(x));
+    x = yk_flatten(yk_adaptive_avg_pool2d(x, CELLS, CELLS));
     if (yk_value_shape(x, dims) < 0)
         return x;
     yk_graph *graph = yk_value_graph(x);

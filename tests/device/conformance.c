@@ -9,12 +9,17 @@ typedef struct row_of_family {
     const conformance_case *c;
 } row_of_family;
 
-yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+int conformance_rank(const int64_t dims[YK_MAX_DIMS])
 {
     int ndim = 0;
-    while (ndim < YK_MAX_DIMS && c->x[ndim])
+    while (ndim < YK_MAX_DIMS && dims[ndim])
         ndim++;
-    return yk_input(graph, "x", dtype, ndim, c->x);
+    return ndim;
+}
+
+yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_input(graph, "x", dtype, conformance_rank(c->x), c->x);
 }
 
 yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
@@ -48,11 +53,14 @@ static yk_value *adjust(yk_graph *graph, const void *data)
 static void describe(const conformance_case *c, char *label, size_t size)
 {
     snprintf(label, size,
-             "x (%lld, %lld, %lld, %lld), filters %lld, kernel %lld, stride %lld, padding %lld, "
+             "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, kernel "
+             "%lld, stride %lld, padding %lld, "
              "dilation %lld, groups %lld%s%s%s%s",
              (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
-             (long long)c->filters, (long long)c->kernel[0], (long long)c->stride,
-             (long long)c->padding, (long long)c->dilation, (long long)c->groups,
+             (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
+             (long long)c->other[3], (long long)c->filters, (long long)c->kernel[0],
+             (long long)c->stride, (long long)c->padding, (long long)c->dilation,
+             (long long)c->groups,
              c->relu6  ? ", relu6"
              : c->relu ? ", relu"
                        : "",
@@ -67,7 +75,7 @@ static yki_conformance_case case_of(const row_of_family *row, const char *label)
                                   .build = build,
                                   .adjust = adjust,
                                   .data = row,
-                                  .classes = c->x[1],
+                                  .classes = c->x[1] ? c->x[1] : 1,
                                   .evaluation = c->evaluation,
                                   .ties = c->ties,
                                   .spread = c->spread > 0 ? c->spread : 1,
@@ -77,7 +85,7 @@ static yki_conformance_case case_of(const row_of_family *row, const char *label)
 void conformance_device(const conformance_family *family, const conformance_setting *setting)
 {
     for (size_t i = 0; i < family->count; i++) {
-        char label[192];
+        char label[224];
         row_of_family row = {family, &family->cases[i]};
         describe(row.c, label, sizeof label);
         yki_conformance_case one = case_of(&row, label);
@@ -88,7 +96,7 @@ void conformance_device(const conformance_family *family, const conformance_sett
 void conformance_gradients(const conformance_family *family)
 {
     for (size_t i = 0; i < family->count; i++) {
-        char label[192];
+        char label[224];
         row_of_family row = {family, &family->cases[i]};
         describe(row.c, label, sizeof label);
         yki_conformance_case one = case_of(&row, label);

@@ -9,9 +9,11 @@
 
 /* One row of a table. Every family reads the fields that concern it. */
 typedef struct conformance_case {
-    int64_t x[YK_MAX_DIMS]; /* dims of the first input, 0-terminated */
-    int64_t filters;        /* conv2d's and linear's outputs */
-    int64_t kernel[2];      /* rows, columns; 0 columns: square */
+    int64_t x[YK_MAX_DIMS];     /* dims of the first input, 0-terminated */
+    int64_t other[YK_MAX_DIMS]; /* likewise of another: broadcast to x, layer_norm's rows */
+    int64_t filters;            /* conv2d's and linear's outputs */
+    int values;                 /* concat's, if more than 2 */
+    int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups;
     bool bias;
     double alpha, p, smoothing;
@@ -42,6 +44,8 @@ void conformance_mark(const conformance_family *family, bool *seen);
 
 /* ---- for builders: operands --------------------------------------------------------------- */
 
+/* How many sizes there are before the 0. */
+int conformance_rank(const int64_t dims[YK_MAX_DIMS]);
 /* The case's first input, named "x". */
 yk_value *conformance_x(yk_graph *graph, const conformance_case *c, yk_dtype dtype);
 yk_value *conformance_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,

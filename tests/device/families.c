@@ -226,6 +226,20 @@ const conformance_family family_avg_pool2d = {build_avg_pool2d, pool_cases,
                                               sizeof pool_cases / sizeof *pool_cases};
 FAMILY(global, build_global);
 
+/* `kernel`: rows and columns of the result. */
+static const conformance_case adaptive_cases[] = {
+    {.x = {2, 3, 6, 5}, .kernel = {4, 3}},   {.x = {2, 16, 7, 9}, .kernel = {7, 2}},
+    {.x = {1, 17, 10, 8}, .kernel = {7, 7}}, {.x = {2, 40, 3, 5}, .kernel = {7, 7}},
+    {.x = {3, 32, 1, 1}, .kernel = {2, 3}},  {.x = {2, 24, 8, 8}, .kernel = {4, 2}},
+};
+
+static yk_value *build_adaptive(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_adaptive_avg_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->kernel[1]);
+}
+
+FAMILY(adaptive, build_adaptive);
+
 /* ---- element by element ---------------------------------------------------------------------- */
 
 static const conformance_case element_cases[] = {
@@ -269,34 +283,70 @@ static yk_value *build_hardswish(yk_graph *graph, const conformance_case *c, yk_
     return yk_hardswish(conformance_x(graph, c, dtype));
 }
 
+/* Of x's own shape unless the case says otherwise. */
+static yk_value *other_side(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    const int64_t *dims = c->other[0] ? c->other : c->x;
+    return yk_input(graph, "b", dtype, conformance_rank(dims), dims);
+}
+
 static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *a = conformance_x(graph, c, dtype);
-    yki_shape shape = yki_shape_of(a);
-    return yk_add(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+    return yk_add(a, other_side(graph, c, dtype));
 }
 
 static yk_value *build_multiply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *a = conformance_x(graph, c, dtype);
-    yki_shape shape = yki_shape_of(a);
-    return yk_multiply(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+    return yk_multiply(a, other_side(graph, c, dtype));
 }
+
+/* Plain and blocked, either side smaller, both smaller than the result. */
+static const conformance_case broadcast_cases[] = {
+    {.x = {2, 3, 5, 4}, .other = {1}},
+    {.x = {2, 3, 5, 4}, .other = {3, 1, 1}},
+    {.x = {2, 3, 5, 4}, .other = {4}},
+    {.x = {3, 40, 5, 7}, .other = {3, 40, 1, 1}}, /* squeeze and excitation */
+    {.x = {3, 40, 5, 7}, .other = {40, 1, 1}},
+    {.x = {3, 40, 5, 7}, .other = {3, 1, 5, 7}},
+    {.x = {3, 40, 5, 7}, .other = {1, 40, 1, 7}},
+    {.x = {3, 40, 5, 7}, .other = {5, 1}},
+    {.x = {40, 1, 1}, .other = {2, 40, 3, 3}},
+    {.x = {2, 24, 1, 3}, .other = {2, 1, 4, 1}},
+    {.x = {2, 24, 1, 3}, .other = {1, 24, 4, 1}},
+    {.x = {5, 300}, .other = {300}},
+    {.x = {5, 1}, .other = {1, 7}},
+    {.x = {3, 1, 6}, .other = {4, 1}},
+    {.x = {1}, .other = {9}},
+    {.x = {16, 64, 9, 9}, .other = {64, 1, 1}},
+};
 
 /* `filters`: the channels of the right side. */
 static const conformance_case concat_cases[] = {
-    {.x = {3, 5}, .filters = 7},         {.x = {1, 3, 4, 5}, .filters = 2},
-    {.x = {2, 16, 3, 4}, .filters = 32}, {.x = {2, 3, 5, 4}, .filters = 16},
-    {.x = {2, 24, 3, 4}, .filters = 17}, {.x = {2, 9, 3, 4}, .filters = 8},
+    {.x = {2, 3, 3, 4}, .filters = 5, .values = 3},
+    {.x = {2, 16, 3, 4}, .filters = 17, .values = 5},
+    {.x = {2, 3, 4}, .filters = 2, .values = 8},
+    {.x = {3, 5}, .filters = 7},
+    {.x = {1, 3, 4, 5}, .filters = 2},
+    {.x = {2, 16, 3, 4}, .filters = 32},
+    {.x = {2, 3, 5, 4}, .filters = 16},
+    {.x = {2, 24, 3, 4}, .filters = 17},
+    {.x = {2, 9, 3, 4}, .filters = 8},
     {.x = {3, 64, 6, 6}, .filters = 3},
 };
 
 static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *a = conformance_x(graph, c, dtype);
+    yk_value *values[YKI_CONCAT_INPUTS] = {a};
     yki_shape shape = yki_shape_of(a);
     shape.dims[1] = c->filters;
-    return yk_concat(a, yk_input(graph, "b", dtype, shape.ndim, shape.dims));
+    int count = c->values ? c->values : 2;
+    for (int i = 1; i < count; i++)
+        values[i] =
+            yk_input(graph, (const char[]){(char)('a' + i), 0}, dtype, shape.ndim, shape.dims);
+    return yk_concat(values, count);
 }
 
 static yk_value *build_scale(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -308,6 +358,11 @@ static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dt
 {
     return yk_dropout(conformance_x(graph, c, dtype), c->p);
 }
+
+const conformance_family family_broadcast_add = {build_add, broadcast_cases,
+                                                 sizeof broadcast_cases / sizeof *broadcast_cases};
+const conformance_family family_broadcast_multiply = {
+    build_multiply, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
 
 /* For functions whose bends lie beyond 1: inputs from -8 to 8. */
 static const conformance_case wide_cases[] = {
@@ -380,8 +435,17 @@ FAMILY(soft_cross_entropy, build_soft_cross_entropy);
 /* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
 
 static const conformance_case row_cases[] = {
-    {.x = {1, 2}},     {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
-    {.x = {2, 7, 33}}, {.x = {40, 9, 100}},
+    {.x = {1, 2}},       {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
+    {.x = {2, 7, 33}},   {.x = {40, 9, 100}},         {.x = {6}},
+    {.x = {2, 3, 5, 4}}, {.x = {2, 20, 5, 7}}, /* the latter is blocked on cpu */
+};
+
+/* layer_norm over several dimensions. */
+static const conformance_case wide_row_cases[] = {
+    {.x = {2, 3, 5}, .other = {3, 5}},
+    {.x = {2, 20, 5, 7}, .other = {5, 7}},
+    {.x = {2, 20, 5, 7}, .other = {20, 5, 7}},
+    {.x = {2, 3, 4, 5}, .other = {3, 4, 5}},
 };
 
 static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -392,15 +456,19 @@ static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dt
 static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *x = conformance_x(graph, c, dtype);
-    const int64_t *length = &x->dims[x->ndim - 1];
-    return yk_layer_norm(x, conformance_parameter(graph, "weight", dtype, 1, length),
-                         conformance_parameter(graph, "bias", dtype, 1, length), 1e-2);
+    const int64_t *dims = c->other[0] ? c->other : &x->dims[x->ndim - 1];
+    int ndim = c->other[0] ? conformance_rank(dims) : 1;
+    return yk_layer_norm(x, conformance_parameter(graph, "weight", dtype, ndim, dims),
+                         conformance_parameter(graph, "bias", dtype, ndim, dims), 1e-2);
 }
 
 const conformance_family family_softmax = {build_softmax, row_cases,
                                            sizeof row_cases / sizeof *row_cases};
 const conformance_family family_layer_norm = {build_layer_norm, row_cases,
                                               sizeof row_cases / sizeof *row_cases};
+
+const conformance_family family_layer_norm_wide = {build_layer_norm, wide_row_cases,
+                                                   sizeof wide_row_cases / sizeof *wide_row_cases};
 
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
 

@@ -14,9 +14,11 @@ extern const conformance_family family_winograd, family_winograd64, family_strid
 extern const conformance_family family_chunked;
 extern const conformance_family family_linear, family_flatten;
 extern const conformance_family family_batch_norm;
-extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global;
+extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global,
+    family_adaptive;
 extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
-extern const conformance_family family_softmax, family_layer_norm;
+extern const conformance_family family_softmax, family_layer_norm, family_layer_norm_wide;
+extern const conformance_family family_broadcast_add, family_broadcast_multiply;
 
 enum { FAMILIES_ELEMENTWISE = 11 };
 extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];

@@ -167,6 +167,7 @@ YK_TEST(ref_pool)
     on_ref(&family_max_pool2d);
     on_ref(&family_avg_pool2d);
     on_ref(&family_global);
+    on_ref(&family_adaptive);
 }
 
 YK_TEST(cpu_max_pool2d)
@@ -188,18 +189,21 @@ YK_TEST(cpu_avg_pool2d)
 {
     on_cpu(&family_avg_pool2d);
     on_cpu(&family_global);
+    on_cpu(&family_adaptive);
 }
 
 YK_TEST(cpu_avg_pool2d_bf16)
 {
     on_cpu_in_bf16(&family_avg_pool2d);
     on_cpu_in_bf16(&family_global);
+    on_cpu_in_bf16(&family_adaptive);
 }
 
 YK_TEST(cpu_avg_pool2d_f16)
 {
     on_cpu_in_f16(&family_avg_pool2d);
     on_cpu_in_f16(&family_global);
+    on_cpu_in_f16(&family_adaptive);
 }
 
 /* ---- element by element ---------------------------------------------------------------------- */
@@ -228,6 +232,25 @@ YK_TEST(cpu_elementwise_f16)
         on_cpu_in_f16(&families_elementwise[i]);
 }
 
+static void on_all(void (*run)(const conformance_family *family))
+{
+    run(&family_broadcast_add);
+    run(&family_broadcast_multiply);
+}
+
+YK_TEST(ref_broadcast)
+{
+    on_all(on_ref);
+    on_all(on_ref_in_16_bit);
+}
+
+YK_TEST(cpu_broadcast)
+{
+    on_all(on_cpu);
+    on_all(on_cpu_in_bf16);
+    on_all(on_cpu_in_f16);
+}
+
 YK_TEST(ref_in_16_bit)
 {
     on_ref_in_16_bit(&family_conv2d);
@@ -237,6 +260,7 @@ YK_TEST(ref_in_16_bit)
     on_ref_in_16_bit(&family_max_pool2d);
     on_ref_in_16_bit(&family_avg_pool2d);
     on_ref_in_16_bit(&family_global);
+    on_ref_in_16_bit(&family_adaptive);
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         on_ref_in_16_bit(&families_elementwise[i]);
 }
@@ -261,12 +285,14 @@ YK_TEST(ref_rows)
 {
     on_ref(&family_softmax);
     on_ref(&family_layer_norm);
+    on_ref(&family_layer_norm_wide);
 }
 
 YK_TEST(cpu_rows)
 {
     on_cpu(&family_softmax);
     on_cpu(&family_layer_norm);
+    on_cpu(&family_layer_norm_wide);
 }
 
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
@@ -284,10 +310,12 @@ YK_TEST(cpu_mse_loss)
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {
-    &family_conv2d,     &family_linear,        &family_flatten,
-    &family_batch_norm, &family_max_pool2d,    &family_avg_pool2d,
-    &family_global,     &family_cross_entropy, &family_soft_cross_entropy,
-    &family_mse_loss,   &family_softmax,       &family_layer_norm};
+    &family_conv2d,         &family_linear,        &family_flatten,
+    &family_batch_norm,     &family_max_pool2d,    &family_avg_pool2d,
+    &family_global,         &family_cross_entropy, &family_soft_cross_entropy,
+    &family_mse_loss,       &family_softmax,       &family_layer_norm,
+    &family_adaptive,       &family_broadcast_add, &family_broadcast_multiply,
+    &family_layer_norm_wide};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

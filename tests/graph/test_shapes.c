@@ -65,16 +65,35 @@ static const shape_case cases[] = {
      {B, 3, 8, 8},
      {B, 3, 8, 4},
      .expected = "(N, 3, 8, 8) float32 and (N, 3, 8, 4) float32 differ"},
-    {"add", {B, 3}, {5, 3}, .expected = "differ"},
+    {"add", {B, 3}, {5, 3}, .expected = "differ, and cannot be broadcast to each other"},
+    {"add", {B, 3, 8, 8}, {3, 1, 1}, .expected = "(N, 3, 8, 8)"},
+    {"add", {1, 8}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"add", {B, 1}, {1, 7}, .expected = "(N, 7)"},
+    {"add", {1}, {B, 5}, .expected = "(N, 5)"},
+    {"add", {B}, {4, 1}, .expected = "differ, and cannot be broadcast"}, /* N would be last */
+    {"multiply", {B, 16, 4, 4}, {B, 16, 1, 1}, .expected = "(N, 16, 4, 4)"},
     {"multiply", {B, 3, 8}, {B, 3, 8}, .expected = "(N, 3, 8)"},
     {"multiply", {B, 3}, {5, 3}, .expected = "differ"},
     {"concat", {B, 3, 8, 8}, {B, 5, 8, 8}, .expected = "(N, 8, 8, 8)"},
     {"concat", {B, 3, 8, 8}, {B, 5, 8, 4}, .expected = "differ in more than their channels"},
     {"concat", {B}, {B}, .expected = "differ in more than their channels"},
     {"softmax", {B, 5, 7}, .expected = "(N, 5, 7)"},
-    {"softmax", {B, 5, 7, 7}, .expected = "expected 2 or 3 dimensions"},
+    {"softmax", {B, 5, 7, 7}, .expected = "(N, 5, 7, 7)"},
+    {"softmax", {7}, .expected = "(7)"},
+    {"softmax", {B}, .expected = "expected at least 1 dimension besides the batch"},
+    {"layer_norm", {B, 5, 7}, {5, 7}, .number = 1e-5, .expected = "(N, 5, 7)"},
+    {"layer_norm", {B, 5, 7, 3}, {7, 3}, .number = 1e-5, .expected = "(N, 5, 7, 3)"},
+    {"layer_norm",
+     {B, 5},
+     {5, 5},
+     .number = 1e-5,
+     .expected = "expected at least 2 dimensions besides the batch"},
     {"layer_norm", {B, 5, 7}, {7}, .number = 1e-5, .expected = "(N, 5, 7)"},
-    {"layer_norm", {B, 5}, {4}, .number = 1e-5, .expected = "weight has shape (4), expected (5)"},
+    {"layer_norm",
+     {B, 5},
+     {4},
+     .number = 1e-5,
+     .expected = "weight has shape (4), expected that of the last dimensions of the input (N, 5)"},
     {"layer_norm", {B, 5}, {5}, .expected = "eps is 0, expected above 0"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
@@ -172,7 +191,7 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "concat") == 0)
-        return yk_concat(x, yk_input(graph, "other", YK_F32, ndim, c->other));
+        return yk_concat((yk_value *[]){x, yk_input(graph, "other", YK_F32, ndim, c->other)}, 2);
     if (strcmp(c->call, "multiply") == 0)
         return yk_multiply(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "mse_loss") == 0)

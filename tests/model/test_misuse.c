@@ -56,7 +56,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_silu(NULL),
         yk_hardswish(NULL),
         yk_softmax(NULL),
-        yk_concat(NULL, NULL),
+        yk_concat(NULL, 2),
         yk_multiply(NULL, NULL),
         yk_layer_norm(NULL, NULL, NULL, 1e-5),
         yk_scale(NULL, 2),

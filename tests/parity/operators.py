@@ -59,15 +59,16 @@ def compute(operator, t, attrs, training, out):
         "sigmoid": lambda: torch.sigmoid(t["x"]),
         "silu": lambda: F.silu(t["x"]),
         "multiply": lambda: t["x"] * t["other"],
-        "concat": lambda: torch.cat([t["x"], t["other"]], 1),
+        "concat": lambda: torch.cat(list(t.values()), 1),
         "softmax": lambda: F.softmax(t["x"], -1),
-        "layer_norm": lambda: F.layer_norm(t["x"], t["x"].shape[-1:], t["weight"], t["bias"], attrs["eps"]),
+        "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
         "avg_pool2d": lambda: F.avg_pool2d(t["x"], *window),
+        "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], out.shape[2:]),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
     }[operator]()
 

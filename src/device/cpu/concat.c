@@ -1,6 +1,6 @@
 /*
- * concat along channels and its gradient, slice, between any layouts: a side with few channels is
- * plain while the result is blocked, and a side's channels may begin within a block. Whole blocks
+ * concat along channels and its gradient, slice, between any layouts: a value with few channels is
+ * plain while the result is blocked, and a value's channels may begin within a block. Whole blocks
  * are copied as they are, other channels one by one; padding channels are written as zeros.
  */
 #include <string.h>
@@ -10,8 +10,8 @@
 
 typedef struct concat {
     yki_kernel base;
-    yki_geometry in[2], out;
-    int inputs;
+    yki_geometry in[YKI_MAX_IN], out;
+    int inputs;    /* that are there */
     int64_t first; /* slice: the channel of the input where it begins */
     size_t size;   /* of an element */
     int team;
@@ -21,7 +21,7 @@ static bool concat_supports(const yki_device *device, const yki_kernel_desc *des
 {
     (void)device;
     bool good = yki_is_float(&desc->out[0]);
-    for (int i = 0; i < desc->in_count; i++)
+    for (int i = 0; i < desc->in_count && yki_has_in(desc, i); i++)
         good = good && desc->in[i].dtype == desc->out[0].dtype &&
                (desc->in[i].ndim == 2 || desc->in[i].ndim == 4);
     return good;
@@ -33,9 +33,8 @@ static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
     concat *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a concat kernel");
-    k->inputs = desc->in_count;
-    for (int i = 0; i < k->inputs; i++)
-        k->in[i] = yki_geometry_of(device, &desc->in[i]);
+    for (; yki_has_in(desc, k->inputs); k->inputs++)
+        k->in[k->inputs] = yki_geometry_of(device, &desc->in[k->inputs]);
     k->out = yki_geometry_of(device, &desc->out[0]);
     k->first = desc->op == &yki_op_slice ? desc->attrs->first_channel : 0;
     k->size = yk_dtype_size(desc->out[0].dtype);

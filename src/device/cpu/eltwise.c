@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/broadcast.h"
 #include "device/cpu/convert16.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
@@ -33,7 +34,8 @@ static bool eltwise_supports(const yki_device *device, const yki_kernel_desc *de
     (void)device;
     bool good = yki_has_out(desc, 0);
     for (int i = 0; i < desc->in_count; i++)
-        good = good && yki_has_in(desc, i) && yki_alike(&desc->in[i], &desc->out[0]);
+        good = good && yki_has_in(desc, i) && yki_alike(&desc->in[i], &desc->out[0]) &&
+               yki_broadcast_none(&desc->in[i], &desc->out[0]);
     return good;
 }
 

@@ -291,6 +291,72 @@ static void global_backward_block(const pool *k, const yki_kernel_args *run, int
             k->dtype);
 }
 
+/* ---- adaptive average: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
+ */
+
+/* The inputs that output p has; and, with sizes exchanged, the outputs that have input p. */
+static inline span part_of(int64_t p, int64_t outputs, int64_t inputs)
+{
+    return (span){0, p * inputs / outputs, ((p + 1) * inputs + outputs - 1) / outputs};
+}
+
+static void scale_lanes(float *lanes, float factor)
+{
+    for (int64_t c = 0; c < MAX_BLOCK; c++)
+        lanes[c] *= factor;
+}
+
+static float part_share(span h, span w)
+{
+    return 1 / (float)((h.to - h.from) * (w.to - w.from));
+}
+
+static void adaptive_block(const pool *k, const yki_kernel_args *run, int64_t block)
+{
+    int64_t b = k->x.b;
+    for (int64_t p = 0; p < k->y.rows; p++)
+        for (int64_t q = 0; q < k->y.columns; q++) {
+            float sum[MAX_BLOCK] = {0};
+            span h = part_of(p, k->y.rows, k->x.rows), w = part_of(q, k->y.columns, k->x.columns);
+            for (int64_t r = h.from; r < h.to; r++)
+                add_pixels(k, run->in[YKI_ADAPTIVE_AVG_POOL2D_X], sum,
+                           (block * k->x.pixels + r * k->x.columns + w.from) * b, w.to - w.from);
+            scale_lanes(sum, part_share(h, w));
+            put(run->out[YKI_ADAPTIVE_AVG_POOL2D_Y],
+                (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->dtype);
+        }
+}
+
+/* What one input pixel gets from the windows that have it. */
+static void adaptive_collect(const pool *k, const void *dy, float *sum, int64_t block, span h,
+                             span w)
+{
+    for (int64_t p = h.from; p < h.to; p++)
+        for (int64_t q = w.from; q < w.to; q++) {
+            float lanes[MAX_BLOCK] = {0};
+            float share_of = part_share(part_of(p, k->y.rows, k->x.rows),
+                                        part_of(q, k->y.columns, k->x.columns));
+            fetch(lanes, dy, (block * k->y.pixels + p * k->y.columns + q) * k->x.b, k->x.b,
+                  k->dtype);
+            for (int64_t c = 0; c < MAX_BLOCK; c++)
+                sum[c] += share_of * lanes[c];
+        }
+}
+
+static void adaptive_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
+{
+    int64_t b = k->x.b;
+    for (int64_t i = 0; i < k->x.rows; i++)
+        for (int64_t j = 0; j < k->x.columns; j++) {
+            float sum[MAX_BLOCK] = {0};
+            adaptive_collect(k, run->in[YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DY], sum, block,
+                             part_of(i, k->x.rows, k->y.rows),
+                             part_of(j, k->x.columns, k->y.columns));
+            put(run->out[YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DX],
+                (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
+        }
+}
+
 /* ---- running: blocks over threads ------------------------------------------------------------ */
 
 static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
@@ -327,3 +393,5 @@ IMPL(avg_pool2d, pool_supports, pool_prepare, avg_block);
 IMPL(avg_pool2d_backward, pool_supports, prepare_backward, avg_backward_block);
 IMPL(global_avg_pool2d, pool_supports, pool_prepare, global_block);
 IMPL(global_avg_pool2d_backward, pool_supports, prepare_backward, global_backward_block);
+IMPL(adaptive_avg_pool2d, pool_supports, pool_prepare, adaptive_block);
+IMPL(adaptive_avg_pool2d_backward, pool_supports, prepare_backward, adaptive_backward_block);

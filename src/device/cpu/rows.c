@@ -1,7 +1,7 @@
 /*
- * softmax and layer_norm of plain f32 rows (N, D) or (N, L, D). Rows are divided among the threads,
- * and so are the columns of layer_norm's sums over rows: each sum is made by one thread in the
- * order of rows, so results do not depend on the number of threads.
+ * softmax and layer_norm of plain f32 rows: the last dimension of x, or those that weight has. Rows
+ * are divided among the threads, and so are the columns of layer_norm's sums over rows: each sum is
+ * made by one thread in the order of rows, so results do not depend on the number of threads.
  */
 #include <math.h>
 
@@ -32,13 +32,23 @@ static bool rows_supports(const yki_device *device, const yki_kernel_desc *desc)
     return good;
 }
 
+static int64_t row_length(const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[0];
+    if (desc->op == &yki_op_layer_norm)
+        return yki_operand_count(&desc->in[YKI_LAYER_NORM_WEIGHT]);
+    if (desc->op == &yki_op_layer_norm_backward)
+        return yki_operand_count(&desc->in[YKI_LAYER_NORM_BACKWARD_WEIGHT]);
+    return x->dims[x->ndim - 1];
+}
+
 static yk_status rows_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     rows *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a kernel over rows");
     const yki_operand *x = &desc->in[0];
-    k->length = x->dims[x->ndim - 1];
+    k->length = row_length(desc);
     k->count = yki_operand_count(x) / k->length;
     k->team = yki_team(device, 4 * k->count * k->length);
     k->eps = desc->attrs ? desc->attrs->eps : 0;

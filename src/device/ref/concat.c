@@ -16,10 +16,14 @@ static void copy_channels(const yk_tensor *x, int64_t from, const yk_tensor *y, 
 
 static yk_status ref_concat(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor a = yki_ref_in(kernel, run, YKI_CONCAT_A), b = yki_ref_in(kernel, run, YKI_CONCAT_B);
     yk_tensor y = yki_ref_out(kernel, run, YKI_CONCAT_Y);
-    copy_channels(&a, 0, &y, 0, a.dims[1]);
-    copy_channels(&b, 0, &y, a.dims[1], b.dims[1]);
+    for (int64_t i = 0, to = 0; i < YKI_CONCAT_INPUTS; i++) {
+        yk_tensor x = yki_ref_in(kernel, run, (int)i);
+        if (x.ndim < 0)
+            break;
+        copy_channels(&x, 0, &y, to, x.dims[1]);
+        to += x.dims[1];
+    }
     return YK_OK;
 }
 

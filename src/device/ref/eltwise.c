@@ -1,33 +1,11 @@
-/* Operators that work element by element: add, scale, dropout, cast, reorder. */
+/* Operators that work element by element: scale, dropout, cast, reorder. */
 #include "device/ref/ref.h"
 
 #include <string.h>
 
 #include "graph/dropout.h"
 
-/* ---- add, scale ------------------------------------------------------------------------------ */
-
-static double sum_of(double a, double b)
-{
-    return a + b;
-}
-
-static yk_status ref_add(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    yki_ref_map2(kernel, run, sum_of);
-    return YK_OK;
-}
-
-static double product_of(double a, double b)
-{
-    return a * b;
-}
-
-static yk_status ref_multiply(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    yki_ref_map2(kernel, run, product_of);
-    return YK_OK;
-}
+/* ---- scale ----------------------------------------------------------------------------------- */
 
 static double scaled(double x, const yki_attrs *attrs)
 {
@@ -88,8 +66,6 @@ static yk_status ref_reorder(const yki_kernel *kernel, const yki_kernel_args *ru
                                             .supports = support,                                   \
                                             .prepare = yki_ref_prepare,                            \
                                             .run = function}
-IMPL(add, ref_add, yki_ref_supports, 1);
-IMPL(multiply, ref_multiply, yki_ref_supports, 1);
 IMPL(scale, ref_scale, yki_ref_supports, 1);
 IMPL(dropout, ref_dropout, yki_ref_supports, 1);
 IMPL(dropout_backward, ref_dropout, yki_ref_supports, 1);

@@ -1,6 +1,6 @@
 /*
  * Pooling: max_pool2d with the winner's offset kept for backward, avg_pool2d with zeros counted,
- * and the global average. Shapes: x (N, C, H, W), y (N, C, P, Q).
+ * the global average, and the average of adaptive windows. Shapes: x (N, C, H, W), y (N, C, P, Q).
  */
 #include "device/ref/ref.h"
 
@@ -176,6 +176,63 @@ static yk_status ref_global_avg_pool2d_backward(const yki_kernel *kernel,
     return YK_OK;
 }
 
+/* ---- adaptive average: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
+ */
+
+typedef struct part {
+    int64_t begin, end;
+} part;
+
+/* The inputs that output p has; and, with sizes exchanged, the outputs that have input p. */
+static part part_of(int64_t p, int64_t outputs, int64_t inputs)
+{
+    return (part){p * inputs / outputs, ((p + 1) * inputs + outputs - 1) / outputs};
+}
+
+static void adaptive_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                           int64_t c, int64_t p, int64_t q)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_ADAPTIVE_AVG_POOL2D_X);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_ADAPTIVE_AVG_POOL2D_Y);
+    part rows = part_of(p, y.dims[2], x.dims[2]), columns = part_of(q, y.dims[3], x.dims[3]);
+    double sum = 0;
+    for (int64_t h = rows.begin; h < rows.end; h++)
+        for (int64_t w = columns.begin; w < columns.end; w++)
+            sum += yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
+    int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)count);
+}
+
+static yk_status ref_adaptive_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    each_pixel(kernel, run, adaptive_pixel);
+    return YK_OK;
+}
+
+static void adaptive_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                                    int64_t c, int64_t h, int64_t w)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DY);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DX);
+    part p_of = part_of(h, dx.dims[2], dy.dims[2]), q_of = part_of(w, dx.dims[3], dy.dims[3]);
+    double sum = 0;
+    for (int64_t p = p_of.begin; p < p_of.end; p++)
+        for (int64_t q = q_of.begin; q < q_of.end; q++) {
+            part rows = part_of(p, dy.dims[2], dx.dims[2]);
+            part columns = part_of(q, dy.dims[3], dx.dims[3]);
+            int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
+            sum += yki_ref_get(&dy, yki_ref_at(&dy, n, c, p, q)) / (double)count;
+        }
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum);
+}
+
+static yk_status ref_adaptive_avg_pool2d_backward(const yki_kernel *kernel,
+                                                  const yki_kernel_args *run)
+{
+    each_pixel(kernel, run, adaptive_backward_pixel);
+    return YK_OK;
+}
+
 #define IMPL(name)                                                                                 \
     const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
                                             .supports = yki_ref_supports,                          \
@@ -187,3 +244,5 @@ IMPL(avg_pool2d);
 IMPL(avg_pool2d_backward);
 IMPL(global_avg_pool2d);
 IMPL(global_avg_pool2d_backward);
+IMPL(adaptive_avg_pool2d);
+IMPL(adaptive_avg_pool2d_backward);

@@ -1,5 +1,6 @@
 /*
- * softmax and layer_norm over the rows of x, its last dimension. A row has D elements.
+ * softmax and layer_norm over the rows of x. A row has D elements: the last dimension for softmax,
+ * for layer_norm the last dimensions of x, which are those of weight.
  */
 #include "device/ref/ref.h"
 
@@ -73,7 +74,7 @@ static yk_status ref_layer_norm(const yki_kernel *kernel, const yki_kernel_args 
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_WEIGHT); /* (D) */
     yk_tensor bias = yki_ref_in(kernel, run, YKI_LAYER_NORM_BIAS);     /* (D) */
     yk_tensor y = yki_ref_out(kernel, run, YKI_LAYER_NORM_Y);
-    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     for (int64_t at = 0; at < count; at += length) {
         moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
         for (int64_t i = 0; i < length; i++) {
@@ -91,7 +92,7 @@ static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
     yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT); /* (D) */
     yk_tensor dx = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DX);
-    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     for (int64_t at = 0; at < count; at += length) {
         moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
         double sum = 0, product = 0;
@@ -115,7 +116,8 @@ static void layer_norm_column(const yki_kernel *kernel, const yki_kernel_args *r
     yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
     yk_tensor dweight = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DWEIGHT);
     yk_tensor dbias = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DBIAS);
-    int64_t count = yk_tensor_count(&x), length = row_length(&x);
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
+    int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     double sum = 0, product = 0;
     for (int64_t at = 0; at < count; at += length) {
         moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
@@ -130,8 +132,8 @@ static void layer_norm_column(const yki_kernel *kernel, const yki_kernel_args *r
 
 static yk_status ref_layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
-    for (int64_t i = 0; i < row_length(&x); i++)
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
+    for (int64_t i = 0; i < yk_tensor_count(&weight); i++)
         layer_norm_column(kernel, run, i);
     layer_norm_dx(kernel, run);
     return YK_OK;

@@ -1,0 +1,97 @@
+/* Operators that broadcast: add, multiply, and reduce, which is what becomes of their gradients. */
+#include "device/broadcast.h"
+#include "device/ref/ref.h"
+
+/* The place of element i of `of` in the smaller tensor that is broadcast to it. */
+static int64_t place(const yk_tensor *small, const yk_tensor *of, int64_t i)
+{
+    int64_t from[YK_MAX_DIMS], to[YK_MAX_DIMS], at = 0, stride = 1;
+    yki_broadcast_dims(small->ndim, small->dims, from);
+    yki_broadcast_dims(of->ndim, of->dims, to);
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        at += from[d] == 1 ? 0 : i % to[d] * stride;
+        i /= to[d];
+        stride *= from[d];
+    }
+    return at;
+}
+
+static void map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f)
+{
+    yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
+    yk_tensor y = yki_ref_out(kernel, run, 0);
+    if (!a.data || !b.data || !y.data) /* there are no elements */
+        return;
+    int64_t count = yk_tensor_count(&y);
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(&y, i, f(yki_ref_get(&a, place(&a, &y, i)), yki_ref_get(&b, place(&b, &y, i))));
+}
+
+static double sum_of(double a, double b)
+{
+    return a + b;
+}
+
+static yk_status ref_add(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    map2(kernel, run, sum_of);
+    return YK_OK;
+}
+
+static double product_of(double a, double b)
+{
+    return a * b;
+}
+
+static yk_status ref_multiply(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    map2(kernel, run, product_of);
+    return YK_OK;
+}
+
+/* ---- reduce: dx[j] is the sum of the dy[i] to which x[j] was repeated -------------------------
+ */
+
+/* The sum over the dimensions from d on, in which dx has size 1; `at` is the element of dy. */
+static double sum_repeated(const yk_tensor *dy, const int64_t *of, const int64_t *from, int d,
+                           int64_t at)
+{
+    if (d == YK_MAX_DIMS)
+        return yki_ref_get(dy, at);
+    double sum = 0;
+    int64_t stride = 1;
+    for (int inner = d + 1; inner < YK_MAX_DIMS; inner++)
+        stride *= from[inner];
+    for (int64_t i = 0; i < (of[d] == 1 ? from[d] : 1); i++)
+        sum += sum_repeated(dy, of, from, d + 1, at + i * stride);
+    return sum;
+}
+
+static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_REDUCE_DY);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_REDUCE_DX);
+    int64_t of[YK_MAX_DIMS], from[YK_MAX_DIMS], count = yk_tensor_count(&dx);
+    yki_broadcast_dims(dx.ndim, dx.dims, of);
+    yki_broadcast_dims(dy.ndim, dy.dims, from);
+    for (int64_t j = 0; j < count; j++) {
+        int64_t at = 0, stride = 1, rest = j;
+        for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+            at += rest % of[d] * stride;
+            rest /= of[d];
+            stride *= from[d];
+        }
+        yki_ref_set(&dx, j, sum_repeated(&dy, of, from, 0, at));
+    }
+    return YK_OK;
+}
+
+#define IMPL(name, place)                                                                          \
+    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
+                                            .inplace = place,                                      \
+                                            .supports = yki_ref_supports,                          \
+                                            .prepare = yki_ref_prepare,                            \
+                                            .run = ref_##name}
+IMPL(add, 1);
+IMPL(multiply, 1);
+IMPL(reduce, 0);
