@@ -21,11 +21,16 @@ typedef struct yki_cuda_launcher {
                         yki_cuda_grid grid, const void *args, size_t bytes, yki_stream *stream);
 } yki_cuda_launcher;
 
+enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
+
 /* The head of the device. */
 typedef struct yki_cuda_device {
     yki_device base;
     const yki_cuda_launcher *launcher;
-    int32_t *bad_label; /* in the device's memory, see yki_cuda_cross_entropy_args */
+    struct {
+        const void *chunks, *result;
+    } sweeps[YKI_CUDA_SWEEPS]; /* kernels, by operation; result may be NULL */
+    int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */
@@ -41,6 +46,10 @@ typedef struct yki_cuda_kernel {
 
 /* All operators but convolutions and linear; ends with NULL. */
 extern const yki_kernel_impl *const yki_cuda_kernels[];
+
+/* Once, when the device is created; then yki_cuda_sweep is the device's sweep. */
+yk_status yki_cuda_find_sweeps(yki_cuda_device *device);
+yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args);
 
 yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
 

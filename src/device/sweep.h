@@ -15,6 +15,9 @@
 #ifndef YKI_SWEEP_H
 #define YKI_SWEEP_H
 
+#include <math.h>
+
+#include "base/random.h"
 #include "device/memory.h"
 
 /* What a sweep does, with a, b, ... for elements of at[0], at[1], ... and c for the coefficients of
@@ -105,5 +108,17 @@ typedef struct yki_sweep_args {
     void *result;
     yki_stream *stream;
 } yki_sweep_args;
+
+/* What clipping multiplies with; from 1 on, nothing is to be done. As in PyTorch, also for NaN. */
+YKI_HOST_DEVICE double yki_clip_factor(const double *c)
+{
+    return c[YKI_CLIP_MAX_NORM] / (sqrt(c[YKI_CLIP_SQUARES]) + 1e-6);
+}
+
+/* What a word of 8 bytes adds to the hash of its span: a map that is one to one, for each place. */
+YKI_HOST_DEVICE uint64_t yki_sweep_hash(uint64_t word, uint64_t place)
+{
+    return yki_mix64(word ^ place * 0x9e3779b97f4a7c15u);
+}
 
 #endif

@@ -12,13 +12,6 @@
 #include "device/sweep.h"
 
 enum { SWEEP_LANES = 16 };
-#define ODD UINT64_C(0x9e3779b97f4a7c15)
-
-/* What clipping multiplies with; from 1 on, nothing is to be done. As in PyTorch, also for NaN. */
-static double clip_factor(const double *c)
-{
-    return c[YKI_CLIP_MAX_NORM] / (sqrt(c[YKI_CLIP_SQUARES]) + 1e-6);
-}
 
 #define YKI_SWEEP_REAL       float
 #define YKI_SWEEP_BITS       uint32_t
@@ -61,12 +54,12 @@ YKI_LOOP static uint64_t hash_bytes(const char *at, size_t bytes, uint64_t place
     for (size_t i = 0; i < whole; i++) {
         uint64_t one;
         memcpy(&one, at + i * sizeof one, sizeof one);
-        sum += yki_mix64(one ^ (place + i) * ODD);
+        sum += yki_sweep_hash(one, place + i);
     }
     if (bytes % sizeof word) {
         word = 0;
         memcpy(&word, at + whole * sizeof word, bytes % sizeof word);
-        sum += yki_mix64(word ^ (place + whole) * ODD);
+        sum += yki_sweep_hash(word, place + whole);
     }
     return sum;
 }
@@ -106,7 +99,7 @@ static void sweep_chunk(const yki_sweep_args *args, size_t chunk)
 /* Whether the pass can be left out. */
 static bool sweep_is_idle(const yki_sweep_args *args)
 {
-    return args->op == YKI_SWEEP_CLIP && clip_factor(args->coefficients) >= 1;
+    return args->op == YKI_SWEEP_CLIP && yki_clip_factor(args->coefficients) >= 1;
 }
 
 /* After all chunks: makes the result of what they found. */

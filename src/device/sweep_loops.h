@@ -125,7 +125,8 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
         ((double *)args->partial)[chunk] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
         break;
     case YKI_SWEEP_CLIP:
-        YKI_SWEEP_NAME(loop_scale)(at[0], count, (YKI_SWEEP_REAL)clip_factor(args->coefficients));
+        YKI_SWEEP_NAME(loop_scale)
+        (at[0], count, (YKI_SWEEP_REAL)yki_clip_factor(args->coefficients));
         break;
     case YKI_SWEEP_UNSCALE:
         ((double *)args->partial)[chunk] =

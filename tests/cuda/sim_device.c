@@ -37,6 +37,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.threads = 1;
     made->launcher = &simulator;
     made->bad_label = &bad_label;
+    assert_ok(yki_cuda_find_sweeps(made));
     *device = &made->base;
     return YK_OK;
 }
@@ -51,6 +52,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .destroy = destroy,
                                          .layout = yki_cuda_layout,
                                          .kernels = yki_cuda_kernels,
+                                         .sweep = yki_cuda_sweep,
                                          .memory = &yki_host_memory};
 
 uint64_t sim_device_launches(void)

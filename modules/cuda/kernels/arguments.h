@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#include "device/sweep.h"
+
 enum {
     YKI_CUDA_THREADS = 256, /* of every block */
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
@@ -183,6 +185,17 @@ typedef struct yki_cuda_loss_args {
     int64_t count;
     double factor;
 } yki_cuda_loss_args;
+
+/* ---- sweep.cu -------------------------------------------------------------------------------- */
+
+/* See yki_sweep_args. */
+typedef struct yki_cuda_sweep_args {
+    const yki_span *spans;
+    const yki_sweep_chunk *chunks;
+    int64_t span_count, chunk_count;
+    const double *coefficients;
+    void *partial, *result;
+} yki_cuda_sweep_args;
 
 /* ---- prepare.cu ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,59 @@
+/* Sweeps: see kernels/sweep.cu. */
+#include "cuda.h"
+
+/* The kernel of each operation, and the one that makes its result of what was found by chunk. */
+static const struct {
+    const char *chunks, *result;
+} names[YKI_CUDA_SWEEPS] = {
+    [YKI_SWEEP_COPY] = {"sweep_copy", NULL},
+    [YKI_SWEEP_SWAP] = {"sweep_swap", NULL},
+    [YKI_SWEEP_ADD] = {"sweep_add", NULL},
+    [YKI_SWEEP_SCALE] = {"sweep_scale", NULL},
+    [YKI_SWEEP_APPROACH] = {"sweep_approach", NULL},
+    [YKI_SWEEP_SQUARES] = {"sweep_squares", "sweep_sum"},
+    [YKI_SWEEP_CLIP] = {"sweep_clip", NULL},
+    [YKI_SWEEP_UNSCALE] = {"sweep_unscale", "sweep_any"},
+    [YKI_SWEEP_SGD] = {"sweep_sgd", NULL},
+    [YKI_SWEEP_ADAM] = {"sweep_adam", NULL},
+    [YKI_SWEEP_HASH] = {"sweep_hash", "sweep_hashes"},
+};
+
+static yk_status find(const yki_cuda_launcher *launcher, const char *name, const void **kernel)
+{
+    *kernel = name ? launcher->find(launcher, name) : NULL;
+    if (name && !*kernel)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", name);
+    return YK_OK;
+}
+
+yk_status yki_cuda_find_sweeps(yki_cuda_device *device)
+{
+    for (int op = 0; op < YKI_CUDA_SWEEPS; op++) {
+        YK_TRY(find(device->launcher, names[op].chunks, &device->sweeps[op].chunks));
+        YK_TRY(find(device->launcher, names[op].result, &device->sweeps[op].result));
+    }
+    return YK_OK;
+}
+
+yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args)
+{
+    yki_cuda_device *cuda = (yki_cuda_device *)device;
+    const yki_cuda_launcher *launcher = cuda->launcher;
+    yki_cuda_sweep_args given = {.spans = args->spans,
+                                 .chunks = args->chunks,
+                                 .span_count = (int64_t)args->span_count,
+                                 .chunk_count = (int64_t)args->chunk_count,
+                                 .coefficients = args->coefficients,
+                                 .partial = args->partial,
+                                 .result = args->result};
+    yki_cuda_grid grid = {(unsigned)args->chunk_count, 1, 1};
+    if (args->chunk_count > 0)
+        YK_TRY(launcher->launch(launcher, cuda->sweeps[args->op].chunks, grid, &given, sizeof given,
+                                args->stream));
+    bool hash = args->op == YKI_SWEEP_HASH;
+    if (!cuda->sweeps[args->op].result || (hash && args->span_count == 0))
+        return YK_OK;
+    grid = hash ? yki_cuda_grid_of(given.span_count * 32) : (yki_cuda_grid){1, 1, 1};
+    return launcher->launch(launcher, cuda->sweeps[args->op].result, grid, &given, sizeof given,
+                            args->stream);
+}
