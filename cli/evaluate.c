@@ -82,6 +82,7 @@ typedef struct subject {
     char preset[CLI_TRANSFORMS_TEXT], evaluation[CLI_TRANSFORMS_TEXT], normalize[256];
     double val_split; /* as in the training run */
     int64_t classes;  /* of the network; 0: those of the data */
+    bool recognised;  /* the network, by its tensors */
 } subject;
 
 /* The value of a setting in lines "NAME=VALUE" (or "--NAME=VALUE", as checkpoints of earlier
@@ -110,8 +111,11 @@ static bool read_description(subject *s)
     bool fine = cli_ok(yk_tensor_file_info(file, &info));
     const char *arch = fine && info ? info->arch : NULL;
     s->classes = fine && info ? info->classes : 0;
-    if (fine && !arch)
-        yk_tensor_file_find_arch(file, &arch, &s->classes); /* --arch may name another one */
+    if (fine && !arch) { /* which may be none: --arch names it then */
+        yk_status status = yk_tensor_file_find_arch(file, &arch, &s->classes);
+        fine = status == YK_ERROR_NOT_FOUND || cli_ok(status);
+        s->recognised = arch != NULL;
+    }
     if (arch)
         snprintf(s->arch, sizeof s->arch, "%s", arch);
     if (fine && cli_normalize_as(s->normalize, sizeof s->normalize, info))
@@ -277,6 +281,9 @@ static void print_confusion(const yk_dataset *test, const int64_t *confusion, in
 static void print_result(const subject *s, const yk_dataset *test, const yk_evaluation *result,
                          const int64_t *confusion)
 {
+    if (s->recognised && !s->options.arch_given)
+        printf("%s: recognised by its tensors as %s for %lld classes\n", s->path, s->options.arch,
+               (long long)s->classes);
     printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)", s->path, s->options.arch,
            yk_dataset_name(test), result->loss, 100 * result->accuracy, (long long)result->correct,
            (long long)result->count);

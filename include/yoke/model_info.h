@@ -57,7 +57,8 @@ yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info);
 /**
  * Finds out which network of yk_arch_name a file's weights are of, by the names and shapes of its
  * tensors, for images of three channels; *classes (may be NULL) is its number of classes. The name
- * is a constant. YK_ERROR_NOT_FOUND, with *arch NULL, when they fit none.
+ * is a constant. On failure *arch is NULL: YK_ERROR_NOT_FOUND when they fit none, and other errors
+ * for files that hold no weights that yoke reads.
  */
 yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int64_t *classes);
 

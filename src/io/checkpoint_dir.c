@@ -28,6 +28,7 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "io/dcp.h"
 
 static yk_status join_path(char path[PATH_MAX], const char *dir, const char *file)
 {
@@ -267,6 +268,8 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
             return status;
         YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
+    if (count == 0)
+        YK_TRY(yki_refuse_dcp(dir));
     if (count == 0)
         return yki_error(YK_ERROR_NOT_FOUND, "%s: holds no checkpoint", dir);
     return yki_error(YK_ERROR_FORMAT, "%s: no complete checkpoint among %zu", dir, count);

@@ -79,6 +79,7 @@ yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int6
     YKI_NOT_NULL(arch);
     *arch = NULL;
     YKI_NOT_NULL(file);
+    YK_TRY(yki_tensor_file_check(file));
     for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
         for (size_t i = 0; (name = yk_arch_name(i)); i++)
             if (is_of(file, yk_arch_find(name), sides[s], &found)) {

@@ -173,7 +173,8 @@ static yk_status pickle_make_call(yki_pickle *pickle)
 {
     yki_pickle_value **values = NULL;
     YK_TRY(yki_pickle_pop(pickle, 2, &values));
-    if (values[0]->type != YKI_PICKLE_GLOBAL || values[1]->type != YKI_PICKLE_TUPLE)
+    bool callable = values[0]->type == YKI_PICKLE_GLOBAL || values[0]->type == YKI_PICKLE_CALL;
+    if (!callable || values[1]->type != YKI_PICKLE_TUPLE)
         return yki_pickle_refuse(
             pickle, "expected a global and a tuple of arguments, found a %s and a %s",
             yki_pickle_type_name(values[0]->type), yki_pickle_type_name(values[1]->type));

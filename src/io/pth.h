@@ -58,13 +58,18 @@ yk_status yki_pth_read_info(yki_pth *pth, char **text);
 const char *yki_pth_path(const yki_pth *pth);
 const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
 const yki_pickle_value *yki_pth_root(const yki_pth *pth);
-/* Whether the value is a call of _rebuild_tensor_v2, the usual form of a tensor. */
+/* The arguments of _rebuild_tensor_v2, the usual form of a tensor, also of one with attributes of
+ * its own as FSDP gathers them; NULL for other values. */
+const yki_pickle_value *yki_pth_tensor_arguments(const yki_pickle_value *value);
+/* Whether the value has this form. */
 bool yki_pth_is_tensor(const yki_pickle_value *value);
 /* The tensor of an nn.Parameter, which is a call on it; any other value as it is. */
 const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value);
 /* The word for a tensor that yoke does not read whatever it holds, such as "complex64" or "sparse";
  * NULL for other tensors and values. */
 const char *yki_pth_unsupported_kind(const yki_pickle_value *value);
+/* Whether it is a tensor of which the file holds one rank's part: a DTensor or ShardedTensor. */
+bool yki_pth_is_sharded(const yki_pickle_value *value);
 /* The tensor of a value, checked to lie within its storage, whose bytes are not read yet. */
 yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value,
                          yki_file_tensor *stored);

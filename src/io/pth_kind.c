@@ -64,13 +64,41 @@ static const char *kind_of_storage(const yki_pickle_value *storage)
     return FIND_KIND(storages, yki_pickle_item(id, 1));
 }
 
+/* Whether a global is a class of this name, in whichever module this version of PyTorch has it. */
+static bool is_class(const yki_pickle_value *global, const char *name)
+{
+    size_t size = strlen(name);
+    return global && global->type == YKI_PICKLE_GLOBAL && global->count > size &&
+           global->text[global->count - size - 1] == '\n' &&
+           memcmp(global->text + global->count - size, name, size) == 0;
+}
+
+/* The class of a tensor of which each rank has a part: (_rebuild_wrapper_subclass, CLASS, ...). */
+static const char *sharded_class(const yki_pickle_value *value)
+{
+    bool wrapped = yki_pickle_is_call(value, "torch._tensor", "_rebuild_from_type_v2");
+    const yki_pickle_value *global =
+        wrapped ? yki_pickle_item(yki_pickle_arguments(value), 1) : NULL;
+    return is_class(global, "DTensor")         ? "DTensor"
+           : is_class(global, "ShardedTensor") ? "ShardedTensor"
+                                               : NULL;
+}
+
+bool yki_pth_is_sharded(const yki_pickle_value *value)
+{
+    return sharded_class(yki_pth_unwrap_parameter(value)) != NULL;
+}
+
 const char *yki_pth_unsupported_kind(const yki_pickle_value *value)
 {
     enum { V3_DTYPE = 6 /* argument of _rebuild_tensor_v3 */ };
+    const yki_pickle_value *usual = yki_pth_tensor_arguments(value);
+    if (usual)
+        return kind_of_storage(yki_pickle_item(usual, 0));
     value = yki_pth_unwrap_parameter(value);
     const yki_pickle_value *arguments = yki_pickle_arguments(value);
-    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v2"))
-        return kind_of_storage(yki_pickle_item(arguments, 0));
+    if (sharded_class(value))
+        return sharded_class(value);
     if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v3")) {
         const char *kind = FIND_KIND(dtypes, yki_pickle_item(arguments, V3_DTYPE));
         return kind ? kind : "unknown dtype";

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "io/safetensors.h"
+#include "io/wrappers.h"
 #include "tensor/tensor.h"
 
 enum { LISTED = 3 /* names of a kind in an error line; the others are counted */ };
@@ -152,8 +153,7 @@ static void note_shapes(name_list *trouble, const yk_parameter_view *view,
 static bool has_entry(const yk_model *model, size_t count, const char *name, size_t length)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *known = model_entry(model, i).name;
-        if (strlen(known) == length && memcmp(known, name, length) == 0)
+        if (yki_is_wrapped(name, length, model_entry(model, i).name))
             return true;
     }
     return false;

@@ -9,9 +9,11 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "io/dcp.h"
 #include "io/input_file.h"
 #include "io/model_info_json.h"
 #include "io/safetensors.h"
+#include "io/wrappers.h"
 #include "io/zip.h"
 #include "model/model_info.h"
 #include "tensor/tensor.h"
@@ -86,10 +88,10 @@ static bool all_begin(const yk_tensor_file *file, const char *text, size_t offse
     return count > 0;
 }
 
-/* Bytes of "module." and "_orig_mod.", in any order, that all names begin with. */
+/* Bytes of wrappers, in any order, that all names begin with. */
 static size_t find_wrapper(const yk_tensor_file *file)
 {
-    static const char *const wrappers[] = {"module.", "_orig_mod."};
+    static const char *const wrappers[] = {"module.", "_orig_mod.", "_fsdp_wrapped_module."};
     size_t length = 0;
     for (bool more = true; more;) {
         more = false;
@@ -205,9 +207,29 @@ static void list_unsupported(const yk_tensor_file *file, char *kinds, size_t siz
     }
 }
 
+/* FSDP's files of one rank: tensors of which it has a part, and parameters flattened into one. */
+static yk_status check_whole(const yk_tensor_file *file)
+{
+    for (size_t i = 0; file->pth && i < yk_tensor_file_count(file); i++) {
+        static const char flat[] = "flat_param";
+        size_t length, size = sizeof flat - 1;
+        const char *name = yki_tensor_file_name(file, i, &length);
+        bool flattened = name && length >= size && memcmp(name + length - size, flat, size) == 0;
+        const yki_pickle_value *value = yki_pickle_pair_value(file->dict, i);
+        if (flattened || yki_pth_is_sharded(value))
+            return yki_error(YK_ERROR_UNSUPPORTED,
+                             "%s: holds one rank's part of a model that FSDP has sharded%s: save "
+                             "the whole model in Python, with get_model_state_dict of "
+                             "torch.distributed.checkpoint.state_dict and its full_state_dict=True",
+                             file->path, flattened ? " and flattened" : "");
+    }
+    return YK_OK;
+}
+
 yk_status yki_tensor_file_check(const yk_tensor_file *file)
 {
     char kinds[160];
+    YK_TRY(check_whole(file));
     list_unsupported(file, kinds, sizeof kinds);
     if (kinds[0])
         return yki_error(YK_ERROR_UNSUPPORTED,
@@ -246,6 +268,7 @@ static yk_status open_tensor_file(yk_tensor_file *file, const char *path)
 {
     file_kind found = EMPTY;
     uint64_t size = 0;
+    YK_TRY(yki_refuse_dcp(path));
     YK_TRY(recognise_file(path, &found, &size));
     file->limit = size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK;
     file->path = yki_strdup(path);
@@ -345,10 +368,10 @@ size_t yki_tensor_file_wrapper(const yk_tensor_file *file)
 
 int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
 {
-    size_t skip = file->wrapper, wanted = strlen(name), length;
+    size_t skip = file->wrapper, length;
     for (size_t i = yk_tensor_file_count(file); i-- > 0;) { /* the last of equals, as in Python */
         const char *text = yki_tensor_file_name(file, i, &length);
-        if (text && length == skip + wanted && memcmp(text + skip, name, wanted) == 0)
+        if (text && length >= skip && yki_is_wrapped(text + skip, length - skip, name))
             return (int64_t)i;
     }
     return -1;

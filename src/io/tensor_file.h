@@ -38,9 +38,9 @@ enum { YKI_TENSOR_LABEL = 128 };
 /* The name for an error line: cut, and shown for what it is where it is not text. Returns label. */
 const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
                                   char label[YKI_TENSOR_LABEL]);
-/* Bytes of "module." and "_orig_mod." that all names begin with. */
+/* Bytes of wrappers, such as "module.", that all names begin with. */
 size_t yki_tensor_file_wrapper(const yk_tensor_file *file);
-/* The index of the tensor of this name (the wrapper left off), or -1. */
+/* The index of the tensor that has this name once its wrappers are off (wrappers.h), or -1. */
 int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name);
 
 /* What and where it is, checked; made dense it takes at most a small factor of the file's size. */

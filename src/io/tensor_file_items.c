@@ -97,9 +97,9 @@ static bool has_text_keys(const yki_pickle_value *dict)
 static void name_object(char text[TEXT], const yki_pickle_value *value)
 {
     const yki_pickle_value *callable = yki_pickle_callable(value);
+    bool named = callable && callable->type == YKI_PICKLE_GLOBAL && callable->count < 100;
     snprintf(text, TEXT, "a %s%s%.*s", yki_pickle_type_name(value->type), callable ? " of " : "",
-             callable && callable->count < 100 ? (int)callable->count : 0,
-             callable ? callable->text : "");
+             named ? (int)callable->count : 0, named ? callable->text : "");
     char *newline = strchr(text, '\n');
     if (newline)
         *newline = '.';

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
+#include "io/wrappers.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -143,6 +144,7 @@ static yk_status convert_name(conversion *all, size_t index, char **name)
     if (!*name)
         return yki_error_memory(size, "a tensor's name");
     snprintf(*name, size, "%s%s", all->prefix, bare);
+    yki_unwrap_name(*name + strlen(all->prefix));
     return YK_OK;
 }
 

@@ -138,6 +138,7 @@ YK_TEST(evaluate_recognises_a_network_by_its_tensors)
                                      yk_test_directory()),
                      0);
     assert_int_equal(yoke("evaluate --data synthetic bare.safetensors"), 0);
+    assert_contains(output, "bare.safetensors: recognised by its tensors as mlp for 10 classes");
     assert_contains(output, "bare.safetensors: mlp on synthetic");
     assert_contains(output, ", top-5 ");
 }

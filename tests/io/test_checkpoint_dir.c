@@ -307,3 +307,18 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
     munmap((void *)completed, sizeof *completed);
     yk_model_destroy(model);
 }
+
+YK_TEST(a_distributed_checkpoint_of_pytorch_is_named)
+{
+    char path[512], found[512];
+    snprintf(path, sizeof path, "%s/.metadata", yk_test_directory());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_checkpoint_dir_latest(yk_test_directory(), found, sizeof found));
+    assert_contains(yk_last_error(), "is a distributed checkpoint of PyTorch: convert it with");
+    yk_tensor_file *tensors;
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_open(&tensors, yk_test_directory()));
+    assert_contains(yk_last_error(), "dcp_to_torch FOLDER FILE.pth");
+}

@@ -100,6 +100,7 @@ def odd_files(folder):
     torch.save(plain, f"{folder}/plain.pth")
     torch.save({f"module.{k}": v for k, v in plain.items()}, f"{folder}/module.pth")
     torch.save({"epoch": 3, "state_dict": plain, "args": ["x", {"y": 1.5}]}, f"{folder}/nested.pth")
+    wrapped_files(folder, plain)
 
     for dtype in (torch.float64, torch.float16, torch.bfloat16):
         cast = {k: v.to(dtype) if v.is_floating_point() else v.int() for k, v in plain.items()}
@@ -120,6 +121,22 @@ def odd_files(folder):
                 deflated.writestr(name, stored.read(name))
 
 
+def wrapped_files(folder, plain):
+    """Names as torch.compile, FSDP and activation checkpointing leave them, and FSDP's tensors."""
+    inner = {"conv": "_orig_mod", "bn": "_checkpoint_wrapped_module", "fc": "_fsdp_wrapped_module"}
+    part = {k.replace(".", f".{inner[k.split('.')[0]]}.", 1): v for k, v in plain.items()}
+    torch.save(part, f"{folder}/part.pth")
+    torch.save({f"_fsdp_wrapped_module._orig_mod.{k}": v for k, v in plain.items()}, f"{folder}/whole.pth")
+    gathered = {key: value.clone() for key, value in plain.items()}
+    for value in gathered.values():
+        value._has_been_cloned = True  # as FSDP marks what it has gathered
+    torch.save(gathered, f"{folder}/gathered.pth")
+
+
+class DTensor(torch.Tensor):
+    """Pickled like PyTorch's class of this name, which this version may not have."""
+
+
 def every_dtype(folder):
     """Whole numbers as every dtype that holds them, small.pth (signed) and bits.pth (0 and 1)."""
     torch.manual_seed(8)
@@ -136,6 +153,10 @@ def every_dtype(folder):
     torch.save(refused, f"{folder}/legacy.pth", _use_new_zipfile_serialization=False)
     torch.save({**refused, "fc.bias": refused["fc.bias"].to(torch.complex64)}, f"{folder}/complex.pth")
     torch.save({**refused, "fc.bias": refused["fc.bias"].to_sparse()}, f"{folder}/sparse.pth")
+    sharded = {key: value.as_subclass(DTensor) for key, value in refused.items()}
+    torch.save(sharded, f"{folder}/sharded.pth")
+    torch.save({"_flat_param": torch.zeros(99)}, f"{folder}/flat.pth")
+    torch.save(torch.zeros(3), f"{folder}/__0_0.distcp")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), f"{folder}/script.pth")
     module = torch.nn.Linear(2, 2)
     torch.save(module, f"{folder}/module.pth")

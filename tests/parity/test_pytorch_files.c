@@ -204,8 +204,8 @@ YK_TEST(pytorch_goes_on_with_adamw)
 
 YK_TEST(odd_files_of_pytorch_are_read)
 {
-    static const char *const names[] = {"module",   "nested", "float64", "float16",
-                                        "bfloat16", "views",  "deflated"};
+    static const char *const names[] = {"module", "nested",   "float64", "float16", "bfloat16",
+                                        "views",  "deflated", "part",    "whole",   "gathered"};
     python("odd_files", "");
     yk_model *plain = make_small();
     assert_ok(yk_model_load(plain, file_path("plain", ".pth")));
@@ -281,6 +281,8 @@ YK_TEST(what_pytorch_writes_and_yoke_does_not_read_is_named)
                  {"script", "is a TorchScript program: save its state_dict()"},
                  {"module", "holds a whole module, which only Python can load: expected its state"},
                  {"checkpoint_of_module", "holds a whole module, which only Python can load"},
+                 {"sharded", "holds one rank's part of a model that FSDP has sharded: save the"},
+                 {"flat", "a model that FSDP has sharded and flattened: save the whole model in"},
                  {"optimizer", "holds an optimizer's state_dict: expected a model's"}};
     python("every_dtype", "");
     yk_model *model = make_small();
@@ -289,6 +291,9 @@ YK_TEST(what_pytorch_writes_and_yoke_does_not_read_is_named)
         assert_contains(yk_last_error(), cases[i].words);
         assert_contains(yk_last_error(), file_path(cases[i].name, ".pth"));
     }
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, file_path("__0_0", ".distcp")));
+    assert_contains(yk_last_error(), "is a file of a distributed checkpoint of PyTorch: convert it "
+                                     "with python -m torch.distributed.checkpoint.format_utils");
     yk_model_destroy(model);
 }
 

@@ -1,0 +1,36 @@
+/* See dcp.h. */
+#include "io/dcp.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t length = strlen(path), size = strlen(ending);
+    return length >= size && strcmp(path + length - size, ending) == 0;
+}
+
+/* Whether the folder has a .metadata. */
+static bool is_folder(const char *path)
+{
+    char inside[PATH_MAX];
+    struct stat info;
+    int length = snprintf(inside, sizeof inside, "%s/.metadata", path);
+    return length < PATH_MAX && stat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
+           access(inside, F_OK) == 0;
+}
+
+yk_status yki_refuse_dcp(const char *path)
+{
+    bool folder = is_folder(path);
+    if (!folder && !ends_in(path, ".distcp") && !ends_in(path, "/.metadata"))
+        return YK_OK;
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "%s: is %sa distributed checkpoint of PyTorch: convert it with python -m "
+                     "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pth",
+                     path, folder ? "" : "a file of ");
+}
