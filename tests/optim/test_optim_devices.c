@@ -1,0 +1,134 @@
+/* Optimizers, clipping, averages and the scaler on a device whose memory the host cannot touch and
+ * which works later: the same bits as on ref, which has the same arithmetic. */
+#include <math.h>
+
+#include "harness.h"
+
+enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 6 };
+
+static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
+
+typedef struct run {
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    yk_grad_scaler *scaler;
+    double norm[STEPS];
+    bool found_inf[STEPS];
+} run;
+
+static yk_model *make_model(const char *device)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, IN});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc", OUT), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    return model;
+}
+
+/* The scaled gradient of a step; of the fourth, one element is infinite. */
+static void set_gradients(const run *r, int step)
+{
+    static float values[IN * OUT];
+    for (size_t p = 0; p < PARAMETERS; p++) {
+        yk_tensor grad = yk_model_parameter(r->model, p).grad;
+        for (size_t i = 0; i < counts[p]; i++)
+            values[i] = 65536 * (float)((i * 37 + (size_t)step * 11) % 101) / 100 - 30000;
+        if (step == 3)
+            values[counts[p] / 2] = (float)INFINITY;
+        assert_ok(yk_tensor_write(&grad, values));
+    }
+}
+
+static void train(run *r, const char *device, bool adam)
+{
+    size_t group;
+    *r = (run){.model = make_model(device)};
+    if (adam)
+        assert_ok(yk_adam_create(&r->optimizer, r->model, NULL));
+    else
+        assert_ok(yk_sgd_create(&r->optimizer, r->model,
+                                YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
+                                        o.momentum = 0.9, o.weight_decay = 0.01)));
+    assert_ok(yk_optimizer_add_param_group(r->optimizer, yk_filter_norms_and_biases, NULL, &group));
+    assert_ok(yk_optimizer_set_group_hyperparameter(r->optimizer, group, "weight_decay", 0));
+    if (!adam)
+        assert_ok(yk_optimizer_set_group_hyperparameter(r->optimizer, group, "momentum", 0));
+    assert_ok(yk_ema_create(&r->ema, r->optimizer,
+                            YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.decay = 0.9)));
+    assert_ok(yk_grad_scaler_create(&r->scaler, r->model, NULL));
+    for (int step = 0; step < STEPS; step++) {
+        set_gradients(r, step);
+        assert_ok(yk_grad_scaler_unscale(r->scaler));
+        r->found_inf[step] = yk_grad_scaler_found_inf(r->scaler);
+        assert_ok(yk_clip_grad_norm(r->optimizer, step % 2 ? 1 : 1e6,
+                                    step < STEPS - 1 ? &r->norm[step] : NULL));
+        assert_ok(yk_grad_scaler_step(r->scaler, r->optimizer));
+        assert_ok(yk_grad_scaler_update(r->scaler));
+        assert_ok(yk_ema_update(r->ema));
+    }
+    assert_ok(yk_ema_swap(r->ema));
+}
+
+static void end(run *r)
+{
+    yk_grad_scaler_destroy(r->scaler);
+    yk_ema_destroy(r->ema);
+    yk_optimizer_destroy(r->optimizer);
+    yk_model_destroy(r->model);
+}
+
+static void assert_same_tensors(yk_tensor a, yk_tensor b)
+{
+    static float one[IN * OUT], other[IN * OUT];
+    assert_int_equal(yk_tensor_bytes(&a), yk_tensor_bytes(&b));
+    assert_ok(yk_tensor_read(&a, one));
+    assert_ok(yk_tensor_read(&b, other));
+    assert_memory_equal(one, other, yk_tensor_bytes(&a));
+}
+
+static void compare(const run *a, const run *b, size_t slots)
+{
+    assert_memory_equal(a->norm, b->norm, sizeof a->norm);
+    for (int step = 0; step < STEPS; step++) {
+        assert_int_equal(a->found_inf[step], step == 3);
+        assert_int_equal(b->found_inf[step], step == 3);
+    }
+    for (size_t p = 0; p < PARAMETERS; p++) {
+        assert_same_tensors(yk_model_parameter(a->model, p).value,
+                            yk_model_parameter(b->model, p).value);
+        assert_same_tensors(yk_ema_value(a->ema, p), yk_ema_value(b->ema, p));
+        for (size_t slot = 0; slot < slots; slot++) {
+            const char *name;
+            yk_tensor one, other;
+            bool has = yk_optimizer_state(a->optimizer, p, slot, &name, &one);
+            assert_int_equal(has, yk_optimizer_state(b->optimizer, p, slot, &name, &other));
+            if (has)
+                assert_same_tensors(one, other);
+        }
+    }
+}
+
+static void check(bool adam)
+{
+    run ref, sim;
+    train(&ref, "ref", adam);
+    train(&sim, "sim", adam);
+    assert_non_null(yk_model_parameter(sim.model, 0).value.device);
+    compare(&ref, &sim, adam ? 2 : 1);
+    end(&ref);
+    end(&sim);
+}
+
+YK_TEST(sgd_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(false);
+}
+
+YK_TEST(adam_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(true);
+}
