@@ -74,7 +74,7 @@ static yk_status exchange(const yki_kernel_args *run, int64_t channels, const do
 {
     if (!run->sync)
         return YK_OK;
-    YK_TRY(run->sync->gather(run->sync, channels));
+    YK_TRY(run->sync->gather(run->sync, channels, run->stream));
     *vectors = run->sync->all;
     *world = run->sync->world;
     return YK_OK;

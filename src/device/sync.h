@@ -2,6 +2,8 @@
  * How a synchronised batch_norm exchanges statistics: a kernel writes a count and two numbers for
  * each channel into a small vector, exchanges it, and reads the vectors of all ranks. A device does
  * not know how they are transported: the model passes the kernel a yki_sync (see yki_kernel_args).
+ * A device that works behind the host's back enters what measures, calls gather, which waits for
+ * it, and enters what reads the result.
  *
  * Every rank merges the vectors in rank order, so that all ranks get the same bits. Ranks without
  * samples take part with a count of 0.
@@ -13,14 +15,15 @@
 
 #include "base/error.h"
 #include "base/host_device.h"
+#include "device/memory.h"
 
 /* A vector is count, first[channels], second[channels]. The concrete struct embeds it first. */
 typedef struct yki_sync {
     int world;
-    double *mine;      /* this rank's vector, written before gather */
-    const double *all; /* [world] vectors in rank order, valid after it */
-    /* Exchanges the vectors. Collective; blocks. */
-    yk_status (*gather)(const struct yki_sync *sync, int64_t channels);
+    double *mine;      /* in the device's memory: this rank's vector, written before gather */
+    const double *all; /* likewise: [world] vectors in rank order, valid after it */
+    /* Exchanges the vectors, in order with what is in the stream. Collective; blocks. */
+    yk_status (*gather)(const struct yki_sync *sync, int64_t channels, yki_stream *stream);
     void (*destroy)(struct yki_sync *sync);
 } yki_sync;
 

@@ -209,6 +209,7 @@ static void destroy_memory(yk_model *model)
     if (!device)
         return;
     yki_stream_wait(device, yki_device_stream(device));
+    yki_model_set_sync(model, NULL);
     yki_accumulation_destroy(&model->accumulation, device);
     yki_variables_destroy(&model->variables);
     yki_executor_destroy(&model->executor);
@@ -219,7 +220,6 @@ void yki_model_release(yk_model *model)
     if (!yki_reference_release(&model->reference))
         return;
     destroy_memory(model);
-    yki_model_set_sync(model, NULL);
     if (!model->is_replica)
         yki_graph_free(model->graph);
     yki_model_info_destroy(model->info);

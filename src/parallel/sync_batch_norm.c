@@ -22,22 +22,88 @@
 typedef struct rank_sync {
     yki_sync base;
     yk_group *group, *channel;
-    double gathered[]; /* [world][2 C + 1] of the widest layer */
+    yki_device *device;
+    size_t bytes; /* of a vector of the widest layer */
+    /* What the ranks exchange, one vector and those of all; on a host device also base.mine and
+     * base.all. */
+    double *sent, *gathered;
+    yki_event *returned; /* the device has read `gathered` */
 } rank_sync;
 
-static yk_status gather_statistics(const yki_sync *sync, int64_t channels)
+static size_t all_bytes(const rank_sync *s)
+{
+    return (size_t)s->base.world * s->bytes;
+}
+
+/* Brings the device's vector to the host, once it has been written. */
+static yk_status fetch_vector(const rank_sync *s, size_t bytes, yki_stream *stream)
+{
+    if (yki_device_is_host(s->device))
+        return YK_OK;
+    YK_TRY(yki_event_wait(s->device, s->returned));
+    YK_TRY(yki_device_copy(s->device, s->sent, s->base.mine, bytes, YKI_TO_HOST, stream));
+    return yki_stream_wait(s->device, stream);
+}
+
+static yk_status return_vectors(const rank_sync *s, size_t bytes, yki_stream *stream)
+{
+    if (yki_device_is_host(s->device))
+        return YK_OK;
+    YK_TRY(yki_device_copy(s->device, (void *)(uintptr_t)s->base.all, s->gathered, bytes,
+                           YKI_TO_DEVICE, stream));
+    return yki_event_mark(s->device, s->returned, stream);
+}
+
+static yk_status gather_statistics(const yki_sync *sync, int64_t channels, yki_stream *stream)
 {
     const rank_sync *s = (const rank_sync *)sync;
-    return yk_all_gather(s->channel, (void *)(uintptr_t)sync->all, sync->mine,
-                         (size_t)yki_sync_length(channels), YK_F64, NULL);
+    size_t length = (size_t)yki_sync_length(channels), bytes = length * sizeof(double);
+    YK_TRY(fetch_vector(s, bytes, stream));
+    YK_TRY(yk_all_gather(s->channel, s->gathered, s->sent, length, YK_F64, NULL));
+    return return_vectors(s, (size_t)sync->world * bytes, stream);
 }
 
 static void rank_sync_destroy(yki_sync *sync)
 {
     rank_sync *s = (rank_sync *)sync;
-    yk_group_free(s->channel, sync->mine);
+    yki_device *device = s->device;
+    yki_stream_wait(device, yki_device_stream(device));
+    if (!yki_device_is_host(device)) {
+        yki_device_free(device, s->base.mine, s->bytes);
+        yki_device_free(device, (void *)(uintptr_t)s->base.all, all_bytes(s));
+    }
+    yki_event_destroy(device, s->returned);
+    if (s->sent)
+        yk_group_free(s->channel, s->sent);
+    free(s->gathered);
     yki_group_release(s->group);
     free(s);
+}
+
+static yk_status create_device_side(rank_sync *s)
+{
+    void *mine = s->sent, *all = s->gathered;
+    yk_status status = YK_OK;
+    if (!yki_device_is_host(s->device)) {
+        status = yki_device_alloc(s->device, s->bytes, &mine);
+        if (status != YK_OK)
+            all = NULL;
+        else
+            status = yki_device_alloc(s->device, all_bytes(s), &all);
+    }
+    s->base.mine = mine;
+    s->base.all = all;
+    return status == YK_OK ? yki_event_create(s->device, &s->returned) : status;
+}
+
+static yk_status create_host_side(rank_sync *s)
+{
+    void *sent;
+    YK_TRY(yki_group_channel(&s->channel, s->group));
+    YK_TRY(yk_group_alloc(s->channel, s->bytes, &sent));
+    s->sent = sent;
+    s->gathered = yki_calloc(1, all_bytes(s));
+    return s->gathered ? YK_OK : yki_error_memory(all_bytes(s), "SyncBatchNorm");
 }
 
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
@@ -52,27 +118,22 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     int64_t channels = yki_model_norm_channels(model);
     if (world == 1 || channels == 0)
         return YK_OK;
-    size_t length = (size_t)yki_sync_length(channels);
-    size_t bytes = sizeof(rank_sync) + (size_t)world * length * sizeof(double);
-    rank_sync *sync = yki_calloc(1, bytes);
+    rank_sync *sync = yki_calloc(1, sizeof *sync);
     if (!sync)
-        return yki_error_memory(bytes, "SyncBatchNorm");
-    void *mine;
-    yk_status status = yki_group_channel(&sync->channel, group);
-    if (status != YK_OK ||
-        (status = yk_group_alloc(sync->channel, length * sizeof(double), &mine)) != YK_OK)
-        goto out_sync;
-    sync->base = (yki_sync){.world = world,
-                            .mine = mine,
-                            .all = sync->gathered,
-                            .gather = gather_statistics,
-                            .destroy = rank_sync_destroy};
+        return yki_error_memory(sizeof *sync, "SyncBatchNorm");
+    sync->base =
+        (yki_sync){.world = world, .gather = gather_statistics, .destroy = rank_sync_destroy};
     sync->group = group;
     yki_group_retain(group);
+    sync->device = yki_model_device(model);
+    sync->bytes = (size_t)yki_sync_length(channels) * sizeof(double);
+    yk_status status = create_host_side(sync);
+    if (status == YK_OK)
+        status = create_device_side(sync);
+    if (status != YK_OK) {
+        rank_sync_destroy(&sync->base);
+        return status;
+    }
     yki_model_set_sync(model, &sync->base);
     return YK_OK;
-
-out_sync:
-    free(sync);
-    return status;
 }

@@ -172,7 +172,7 @@ yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
             yki_sync_put(sync, channels, u.channel + c, a, b);
         }
     }
-    YK_TRY(sync->gather(sync, channels));
+    YK_TRY(sync->gather(sync, channels, NULL));
     YK_TRY(yki_norm_enough(yki_sync_count(sync, channels))); /* all ranks come to the same answer */
     sweep_once(k, run, second);
     return YK_OK;

@@ -53,7 +53,7 @@ static yk_status share_moments(const yki_sync *sync, const yk_tensor *x)
         yki_moments found = measure(x, &channel);
         yki_sync_put(sync, x->dims[1], c, found.mean, found.squares);
     }
-    return sync->gather(sync, x->dims[1]);
+    return sync->gather(sync, x->dims[1], NULL);
 }
 
 typedef struct statistics {
@@ -214,7 +214,7 @@ static yk_status share_sums(const yki_sync *sync, backward *b, const yki_kernel 
         sums own = add_up(b, &channel);
         yki_sync_put(sync, channels, c, own.sum, own.product);
     }
-    return sync->gather(sync, channels);
+    return sync->gather(sync, channels, NULL);
 }
 
 /*

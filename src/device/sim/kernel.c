@@ -27,8 +27,12 @@ typedef struct sim_kernel {
     body *body;
 } sim_kernel;
 
+/* A batch_norm that is synchronised runs in two parts, with the exchange between them. */
+typedef enum part { WHOLE, MEASURE, APPLY } part;
+
 typedef struct call {
     body *body;
+    part part;
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT];
     yki_kernel_args args;
 } call;
@@ -88,6 +92,41 @@ static yk_status find_scalars(yki_sim *sim, const yki_scalars *address, const yk
     return YK_OK;
 }
 
+/* Ends ref's kernel where it would exchange what it has measured. It has written nothing else. */
+static yk_status end_measuring(const yki_sync *sync, int64_t channels, yki_stream *stream)
+{
+    (void)sync, (void)channels, (void)stream;
+    return YK_ERROR_INTERRUPTED;
+}
+
+/* The second part measures again, and finds the exchange done. */
+static yk_status find_exchanged(const yki_sync *sync, int64_t channels, yki_stream *stream)
+{
+    (void)sync, (void)channels, (void)stream;
+    return YK_OK;
+}
+
+static int64_t channels_of(const body *b)
+{
+    return b->desc.in[0].dims[1];
+}
+
+static yk_status run_part(yki_sim *sim, const call *c, yki_kernel_args *args)
+{
+    const body *b = c->body;
+    yki_sync sync = *c->args.sync;
+    size_t bytes = (size_t)yki_sync_length(channels_of(b)) * sizeof(double);
+    void *mine, *all;
+    YK_TRY(yki_sim_find(sim, sync.mine, bytes, &mine));
+    YK_TRY(yki_sim_find(sim, sync.all, (size_t)sync.world * bytes, &all));
+    sync.mine = mine;
+    sync.all = all;
+    sync.gather = c->part == MEASURE ? end_measuring : find_exchanged;
+    args->sync = &sync;
+    yk_status status = b->ref->impl->run(b->ref, args);
+    return c->part == MEASURE && status == YK_ERROR_INTERRUPTED ? YK_OK : status;
+}
+
 static yk_status run_call(yki_sim *sim, void *work)
 {
     const call *c = work;
@@ -102,6 +141,8 @@ static yk_status run_call(yki_sim *sim, void *work)
     args.in = in;
     args.out = out;
     args.stream = NULL;
+    if (c->part != WHOLE)
+        return run_part(sim, c, &args);
     return c->body->ref->impl->run(c->body->ref, &args);
 }
 
@@ -115,6 +156,14 @@ static yk_status enter_call(const yki_kernel *kernel, const yki_kernel_args *run
     memcpy(c.out, run->out, (size_t)k->body->desc.out_count * sizeof *c.out);
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT], *scratch;
     YK_TRY(find_operands(k->sim, &c, in, out, &scratch));
+    bool norm =
+        c.body->desc.op == &yki_op_batch_norm || c.body->desc.op == &yki_op_batch_norm_backward;
+    if (!norm || !run->sync)
+        return yki_sim_enter(k->sim, run->stream, &kind, &c);
+    c.part = MEASURE;
+    YK_TRY(yki_sim_enter(k->sim, run->stream, &kind, &c));
+    YK_TRY(run->sync->gather(run->sync, channels_of(c.body), run->stream));
+    c.part = APPLY;
     return yki_sim_enter(k->sim, run->stream, &kind, &c);
 }
 
