@@ -25,11 +25,12 @@ typedef enum operation {
     OPERATIONS
 } operation;
 
-/* torch.linspace(start, end, bins)[index], in f32. */
+/* torch.linspace(start, end, bins)[index] in f32, which rounds once. */
 static double linspace(double start, double end, int bins, int index)
 {
     float from = (float)start, to = (float)end, step = (to - from) / (float)(bins - 1);
-    return index < bins / 2 ? from + step * (float)index : to - step * (float)(bins - 1 - index);
+    return index < bins / 2 ? fmaf(step, (float)index, from)
+                            : fmaf(-step, (float)(bins - 1 - index), to);
 }
 
 static bool is_signed(operation op)
