@@ -105,7 +105,7 @@ yk_status yk_transforms_preset(yk_transforms **train, yk_transforms **evaluation
     *evaluation = NULL;
     YKI_NOT_NULL(dims);
     yk_preset_options options;
-    preset p;
+    preset p = {0};
     char train_text[TEXT_BYTES], evaluation_text[TEXT_BYTES];
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_preset_options, YK_PRESET_OPTIONS_INIT));
     YK_TRY(choose(&p, dims, &options));
