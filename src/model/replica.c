@@ -1,6 +1,7 @@
 /* See replica.h. */
 #include "model/replica.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -65,12 +66,38 @@ yk_status yki_model_replicate(yk_model **replica, const yk_model *model)
     return YK_OK;
 }
 
-void yki_model_refresh_replica(yk_model *replica, const yk_model *model)
+/* One thread at a time uses the stream of the model's device. */
+static pthread_mutex_t model_stream = PTHREAD_MUTEX_INITIALIZER;
+
+static yk_tensor all_bytes(const yki_variables *variables, void *memory, size_t bytes)
 {
-    memcpy(replica->variables.memory, model->variables.memory, model->variables.bytes);
+    return (yk_tensor){.data = memory,
+                       .dtype = YK_U8,
+                       .ndim = 1,
+                       .dims = {(int64_t)bytes},
+                       .device = variables->device};
+}
+
+/* From one device to another, through the host. */
+static yk_status copy_values(yki_variables *to, const yki_variables *from)
+{
+    const yk_tensor target = all_bytes(to, to->memory, to->bytes);
+    const yk_tensor source = all_bytes(from, from->memory, from->bytes);
+    yki_host_view view;
+    pthread_mutex_lock(&model_stream);
+    yk_status status = yki_host_view_open(&view, &source, YKI_READ);
+    pthread_mutex_unlock(&model_stream);
+    YK_TRY(status);
+    return yki_host_view_end(&view, yk_tensor_write(&target, view.data));
+}
+
+yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model)
+{
+    YK_TRY(copy_values(&replica->variables, &model->variables));
     yk_model_parameters_changed(replica);
     replica->training = model->training;
     replica->step = model->step;
+    return YK_OK;
 }
 
 void yki_model_begin_replica(yk_model *replica, const yk_model *model)
@@ -79,20 +106,48 @@ void yki_model_begin_replica(yk_model *replica, const yk_model *model)
     replica->accumulation.spent = true;
 }
 
-void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
-                             int parts)
+/* Adds a slice of every gradient, as they lie one after the other in both. */
+static void add_slices(const yki_variables *variables, char *sum, const char *more, int part,
+                       int parts)
 {
-    for (size_t p = 0; p < model->variables.parameter_count; p++) {
-        yk_tensor grad = yk_model_parameter(model, p).grad;
+    for (size_t p = 0; p < variables->parameter_count; p++) {
+        const yki_variable *parameter = &variables->parameters[p];
+        yk_tensor grad = yki_variable_tensor(variables, parameter, parameter->grad);
         int64_t elements = yk_tensor_count(&grad);
         int64_t begin = elements * part / parts, end = elements * (part + 1) / parts;
-        size_t offset = (size_t)begin * yk_dtype_size(grad.dtype);
-        char *sum = (char *)grad.data + offset;
-        for (int r = 0; r < count; r++) {
-            const char *more = replicas[r]->variables.parameters[p].grad;
-            yki_add_scaled(grad.dtype, sum, 1, sum, more + offset, end - begin);
-        }
+        size_t at = (size_t)((char *)grad.data - (char *)variables->gradient_memory) +
+                    (size_t)begin * yk_dtype_size(grad.dtype);
+        yki_add_scaled(grad.dtype, sum + at, 1, sum + at, more + at, end - begin);
     }
+}
+
+static yk_status add_replica(const yki_variables *variables, char *sum,
+                             const yki_variables *replica, int part, int parts)
+{
+    const yk_tensor gradients =
+        all_bytes(replica, replica->gradient_memory, replica->gradient_bytes);
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, &gradients, YKI_READ));
+    add_slices(variables, sum, view.data, part, parts);
+    return yki_host_view_close(&view);
+}
+
+yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
+                                  int parts)
+{
+    const yki_variables *variables = &model->variables;
+    const yk_tensor gradients =
+        all_bytes(variables, variables->gradient_memory, variables->gradient_bytes);
+    yki_host_view view;
+    bool is_shared = yki_device_is_host(variables->device); /* else one thread adds up all */
+    if (!is_shared && part > 0)
+        return YK_OK;
+    YK_TRY(yki_host_view_open(&view, &gradients, YKI_READ_WRITE));
+    yk_status status = YK_OK;
+    for (int r = 0; r < count && status == YK_OK; r++)
+        status =
+            add_replica(variables, view.data, &replicas[r]->variables, part, is_shared ? parts : 1);
+    return yki_host_view_end(&view, status);
 }
 
 static yk_status check_replicable(const yk_model *model)

@@ -15,12 +15,12 @@ yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
 /* Creates a model of the same graph; it must be destroyed before the model. */
 yk_status yki_model_replicate(yk_model **replica, const yk_model *model);
 /* Copies parameters, buffers and the mode to the replica; on any thread while the model rests. */
-void yki_model_refresh_replica(yk_model *replica, const yk_model *model);
+yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model);
 /* Before the replica's backward, which sets its gradients: only the model keeps and adds. */
 void yki_model_begin_replica(yk_model *replica, const yk_model *model);
 /* Adds the replicas' gradients to the model's, in their order: of each, slice `part` of `parts`. */
-void yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
-                             int parts);
+yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
+                                  int parts);
 
 /* Of the last forward: the part of the loss that is of this kind; 0 where it has none. */
 double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind);

@@ -119,9 +119,8 @@ static yk_status run_phase(yk_data_parallel *dp, yki_phase phase, const char *na
 static yk_status replicate_parameters(void *context, int device)
 {
     const yk_data_parallel *dp = context;
-    if (device > 0)
-        yki_model_refresh_replica(dp->replicas[device].model, dp->replicas[0].model);
-    return YK_OK;
+    return device > 0 ? yki_model_refresh_replica(dp->replicas[device].model, dp->replicas[0].model)
+                      : YK_OK;
 }
 
 static yk_status forward_replica(void *context, int device)
@@ -206,8 +205,8 @@ static yk_status backward_replica(void *context, int device)
 static yk_status reduce_device_slice(void *context, int device)
 {
     const yk_data_parallel *dp = context;
-    yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device, dp->active);
-    return YK_OK;
+    return yki_model_add_gradients(dp->replicas[0].model, dp->others, dp->active - 1, device,
+                                   dp->active);
 }
 
 static yk_status backward_all(void *context)

@@ -182,6 +182,36 @@ YK_TEST(a_batch_may_be_in_the_memory_of_a_device)
     yk_model_destroy(models[1]);
 }
 
+/* The same replicas on ref give the same bits. */
+YK_TEST(replicas_may_be_on_devices_too)
+{
+    static const char *const devices[] = {"sim", "ref"};
+    yk_model *models[2];
+    yk_data_parallel *dp[2];
+    net_batch b;
+    net_batch_init(&b, YK_F64, 5, 1);
+    for (int i = 0; i < 2; i++) {
+        models[i] = model_of(devices[i], "residual");
+        assert_ok(
+            yk_data_parallel_create(&dp[i], models[i],
+                                    YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT,
+                                            o.devices = "cpu:0,cpu:1,cpu:2")));
+    }
+    for (int step = 0; step < 2; step++) { /* the second adds to the gradients of the first */
+        yk_tensor here, there;
+        assert_true(net_step(models[0], &b) == net_step(models[1], &b));
+        assert_same_gradients(models[0], models[1]);
+        assert_ok(yk_model_output(models[0], &here));
+        assert_ok(yk_model_output(models[1], &there));
+        assert_memory_equal(here.data, there.data, yk_tensor_bytes(&here));
+    }
+    for (int i = 0; i < 2; i++) {
+        yk_data_parallel_destroy(dp[i]);
+        yk_model_destroy(models[i]);
+    }
+    net_batch_fini(&b);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 YK_TEST(files_hold_what_is_in_the_device)
