@@ -1,4 +1,4 @@
-/* Activations, add, multiply, scale, cast and dropout: see kernels/elementwise.cu. */
+/* Activations, scale, cast and dropout: see kernels/elementwise.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -26,7 +26,7 @@ static yk_status launch_map(const yki_cuda_kernel *k, int stage, double alpha,
     return yki_cuda_launch(k, stage, grid, &args, sizeof args, run);
 }
 
-static yk_status run_map(const yki_kernel *kernel, const yki_kernel_args *run)
+yk_status yki_cuda_run_map(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     return launch_map(k, 0, k->attrs.alpha, run);
@@ -38,7 +38,7 @@ static yk_status run_map(const yki_kernel *kernel, const yki_kernel_args *run)
     {                                                                                              \
         return yki_cuda_prepare_one(device, desc, #name, true, kernel);                            \
     }                                                                                              \
-    IMPLEMENTATION(name, yki_cuda_supports, prepare_##name, run_map, 1)
+    IMPLEMENTATION(name, yki_cuda_supports, prepare_##name, yki_cuda_run_map, 1)
 
 MAP(relu);
 MAP(relu_backward);
@@ -52,8 +52,6 @@ MAP(silu);
 MAP(silu_backward);
 MAP(hardswish);
 MAP(hardswish_backward);
-MAP(add);
-MAP(multiply);
 MAP(scale);
 
 static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -62,7 +60,7 @@ static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, y
     snprintf(name, sizeof name, "cast_%s", yki_cuda_suffix(desc->in[0].dtype));
     return yki_cuda_prepare_named(device, desc, name, desc->out[0].dtype, true, kernel);
 }
-IMPLEMENTATION(cast, yki_cuda_supports, prepare_cast, run_map, 0);
+IMPLEMENTATION(cast, yki_cuda_supports, prepare_cast, yki_cuda_run_map, 0);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 

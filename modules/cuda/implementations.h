@@ -7,6 +7,9 @@
 #define EACH(number, name) extern const yki_kernel_impl yki_cuda_##name;
 #include "graph/operators.def"
 
+/* y = f(a) or f(a, b), element by element. */
+yk_status yki_cuda_run_map(const yki_kernel *kernel, const yki_kernel_args *run);
+
 #define IMPLEMENTATION(name, supports_, prepare_, run_, place)                                     \
     const yki_kernel_impl yki_cuda_##name = {.op = &yki_op_##name,                                 \
                                              .inplace = place,                                     \

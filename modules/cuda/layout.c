@@ -118,15 +118,14 @@ static int64_t place_of(const yki_operand *operand, int64_t first)
     return row_of(operand) / operand->dims[1] * first;
 }
 
-static int width_of_parts(yk_dtype dtype, int64_t a, int64_t b, int64_t c)
-{
-    int width = yki_cuda_width(dtype);
-    return a % width || b % width || c % width ? 1 : width;
-}
-
+/* Every value begins and ends at a vector, or elements are moved one by one. */
 static int concat_width(const yki_kernel_desc *desc)
 {
-    return width_of_parts(desc->in[0].dtype, row_of(&desc->in[0]), row_of(&desc->in[1]), 0);
+    int width = yki_cuda_width(desc->in[0].dtype);
+    for (int i = 0; i < desc->in_count && desc->in[i].ndim >= 0; i++)
+        if (row_of(&desc->in[i]) % width)
+            return 1;
+    return width;
 }
 
 static yk_status prepare_concat(yki_device *device, const yki_kernel_desc *desc,
@@ -139,7 +138,7 @@ static yk_status run_concat(const yki_kernel *kernel, const yki_kernel_args *run
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     int64_t pitch = row_of(&k->desc.out[0]), place = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < k->desc.in_count && k->desc.in[i].ndim >= 0; i++) {
         int64_t columns = row_of(&k->desc.in[i]);
         size_t offset = (size_t)place * yk_dtype_size(k->desc.in[0].dtype);
         yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, i),
@@ -158,8 +157,10 @@ IMPLEMENTATION(concat, yki_cuda_supports, prepare_concat, run_concat, 0);
 static int slice_width(const yki_kernel_desc *desc, int64_t first_channel)
 {
     const yki_operand *dy = &desc->in[0];
-    return width_of_parts(dy->dtype, row_of(dy), row_of(&desc->out[0]),
-                          place_of(dy, first_channel));
+    int width = yki_cuda_width(dy->dtype);
+    bool whole = row_of(dy) % width == 0 && row_of(&desc->out[0]) % width == 0 &&
+                 place_of(dy, first_channel) % width == 0;
+    return whole ? width : 1;
 }
 
 static yk_status prepare_slice(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)

@@ -14,18 +14,13 @@ yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
     return operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN;
 }
 
-static bool is_plain_vector(const yki_operand *operand)
-{
-    return operand->ndim < 4 && operand->layout == YKI_PLAIN;
-}
-
 static bool supported(const yki_operand *operand)
 {
     if (operand->ndim < 0)
         return true;
     if (operand->dtype == YK_U8 || yki_operand_count(operand) > INT32_MAX)
         return false;
-    return is_plain_vector(operand) || operand->layout == YKI_CHANNELS_LAST;
+    return operand->layout == (operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN);
 }
 
 bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)

@@ -83,3 +83,5 @@ POOL(avg_pool2d, "avg_pool", run_forward);
 POOL(avg_pool2d_backward, "avg_pool_backward", run_backward);
 POOL(global_avg_pool2d, "global_pool", run_global);
 POOL(global_avg_pool2d_backward, "global_pool_backward", run_backward);
+POOL(adaptive_avg_pool2d, "adaptive_pool", run_forward);
+POOL(adaptive_avg_pool2d_backward, "adaptive_pool_backward", run_backward);

@@ -1,8 +1,92 @@
-/* softmax and layer_norm: see kernels/rows.cu. */
+/*
+ * softmax and layer_norm: see kernels/rows.cu. Rows are those of plain tensors: images, which have
+ * their channels last, are brought into that order first, and the result back into theirs.
+ */
 #include "cuda.h"
 #include "implementations.h"
 
-enum { ROW, REDUCE, MERGE };
+enum { ROW, REDUCE, MERGE, TRANSPOSE };
+
+/* ---- rows, and images in plain order ------------------------------------------------------------
+ */
+
+/* A row is as long as weight or, without one, as the last dimension. */
+static int32_t columns_of(const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[0];
+    int weight = desc->op == &yki_op_layer_norm            ? YKI_LAYER_NORM_WEIGHT
+                 : desc->op == &yki_op_layer_norm_backward ? YKI_LAYER_NORM_BACKWARD_WEIGHT
+                                                           : -1;
+    return (int32_t)(weight < 0 ? x->dims[x->ndim - 1] : yki_operand_count(&desc->in[weight]));
+}
+
+static int64_t rows_of(const yki_kernel_desc *desc)
+{
+    return yki_operand_count(&desc->in[0]) / columns_of(desc);
+}
+
+static bool is_image(const yki_kernel_desc *desc)
+{
+    return desc->in[0].layout == YKI_CHANNELS_LAST;
+}
+
+/* The bytes of one tensor like x in scratch memory. */
+static size_t room_of(const yki_kernel_desc *desc)
+{
+    size_t bytes = (size_t)yki_operand_count(&desc->in[0]) * yk_dtype_size(desc->in[0].dtype);
+    return is_image(desc) ? (bytes + 255) / 256 * 256 : 0;
+}
+
+/* Where the rooms begin: after what the kernels themselves need. */
+static void *room(const yki_cuda_kernel *k, const yki_kernel_args *run, int number)
+{
+    size_t all = 3 * room_of(&k->desc);
+    return (char *)run->scratch + k->base.scratch - all + (size_t)number * room_of(&k->desc);
+}
+
+static yk_status transpose(const yki_cuda_kernel *k, const yki_kernel_args *run, const void *from,
+                           void *to, bool to_plain)
+{
+    const yki_operand *x = &k->desc.in[0];
+    int32_t channels = (int32_t)x->dims[1], pixels = (int32_t)(x->dims[2] * x->dims[3]);
+    int32_t rows = to_plain ? pixels : channels, columns = to_plain ? channels : pixels;
+    yki_cuda_transpose_args args = {.in = from,
+                                    .out = to,
+                                    .batch = x->dims[0],
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .in_pitch = columns,
+                                    .out_pitch = rows};
+    yki_cuda_grid grid = yki_cuda_grid_of_transpose(&args);
+    return yki_cuda_launch(k, TRANSPOSE, grid, &args, sizeof args, run);
+}
+
+/* An input like x in plain order. */
+static yk_status take(const yki_cuda_kernel *k, const yki_kernel_args *run, int in, int number,
+                      const void **plain)
+{
+    *plain = yki_cuda_in(k, run, in);
+    if (!is_image(&k->desc))
+        return YK_OK;
+    const void *image = *plain;
+    *plain = room(k, run, number);
+    return transpose(k, run, image, room(k, run, number), true);
+}
+
+/* Output 0 in plain order, in the last room of an image; NULL if it is not wanted. */
+static void *result_of(const yki_cuda_kernel *k, const yki_kernel_args *run)
+{
+    void *out = yki_cuda_out(k, run, 0);
+    return out && is_image(&k->desc) ? room(k, run, 2) : out;
+}
+
+static yk_status give(const yki_cuda_kernel *k, const yki_kernel_args *run)
+{
+    void *out = yki_cuda_out(k, run, 0);
+    if (!out || !is_image(&k->desc))
+        return YK_OK;
+    return transpose(k, run, room(k, run, 2), out, false);
+}
 
 /* A warp for each row. */
 static yki_cuda_grid grid_of_rows(int64_t rows)
@@ -12,75 +96,104 @@ static yki_cuda_grid grid_of_rows(int64_t rows)
 
 static yki_cuda_rows_args args_of(const yki_cuda_kernel *k, const yki_kernel_args *run)
 {
-    return (yki_cuda_rows_args){.out = yki_cuda_out(k, run, 0),
-                                .rows = yki_cuda_rows(&k->desc.in[0]),
-                                .columns = yki_cuda_columns_of(&k->desc.in[0]),
+    return (yki_cuda_rows_args){.out = result_of(k, run),
+                                .rows = rows_of(&k->desc),
+                                .columns = columns_of(&k->desc),
                                 .eps = k->attrs.eps};
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* Finds the kernel of a row, and that of layouts; scratch is what the kernels need themselves. */
+static yk_status prepare_rows(yki_cuda_kernel *k, const char *name, size_t scratch)
+{
+    yk_dtype dtype = k->desc.in[0].dtype;
+    k->base.scratch = (scratch + 255) / 256 * 256 + 3 * room_of(&k->desc);
+    const char *move = yk_dtype_size(dtype) == 8   ? "transpose_8"
+                       : yk_dtype_size(dtype) == 4 ? "transpose_4"
+                                                   : "transpose_2";
+    YK_TRY(yki_cuda_find_exactly(k, TRANSPOSE, move));
+    return yki_cuda_find(k, ROW, name, dtype, true);
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                         yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    return yki_cuda_prepared(k, prepare_rows(k, name, 0), kernel);
+}
+
+static yk_status launch_rows(const yki_cuda_kernel *k, const yki_kernel_args *run,
+                             const yki_cuda_rows_args *args)
+{
+    YK_TRY(yki_cuda_launch(k, ROW, grid_of_rows(args->rows), args, sizeof *args, run));
+    return give(k, run);
+}
+
+/* ---- softmax ------------------------------------------------------------------------------------
+ */
 
 static yk_status prepare_softmax(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
-    return yki_cuda_prepare_one(device, desc, "softmax", true, kernel);
+    return prepare(device, desc, "softmax", kernel);
 }
 
 static yk_status run_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_rows_args args = args_of(k, run);
-    args.x = yki_cuda_in(k, run, YKI_SOFTMAX_X);
-    return yki_cuda_launch(k, ROW, grid_of_rows(args.rows), &args, sizeof args, run);
+    YK_TRY(take(k, run, YKI_SOFTMAX_X, 0, &args.x));
+    return launch_rows(k, run, &args);
 }
 
 static yk_status prepare_softmax_backward(yki_device *device, const yki_kernel_desc *desc,
                                           yki_kernel **kernel)
 {
-    return yki_cuda_prepare_one(device, desc, "softmax_backward", true, kernel);
+    return prepare(device, desc, "softmax_backward", kernel);
 }
 
 static yk_status run_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_rows_args args = args_of(k, run);
-    args.dy = yki_cuda_in(k, run, YKI_SOFTMAX_BACKWARD_DY);
-    args.y = yki_cuda_in(k, run, YKI_SOFTMAX_BACKWARD_Y);
-    return yki_cuda_launch(k, ROW, grid_of_rows(args.rows), &args, sizeof args, run);
+    YK_TRY(take(k, run, YKI_SOFTMAX_BACKWARD_DY, 0, &args.dy));
+    YK_TRY(take(k, run, YKI_SOFTMAX_BACKWARD_Y, 1, &args.y));
+    return launch_rows(k, run, &args);
 }
 IMPLEMENTATION(softmax, yki_cuda_supports, prepare_softmax, run_softmax, 1);
 IMPLEMENTATION(softmax_backward, yki_cuda_supports, prepare_softmax_backward, run_softmax_backward,
                1);
 
-/* ---- layer_norm ------------------------------------------------------------------------------ */
+/* ---- layer_norm ---------------------------------------------------------------------------------
+ */
 
 static yk_status prepare_layer_norm(yki_device *device, const yki_kernel_desc *desc,
                                     yki_kernel **kernel)
 {
-    return yki_cuda_prepare_one(device, desc, "layer_norm", true, kernel);
+    return prepare(device, desc, "layer_norm", kernel);
 }
 
 static yk_status run_layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_rows_args args = args_of(k, run);
-    args.x = yki_cuda_in(k, run, YKI_LAYER_NORM_X);
+    YK_TRY(take(k, run, YKI_LAYER_NORM_X, 0, &args.x));
     args.weight = yki_cuda_in(k, run, YKI_LAYER_NORM_WEIGHT);
     args.bias = yki_cuda_in(k, run, YKI_LAYER_NORM_BIAS);
-    return yki_cuda_launch(k, ROW, grid_of_rows(args.rows), &args, sizeof args, run);
+    return launch_rows(k, run, &args);
 }
 IMPLEMENTATION(layer_norm, yki_cuda_supports, prepare_layer_norm, run_layer_norm, 0);
 
 static yki_cuda_grid divide(const yki_kernel_desc *desc, yki_cuda_columns *at)
 {
-    const yki_operand *x = &desc->in[0];
-    int32_t columns = yki_cuda_columns_of(x);
-    return yki_cuda_divide(yki_cuda_rows(x), columns, yki_cuda_width_for(x->dtype, columns), at);
+    int32_t columns = columns_of(desc);
+    int width = yki_cuda_width_for(desc->in[0].dtype, columns);
+    return yki_cuda_divide(rows_of(desc), columns, width, at);
 }
 
 static size_t moment_bytes(const yki_kernel_desc *desc)
 {
-    return (size_t)yki_cuda_rows(&desc->in[0]) * 2 * sizeof(double);
+    return (size_t)rows_of(desc) * 2 * sizeof(double);
 }
 
 static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kernel_desc *desc,
@@ -91,9 +204,9 @@ static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kerne
     yk_dtype dtype = desc->in[0].dtype;
     yki_cuda_columns at;
     yki_cuda_grid grid = divide(desc, &at);
-    k->base.scratch = moment_bytes(desc) + yki_cuda_partial_bytes(grid, &at);
+    size_t scratch = moment_bytes(desc) + yki_cuda_partial_bytes(grid, &at);
     bool vectors = yki_cuda_width_for(dtype, at.columns) > 1;
-    yk_status status = yki_cuda_find(k, ROW, "layer_norm_backward", dtype, true);
+    yk_status status = prepare_rows(k, "layer_norm_backward", scratch);
     if (status == YK_OK)
         status = yki_cuda_find(k, REDUCE, "layer_norm_reduce", dtype, vectors);
     if (status == YK_OK)
@@ -105,11 +218,11 @@ static yk_status run_layer_norm_backward(const yki_kernel *kernel, const yki_ker
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_rows_args args = args_of(k, run);
-    args.x = yki_cuda_in(k, run, YKI_LAYER_NORM_BACKWARD_X);
-    args.dy = yki_cuda_in(k, run, YKI_LAYER_NORM_BACKWARD_DY);
+    YK_TRY(take(k, run, YKI_LAYER_NORM_BACKWARD_X, 0, &args.x));
+    YK_TRY(take(k, run, YKI_LAYER_NORM_BACKWARD_DY, 1, &args.dy));
     args.weight = yki_cuda_in(k, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
     args.moments = run->scratch;
-    YK_TRY(yki_cuda_launch(k, ROW, grid_of_rows(args.rows), &args, sizeof args, run));
+    YK_TRY(launch_rows(k, run, &args));
     yki_cuda_rows_reduce_args reduce = {
         .x = args.x,
         .dy = args.dy,

@@ -2,9 +2,17 @@
  * The kernels of the cuda device, compiled for the processor, against ref: every operator on the
  * cases of the conformance suite, and what has no operator.
  */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "data/crop_flip.h"
+#include "data/picture_steps.h"
+#include "data/tensor_steps.h"
 #include "families.h"
 #include "harness.h"
 #include "sim_device.h"
+#include "tensor/bf16.h"
 
 static const conformance_setting settings[] = {
     {.device = "cuda", .type = &sim_device_type, .dtype = YK_F32, .tolerance = 1e-5},
@@ -30,6 +38,12 @@ YK_TEST(elementwise)
         on_cuda(&families_elementwise[i], ALL);
 }
 
+YK_TEST(broadcasting)
+{
+    on_cuda(&family_broadcast_add, ALL);
+    on_cuda(&family_broadcast_multiply, ALL);
+}
+
 YK_TEST(batch_norm)
 {
     on_cuda(&family_batch_norm, ALL);
@@ -40,6 +54,7 @@ YK_TEST(pool)
     on_cuda(&family_max_pool2d, ALL);
     on_cuda(&family_avg_pool2d, ALL);
     on_cuda(&family_global, ALL);
+    on_cuda(&family_adaptive, ALL);
 }
 
 YK_TEST(flatten)
@@ -51,6 +66,7 @@ YK_TEST(rows)
 {
     on_cuda(&family_softmax, FULL);
     on_cuda(&family_layer_norm, FULL);
+    on_cuda(&family_layer_norm_wide, FULL);
 }
 
 YK_TEST(losses)
@@ -71,4 +87,244 @@ YK_TEST(every_other_operator_has_a_kernel)
         if (!found)
             fail_msg("the cuda device has no kernel for %s", op->name);
     }
+}
+
+/* ---- what the conformance suite does not run ------------------------------------------------- */
+
+static float *floats(int64_t count)
+{
+    float *made = calloc((size_t)count + 1, sizeof *made);
+    assert_non_null(made);
+    for (int64_t i = 0; i < count; i++)
+        made[i] = (float)(yki_hash3(7, 8, (uint64_t)i) >> 40) * 0x1p-23f - 1;
+    return made;
+}
+
+static yki_kernel *make(yki_device *device, const yki_op *op, const yki_attrs *attrs,
+                        const yki_operand *in, int in_count, const yki_operand *out, int out_count)
+{
+    yki_kernel_desc desc = {
+        .op = op, .attrs = attrs, .training = true, .in_count = in_count, .out_count = out_count};
+    memcpy(desc.in, in, (size_t)in_count * sizeof *in);
+    memcpy(desc.out, out, (size_t)out_count * sizeof *out);
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    return kernel;
+}
+
+static yki_device *open_device(void)
+{
+    static const yki_device_options options = {.threads = 1};
+    yki_device *device;
+    assert_ok(sim_device_type.create(&device, &options));
+    return device;
+}
+
+/* Filters (K, C, R, S) in f32 become (K, R, S, 8) in bf16, with zeros after the last channel. */
+YK_TEST(filters_with_padded_channels)
+{
+    enum { K = 5, C = 3, TAPS = 49, PITCH = 8 };
+    float *in = floats(K * C * TAPS);
+    uint16_t *out = malloc(K * TAPS * PITCH * sizeof *out);
+    memset(out, 0xff, K * TAPS * PITCH * sizeof *out);
+    yki_cuda_transpose_args args = {.in = in,
+                                    .out = out,
+                                    .batch = K,
+                                    .rows = C,
+                                    .columns = TAPS,
+                                    .in_pitch = TAPS,
+                                    .out_pitch = PITCH};
+    sim_launch("transpose_f32_bf16", yki_cuda_grid_of_transpose(&args), &args, sizeof args);
+    for (int k = 0; k < K; k++)
+        for (int tap = 0; tap < TAPS; tap++)
+            for (int c = 0; c < PITCH; c++) {
+                float value = c < C ? in[(k * C + c) * TAPS + tap] : 0;
+                assert_int_equal(out[(k * TAPS + tap) * PITCH + c], yki_bf16_from_float(value));
+            }
+    free(in);
+    free(out);
+}
+
+/* Crops with padding and flips, to the bit as the loader makes them on the host. */
+YK_TEST(prepared_pictures_have_the_hosts_bits)
+{
+    enum { N = 9, H = 7, W = 7, PADDING = 2, PITCH = 8 };
+    static uint8_t planes[3 * H * W], pictures[N * H * W * 3], scratch[2 * 3 * H * W];
+    static const yk_transform_normalize numbers = {.mean = {0.49, 0.48, 0.45},
+                                                   .std = {0.25, 0.24, 0.26}};
+    static yki_byte_tables tables;
+    yki_cuda_window windows[N];
+    float expected[N][3 * H * W], *out = malloc(N * H * W * PITCH * sizeof *out);
+    yki_crop_flip plan = {3, H, W, PADDING, true};
+    yki_byte_tables_fill(&tables, &numbers);
+    for (int n = 0; n < N; n++) {
+        uint64_t word = yki_hash3(1, 2, (uint64_t)n);
+        for (int i = 0; i < 3 * H * W; i++) {
+            planes[i] = (uint8_t)(yki_hash3(3, (uint64_t)n, (uint64_t)i) & 255);
+            pictures[(n * H * W + i % (H * W)) * 3 + i / (H * W)] = planes[i];
+        }
+        windows[n] = (yki_cuda_window){.top = yki_crop_top(word, 2 * PADDING + 1) - PADDING,
+                                       .left = yki_crop_left(word, 2 * PADDING + 1) - PADDING,
+                                       .flipped = yki_flip_drawn(word)};
+        yki_crop_flip_apply(&plan, &tables, planes, word, scratch, YK_F32, expected[n]);
+    }
+    yki_cuda_prepare_args args = {.pictures = pictures,
+                                  .windows = windows,
+                                  .tables = tables.f32,
+                                  .out = out,
+                                  .batch = N,
+                                  .in_h = H,
+                                  .in_w = W,
+                                  .h = H,
+                                  .w = W,
+                                  .pitch = PITCH};
+    sim_launch("prepare_f32", yki_cuda_grid_of(N * H * W), &args, sizeof args);
+    for (int n = 0; n < N; n++)
+        for (int i = 0; i < H * W; i++)
+            for (int c = 0; c < PITCH; c++) {
+                float value = c < 3 ? expected[n][c * H * W + i] : 0;
+                assert_memory_equal(&out[(n * H * W + i) * PITCH + c], &value, sizeof value);
+            }
+    args.pitch = 3;
+    sim_launch("prepare_f32_1", yki_cuda_grid_of(N * H * W), &args, sizeof args);
+    assert_memory_equal(&out[(H * W - 1) * 3], (float[]){expected[0][H * W - 1]}, sizeof *out);
+    free(out);
+}
+
+/* The loss is NaN, and the first of the rows is reported. */
+YK_TEST(labels_that_are_no_class_are_reported)
+{
+    enum { N = 40, C = 10 };
+    yki_device *device = open_device();
+    yki_operand logits = {.dtype = YK_F32, .ndim = 2, .dims = {N, C}};
+    yki_operand labels = {.dtype = YK_I32, .ndim = 1, .dims = {N}};
+    yki_operand loss = {.dtype = YK_F32}, absent = {.ndim = -1};
+    yki_attrs attrs = {.reduction = YK_LOSS_MEAN};
+    yki_kernel *kernel = make(device, &yki_op_cross_entropy, &attrs,
+                              (yki_operand[]){logits, labels}, 2, (yki_operand[]){loss, absent}, 2);
+    float *x = floats(N * C), result = 0;
+    int32_t classes[N] = {0};
+    double scratch[N];
+    void *in[] = {x, classes}, *out[] = {&result, NULL};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(sim_device_bad_label(), 0);
+    assert_false(isnan(result));
+    classes[31] = C;
+    classes[17] = -1;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(INT32_MAX - sim_device_bad_label(), 17);
+    assert_true(isnan(result));
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+    free(x);
+}
+
+/* ---- batch_norm ------------------------------------------------------------------------------ */
+
+enum { NORM_C = 11, NORM_HW = 6, NORM_N = 10 };
+
+/* One training step's forward over the first n images from `first` on. */
+typedef struct norm {
+    float y[NORM_N * NORM_HW * NORM_C], mean[NORM_C], invstd[NORM_C];
+    float running_mean[NORM_C], running_var[NORM_C];
+    int64_t batches;
+} norm;
+
+static void run_norm(yki_device *device, float *x, int n, const yki_sync *sync, norm *result)
+{
+    yki_operand image = {.dtype = YK_F32,
+                         .ndim = 4,
+                         .dims = {n, NORM_C, 2, NORM_HW / 2},
+                         .layout = YKI_CHANNELS_LAST};
+    yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {NORM_C}};
+    yki_operand count = {.dtype = YK_I64}, absent = {.ndim = -1};
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1};
+    yki_kernel *kernel = make(device, &yki_op_batch_norm, &attrs,
+                              (yki_operand[]){image, vector, vector, vector, vector, count, absent},
+                              7, (yki_operand[]){image, vector, vector}, 3);
+    float weight[NORM_C], bias[NORM_C];
+    for (int c = 0; c < NORM_C; c++) {
+        weight[c] = 1;
+        bias[c] = result->running_mean[c] = 0;
+        result->running_var[c] = 1;
+    }
+    void *in[] = {x,   weight, bias, result->running_mean, result->running_var, &result->batches,
+                  NULL};
+    void *out[] = {result->y, result->mean, result->invstd};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = malloc(kernel->scratch), .sync = sync};
+    assert_ok(kernel->impl->run(kernel, &run));
+    free(run.scratch);
+    yki_kernel_destroy(kernel);
+}
+
+/* The same bits whatever the order of threads and blocks. */
+YK_TEST(batch_norm_repeats_its_bits)
+{
+    yki_device *device = open_device();
+    float *x = floats(NORM_N * NORM_HW * NORM_C);
+    norm first = {.batches = 0};
+    run_norm(device, x, NORM_N, NULL, &first);
+    for (uint64_t seed = 100; seed < 110; seed++) {
+        norm again = {.batches = 0};
+        sim_device_seed(seed);
+        run_norm(device, x, NORM_N, NULL, &again);
+        assert_memory_equal(&again, &first, sizeof first);
+    }
+    free(x);
+    device->type->destroy(device);
+}
+
+/* Gives the vectors of two ranks, the second of which has been measured before. */
+static double vectors[2][2 * NORM_C + 1];
+
+static yk_status gather(const yki_sync *sync, int64_t channels, yki_stream *stream)
+{
+    (void)sync, (void)stream;
+    assert_int_equal(channels, NORM_C);
+    return YK_OK;
+}
+
+/* Two ranks, then two ranks one of which has no samples, normalise as one with all samples. */
+YK_TEST(batch_norm_of_all_ranks)
+{
+    yki_device *device = open_device();
+    float *x = floats(NORM_N * NORM_HW * NORM_C);
+    norm whole = {.batches = 0};
+    run_norm(device, x, NORM_N, NULL, &whole);
+    for (int mine = 4; mine <= NORM_N; mine += 6) {
+        norm parts[2] = {{.batches = 0}, {.batches = 0}};
+        float *rest = x + mine * NORM_HW * NORM_C;
+        for (int rank = 1; rank >= -1; rank--) { /* the last time with both vectors there */
+            yki_sync sync = {.world = 2, .all = vectors[0], .gather = gather};
+            int at = rank < 0 ? 1 : rank;
+            sync.mine = vectors[at];
+            parts[at].batches = 0;
+            run_norm(device, at ? rest : x, at ? NORM_N - mine : mine, &sync, &parts[at]);
+        }
+        for (int c = 0; c < NORM_C; c++) {
+            assert_true(fabsf(parts[0].mean[c] - whole.mean[c]) < 1e-6f);
+            assert_memory_equal(&parts[0].mean[c], &parts[1].mean[c], sizeof(float));
+            assert_memory_equal(&parts[0].running_var[c], &parts[1].running_var[c], sizeof(float));
+        }
+        for (int i = 0; i < mine * NORM_HW * NORM_C; i++)
+            assert_true(fabsf(parts[0].y[i] - whole.y[i]) < 1e-5f);
+        assert_int_equal(parts[0].batches, 1);
+    }
+    free(x);
+    device->type->destroy(device);
+}
+
+/* Without samples and without peers, running statistics stay as they are. */
+YK_TEST(batch_norm_without_samples)
+{
+    yki_device *device = open_device();
+    norm result = {.batches = 0};
+    memset(result.mean, 0xff, sizeof result.mean);
+    run_norm(device, NULL, 0, NULL, &result);
+    for (int c = 0; c < NORM_C; c++)
+        assert_true(result.mean[c] == 0 && result.invstd[c] == 0 && result.running_mean[c] == 0 &&
+                    result.running_var[c] == 1);
+    assert_int_equal(result.batches, 0);
+    device->type->destroy(device);
 }

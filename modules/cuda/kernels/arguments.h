@@ -30,7 +30,25 @@ typedef struct yki_cuda_map_args {
     double alpha; /* scale */
 } yki_cuda_map_args;
 
-/* A plain tensor has one column and one image. */
+/* y = f(a, b) of tensors that are repeated along some dimensions. Dimensions are in the order of
+ * y's memory; the stride of one along which an operand is repeated is 0. */
+typedef struct yki_cuda_broadcast_args {
+    const void *a, *b;
+    void *y;
+    int64_t count;
+    int32_t dims[YK_MAX_DIMS], a_stride[YK_MAX_DIMS], b_stride[YK_MAX_DIMS];
+} yki_cuda_broadcast_args;
+
+/* dx, whose dimensions in the order of its memory are `kept` (others are 1), is the sum of dy over
+ * the dimensions `summed` (others are 1); strides are dy's. */
+typedef struct yki_cuda_reduce_args {
+    const void *dy;
+    void *dx;
+    int64_t count, repeated; /* the elements of dx, and those of dy for each */
+    int32_t kept[YK_MAX_DIMS], summed[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+} yki_cuda_reduce_args;
+
+/* A plain tensor has one image. */
 typedef struct yki_cuda_dropout_args {
     const void *x;
     void *y;

@@ -183,3 +183,60 @@ template <typename T, int W> DEVICE void global_pool_backward(const yki_cuda_poo
     store((T *)args.out + at.offset, dy);
 }
 KERNELS(global_pool_backward, yki_cuda_pool_args, global_pool_backward)
+
+/* ---- adaptive averages: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
+ */
+
+DEVICE int begin_of(int p, int outputs, int inputs)
+{
+    return (int)((int64_t)p * inputs / outputs);
+}
+
+DEVICE int end_of(int p, int outputs, int inputs)
+{
+    return (int)((((int64_t)p + 1) * inputs + outputs - 1) / outputs);
+}
+
+template <typename T, int W> DEVICE void adaptive_pool(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.p, args.q);
+    if (!at.exists)
+        return;
+    int top = begin_of(at.h, args.p, args.h), bottom = end_of(at.h, args.p, args.h);
+    int left = begin_of(at.w, args.q, args.w), right = end_of(at.w, args.q, args.w);
+    real sum[W] = {}, value[W];
+    for (int h = top; h < bottom; h++)
+        for (int w = left; w < right; w++) {
+            load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum[i] += value[i];
+        }
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        sum[i] /= (real)((bottom - top) * (right - left));
+    store((T *)args.out + at.offset, sum);
+}
+KERNELS(adaptive_pool, yki_cuda_pool_args, adaptive_pool)
+
+/* The outputs that have an input are those of the same rule with the sizes exchanged. */
+template <typename T, int W> DEVICE void adaptive_pool_backward(const yki_cuda_pool_args &args)
+{
+    typedef real_of<T> real;
+    const pixel at = pixel_of<W>(args, args.h, args.w);
+    if (!at.exists)
+        return;
+    real sum[W] = {}, dy[W];
+    for (int p = begin_of(at.h, args.h, args.p); p < end_of(at.h, args.h, args.p); p++)
+        for (int q = begin_of(at.w, args.w, args.q); q < end_of(at.w, args.w, args.q); q++) {
+            int rows = end_of(p, args.p, args.h) - begin_of(p, args.p, args.h);
+            int columns = end_of(q, args.q, args.w) - begin_of(q, args.q, args.w);
+            load((const T *)args.in + place_of(args, at, args.p, args.q, p, q), dy);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum[i] += dy[i] / (real)(rows * columns);
+        }
+    store((T *)args.out + at.offset, sum);
+}
+KERNELS(adaptive_pool_backward, yki_cuda_pool_args, adaptive_pool_backward)

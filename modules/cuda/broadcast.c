@@ -1,0 +1,154 @@
+/*
+ * add and multiply, and reduce, the gradient of their broadcasting: see kernels/broadcast.cu and,
+ * for operands of one shape, kernels/elementwise.cu.
+ */
+#include "device/broadcast.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "implementations.h"
+
+/* Row-major dimension d of a tensor is dimension order[d] in its memory, from the last one on:
+ * those of an image are N, H, W, C. */
+static int place_in_memory(const yki_operand *operand, int d)
+{
+    static const int last[4] = {0, 3, 1, 2};
+    int first = YK_MAX_DIMS - 4;
+    return operand->layout == YKI_CHANNELS_LAST && d >= first ? first + last[d - first] : d;
+}
+
+/* The sizes of all YK_MAX_DIMS row-major dimensions, and their strides in memory. */
+static void measure(const yki_operand *operand, int64_t *dims, int64_t *stride)
+{
+    int64_t in_memory[YK_MAX_DIMS], product = 1;
+    yki_broadcast_dims(operand->ndim, operand->dims, dims);
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        in_memory[place_in_memory(operand, d)] = dims[d];
+    int64_t strides[YK_MAX_DIMS];
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        strides[d] = product;
+        product *= in_memory[d];
+    }
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        stride[d] = strides[place_in_memory(operand, d)];
+}
+
+static bool same_shape(const yki_operand *a, const yki_operand *b)
+{
+    return a->ndim == b->ndim && a->layout == b->layout &&
+           memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0;
+}
+
+static bool is_repeated(const yki_kernel_desc *desc)
+{
+    return !same_shape(&desc->in[0], &desc->out[0]) || !same_shape(&desc->in[1], &desc->out[0]);
+}
+
+/* ---- add, multiply --------------------------------------------------------------------------- */
+
+/* The strides of an operand along y's dimensions, in the order of y's memory. */
+static void align(const yki_operand *operand, const yki_operand *y, int32_t *strides)
+{
+    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+    measure(operand, dims, stride);
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        strides[place_in_memory(y, d)] = dims[d] == 1 ? 0 : (int32_t)stride[d];
+}
+
+static yki_cuda_broadcast_args args_of(const yki_kernel_desc *desc)
+{
+    const yki_operand *y = &desc->out[0];
+    yki_cuda_broadcast_args args = {.count = yki_operand_count(y)};
+    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+    measure(y, dims, stride);
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        args.dims[place_in_memory(y, d)] = (int32_t)dims[d];
+    align(&desc->in[0], y, args.a_stride);
+    align(&desc->in[1], y, args.b_stride);
+    return args;
+}
+
+/* Whether W neighbours in y are neighbours in an operand, or one element: the last dimension is a
+ * multiple of W in all, and all other strides are. */
+static int width_of(const yki_kernel_desc *desc, const yki_cuda_broadcast_args *args)
+{
+    int width = yki_cuda_width_for(desc->out[0].dtype, args->dims[YK_MAX_DIMS - 1]);
+    for (int operand = 0; operand < 2; operand++) {
+        const int32_t *stride = operand ? args->b_stride : args->a_stride;
+        bool whole = stride[YK_MAX_DIMS - 1] == 1;
+        if (!whole && stride[YK_MAX_DIMS - 1] != 0)
+            return 1;
+        for (int d = 0; d < YK_MAX_DIMS - 1; d++)
+            if (whole && stride[d] % width)
+                return 1;
+    }
+    return width;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                         yki_kernel **kernel)
+{
+    if (!is_repeated(desc))
+        return yki_cuda_prepare_one(device, desc, name, true, kernel);
+    char full[32];
+    yki_cuda_broadcast_args args = args_of(desc);
+    snprintf(full, sizeof full, "%s_broadcast", name);
+    return yki_cuda_prepare_one(device, desc, full, width_of(desc, &args) > 1, kernel);
+}
+
+static yk_status run_broadcast(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    if (!is_repeated(&k->desc))
+        return yki_cuda_run_map(kernel, run);
+    yki_cuda_broadcast_args args = args_of(&k->desc);
+    args.a = yki_cuda_in(k, run, 0);
+    args.b = yki_cuda_in(k, run, 1);
+    args.y = yki_cuda_out(k, run, 0);
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count / width_of(&k->desc, &args));
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+
+static yk_status prepare_add(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    return prepare(device, desc, "add", kernel);
+}
+IMPLEMENTATION(add, yki_cuda_supports, prepare_add, run_broadcast, 1);
+
+static yk_status prepare_multiply(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    return prepare(device, desc, "multiply", kernel);
+}
+IMPLEMENTATION(multiply, yki_cuda_supports, prepare_multiply, run_broadcast, 1);
+
+/* ---- reduce ---------------------------------------------------------------------------------- */
+
+static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
+}
+
+static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *dy = &k->desc.in[0], *dx = &k->desc.out[0];
+    yki_cuda_reduce_args args = {.dy = yki_cuda_in(k, run, 0),
+                                 .dx = yki_cuda_out(k, run, 0),
+                                 .count = yki_operand_count(dx)};
+    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS], of[YK_MAX_DIMS];
+    measure(dy, dims, stride);
+    yki_broadcast_dims(dx->ndim, dx->dims, of);
+    for (int d = 0; d < YK_MAX_DIMS; d++) {
+        int at = place_in_memory(dx, d);
+        args.kept[at] = (int32_t)of[d];
+        args.summed[at] = of[d] == 1 ? (int32_t)dims[d] : 1;
+        args.stride[at] = (int32_t)stride[d];
+    }
+    args.repeated = yki_operand_count(dy) / args.count;
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
+}
+IMPLEMENTATION(reduce, yki_cuda_supports, prepare_reduce, run_reduce, 0);

@@ -1,0 +1,78 @@
+/* add and multiply of tensors that are repeated along some dimensions, and reduce, the gradient of
+ * that. */
+#include "sums.cuh"
+
+/* Lane i of an operand whose last dimension is there (stride 1) or repeated (0). */
+template <typename T, int W>
+DEVICE void load_repeated(const T *from, int last_stride, real_of<T> (&to)[W])
+{
+    if (last_stride) {
+        load(from, to);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        to[i] = widen(*from);
+}
+
+template <typename T, int W, typename F>
+DEVICE void broadcast(const yki_cuda_broadcast_args &args, F f)
+{
+    int64_t place = thread_number() * W, rest = place, a_place = 0, b_place = 0;
+    if (place >= args.count)
+        return;
+#pragma unroll
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        int64_t i = rest % args.dims[d];
+        rest /= args.dims[d];
+        a_place += i * args.a_stride[d];
+        b_place += i * args.b_stride[d];
+    }
+    real_of<T> a[W], b[W];
+    load_repeated((const T *)args.a + a_place, args.a_stride[YK_MAX_DIMS - 1], a);
+    load_repeated((const T *)args.b + b_place, args.b_stride[YK_MAX_DIMS - 1], b);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        a[i] = f(a[i], b[i]);
+    store((T *)args.y + place, a);
+}
+
+template <typename T, int W> DEVICE void add_broadcast(const yki_cuda_broadcast_args &args)
+{
+    broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return a + b; });
+}
+KERNELS(add_broadcast, yki_cuda_broadcast_args, add_broadcast)
+
+template <typename T, int W> DEVICE void multiply_broadcast(const yki_cuda_broadcast_args &args)
+{
+    broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return a * b; });
+}
+KERNELS(multiply_broadcast, yki_cuda_broadcast_args, multiply_broadcast)
+
+/* The place of element i of these dimensions. */
+DEVICE int64_t place_in(const int32_t *dims, const int32_t *stride, int64_t i)
+{
+    int64_t place = 0;
+#pragma unroll
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        place += i % dims[d] * stride[d];
+        i /= dims[d];
+    }
+    return place;
+}
+
+/* A warp for each element of dx. */
+template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
+{
+    int64_t element = thread_number() / WARP;
+    if (element >= args.count)
+        return;
+    const T *dy = (const T *)args.dy + place_in(args.kept, args.stride, element);
+    real_of<T> sum = 0;
+    for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP)
+        sum += widen(dy[place_in(args.summed, args.stride, i)]);
+    sum = warp_sum(sum);
+    if (threadIdx.x % WARP == 0)
+        ((T *)args.dx)[element] = narrow<T>(sum);
+}
+SCALAR_KERNELS(reduce, yki_cuda_reduce_args, reduce)
