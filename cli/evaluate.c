@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "options.h"
+#include "progress.h"
 #include "setup.h"
 
 enum { PATH_SIZE = 4096 };
@@ -200,6 +201,25 @@ static int64_t classes_of(const subject *s, const yk_dataset *test)
     return s->classes > classes ? s->classes : classes;
 }
 
+static void show_batch(void *context, int64_t done, int64_t batches)
+{
+    cli_progress_evaluation(context, done, batches);
+}
+
+static bool run_evaluation(yk_evaluation *result, int64_t *confusion, yk_model *model,
+                           yk_loader *loader, yk_group *world)
+{
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    cli_progress *progress = yk_group_rank(world) == 0 ? cli_progress_create(0, 0, YK_NEVER) : NULL;
+    options.group = world;
+    options.confusion = confusion;
+    options.on_batch = show_batch;
+    options.context = progress;
+    yk_status status = yk_evaluate(result, model, loader, &options);
+    cli_progress_destroy(progress);
+    return cli_ok(status);
+}
+
 /* The model with the file's weights, the loader of the test images, and what they make of each
  * other; the caller destroys both, on failure too. */
 static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model **model,
@@ -223,13 +243,10 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     loading.transforms = transforms.eval;
     loading.workers = o->workers;
     loading.skip_damaged = o->skip_damaged;
-    yk_evaluate_options evaluating = YK_EVALUATE_OPTIONS_INIT;
-    evaluating.group = world;
-    evaluating.confusion = confusion;
     return cli_build_model(model, &setup) &&
            cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
-           cli_ok(yk_evaluate(result, *model, *loader, &evaluating));
+           run_evaluation(result, confusion, *model, *loader, world);
 }
 
 /* Counts of (label, prediction) where they are asked for; NULL otherwise. */

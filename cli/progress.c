@@ -186,10 +186,14 @@ void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all)
     char bar[BAR + 1];
     piece pieces[SHOWN];
     format_bar(bar, done, all);
-    set_piece(&pieces[0], 0, "epoch %lld/%lld", (long long)progress->epoch,
-              (long long)progress->epochs);
+    if (progress->epochs > 0)
+        set_piece(&pieces[0], 0, "epoch %lld/%lld", (long long)progress->epoch,
+                  (long long)progress->epochs);
+    else
+        set_piece(&pieces[0], 0, "evaluating");
     set_piece(&pieces[1], 2, "[%s]", bar);
-    set_piece(&pieces[2], 1, "validation %lld/%lld", (long long)done, (long long)all);
+    set_piece(&pieces[2], 1, "%s%lld/%lld", progress->epochs > 0 ? "validation " : "",
+              (long long)done, (long long)all);
     show_line(progress, pieces, SHOWN);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What `yoke train` shows while it trains. On a terminal one line on stderr is redrawn in place;
- * elsewhere a plain line is printed now and then. The end of each epoch is printed to stdout. All
- * functions accept NULL, which shows nothing.
+ * What `yoke train` and `yoke evaluate` show while they work. On a terminal one line on stderr is
+ * redrawn in place; elsewhere a plain line is printed now and then. The end of each epoch is
+ * printed to stdout. All functions accept NULL, which shows nothing.
  */
 #ifndef YOKE_CLI_PROGRESS_H
 #define YOKE_CLI_PROGRESS_H
@@ -10,8 +10,8 @@
 
 typedef struct cli_progress cli_progress;
 
-/* max_steps: the run ends after so many steps in all if its last epoch has not ended before, or
- * YK_NEVER. NULL if memory runs out. */
+/* epochs: 0 where there is an evaluation alone. max_steps: the run ends after so many steps in all
+ * if its last epoch has not ended before, or YK_NEVER. NULL if memory runs out. */
 cli_progress *cli_progress_create(int64_t epochs, int64_t steps_per_epoch, int64_t max_steps);
 
 /* After step `step_in_epoch` (from 1) of the epoch. */

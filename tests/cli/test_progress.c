@@ -77,6 +77,19 @@ YK_TEST(progress_shows_evaluation)
     assert_string_equal(text + strlen(text) - 4, "\r\033[K");
 }
 
+YK_TEST(progress_of_an_evaluation_alone_names_no_epoch)
+{
+    setenv("YOKE_TERMINAL", "80", 1);
+    output_capture capture = output_capture_begin(STDERR_FILENO);
+    cli_progress *progress = cli_progress_create(0, 0, YK_NEVER);
+    cli_progress_evaluation(progress, 1, 8); /* nothing yet: it may end at once */
+    usleep(150000);
+    cli_progress_evaluation(progress, 3, 8);
+    cli_progress_destroy(progress);
+    const char *text = output_capture_end(&capture);
+    assert_string_equal(text, "\revaluating  [=======>            ]  3/8\033[K\r\033[K");
+}
+
 /* ---- an epoch -------------------------------------------------------------------------------- */
 
 static const char *epoch_output(const char *columns, const yk_epoch_record *record)
