@@ -19,9 +19,11 @@ typedef struct yk_grad_bucket {
     size_t index;    /**< buckets are handled in this order on every rank */
     bool is_last;    /**< whether it is the last bucket of this backward */
     yk_dtype dtype;  /**< of all its gradients */
-    void *buffer;    /**< the gradients, each padded with zeros to 64 bytes; peers can read it */
+    void *buffer;    /**< the gradients, each padded with zeros to 64 bytes: memory of the host that
+                          peers can read, whatever the model's device */
     size_t elements; /**< of buffer */
-    const yk_parameter_view *parameters; /**< the parameters, in the order of their gradients */
+    const yk_parameter_view *parameters; /**< the parameters, in the order of their gradients, which
+                                              are views of buffer */
     size_t parameter_count;              /**< how many parameters */
 } yk_grad_bucket;
 
