@@ -186,7 +186,15 @@ def loader_table(found):
                      for title, ours, theirs, words in rows])
 
 
-TABLES = {"step": step_table, "all_reduce": all_reduce_table, "network": network_table,
+def freeze_table(found):
+    rows = []
+    for name, title in (("yoke", "yoke"), ("pytorch", "PyTorch")):
+        trained, frozen = (median(found["rows"][name][mode]) for mode in ("trained", "frozen"))
+        rows.append([title, f"{trained:.0f}", f"{frozen:.0f}", f"{trained / frozen:.2f}"])
+    return markdown(["", "all trained", "backbone frozen", "ratio"], rows)
+
+
+TABLES = {"step": step_table, "freeze": freeze_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
           "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
