@@ -1,4 +1,5 @@
 /* See dcp.h. */
+#define _GNU_SOURCE
 #include "io/dcp.h"
 
 #include <limits.h>
