@@ -56,15 +56,26 @@ static void print_cores(void)
 }
 
 /* Asked of a model, however small: what it runs on is known only then. */
-static void print_device(void)
+static void print_device(const char *name)
 {
     yk_model *model;
-    cli_model_setup setup = {.arch = "mlp", .options = YK_MODEL_OPTIONS_INIT, .classes = 10};
+    cli_model_setup setup = {.arch = "mlp",
+                             .options = YK_MODEL_OPTIONS_INIT,
+                             .images = {.ndim = 3, .dims = {1, 1, 1}},
+                             .classes = 10};
+    setup.options.device = name;
     setup.options.threads = yk_threads_default(1);
     if (!cli_build_model(&model, &setup))
         return;
-    printf("  %s\n  ref: plain C, the oracle of every test\n", yk_model_device_description(model));
+    printf("  %s\n", yk_model_device_description(model));
     yk_model_destroy(model);
+}
+
+static void print_devices(void)
+{
+    static const char *const names[] = {"cpu", "ref", "sim"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        print_device(names[i]);
 }
 
 /* The memory for gradients and messages between ranks. */
@@ -169,7 +180,7 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     print_cache();
     print_build();
     printf("\nDevices\n");
-    print_device();
+    print_devices();
     printf("  cuda: not in this build, which runs on processors only\n");
     print_backends();
     print_networks();

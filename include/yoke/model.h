@@ -37,7 +37,8 @@ typedef enum yk_amp {
 /** How a model is compiled and run. Strings are copied. */
 typedef struct yk_model_options {
     size_t size;          /**< set by YK_MODEL_OPTIONS_INIT */
-    const char *device;   /**< "cpu", or "ref": plain readable C, for comparison ["cpu"] */
+    const char *device;   /**< "cpu"; "ref": plain readable C, for comparison; "sim": a simulated
+                               accelerator, to test programs with ["cpu"] */
     yk_amp amp;           /**< mixed precision [YK_AMP_OFF] */
     const char *autocast; /**< exceptions to its policy, see yk_autocast_check, or NULL [NULL] */
     uint64_t seed;        /**< of initial weights and dropout, like torch.manual_seed [0] */
@@ -87,8 +88,12 @@ void yk_model_eval(yk_model *model);
  * Runs forward on one batch, which must not change until its backward. The batch must have a tensor
  * for each of the model's inputs, labels included. In evaluation mode it may leave out those that
  * yk_model_options.logits does not depend on, such as the labels: then there are logits, but no
- * loss (yk_model_loss returns NaN) and no backward. Blocks until done. YK_ERROR_INVALID_ARGUMENT
- * for a missing tensor or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
+ * loss (yk_model_loss returns NaN) and no backward. YK_ERROR_INVALID_ARGUMENT for a missing tensor
+ * or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
+ *
+ * Blocks until done on "cpu" and "ref". Other devices work behind the program's back: they copy the
+ * batch, which may change at once, and return before the work is done. What fails there is reported
+ * by a later call. yk_model_loss, yk_model_output and yk_tensor_read wait for what they show.
  *
  * Signal handlers belong on a thread that runs no models, or on a stack of their own (sigaltstack,
  * SA_ONSTACK): at times oneDNN keeps the stack pointer in its own buffers, and a handler's frame
@@ -98,8 +103,8 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
 /**
  * Runs backward for the last forward. The first backward after an optimizer step (or
  * yk_model_zero_grad) overwrites the gradients and further ones add to them, so an ordinary loop
- * needs no zero_grad. Blocks until done; under DDP, until every gradient is averaged over the
- * ranks. YK_ERROR_INVALID_ARGUMENT without a forward before it.
+ * needs no zero_grad. Blocks as yk_model_forward does; under DDP, until every gradient is averaged
+ * over the ranks. YK_ERROR_INVALID_ARGUMENT without a forward before it.
  */
 yk_status yk_model_backward(yk_model *model);
 /** Lets the next backward overwrite the gradients. */
@@ -117,14 +122,18 @@ typedef enum yk_accumulation {
 /** Takes effect with the next backward. A new model has YK_ACCUMULATION_SUM. */
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
-/** The loss of the last forward, on this rank's samples only; NaN before the first, and for NULL.
- */
+/** The loss of the last forward, on this rank's samples only; NaN before the first, for NULL, and
+ * if the device has failed, which the next forward or backward reports. */
 double yk_model_loss(const yk_model *model);
-/** The value chosen by yk_model_options.logits in the last forward, float32 or float64: a view that
- *  is valid until the next forward. */
+/** The value chosen by yk_model_options.logits in the last forward, float32 or float64: a view of
+ *  host memory, on every device, that is valid until the next forward. */
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
 
-/** A parameter or buffer: views of its live memory, in PyTorch's layout. */
+/**
+ * A parameter or buffer: views of its live memory, in PyTorch's layout. On "cpu" and "ref" a
+ * program may use value.data and grad.data; where value.device is not NULL, it must use
+ * yk_tensor_read() and yk_tensor_write(), which work everywhere.
+ */
 typedef struct yk_parameter_view {
     const char *name; /**< with its scopes, such as "layer1.0.conv1.weight" */
     yk_tensor value;  /**< its elements */

@@ -85,8 +85,8 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq"); slot counts from 0. The tensor is a view of the live memory. False when there is
- * no such slot, or when another rank keeps it (zero.h).
+ * "exp_avg_sq"); slot counts from 0. The tensor is a view of the live memory, as in
+ * yk_parameter_view. False when there is no such slot, or when another rank keeps it (zero.h).
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);

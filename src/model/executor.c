@@ -151,12 +151,11 @@ static yk_status check_samples(const yk_model *model, int64_t samples)
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples", (long long)samples);
 }
 
-static yk_status run_forward_steps(yk_model *model, const yk_batch *batch, bool training,
-                                   bool inference)
+static yk_status run_forward_steps(yk_model *model, int64_t samples, bool training, bool inference)
 {
     yki_executor *executor = &model->executor;
     yki_plan *plan;
-    YK_TRY(find_plan(model, batch->size, training, inference, &plan));
+    YK_TRY(find_plan(model, samples, training, inference, &plan));
     YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, plan));
     executor->values.seed = model->options.seed;
     executor->values.step = model->step ^ model->distribution.stream << 48;
@@ -191,8 +190,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
         if (hooks->forward_begin)
             YK_TRY(hooks->forward_begin(hooks->context, batch->size));
     }
-    executor->batch = batch;
-    yk_status status = run_forward_steps(model, batch, model->training, inference);
+    yk_status status = run_forward_steps(model, batch->size, model->training, inference);
     YKI_TRACE_END(begin, trace_samples(batch->size), "forward%s",
                   model->training ? "" : " (evaluation)");
     return status;
@@ -203,7 +201,6 @@ yk_status yki_model_forward_empty(yk_model *model)
     yk_batch batch;
     YK_TRY(yki_inputs_empty_batch(&model->executor.inputs, &batch));
     yk_status status = yki_model_forward(model, &batch);
-    model->executor.batch = NULL;
     yki_inputs_free_batch(&batch);
     return status;
 }
@@ -296,7 +293,7 @@ yk_status yki_model_backward(yk_model *model)
     if (!executor->current->mode.backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
         executor->eval_backward = true;
-        YK_TRY(run_forward_steps(model, executor->batch, false, false));
+        YK_TRY(run_forward_steps(model, executor->current->batch, false, false));
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
     backward.training = executor->current->mode.training;

@@ -13,9 +13,8 @@ typedef struct yki_executor {
     bool eval_backward; /* backward has been called in evaluation mode: plans keep what it needs */
     yki_plan *current;  /* of a forward that backward may follow, or NULL */
     yki_plan *last;     /* of the last forward, whose loss and logits can be read, or NULL */
-    const yk_batch *batch; /* of the last forward; NULL where it had no samples */
-    yki_scalars values;    /* of this step, as the host knows them ... */
-    yki_block scalars;     /* ... and as kernels read them */
+    yki_scalars values; /* of this step, as the host knows them ... */
+    yki_block scalars;  /* ... and as kernels read them */
     yki_readback *readback;
 } yki_executor;
 

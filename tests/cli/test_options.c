@@ -232,9 +232,19 @@ YK_TEST(dashes_and_underscores_are_alike)
 YK_TEST(info_says_what_is_here_and_why_something_is_not)
 {
     assert_int_equal(yoke("info"), 0);
-    static const char *const words[] = {
-        "bf16",  "cores", "threads", "/dev/shm", "shm:",
-        "self:", "mpi",   "nccl",    "cuda",     "not in this build"};
+    static const char *const words[] = {"bf16",
+                                        "cores",
+                                        "threads",
+                                        "/dev/shm",
+                                        "shm:",
+                                        "self:",
+                                        "mpi",
+                                        "nccl",
+                                        "cuda",
+                                        "not in this build",
+                                        "cpu: oneDNN",
+                                        "ref: plain C",
+                                        "sim: a simulated"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_contains(output, words[i]);
 }
