@@ -24,10 +24,12 @@ BOUNDS = (1e-5, 1e-2, 1e-4)  # of the loss, each gradient, statistics after 10 s
 EXACT = 1e-7  # of all of them in f64
 
 
-def train(name, weights, steps, lr, dtype=torch.float32, memory_format=torch.contiguous_format):
+def train(name, weights, steps, lr, dtype=torch.float32, memory_format=torch.contiguous_format,
+          evaluation=False):
     """Losses, first gradients and last buffers, as the C side trains."""
     model = resnet.network(name).to(dtype=dtype, memory_format=memory_format)
     model.load_state_dict(torch.load(weights, weights_only=True))
+    model.train(not evaluation)
     settings = {"lr": lr, "momentum": 0.9, "weight_decay": 5e-4}
     optimizer = torch.optim.SGD(model.parameters(), **settings)
     losses, gradients = [], None
@@ -83,17 +85,18 @@ def compare(words, a, b):
     return loss, gradient, statistics
 
 
-def main(name, dtype, lr, weights, path):
+def main(name, dtype, lr, mode, weights, path):
     results = torch.load(path)
     steps, dtype, lr = results["steps"], getattr(torch, dtype), float(lr)
     ours = {**results, "losses": [step["loss"] for step in steps]}
-    theirs = train(name, weights, steps, lr, dtype)
+    evaluation = {"evaluation": mode == "evaluation"}
+    theirs = train(name, weights, steps, lr, dtype, **evaluation)
     print(f"{name}, {str(dtype)[6:]}, images {tuple(steps[0]['images'].shape)}: relative distances")
     found = compare("yoke from PyTorch", ours, theirs)
     if dtype == torch.float64:
         return 0 if max(found) <= EXACT else 1
-    other = train(name, weights, steps[:1], lr, memory_format=torch.channels_last)
-    exact = train(name, weights, steps[:1], lr, torch.float64)
+    other = train(name, weights, steps[:1], lr, memory_format=torch.channels_last, **evaluation)
+    exact = train(name, weights, steps[:1], lr, torch.float64, **evaluation)
     own = compare("PyTorch in channels_last from PyTorch", other, theirs)
     compare("yoke from f64", ours, exact)
     off = compare("PyTorch from f64", theirs, exact)

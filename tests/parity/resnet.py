@@ -7,9 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import mobilenet
 
-def conv(inputs, outputs, kernel, stride=1):
-    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+def conv(inputs, outputs, kernel, stride=1, groups=1):
+    return nn.Conv2d(
+        inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False
+    )
 
 
 class BasicBlock(nn.Module):
@@ -31,16 +35,17 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    expansion = 4
+    expansion, widening, groups = 4, 1, 1
 
     def __init__(self, inputs, width, stride, downsample):
         super().__init__()
-        self.conv1 = conv(inputs, width, 1)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = conv(width, width, 3, stride)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = conv(width, width * self.expansion, 1)
-        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        inner, outputs = width * self.widening, width * self.expansion
+        self.conv1 = conv(inputs, inner, 1)
+        self.bn1 = nn.BatchNorm2d(inner)
+        self.conv2 = conv(inner, inner, 3, stride, self.groups)
+        self.bn2 = nn.BatchNorm2d(inner)
+        self.conv3 = conv(inner, outputs, 1)
+        self.bn3 = nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU(inplace=True)
         self.downsample = downsample
 
@@ -49,6 +54,10 @@ class Bottleneck(nn.Module):
         x = self.relu(self.bn1(self.conv1(x)))
         x = self.relu(self.bn2(self.conv2(x)))
         return self.relu(self.bn3(self.conv3(x)) + short_cut)
+
+
+class ResNeXtBottleneck(Bottleneck):
+    widening, groups = 2, 32
 
 
 class ResNet(nn.Module):
@@ -127,11 +136,14 @@ def network(name, classes=10):
     """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers."""
     if name == "resnet9":
         return ResNet9(classes)
+    if name == "mobilenet-v2":
+        return mobilenet.MobileNetV2(classes)
     block, blocks = {
         "resnet18-cifar": (BasicBlock, [2, 2, 2, 2]),
         "resnet18": (BasicBlock, [2, 2, 2, 2]),
         "resnet34": (BasicBlock, [3, 4, 6, 3]),
         "resnet50": (Bottleneck, [3, 4, 6, 3]),
         "resnet101": (Bottleneck, [3, 4, 23, 3]),
+        "resnext50-32x4d": (ResNeXtBottleneck, [3, 4, 6, 3]),
     }[name]
     return ResNet(block, blocks, classes, small_images=name == "resnet18-cifar")

@@ -1,5 +1,5 @@
 /*
- * The ResNets against PyTorch on the same weights and batches: in f32 on cpu with direct
+ * Networks against PyTorch on the same weights and batches: in f32 on cpu with direct
  * convolution the loss within 1e-5, every gradient within 1e-2 (relative L2), running statistics
  * after 10 steps within 1e-4; in f64 on ref all of them within 1e-7. networks.py computes and
  * judges, and prints beside our distances those of PyTorch from itself in another memory format,
@@ -23,7 +23,8 @@ typedef struct training {
     int64_t batch, side;
     double lr;
     int steps;
-    float residual; /* what the last norm of each block scales by; 0: 1, as at first */
+    bool evaluation; /* mode: without dropout, whose draws are not PyTorch's */
+    float residual;  /* what the last norm of each block scales by; 0: 1, as at first */
     yk_model *model;
     yk_optimizer *optimizer;
     yk_tensor images[MAX_STEPS], labels[MAX_STEPS];
@@ -115,6 +116,8 @@ static void keep_gradients(training *t)
 
 static void take_step(training *t, int step)
 {
+    if (t->evaluation)
+        yk_model_eval(t->model);
     static const char *const names[] = {"images", "labels"};
     const yk_tensor tensors[] = {t->images[step], t->labels[step]};
     const yk_batch batch = {.size = t->batch, .count = 2, .names = names, .tensors = tensors};
@@ -213,8 +216,8 @@ static void compare(training t)
     }
     write_results(&t, results);
     destroy(&t);
-    pytorch_judges("networks.py", "%s %s %g %s %s", t.arch, yk_dtype_name(t.dtype), t.lr, weights,
-                   results);
+    pytorch_judges("networks.py", "%s %s %g %s %s %s", t.arch, yk_dtype_name(t.dtype), t.lr,
+                   t.evaluation ? "evaluation" : "training", weights, results);
 }
 
 /* ---- f32 ------------------------------------------------------------------------------------- */
@@ -230,6 +233,19 @@ static void compare_f32(const char *arch, int64_t batch, int64_t side, float res
                        .lr = 1e-9,
                        .steps = MAX_STEPS,
                        .residual = residual});
+}
+
+/* Networks that take longer: loss and gradients of one step. */
+static void compare_first_step(const char *arch, int64_t batch, int64_t side, bool evaluation)
+{
+    compare((training){.arch = arch,
+                       .device = "cpu",
+                       .dtype = YK_F32,
+                       .batch = batch,
+                       .side = side,
+                       .lr = 1e-9,
+                       .steps = 1,
+                       .evaluation = evaluation});
 }
 
 YK_TEST(resnet9_is_pytorchs)
@@ -260,6 +276,16 @@ YK_TEST(resnet50_is_pytorchs)
 YK_TEST(resnet50_of_small_residuals_is_pytorchs)
 {
     compare_f32("resnet50", 8, 48, 0.2F);
+}
+
+YK_TEST(resnext50_is_pytorchs)
+{
+    compare_first_step("resnext50-32x4d", 4, 64, false);
+}
+
+YK_TEST(mobilenet_is_pytorchs)
+{
+    compare_first_step("mobilenet-v2", 4, 64, true);
 }
 
 /* ---- f64: without the noise ------------------------------------------------------------------ */
