@@ -96,6 +96,14 @@ const char *yk_test_running_case(void);
     }                                                                                              \
     static void ranks_##name(int rank __attribute__((unused)), int world __attribute__((unused)))
 
+/* YK_TEST_DEVICE, if it is set: a case that asks for a device can then run on another. */
+const char *yk_test_device(const char *device);
+/* A tensor as the host can read it: itself, or a copy of one that is in a device's memory, which is
+ * there until the case ends. */
+yk_tensor yk_test_on_host(yk_tensor tensor);
+/* Brings what was written into on_host, which is tensor on the host, back to the tensor. */
+void yk_test_write_back(yk_tensor tensor, yk_tensor on_host);
+
 /* A folder of this test alone, removed at the end. */
 const char *yk_test_directory(void);
 /* Runs a command through the shell, its stdout and stderr in output; returns its exit code, 128 + n

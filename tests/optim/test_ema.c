@@ -12,8 +12,9 @@ static yk_model *make_model(void)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     x = yk_nn_batch_norm(yk_nn_linear(x, "fc", 3), "bn");
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(x, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
     return model;
 }
 
@@ -21,18 +22,24 @@ static yk_model *make_model(void)
 static void fill(yk_model *model, float value)
 {
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
-        yk_tensor tensor = yk_model_parameter(model, p).value;
+        yk_tensor tensor = yk_model_parameter(model, p).value, host = yk_test_on_host(tensor);
         for (int64_t i = 0; i < yk_tensor_count(&tensor); i++)
-            ((float *)tensor.data)[i] = value + (float)p;
+            ((float *)host.data)[i] = value + (float)p;
+        yk_test_write_back(tensor, host);
     }
-    for (size_t b = 0; b < 2; b++)
-        *(float *)yk_model_buffer(model, b).value.data = value;
-    *(int64_t *)yk_model_buffer(model, 2).value.data = (int64_t)value;
+    for (size_t b = 0; b < 3; b++) {
+        yk_tensor tensor = yk_model_buffer(model, b).value, host = yk_test_on_host(tensor);
+        if (b < 2)
+            *(float *)host.data = value;
+        else
+            *(int64_t *)host.data = (int64_t)value;
+        yk_test_write_back(tensor, host);
+    }
 }
 
 static double value_of(yk_tensor tensor)
 {
-    return (double)*(float *)tensor.data;
+    return (double)*(float *)yk_test_on_host(tensor).data;
 }
 
 static double parameter(const yk_model *model, size_t index)
@@ -115,7 +122,7 @@ YK_TEST(buffers_are_averaged_on_request)
     update_with(model, ema, 16);
     assert_true(value_of(yk_ema_value(ema, parameters)) == 10);     /* running_mean */
     assert_true(value_of(yk_ema_value(ema, parameters + 1)) == 10); /* running_var */
-    assert_int_equal(*(int64_t *)yk_ema_value(ema, parameters + 2).data, 16);
+    assert_int_equal(*(int64_t *)yk_test_on_host(yk_ema_value(ema, parameters + 2)).data, 16);
     assert_ok(yk_ema_swap(ema));
     assert_true(value_of(yk_model_buffer(model, 0).value) == 10);
     assert_ok(yk_ema_swap(ema));
@@ -231,7 +238,8 @@ YK_TEST(a_checkpoint_holds_the_average)
     update_with(other, loaded, 3.3f);
     size_t count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
     for (size_t i = 0; i < count; i++) {
-        yk_tensor a = yk_ema_value(ema, i), b = yk_ema_value(loaded, i);
+        yk_tensor a = yk_test_on_host(yk_ema_value(ema, i));
+        yk_tensor b = yk_test_on_host(yk_ema_value(loaded, i));
         assert_memory_equal(a.data, b.data, yk_tensor_bytes(&a));
     }
     assert_ok(yk_model_load_ema(other, path)); /* alone, as weights */

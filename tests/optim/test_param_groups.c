@@ -12,21 +12,25 @@ static yk_model *make_model(void)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = yk_nn_linear(yk_nn_linear(x, "fc1", 4), "fc2", 2);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(logits, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
     for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
         yk_parameter_view view = yk_model_parameter(model, p);
+        yk_tensor value = yk_test_on_host(view.value), grad = yk_test_on_host(view.grad);
         for (int64_t i = 0; i < yk_tensor_count(&view.value); i++) {
-            ((float *)view.value.data)[i] = 1;
-            ((float *)view.grad.data)[i] = 0.5f;
+            ((float *)value.data)[i] = 1;
+            ((float *)grad.data)[i] = 0.5f;
         }
+        yk_test_write_back(view.value, value);
+        yk_test_write_back(view.grad, grad);
     }
     return model;
 }
 
 static double first_element(const yk_model *model, size_t parameter)
 {
-    return (double)*(float *)yk_model_parameter(model, parameter).value.data;
+    return (double)*(float *)yk_test_on_host(yk_model_parameter(model, parameter).value).data;
 }
 
 static void assert_near(double value, double expected)
@@ -141,7 +145,8 @@ YK_TEST(a_checkpoint_holds_the_groups)
         assert_int_equal(yk_optimizer_group_of(fresh, p), yk_optimizer_group_of(optimizer, p));
         assert_true(yk_optimizer_state(optimizer, p, 0, &name, &left));
         assert_true(yk_optimizer_state(fresh, p, 0, &name, &right));
-        assert_memory_equal(left.data, right.data, yk_tensor_bytes(&left));
+        assert_memory_equal(yk_test_on_host(left).data, yk_test_on_host(right).data,
+                            yk_tensor_bytes(&left));
     }
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(fresh);

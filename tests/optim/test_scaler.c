@@ -20,9 +20,9 @@ static yk_model *make_model(yk_dtype dtype)
     yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){CLASSES, INPUTS},
                                     YK_INIT_KAIMING_UNIFORM, 0);
     yk_model *model;
-    assert_ok(yk_model_create(
-        &model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
-        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = 1)));
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_linear(x, weight, NULL), labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = yk_test_device("ref"), o.seed = 1)));
     return model;
 }
 
@@ -49,8 +49,8 @@ static void backward(yk_model *model)
 /* Both models' gradients, the first's divided by factor: equal to the bit. */
 static void assert_gradients(yk_model *found, yk_model *expected, float factor)
 {
-    float *a = yk_model_parameter(found, 0).grad.data;
-    const float *b = yk_model_parameter(expected, 0).grad.data;
+    const float *a = yk_test_on_host(yk_model_parameter(found, 0).grad).data;
+    const float *b = yk_test_on_host(yk_model_parameter(expected, 0).grad).data;
     for (int i = 0; i < CLASSES * INPUTS; i++)
         if (a[i] != factor * b[i])
             fail_msg("gradient %d is %.9g, not %g times %.9g", i, (double)a[i], (double)factor,
@@ -101,10 +101,12 @@ YK_TEST(gradients_are_scaled_until_unscaled)
 
 static void plant(yk_tensor grad, int64_t at, double value)
 {
+    yk_tensor host = yk_test_on_host(grad);
     if (grad.dtype == YK_F64)
-        ((double *)grad.data)[at] = value;
+        ((double *)host.data)[at] = value;
     else
-        ((float *)grad.data)[at] = (float)value;
+        ((float *)host.data)[at] = (float)value;
+    yk_test_write_back(grad, host);
 }
 
 /* For a single bad gradient, wherever it is, the step is skipped and changes nothing. */
@@ -121,13 +123,13 @@ static void check_skips(yk_dtype dtype)
     yk_parameter_view weight = yk_model_parameter(model, 0);
     size_t bytes = yk_tensor_bytes(&weight.value);
     void *before = malloc(bytes);
-    memcpy(before, weight.value.data, bytes);
+    assert_ok(yk_tensor_read(&weight.value, before));
     for (int64_t at = 0; at < CLASSES * INPUTS; at++) {
         backward(model);
         plant(weight.grad, at, bad[at % 4]);
         assert_ok(yk_grad_scaler_step(scaler, optimizer));
         assert_true(yk_grad_scaler_found_inf(scaler));
-        assert_memory_equal(weight.value.data, before, bytes);
+        assert_memory_equal(yk_test_on_host(weight.value).data, before, bytes);
         assert_int_equal(yk_optimizer_steps(optimizer), 0);
         assert_ok(yk_grad_scaler_update(scaler));
         assert_ok(yk_grad_scaler_set_state(
@@ -138,7 +140,7 @@ static void check_skips(yk_dtype dtype)
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
     assert_false(yk_grad_scaler_found_inf(scaler));
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
-    assert_memory_not_equal(weight.value.data, before, bytes);
+    assert_memory_not_equal(yk_test_on_host(weight.value).data, before, bytes);
     free(before);
     yk_optimizer_destroy(optimizer);
     yk_grad_scaler_destroy(scaler);

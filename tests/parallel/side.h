@@ -64,9 +64,10 @@ static inline void assert_equal_over_ranks(yk_group *group, const yk_tensor *min
     size_t bytes = yk_tensor_bytes(mine);
     void *first = malloc(bytes);
     assert_non_null(first);
-    memcpy(first, mine->data, bytes);
+    yk_tensor own = yk_test_on_host(*mine);
+    memcpy(first, own.data, bytes);
     assert_ok(yk_broadcast(group, first, bytes, YK_U8, 0, NULL));
-    assert_memory_equal(first, mine->data, bytes);
+    assert_memory_equal(first, own.data, bytes);
     free(first);
 }
 

@@ -61,10 +61,11 @@ static inline yk_model *make_model(const network *net)
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
     yk_value *loss = make_loss(yk_nn_linear(pooled, "fc", CLASSES), labels, net);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss,
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
-                                      o.device = net->device, o.seed = net->seed, o.amp = net->amp,
-                                      o.threads = net->threads ? net->threads : 1)));
+    assert_ok(
+        yk_model_create(&model, loss,
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                o.device = yk_test_device(net->device), o.seed = net->seed,
+                                o.amp = net->amp, o.threads = net->threads ? net->threads : 1)));
     return model;
 }
 
@@ -103,6 +104,12 @@ static inline const yk_batch *take_samples(samples *s, yk_dtype dtype, int64_t f
 
 static inline double element(const yk_tensor *tensor, int64_t i)
 {
+    if (tensor->device) {
+        yk_tensor one = {.dtype = tensor->dtype, .device = tensor->device};
+        one.data = (char *)tensor->data + (size_t)i * yk_dtype_size(tensor->dtype);
+        yk_tensor host = yk_test_on_host(one);
+        return element(&host, 0);
+    }
     switch (tensor->dtype) {
     case YK_F64:
         return ((const double *)tensor->data)[i];
@@ -122,13 +129,14 @@ static inline void assert_near(const char *name, const yk_tensor *found, const y
 {
     double largest = 0;
     int64_t count = yk_tensor_count(expected);
+    yk_tensor a = yk_test_on_host(*found), b = yk_test_on_host(*expected);
     assert_int_equal(yk_tensor_count(found), count);
     for (int64_t i = 0; i < count; i++)
-        largest = fmax(largest, fabs(element(expected, i)));
+        largest = fmax(largest, fabs(element(&b, i)));
     for (int64_t i = 0; i < count; i++)
-        if (!(fabs(element(found, i) - element(expected, i)) <= tolerance * largest))
+        if (!(fabs(element(&a, i) - element(&b, i)) <= tolerance * largest))
             fail_msg("%s[%lld] is %.17g, expected %.17g within %g of %g", name, (long long)i,
-                     element(found, i), element(expected, i), tolerance, largest);
+                     element(&a, i), element(&b, i), tolerance, largest);
 }
 
 /* The parameter or buffer of this name; there must be one. */
@@ -175,12 +183,13 @@ static inline void assert_same_buffers(const yk_model *found, const yk_model *ex
 static inline void shift_buffers(yk_model *model, double by)
 {
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
-        yk_tensor value = yk_model_buffer(model, i).value;
+        yk_tensor buffer = yk_model_buffer(model, i).value, value = yk_test_on_host(buffer);
         for (int64_t e = 0; e < yk_tensor_count(&value); e++)
             if (value.dtype == YK_F64)
                 ((double *)value.data)[e] += by * (double)(e + 1);
             else if (value.dtype == YK_F32)
                 ((float *)value.data)[e] += (float)by * (float)(e + 1);
+        yk_test_write_back(buffer, value);
     }
     yk_model_parameters_changed(model);
 }

@@ -114,8 +114,9 @@ static yk_model *make_network(const char *arch)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(yk_arch_find(arch)(images, 10), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss,
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
     return model;
 }
 

@@ -174,9 +174,9 @@ static yk_model *make_classifier(yk_loss_reduction reduction)
         logits, labels,
         YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT, o.reduction = reduction));
     yk_model *model;
-    assert_ok(yk_model_create(
-        &model, loss,
-        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.logits = logits)));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = yk_test_device("ref"), o.logits = logits)));
     return model;
 }
 
@@ -190,8 +190,9 @@ YK_TEST(a_model_copies_the_name_of_its_device)
     yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", CLASSES);
     yk_model *model;
     yk_data_parallel *dp;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(logits, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device(device))));
     memset(device, '?', sizeof device - 1);
     assert_ok(yk_data_parallel_create(&dp, model, NULL));
     yk_data_parallel_destroy(dp);
@@ -323,9 +324,9 @@ YK_TEST(outputs_that_are_not_the_batchs_are_refused)
     yk_value *loss = yk_mse_loss(yk_nn_linear(images, "fc", 3), images, YK_LOSS_MEAN);
     yk_model *model;
     yk_data_parallel *dp;
-    assert_ok(yk_model_create(
-        &model, loss,
-        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.logits = loss)));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = yk_test_device("ref"), o.logits = loss)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
     assert_contains(yk_last_error(), "first dimension");
     yk_model_destroy(model);

@@ -164,9 +164,10 @@ static void check_sums(yk_accumulation accumulation)
         both_step_uneven(&s, 20 * synced, synced ? (int64_t[]){5, 0, 1} : (int64_t[]){1, 4, 2});
     }
     for (size_t i = 0; i < yk_model_parameter_count(s.alone); i++) {
-        yk_tensor grad = yk_model_parameter(s.alone, i).grad;
+        yk_tensor grad = yk_model_parameter(s.alone, i).grad, host = yk_test_on_host(grad);
         for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
-            ((double *)grad.data)[e] /= s.world;
+            ((double *)host.data)[e] /= s.world;
+        yk_test_write_back(grad, host);
     }
     assert_same_gradients(s.model, s.alone, 1e-12);
     side_end(&s);
@@ -402,7 +403,8 @@ YK_TEST_RANKS(waiting_for_a_slower_rank_is_told_apart, 2)
     begin(&s, &ref_norm, NULL);
     for (int to_backward = 0; to_backward < 2; to_backward++) {
         double waited = longest_wait(&s, to_backward);
-        if (s.rank == 0)
+        bool blocks = strcmp(yk_test_device("ref"), "ref") == 0; /* elsewhere backward returns */
+        if (s.rank == 0 && blocks)
             assert_true(waited > 0.1);
     }
     side_end(&s);

@@ -40,9 +40,10 @@ static void train_one(side *s, int64_t first)
 
 static void flip(const yk_model *model, const char *name, int64_t bit)
 {
-    yk_tensor tensor = find(model, name).value;
+    yk_tensor tensor = find(model, name).value, host = yk_test_on_host(tensor);
     assert_in_range(bit, 0, 8 * (int64_t)yk_tensor_bytes(&tensor) - 1);
-    ((unsigned char *)tensor.data)[bit / 8] ^= (unsigned char)(1 << (bit % 8));
+    ((unsigned char *)host.data)[bit / 8] ^= (unsigned char)(1 << (bit % 8));
+    yk_test_write_back(tensor, host);
 }
 
 static void one_bit(int rank, int world)

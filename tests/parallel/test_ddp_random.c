@@ -48,7 +48,7 @@ static void copy_gradients(const yk_model *model, double *to)
 {
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_tensor grad = yk_model_parameter(model, i).grad;
-        memcpy(to, grad.data, yk_tensor_bytes(&grad));
+        assert_ok(yk_tensor_read(&grad, to));
         to += yk_tensor_count(&grad);
     }
 }
@@ -82,9 +82,11 @@ static void check(training *t, const micro *micros, int count)
 {
     memset(t->expected, 0, (size_t)t->elements * sizeof *t->expected);
     for (size_t i = 0; i < yk_model_parameter_count(t->s.model); i++) {
-        yk_tensor from = yk_model_parameter(t->s.model, i).value;
-        memcpy(yk_model_parameter(t->s.alone, i).value.data, from.data, yk_tensor_bytes(&from));
+        yk_tensor from = yk_test_on_host(yk_model_parameter(t->s.model, i).value);
+        yk_tensor to = yk_model_parameter(t->s.alone, i).value;
+        assert_ok(yk_tensor_write(&to, from.data));
     }
+    yk_model_parameters_changed(t->s.alone);
     for (int which = 0; which < count; which++)
         for (int rank = 0; rank < t->s.world; rank++)
             add_expected(t, micros, count, which, rank);

@@ -106,9 +106,10 @@ static void train_alone(side *s, const int *batches, bool divide_by_all)
             return;
         step(s->alone, &s->joint.batch);
         for (size_t p = 0; divide_by_all && p < yk_model_parameter_count(s->alone); p++) {
-            yk_tensor grad = yk_model_parameter(s->alone, p).grad;
+            yk_tensor grad = yk_model_parameter(s->alone, p).grad, host = yk_test_on_host(grad);
             for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
-                ((double *)grad.data)[e] *= (double)active / s->world;
+                ((double *)host.data)[e] *= (double)active / s->world;
+            yk_test_write_back(grad, host);
         }
         assert_ok(yk_optimizer_step(s->sgd_alone));
     }
@@ -189,7 +190,7 @@ YK_TEST_RANKS(promise_22_with_batch_norm_all_end_alike, 3)
                                      o.context = &s));
         double sums[2] = {0}; /* of buffers, which the check would make equal first */
         for (size_t b = 0; b < yk_model_buffer_count(s.model); b++) {
-            yk_tensor value = yk_model_buffer(s.model, b).value;
+            yk_tensor value = yk_test_on_host(yk_model_buffer(s.model, b).value);
             for (int64_t e = 0; e < yk_tensor_count(&value); e++)
                 sums[0] += element(&value, e) * (double)(e + 1);
         }

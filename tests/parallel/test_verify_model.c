@@ -26,8 +26,9 @@ static yk_model *make_variant(const variant *v)
     if (v->buffer)
         yk_buffer(graph, "extra", YK_I64, 0, NULL, YK_INIT_ZEROS);
     yk_model *model;
-    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(logits, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
     return model;
 }
 

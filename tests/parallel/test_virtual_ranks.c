@@ -22,9 +22,10 @@ static yk_model *make_virtual_model(const char *device, yk_dtype dtype)
     features = yk_dropout(yk_flatten(features), 0.3);
     yk_value *loss = yk_cross_entropy(yk_nn_linear(features, "fc", CLASSES), labels, NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss,
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
-                                      o.seed = 3, o.threads = 1)));
+    assert_ok(
+        yk_model_create(&model, loss,
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                o.device = yk_test_device(device), o.seed = 3, o.threads = 1)));
     return model;
 }
 
@@ -65,7 +66,7 @@ static outcome train_virtual(yk_group *group, int count, const char *device, yk_
 
 static void assert_same_bits(const char *name, const yk_tensor *a, const yk_tensor *b)
 {
-    if (memcmp(a->data, b->data, yk_tensor_bytes(a)) != 0)
+    if (memcmp(yk_test_on_host(*a).data, yk_test_on_host(*b).data, yk_tensor_bytes(a)) != 0)
         fail_msg("%s differs", name);
 }
 
