@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "side.h"
@@ -277,4 +278,56 @@ YK_TEST(a_rank_that_dies_is_named)
     yk_test_ranks_status(3, one_dies, statuses, NULL);
     assert_int_equal(statuses[0], 0);
     assert_int_equal(statuses[2], 0);
+}
+
+/* ---- a device whose memory the host cannot touch --------------------------------------------- */
+
+static void assert_same_bits(const yk_tensor *found, const yk_tensor *expected)
+{
+    size_t bytes = yk_tensor_bytes(expected);
+    void *one = malloc(bytes + 1), *other = malloc(bytes + 1);
+    assert_non_null(one);
+    assert_non_null(other);
+    assert_ok(yk_tensor_read(found, one));
+    assert_ok(yk_tensor_read(expected, other));
+    assert_memory_equal(one, other, bytes);
+    free(one);
+    free(other);
+}
+
+/* Forward and backward of a synchronised model on its own share of the samples. */
+static yk_model *run_synced(yk_group *group, const network *net, int64_t first, int64_t count)
+{
+    samples own;
+    yk_model *model = make_model(net);
+    assert_ok(yk_sync_batch_norm_convert(model, group));
+    for (int step = 0; step < 2; step++) {
+        assert_ok(yk_model_forward(model, take_samples(&own, net->dtype, first + step, count)));
+        assert_ok(yk_model_backward(model));
+    }
+    return model;
+}
+
+/* The simulated device runs ref's kernels. */
+YK_TEST_RANKS(staged_statistics_give_the_same_bits, 3)
+{
+    network sim = ref_f64;
+    yk_group *group;
+    sim.device = "sim";
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *expected = run_synced(group, &ref_f64, 10 * rank, rank + 1);
+    yk_model *found = run_synced(group, &sim, 10 * rank, rank + 1);
+    for (size_t i = 0; i < yk_model_parameter_count(expected); i++) {
+        yk_parameter_view one = yk_model_parameter(found, i);
+        yk_parameter_view other = yk_model_parameter(expected, i);
+        assert_non_null(one.grad.device);
+        assert_same_bits(&one.grad, &other.grad);
+    }
+    for (size_t i = 0; i < yk_model_buffer_count(expected); i++) {
+        yk_parameter_view one = yk_model_buffer(found, i), other = yk_model_buffer(expected, i);
+        assert_same_bits(&one.value, &other.value);
+    }
+    yk_model_destroy(found);
+    yk_model_destroy(expected);
+    yk_group_destroy(group);
 }
