@@ -35,7 +35,7 @@ static bool plain_supports(const yki_device *device, const yki_kernel_desc *desc
         any = any || !is_plain(&desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)
         any = any || !is_plain(&desc->out[i]);
-    return any && yki_device_is_host(device) && desc->op != &yki_op_reorder;
+    return any && device->block > 0 && yki_device_is_host(device) && desc->op != &yki_op_reorder;
 }
 
 /* Makes an operand of the inner kernel row-major, by a copy between `device`'s layout and that. */

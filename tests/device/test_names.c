@@ -37,9 +37,10 @@ YK_TEST(unknown_devices_are_refused_with_those_that_there_are)
 YK_TEST(threads_can_be_changed_before_the_first_kernel)
 {
     yki_device *device;
-    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
-    device->type->set_threads(device, 2);
-    assert_int_equal(device->threads, 2);
-    assert_contains(device->description, ", 2 threads");
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 2}));
+    device->type->set_threads(device, 1); /* OMP_THREAD_LIMIT may forbid more */
+    assert_int_equal(device->threads, 1);
+    assert_contains(device->description, ", 1 thread");
+    assert_null(strstr(device->description, "threads"));
     yki_device_destroy(device);
 }
