@@ -103,6 +103,15 @@ struct allocation {
     void *memory;
 };
 
+/* Stacks that no fiber uses; they are freed when the program ends. */
+struct stack_pool : std::vector<char *> {
+    ~stack_pool()
+    {
+        for (char *stack : *this)
+            free(stack);
+    }
+};
+
 static struct {
     fiber fibers[YKI_CUDA_THREADS];
     int current;
@@ -110,7 +119,7 @@ static struct {
     void *fake;
     const void *bottom; /* the scheduler's stack */
     size_t size;
-    std::vector<char *> stacks; /* not in use */
+    stack_pool stacks;
     std::vector<allocation> memory;
     uint64_t mail[WARPS][2][WARP];
     const sim::kernel *kernel;
