@@ -165,6 +165,9 @@ void yki_store_peer_drop(yki_store_server *server, yki_store_peer *peer)
     if (peer->next)
         peer->next->link = peer->link;
     server->peer_count--;
+    /* A process that was forked at this moment and has not called exec yet has the connection, too:
+     * it would stay in the epoll set, and its events would carry a pointer to freed memory. */
+    epoll_ctl(server->poller, EPOLL_CTL_DEL, peer->fd, NULL);
     close(peer->fd);
     free_peer(peer);
 }
