@@ -170,10 +170,11 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
                 "side of each image to N pixels",
                 &o->image_size, &o->size_given, 1, 8192),
         CLI_GROUP("Options for pack"),
-        CLI_CHOICE(0, "format", "pixels|jpeg|files",
-                   "what to keep of each image: its pixels, a JPEG\nfile of them, or its own file "
-                   "as it is [pixels]",
-                   &o->format, &o->format_given),
+        CLI_CHOICE(
+            0, "format", "pixels|jpeg|files",
+            "how to store each image: as pixels, as a new JPEG\nfile, or as its original file "
+            "[pixels]",
+            &o->format, &o->format_given),
         CLI_INT(0, "quality", "Q", "quality of JPEG files [90]", &o->quality, &o->quality_given, 1,
                 100),
     };

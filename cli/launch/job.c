@@ -209,7 +209,7 @@ static void report_failure(cli_job *job)
     cli_job_print_cause(job, words, failed->rank, tail);
 }
 
-/* The ranks are restarted only if one of them has failed and nobody has asked the job to stop. */
+/* Ranks are restarted after a failure, but not once the job has been asked to stop. */
 static bool may_restart(const cli_job *job)
 {
     return job->first_failed >= 0 && !job->stop_signal &&

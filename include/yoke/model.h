@@ -91,8 +91,8 @@ void yk_model_eval(yk_model *model);
  * loss (yk_model_loss returns NaN) and no backward. YK_ERROR_INVALID_ARGUMENT for a missing tensor
  * or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
  *
- * Blocks until done on "cpu" and "ref". Other devices work behind the program's back: they copy the
- * batch, which may change at once, and return before the work is done. What fails there is reported
+ * On "cpu" and "ref" the call blocks until the work is done. Other devices are asynchronous: they
+ * copy the batch, which may then change, and return before the work is done. A failure is reported
  * by a later call. yk_model_loss, yk_model_output and yk_tensor_read wait for what they show.
  *
  * Signal handlers belong on a thread that runs no models, or on a stack of their own (sigaltstack,
