@@ -5,25 +5,9 @@
 
 #include "harness.h"
 #include "pytorch.h"
+#include "tensor_files.h"
 
 enum { SAMPLES = 2, SIDE = 224, CLASSES = 5 };
-
-static const char *file_of(const char *name)
-{
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof *paths, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
-static void write_floats(const char *name, const yk_tensor *tensor)
-{
-    FILE *file = fopen(file_of(name), "wbe");
-    assert_non_null(file);
-    assert_int_equal(fwrite(tensor->data, yk_tensor_bytes(tensor), 1, file), 1);
-    fclose(file);
-}
 
 /* The logits of the tuned network, at the size of its backbone's training. */
 static void write_logits(void)

@@ -8,27 +8,11 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "tensor_files.h"
 
 enum { SAMPLES = 3, CLASSES = 7 };
 
 static char said[16384];
-
-static const char *file_of(const char *name)
-{
-    static char paths[3][256];
-    static int next;
-    char *path = paths[next++ % 3];
-    snprintf(path, sizeof *paths, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
-static void write_floats(const char *name, const yk_tensor *tensor)
-{
-    FILE *file = fopen(file_of(name), "wbe");
-    assert_non_null(file);
-    assert_int_equal(fwrite(tensor->data, yk_tensor_bytes(tensor), 1, file), 1);
-    fclose(file);
-}
 
 static yk_batch *batch_of(int64_t side)
 {

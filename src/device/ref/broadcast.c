@@ -86,12 +86,6 @@ static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
-#define IMPL(name, place)                                                                          \
-    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
-                                            .inplace = place,                                      \
-                                            .supports = yki_ref_supports,                          \
-                                            .prepare = yki_ref_prepare,                            \
-                                            .run = ref_##name}
-IMPL(add, 1);
-IMPL(multiply, 1);
-IMPL(reduce, 0);
+YKI_REF_IMPL(add, 1);
+YKI_REF_IMPL(multiply, 1);
+YKI_REF_IMPL(reduce, 0);

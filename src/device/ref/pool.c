@@ -233,16 +233,11 @@ static yk_status ref_adaptive_avg_pool2d_backward(const yki_kernel *kernel,
     return YK_OK;
 }
 
-#define IMPL(name)                                                                                 \
-    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
-                                            .supports = yki_ref_supports,                          \
-                                            .prepare = yki_ref_prepare,                            \
-                                            .run = ref_##name}
-IMPL(max_pool2d);
-IMPL(max_pool2d_backward);
-IMPL(avg_pool2d);
-IMPL(avg_pool2d_backward);
-IMPL(global_avg_pool2d);
-IMPL(global_avg_pool2d_backward);
-IMPL(adaptive_avg_pool2d);
-IMPL(adaptive_avg_pool2d_backward);
+YKI_REF_IMPL(max_pool2d, 0);
+YKI_REF_IMPL(max_pool2d_backward, 0);
+YKI_REF_IMPL(avg_pool2d, 0);
+YKI_REF_IMPL(avg_pool2d_backward, 0);
+YKI_REF_IMPL(global_avg_pool2d, 0);
+YKI_REF_IMPL(global_avg_pool2d_backward, 0);
+YKI_REF_IMPL(adaptive_avg_pool2d, 0);
+YKI_REF_IMPL(adaptive_avg_pool2d_backward, 0);

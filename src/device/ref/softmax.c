@@ -139,13 +139,7 @@ static yk_status ref_layer_norm_backward(const yki_kernel *kernel, const yki_ker
     return YK_OK;
 }
 
-#define IMPL(name, place)                                                                          \
-    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
-                                            .inplace = place,                                      \
-                                            .supports = yki_ref_supports,                          \
-                                            .prepare = yki_ref_prepare,                            \
-                                            .run = ref_##name}
-IMPL(softmax, 1);
-IMPL(softmax_backward, 1);
-IMPL(layer_norm, 0);
-IMPL(layer_norm_backward, 0);
+YKI_REF_IMPL(softmax, 1);
+YKI_REF_IMPL(softmax_backward, 1);
+YKI_REF_IMPL(layer_norm, 0);
+YKI_REF_IMPL(layer_norm_backward, 0);
