@@ -15,6 +15,7 @@
 #include <yoke/onnx.h>
 #include <yoke/operator.h>
 #include <yoke/optim.h>
+#include <yoke/profile.h>
 #include <yoke/readers.h>
 #include <yoke/report.h>
 #include <yoke/scaler.h>

@@ -118,6 +118,7 @@ static yk_status append_step(planner *p, const yki_node *node, const yki_kernel_
     yki_step *step = &p->plan->steps[p->plan->step_count];
     int at = (int)p->plan->step_count;
     YK_TRY(yki_kernel_create(p->source->device, desc, &step->kernel));
+    p->plan->profiles[at].work = yki_work_of(p->source->device, desc, step->kernel);
     p->plan->step_count++;
     step->node = node;
     step->pack = -1;
@@ -263,9 +264,11 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
     if (p.plan) {
         *p.plan = (yki_plan){.batch = batch, .mode = mode};
         p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
+        p.plan->profiles = yki_calloc(p.nodes + values, sizeof *p.plan->profiles);
         p.plan->slots = yki_calloc(values, sizeof *p.plan->slots);
     }
-    if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->slots) {
+    if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->profiles ||
+        !p.plan->slots) {
         status = yki_error_memory(values * sizeof *p.places, "the plan");
         goto out;
     }
@@ -291,6 +294,7 @@ void yki_plan_destroy(yki_plan *plan)
     for (size_t i = 0; plan->steps && i < plan->step_count; i++)
         yki_kernel_destroy(plan->steps[i].kernel);
     free(plan->steps);
+    free(plan->profiles);
     free(plan->slots);
     free(plan);
 }

@@ -6,6 +6,7 @@
 #define YKI_PLAN_H
 
 #include "compile/rewrite.h"
+#include "compile/work.h"
 #include "device/device.h"
 
 /* Where a value lives. */
@@ -36,6 +37,13 @@ typedef struct yki_step {
     const yki_node *node;          /* NULL: a reorder of an input */
 } yki_step;
 
+/* What a step has to do, and how long it has taken while the model was profiled. */
+typedef struct yki_step_profile {
+    yki_work work;
+    int64_t runs;
+    double seconds;
+} yki_step_profile;
+
 /* What a plan is for. */
 typedef struct yki_plan_mode {
     bool training, backward;
@@ -46,6 +54,7 @@ typedef struct yki_plan {
     int64_t batch;
     yki_plan_mode mode;
     yki_step *steps;
+    yki_step_profile *profiles; /* of the steps */
     size_t step_count, forward_count;
     struct yki_slot *slots;
     size_t slot_count;

@@ -77,6 +77,7 @@ struct yki_kernel {
     size_t scratch;
     int pack_input;    /* the input that is packed ... */
     size_t pack_bytes; /* ... into so many bytes; if 0, run gets the parameter itself */
+    double flop;       /* that its algorithm computes; 0: as many as the operator's definition */
 };
 
 /* How a device is opened. */
@@ -85,6 +86,11 @@ typedef struct yki_device_options {
     int threads;   /* of a host device's kernels */
     bool winograd; /* whether convolutions may use Winograd's algorithm */
 } yki_device_options;
+
+/* What a device can do at most; see yk_device_limits. */
+typedef struct yki_limits {
+    double flop_s, bytes_s;
+} yki_limits;
 
 typedef struct yki_device_type {
     const char *name;
@@ -99,6 +105,8 @@ typedef struct yki_device_type {
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
     /* One pass over many tensors, see sweep.h; may not allocate. */
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
+    /* Measures what the device can do; NULL where nothing is known. */
+    yk_status (*measure)(yki_device *device, yki_limits *limits);
     const yki_memory_ops *memory;
     const yki_stream_ops *streams; /* NULL: a host device, see memory.h */
 } yki_device_type;

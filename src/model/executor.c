@@ -117,6 +117,7 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
     yki_stream *stream = yki_device_stream(model->executor.source.device);
     const yki_distribution *distribution = &model->distribution;
     void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
+    double start = model->executor.profiled ? yki_now() : 0;
     for (int i = 0; i < step->in_count; i++)
         in[i] = address_of(model, plan, &step->in[i]);
     for (int i = 0; i < step->out_count; i++)
@@ -133,6 +134,8 @@ static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step 
                             .sync = in_training ? distribution->sync : NULL};
     double begin = plan->mode.training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
+    if (model->executor.profiled)
+        yki_profile_add(plan, step, yki_now() - start);
     if (step->node)
         YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
     else

@@ -4,6 +4,7 @@
 
 #include "model/inputs.h"
 #include "model/plans.h"
+#include "model/profile.h"
 #include "model/readback.h"
 
 typedef struct yki_executor {
@@ -13,6 +14,7 @@ typedef struct yki_executor {
     bool eval_backward; /* backward has been called in evaluation mode: plans keep what it needs */
     yki_plan *current;  /* of a forward that backward may follow, or NULL */
     yki_plan *last;     /* of the last forward, whose loss and logits can be read, or NULL */
+    bool profiled;      /* kernels are timed: see profile.h */
     yki_scalars values; /* of this step, as the host knows them ... */
     yki_block scalars;  /* ... and as kernels read them */
     yki_readback *readback;

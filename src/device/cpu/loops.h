@@ -111,6 +111,8 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count);
+    /* Multiplies and adds on registers alone; returns how many such operations these were. */
+    double (*multiply_add)(int64_t rounds);
 } yki_cpu_loops;
 
 extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loops_generic;

@@ -427,6 +427,7 @@ static winograd *winograd_create(const yki_device *device, const yki_operand *x,
     k->tiles = tiles_of(y);
     k->team = device->threads;
     k->blocks = (k->tiles + SIDE - 1) / SIDE;
+    k->base.flop = 2.0 * POINTS * (double)(k->tiles * x->dims[1] * y->dims[1]);
     return k;
 }
 

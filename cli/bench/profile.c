@@ -1,0 +1,168 @@
+/* See profile.h. */
+#define _GNU_SOURCE
+#include "bench/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "setup.h"
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* Seconds of one step; a kernel of some hundred runs in as many steps counts once. */
+static double seconds_a_step(const cli_step_result *r, const yk_kernel_profile *kernel)
+{
+    return kernel->seconds / r->steps;
+}
+
+/* The least seconds that all runs of a step can take; 0 if the limits are unknown. */
+static double bound_a_step(const cli_step_result *r, const yk_kernel_profile *kernel)
+{
+    if (r->limits.flop_s <= 0 || r->limits.bytes_s <= 0)
+        return 0;
+    double arithmetic = kernel->computed / r->limits.flop_s;
+    double memory = kernel->bytes / r->limits.bytes_s;
+    double runs = (double)kernel->runs / r->steps;
+    return runs * (arithmetic > memory ? arithmetic : memory);
+}
+
+/* Kernels of one operator with the same shapes, as one. */
+static size_t add_to_rows(yk_kernel_profile *rows, size_t count, const yk_kernel_profile *kernel)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].op, kernel->op) == 0 && strcmp(rows[i].shape, kernel->shape) == 0 &&
+            rows[i].bytes == kernel->bytes) {
+            rows[i].runs += kernel->runs;
+            rows[i].seconds += kernel->seconds;
+            return count;
+        }
+    rows[count] = *kernel;
+    return count + 1;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    double x = ((const yk_kernel_profile *)a)->seconds;
+    double y = ((const yk_kernel_profile *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+static void print_kernel(const cli_step_result *r, const yk_kernel_profile *row)
+{
+    double seconds = seconds_a_step(r, row), bound = bound_a_step(r, row);
+    double runs = (double)row->runs / r->steps;
+    char gflop[16] = "", rate[16] = "", limit[16] = "-", share[16] = "-";
+    if (row->flop > 0) {
+        snprintf(gflop, sizeof gflop, "%.2f", 1e-9 * runs * row->flop);
+        snprintf(rate, sizeof rate, "%.0f", 1e-9 * runs * row->flop / seconds);
+    }
+    if (bound > 0) {
+        snprintf(limit, sizeof limit, "%.2f", 1e3 * bound);
+        snprintf(share, sizeof share, "%.0f %%", 100 * bound / seconds);
+    }
+    printf("%9.2f %6.1f %% %5.0f %8s %8s %8.1f %7.1f %9s %7s  %s %s\n", 1e3 * seconds,
+           1e5 * seconds / r->mean_ms, runs, gflop, rate, 1e-6 * runs * row->bytes,
+           1e-9 * runs * row->bytes / seconds, limit, share, row->op, row->shape);
+}
+
+static void print_limits(const cli_step_result *r)
+{
+    if (r->limits.flop_s > 0)
+        printf("\nLimits of %d thread%s, measured: %.0f GFLOP/s in f32, %.1f GB/s of memory.\n",
+               yk_model_threads(r->model), yk_model_threads(r->model) == 1 ? "" : "s",
+               1e-9 * r->limits.flop_s, 1e-9 * r->limits.bytes_s);
+    else
+        printf("\nThe limits of this device are not known, and so there are no bounds.\n");
+}
+
+bool cli_profile_print(const cli_step_result *r)
+{
+    size_t kernels = yk_model_profile_count(r->model), count = 0;
+    yk_kernel_profile *rows = calloc(kernels + 1, sizeof *rows);
+    double seconds = 0;
+    if (!rows)
+        return cli_complain("no memory for the profile of %zu kernels", kernels);
+    for (size_t i = 0; i < kernels; i++) {
+        yk_kernel_profile kernel = yk_model_profile_kernel(r->model, i);
+        count = add_to_rows(rows, count, &kernel);
+        seconds += seconds_a_step(r, &kernel);
+    }
+    qsort(rows, count, sizeof *rows, by_time);
+    print_limits(r);
+    printf("\n%9s %8s %5s %8s %8s %8s %7s %9s %7s  %s\n", "ms", "share", "runs", "GFLOP", "GFLOP/s",
+           "MB", "GB/s", "bound, ms", "reached", "kernel");
+    for (size_t i = 0; i < count; i++)
+        print_kernel(r, &rows[i]);
+    printf("%9.2f %6.1f %%  optimizer, communication and all else\n", r->mean_ms - 1e3 * seconds,
+           100 - 1e5 * seconds / r->mean_ms);
+    printf("\nAll figures are of one step. GFLOP: as the operator is defined. MB: inputs and "
+           "outputs, each once.\nbound: what the algorithm computes, or the bytes, at these "
+           "limits, whichever takes longer;\nreached: bound / ms, above 100 %% if the data come "
+           "from a cache.\n");
+    free(rows);
+    return true;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void write_kernel(FILE *file, const cli_step_result *r, const yk_kernel_profile *k)
+{
+    double bound = bound_a_step(r, k);
+    fprintf(file, "    {\"scope\": ");
+    cli_json_string(file, k->scope);
+    fprintf(file, ", \"op\": ");
+    cli_json_string(file, k->op);
+    fprintf(file, ", \"shape\": ");
+    cli_json_string(file, k->shape);
+    fprintf(file, ", \"ms\": %.6g, \"flop\": %.0f, \"computed_flop\": %.0f, \"bytes\": %.0f, ",
+            1e3 * seconds_a_step(r, k), k->flop, k->computed, k->bytes);
+    if (bound > 0)
+        fprintf(file, "\"bound_ms\": %.6g}", 1e3 * bound);
+    else
+        fprintf(file, "\"bound_ms\": null}");
+}
+
+static void write_profile(FILE *file, const cli_step_result *r)
+{
+    size_t count = yk_model_profile_count(r->model);
+    if (r->limits.flop_s > 0)
+        fprintf(file, "  \"limits\": {\"flop_s\": %.6g, \"bytes_s\": %.6g},\n", r->limits.flop_s,
+                r->limits.bytes_s);
+    else
+        fprintf(file, "  \"limits\": null,\n");
+    fprintf(file, "  \"mean_ms\": %.6g,\n  \"kernels\": [\n", r->mean_ms);
+    for (size_t i = 0; i < count; i++) {
+        yk_kernel_profile kernel = yk_model_profile_kernel(r->model, i);
+        write_kernel(file, r, &kernel);
+        fputs(i + 1 < count ? ",\n" : "\n", file);
+    }
+    fputs("  ],\n", file);
+}
+
+bool cli_step_write_json(const cli_step_result *r, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return cli_complain("%s: cannot create: %s", path, strerror(errno));
+    fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
+    cli_json_string(file, r->arch);
+    fprintf(file, ",\n  \"device\": ");
+    cli_json_string(file, yk_model_device_description(r->model));
+    fprintf(file, ",\n  \"amp\": \"%s\",\n  \"ranks\": %d,\n  \"threads\": %d,\n", r->amp, r->ranks,
+            yk_model_threads(r->model));
+    fprintf(file, "  \"batch_size\": %lld,\n  \"steps\": %d,\n", (long long)r->batch_size,
+            r->steps);
+    if (r->profiled)
+        write_profile(file, r);
+    fprintf(file, "  \"step_ms\": %.6g,\n  \"images_per_s\": %.6g,\n", r->step_ms,
+            1e3 * (double)r->batch_size / r->step_ms);
+    fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
+            r->exposed_ms);
+    bool written = !ferror(file);
+    return (fclose(file) == 0 && written) ||
+           cli_complain("%s: cannot write: %s", path, strerror(errno));
+}

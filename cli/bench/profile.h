@@ -1,0 +1,25 @@
+/* `yoke bench step`: its result as JSON, and with --profile where the time of a step goes. */
+#ifndef YOKE_CLI_BENCH_PROFILE_H
+#define YOKE_CLI_BENCH_PROFILE_H
+
+#include <stdbool.h>
+
+#include <yoke/yoke.h>
+
+/* A measured step, as rank 0 saw it. */
+typedef struct cli_step_result {
+    const char *arch, *amp;
+    int ranks, steps;
+    int64_t batch_size;                     /* over all ranks */
+    double step_ms, waiting_ms, exposed_ms; /* medians */
+    double mean_ms;                         /* of a step: what the kernels' times are parts of */
+    const yk_model *model;
+    bool profiled;           /* the model has a profile */
+    yk_device_limits limits; /* zeros if unknown */
+} cli_step_result;
+
+/* The table of the kernels. */
+bool cli_profile_print(const cli_step_result *result);
+bool cli_step_write_json(const cli_step_result *result, const char *path);
+
+#endif

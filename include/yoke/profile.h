@@ -1,0 +1,60 @@
+/**
+ * @file
+ * Where the time of a step goes, kernel by kernel, and what the device could do at most.
+ *
+ *     yk_model_profile_begin(model);
+ *     ... some steps ...
+ *     yk_model_profile_end(model);
+ *     for (size_t i = 0; i < yk_model_profile_count(model); i++)
+ *         show(yk_model_profile_kernel(model, i));
+ */
+#ifndef YOKE_PROFILE_H
+#define YOKE_PROFILE_H
+
+#include <yoke/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** One kernel of a profile. Its texts are valid until the model is destroyed. */
+typedef struct yk_kernel_profile {
+    const char *scope; /**< where it is in the network, "layer1.0.conv1.", or "" */
+    const char *op;    /**< its operator, "conv2d_backward_data" */
+    const char *shape; /**< of its first input and its first output, "128x64x32x32 -> ..." */
+    int64_t runs;      /**< since yk_model_profile_begin() */
+    double seconds;    /**< of all runs together */
+    double flop;     /**< of one run, as the operator is defined: the multiplications and additions
+                          of a convolution or a matrix product; 0 for other operators */
+    double computed; /**< of these, what the kernel's algorithm computes: fewer with Winograd's */
+    double bytes;    /**< of the inputs and outputs of one run, each counted once */
+} yk_kernel_profile;
+
+/** Measures kernels from now on, from zero, until yk_model_profile_end(). It costs two readings of
+ *  the clock a kernel. YK_ERROR_UNSUPPORTED on a device that computes asynchronously. */
+yk_status yk_model_profile_begin(yk_model *model);
+/** Stops measuring; the profile can still be read. */
+yk_status yk_model_profile_end(yk_model *model);
+/** Number of kernels in the profile, which is that of the last forward's batch size and mode; 0
+ *  before the first forward and for NULL. */
+size_t yk_model_profile_count(const yk_model *model);
+/** The index-th kernel in the order of execution; all zeros past the last one. */
+yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index);
+
+/** What a device can do at most with a model's threads. */
+typedef struct yk_device_limits {
+    double flop_s;  /**< multiplications and additions a second in float32, on registers alone */
+    double bytes_s; /**< bytes a second that a += b reads and writes in memory */
+} yk_device_limits;
+
+/** Measures the limits of the model's device, in about half a second; for now only on "cpu", else
+ *  YK_ERROR_UNSUPPORTED. */
+yk_status yk_model_measure_limits(yk_model *model, yk_device_limits *limits);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,16 @@
+/* How fast multiply-adds are when nothing holds them up: included by loops_table.h alone. */
+
+/* Independent sums hide the latency of a multiply-add, and fit the registers of every width. */
+static double multiply_add(int64_t rounds)
+{
+    enum { SUMS = 12 };
+    yki_lanes sum[SUMS], factor = yki_splat(0.5f), term = yki_splat(1);
+    for (int i = 0; i < SUMS; i++)
+        sum[i] = yki_splat((float)i);
+    for (int64_t round = 0; round < rounds; round++)
+        for (int i = 0; i < SUMS; i++)
+            sum[i] = sum[i] * factor + term;
+    for (int i = 0; i < SUMS; i++)
+        __asm__ volatile("" : : "m"(sum[i])); /* the results count as used */
+    return 2.0 * (double)rounds * SUMS * YKI_WIDTH;
+}

@@ -1,0 +1,95 @@
+/* `yoke bench step`: its line, the table of --profile, and the same as JSON. */
+#define _GNU_SOURCE
+#include "../launcher/job.h"
+
+#include <math.h>
+
+#include <cjson/cJSON.h>
+
+static char output[32 * 1024], text[256 * 1024];
+
+static int bench(const char *options)
+{
+    return yk_test_command(output, sizeof output,
+                           "cd %s && %s bench step --arch mlp --batch-size 16 --image-size 8 "
+                           "--threads 1 --steps 3 %s",
+                           yk_test_directory(), test_program(), options);
+}
+
+static cJSON *read_json(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    return json;
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(item))
+        fail_msg("no number %s", key);
+    return item->valuedouble;
+}
+
+YK_TEST(step_writes_its_result_as_json)
+{
+    assert_int_equal(bench("--json step.json"), 0);
+    assert_contains(output, "mlp, f32, batch 16 = 1 x 16");
+    cJSON *json = read_json("step.json");
+    assert_true(number(json, "images_per_s") > 0 && number(json, "step_ms") > 0);
+    assert_int_equal((int)number(json, "batch_size"), 16);
+    assert_null(cJSON_GetObjectItemCaseSensitive(json, "kernels"));
+    cJSON_Delete(json);
+}
+
+YK_TEST(profile_shows_where_a_step_goes)
+{
+    assert_int_equal(bench("--profile --json step.json"), 0);
+    assert_contains(output, "Limits of 1 thread, measured: ");
+    assert_contains(output, "  linear_backward_weight 16x");
+    assert_contains(output, "optimizer, communication and all else\n");
+    cJSON *json = read_json("step.json"), *kernel;
+    const cJSON *limits = cJSON_GetObjectItemCaseSensitive(json, "limits");
+    double flop_s = number(limits, "flop_s"), bytes_s = number(limits, "bytes_s"), sum = 0;
+    assert_true(flop_s > 0 && bytes_s > 0);
+    cJSON_ArrayForEach(kernel, cJSON_GetObjectItemCaseSensitive(json, "kernels"))
+    {
+        double compute = number(kernel, "computed_flop") / flop_s;
+        double memory = number(kernel, "bytes") / bytes_s;
+        double bound = compute > memory ? compute : memory;
+        assert_true(fabs(1e3 * bound - number(kernel, "bound_ms")) <= 2e-3 * bound * 1e3);
+        sum += number(kernel, "ms");
+    }
+    assert_true(sum > 0 && sum <= number(json, "mean_ms"));
+    cJSON_Delete(json);
+}
+
+YK_TEST(profile_without_limits_has_no_bounds)
+{
+    assert_int_equal(bench("--profile --json step.json --device ref"), 0);
+    assert_contains(output, "there are no bounds");
+    cJSON *json = read_json("step.json");
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "limits")));
+    const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(json, "kernels");
+    const cJSON *first = cJSON_GetArrayItem(kernels, 0);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(first, "bound_ms")));
+    cJSON_Delete(json);
+}
+
+YK_TEST(profile_of_an_asynchronous_device_is_refused)
+{
+    assert_int_equal(bench("--profile --device sim"), 1);
+    assert_contains(output, "computes asynchronously");
+}
+
+YK_TEST(a_file_that_cannot_be_written_is_refused_first)
+{
+    assert_int_equal(bench("--json /nowhere/step.json"), 2);
+    assert_contains(output, "/nowhere");
+}
