@@ -43,7 +43,7 @@ deps: ## only install the packages that building and testing need and that are m
 .PHONY: train
 train: ## install what is missing, build, train on 2 ranks; DATA=DIR uses your copy of CIFAR-10
 	@scripts/install-deps build
-	$(call cmake_build,release,yoke_program)
+	$(call cmake_build,release,yoke_program yoke_devices)
 	@scripts/train "$(DATA)"
 
 .PHONY: test
@@ -54,7 +54,7 @@ test: ## install what is missing, build, run every test; T=REGEX runs the tests 
 
 .PHONY: build
 build: ## build the program (build/yoke) and the library; installs nothing
-	$(call cmake_build,release,yoke yoke_program yoke_manual)
+	$(call cmake_build,release,yoke yoke_program yoke_devices yoke_manual)
 
 .PHONY: debug
 debug: ## build for a debugger, in build-debug/
@@ -103,7 +103,7 @@ docs: ## write the HTML site to build/docs/html, from docs/ and the public heade
 
 .PHONY: install
 install: ## install the program, the library and its headers below PREFIX (/usr/local)
-	$(call cmake_build,release,yoke yoke_program yoke_manual)
+	$(call cmake_build,release,yoke yoke_program yoke_devices yoke_manual)
 	cmake --install build --prefix "$(PREFIX)"
 
 .PHONY: deb deb-check

@@ -6,6 +6,9 @@
 #define YOKE_SYSTEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#include <yoke/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +29,14 @@ bool yk_cpu_has_bf16(void);
  *  2.1.5), PNG (libpng 1.6.39), WebP (libwebp 1.2.4)"; NULL, with an error, when the module
  *  libyoke-image.so is not installed. */
 const char *yk_image_formats(void);
+
+/** How many devices of a type ("cpu", "cuda") this process can use. YK_ERROR_UNSUPPORTED if none,
+ * with a line that says what is missing, and *count is 0. */
+yk_status yk_device_count(const char *type, int *count);
+
+/** Describes a device in one line, e.g. "cuda:0: NVIDIA H200, 139.8 GiB, ...", cut to size bytes.
+ */
+yk_status yk_device_describe(const char *device, char *text, size_t size);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -7,6 +7,8 @@
 
 #include <yoke/status.h>
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 #define YKI_PRINTF(string, first) __attribute__((format(printf, string, first)))
 
 #define YK_TRY(call)                                                                               \
@@ -51,5 +53,7 @@ void yki_set_rank(int rank);
 size_t yki_write_prefix(char *line, size_t size);
 
 #define YKI_ERROR_LINE 512
+
+#pragma GCC visibility pop
 
 #endif

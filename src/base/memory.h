@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 #define YKI_ALIGNMENT 64
 
 /* calloc, or NULL. Free with free(). */
@@ -20,5 +22,7 @@ static inline size_t yki_align(size_t bytes, size_t alignment)
 {
     return (bytes + alignment - 1) / alignment * alignment;
 }
+
+#pragma GCC visibility pop
 
 #endif

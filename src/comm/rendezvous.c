@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/local_rank.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/host.h"
@@ -148,6 +149,7 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
         return status;
     }
     count_local_ranks(job);
+    yki_set_local_rank(job->local_rank);
     status = yki_job_watch_peers(job);
     if (status != YK_OK)
         yki_job_leave(job);

@@ -6,16 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include <yoke/system.h>
 
-enum { MAX_INDEX = 9999 };
+#include "base/local_rank.h"
+#include "base/memory.h"
+#include "device/module.h"
+
+enum { MAX_INDEX = 9999, MAX_TYPE = 16 };
 
 static const yki_device_type *const types[] = {&yki_device_cpu, &yki_device_ref, &yki_device_sim};
 
-static const yki_device_type *find_type(const char *name, size_t length)
+static const yki_device_type *find_type(const char *name)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
+        if (strcmp(types[i]->name, name) == 0)
             return types[i];
     return NULL;
 }
@@ -24,42 +28,71 @@ static yk_status unknown_device(const char *name)
 {
     char known[128];
     size_t at = 0;
+    const char *module;
     for (size_t i = 0; i < sizeof types / sizeof *types && at < sizeof known; i++)
-        at +=
-            (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", types[i]->name);
-    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": this build has %s", name, known);
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", types[i]->name);
+    for (size_t i = 0; (module = yki_device_module_type(i)) && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", module);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": expected one of %.*s", name,
+                     (int)strlen(known) - 2, known);
 }
 
-/* The index after the colon; 0 where there is none. */
-static yk_status parse_index(const char *name, const char *colon, int *index)
+/* A device by its name, taken apart; its module is NULL if it is in the library. */
+typedef struct named_device {
+    const yki_device_type *type;
+    const yki_device_module *module;
+    bool any;
+    int index;
+} named_device;
+
+/* What is after the colon, if there is one. */
+static yk_status parse_index(named_device *found, const char *name, const char *colon)
 {
     char *end = NULL;
-    long parsed = 0;
+    long parsed = yki_local_rank();
+    found->any = !*colon;
     if (*colon) {
         parsed = isdigit((unsigned char)colon[1]) ? strtol(colon + 1, &end, 10) : -1;
         if (parsed < 0 || parsed > MAX_INDEX || *end)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "device \"%s\": expected a type, or type:index", name);
     }
-    *index = (int)parsed;
+    found->index = (int)parsed;
+    return YK_OK;
+}
+
+static yk_status find_device(named_device *found, const char *name)
+{
+    char type[MAX_TYPE];
+    size_t length = strcspn(name, ":");
+    *found = (named_device){0};
+    snprintf(type, sizeof type, "%.*s", (int)length, name);
+    found->type = find_type(type);
+    if (!found->type) {
+        YK_TRY(yki_device_module_open(&found->module, type));
+        if (!found->module)
+            return unknown_device(name);
+        found->type = found->module->type;
+    }
+    YK_TRY(parse_index(found, name, name + length));
+    if (!found->type->streams && !found->any && found->index > 0)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
+                         found->type->name);
     return YK_OK;
 }
 
 yk_status yki_device_create(yki_device **device, const char *name,
                             const yki_device_options *options)
 {
-    yki_device_options chosen = *options;
+    named_device found;
     *device = NULL;
-    size_t length = strcspn(name, ":");
-    const yki_device_type *type = find_type(name, length);
-    if (!type)
-        return unknown_device(name);
-    YK_TRY(parse_index(name, name + length, &chosen.index));
-    if (!type->streams && chosen.index > 0)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
-                         type->name);
-    YK_TRY(type->create(device, &chosen));
-    snprintf((*device)->name, sizeof(*device)->name, "%s", name);
+    YK_TRY(find_device(&found, name));
+    yki_device_options chosen = *options;
+    chosen.index = found.index;
+    chosen.any = found.any;
+    YK_TRY(found.type->create(device, &chosen));
+    if (!(*device)->name[0])
+        snprintf((*device)->name, sizeof(*device)->name, "%s", name);
     return YK_OK;
 }
 
@@ -67,6 +100,43 @@ void yki_device_destroy(yki_device *device)
 {
     if (device)
         device->type->destroy(device);
+}
+
+yk_status yk_device_count(const char *type, int *count)
+{
+    named_device found;
+    YKI_NOT_NULL(type);
+    YKI_NOT_NULL(count);
+    *count = 0;
+    YK_TRY(find_device(&found, type));
+    if (found.module)
+        return found.module->count(count);
+    *count = 1;
+    return YK_OK;
+}
+
+/* Those in the library describe themselves when they are opened. */
+static yk_status describe_own(const char *device, char *text, size_t size)
+{
+    yki_device *opened;
+    YK_TRY(yki_device_create(&opened, device,
+                             &(yki_device_options){.threads = yk_threads_default(1)}));
+    snprintf(text, size, "%s", opened->description);
+    yki_device_destroy(opened);
+    return YK_OK;
+}
+
+yk_status yk_device_describe(const char *device, char *text, size_t size)
+{
+    named_device found;
+    YKI_NOT_NULL(device);
+    YKI_NOT_NULL(text);
+    YK_TRY(find_device(&found, device));
+    if (!found.module)
+        return describe_own(device, text, size);
+    int count;
+    YK_TRY(found.module->count(&count));
+    return found.module->describe(found.any ? found.index % count : found.index, text, size);
 }
 
 static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,

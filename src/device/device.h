@@ -17,6 +17,8 @@
 #include "device/sync.h"
 #include "graph/operators.h"
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 typedef enum yki_layout {
     YKI_PLAIN,        /* row-major */
     YKI_BLOCKED,      /* (N, C/b, H, W, b): channels in blocks of the device's b, the last
@@ -83,6 +85,8 @@ struct yki_kernel {
 /* How a device is opened. */
 typedef struct yki_device_options {
     int index;     /* which of the devices of this type; set by yki_device_create */
+    bool any;      /* no index was named: it is this rank's number on its machine, and ranks share
+                      devices if there are too few */
     int threads;   /* of a host device's kernels */
     bool winograd; /* whether convolutions may use Winograd's algorithm */
 } yki_device_options;
@@ -151,5 +155,7 @@ extern const yki_kernel_impl yki_kernel_plain;
 /* For a program's operator: one of the two below, or NULL where it has no kernel (see custom.c). */
 const yki_kernel_impl *yki_custom_kernel(const yki_device *device, const yki_kernel_desc *desc);
 extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place;
+
+#pragma GCC visibility pop
 
 #endif

@@ -37,6 +37,8 @@
 
 #include "base/error.h"
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 typedef struct yk_device yki_device;
 typedef struct yki_stream yki_stream;
 typedef struct yki_event yki_event;
@@ -135,5 +137,7 @@ yk_status yki_host_view_open(yki_host_view *view, const yk_tensor *tensor, yki_a
 yk_status yki_host_view_close(yki_host_view *view);
 /* Closes a view after what was done with it, and returns the first failure of the two. */
 yk_status yki_host_view_end(yki_host_view *view, yk_status status);
+
+#pragma GCC visibility pop
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 /* YKI_BATCH_NORM_X, ..., and how many there are: YKI_BATCH_NORM_INPUTS, YKI_BATCH_NORM_OUTPUTS. */
 #define ACTIVATION(number, operand, name) YKI_##number##_##operand,
 #define OPERAND(number, operand, name)    YKI_##number##_##operand,
@@ -82,5 +84,7 @@ yk_status yki_append_weight_gradient(yk_graph *graph, const yki_op *op, const yk
 bool yki_same_dims(const yk_value *a, const yk_value *b);
 /* The shape rule "like the input". */
 yk_status yki_infer_same(const yki_node *node, yki_shape *out);
+
+#pragma GCC visibility pop
 
 #endif

@@ -342,6 +342,11 @@ const yk_sim_kernel *yk_sim_find(const char *name)
     return nullptr;
 }
 
+size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel)
+{
+    return ((const sim::kernel *)kernel)->bytes;
+}
+
 void yk_sim_each(void (*f)(const char *name, void *context), void *context)
 {
     for (const sim::kernel *k = kernels; k; k = k->next)

@@ -25,7 +25,8 @@ YK_TEST(a_host_device_is_the_only_one_of_its_type)
 
 YK_TEST(unknown_devices_are_refused_with_those_that_there_are)
 {
-    expect_refusal(YK_ERROR_UNSUPPORTED, "tpu", "device \"tpu\": this build has cpu, ref, sim");
+    expect_refusal(YK_ERROR_UNSUPPORTED, "tpu",
+                   "device \"tpu\": expected one of cpu, ref, sim, cuda");
     expect_refusal(YK_ERROR_UNSUPPORTED, "", "device \"\"");
     expect_refusal(YK_ERROR_UNSUPPORTED, "cp", "device \"cp\"");
     expect_refusal(YK_ERROR_INVALID_ARGUMENT, "cpu:", "expected a type, or type:index");

@@ -1,0 +1,199 @@
+/* The cuda device itself, and the table of the module. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "device/module.h"
+#include "gpu.h"
+
+enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for at least */
+
+yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu)
+{
+    return yki_cuda_call(CtxSetCurrent, gpu->context);
+}
+
+/* cross_entropy tells the host about labels in memory that both can use. */
+yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
+{
+    const volatile int32_t *found = gpu->cuda.bad_label;
+    int32_t value = *found;
+    if (value == 0)
+        return YK_OK;
+    *gpu->cuda.bad_label = 0;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "cross_entropy: the label of sample %d is none of the classes",
+                     (int)(INT32_MAX - value));
+}
+
+/* ---- which GPUs there are -------------------------------------------------------------------- */
+
+static yk_status count_gpus(int *count)
+{
+    *count = 0;
+    YK_TRY(yki_cuda_driver_open());
+    YK_TRY(yki_cuda_call(DeviceGetCount, count));
+    if (*count == 0)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "device cuda: the NVIDIA driver shows this process no GPU (see "
+                         "CUDA_VISIBLE_DEVICES)");
+    return YK_OK;
+}
+
+static yk_status find_gpu(yki_cu_device *number, int index)
+{
+    int count;
+    YK_TRY(count_gpus(&count));
+    if (index >= count)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device cuda:%d: there %s %d GPU%s, cuda:0%s", index,
+                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s",
+                         count == 1 ? "" : " and so on");
+    return yki_cuda_call(DeviceGet, number, index);
+}
+
+/* The compute capability, times ten. */
+static yk_status get_compute(yki_cu_device number, int *compute)
+{
+    int major, minor;
+    YK_TRY(yki_cuda_call(DeviceGetAttribute, &major, YKI_CU_ATTRIBUTE_COMPUTE_MAJOR, number));
+    YK_TRY(yki_cuda_call(DeviceGetAttribute, &minor, YKI_CU_ATTRIBUTE_COMPUTE_MINOR, number));
+    *compute = 10 * major + minor;
+    return YK_OK;
+}
+
+static yk_status describe(int index, char *text, size_t size)
+{
+    char name[64] = "";
+    size_t bytes;
+    int compute;
+    yki_cu_device number;
+    YK_TRY(find_gpu(&number, index));
+    YK_TRY(yki_cuda_call(DeviceGetName, name, (int)sizeof name, number));
+    YK_TRY(yki_cuda_call(DeviceTotalMem, &bytes, number));
+    YK_TRY(get_compute(number, &compute));
+    snprintf(text, size, "cuda:%d: %s, %.1f GiB, compute capability %d.%d, driver for CUDA %d.%d",
+             index, name, (double)bytes / (1 << 30), compute / 10, compute % 10,
+             yki_cu.version / 1000, yki_cu.version % 1000 / 10);
+    return YK_OK;
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static void destroy_contents(yki_cuda_gpu *gpu)
+{
+    yki_device *device = &gpu->cuda.base;
+    if (yki_cuda_gpu_enter(gpu) != YK_OK)
+        return;
+    if (device->stream)
+        yki_cuda_stream_ops.destroy(device->stream);
+    if (gpu->cuda.bad_label)
+        (void)yki_cu.MemFreeHost(gpu->cuda.bad_label);
+    if (gpu->setup)
+        (void)yki_cu.StreamDestroy(gpu->setup);
+    yki_cuda_program_unload(&gpu->program);
+}
+
+static void gpu_destroy(yki_device *device)
+{
+    yki_cuda_gpu *gpu = yki_cuda_gpu_of(device);
+    if (gpu->context) {
+        destroy_contents(gpu);
+        (void)yki_cu.DevicePrimaryCtxRelease(gpu->number);
+    }
+    free(gpu);
+}
+
+static yk_status create_bad_label(yki_cuda_gpu *gpu)
+{
+    void *memory;
+    YK_TRY(yki_cuda_call(MemHostAlloc, &memory, sizeof(int32_t),
+                         YKI_CU_HOST_PORTABLE | YKI_CU_HOST_MAPPED));
+    gpu->cuda.bad_label = memory;
+    *gpu->cuda.bad_label = 0;
+    return YK_OK;
+}
+
+static yk_status check_compute(const yki_cuda_gpu *gpu)
+{
+    int compute;
+    YK_TRY(get_compute(gpu->number, &compute));
+    if (compute >= LEAST_COMPUTE)
+        return YK_OK;
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "device %s: its compute capability is %d.%d, but yoke needs %d.%d or more",
+                     gpu->cuda.base.name, compute / 10, compute % 10, LEAST_COMPUTE / 10,
+                     LEAST_COMPUTE % 10);
+}
+
+static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
+{
+    yki_device *device = &gpu->cuda.base;
+    YK_TRY(find_gpu(&gpu->number, index));
+    YK_TRY(describe(index, device->description, sizeof device->description));
+    YK_TRY(check_compute(gpu));
+    YK_TRY(yki_cuda_call(DevicePrimaryCtxRetain, &gpu->context, gpu->number));
+    YK_TRY(yki_cuda_gpu_enter(gpu));
+    YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
+    YK_TRY(yki_cuda_program_load(&gpu->program));
+    YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));
+    YK_TRY(create_bad_label(gpu));
+    return yki_cuda_stream_ops.create(device, &device->stream);
+}
+
+/* Ranks share GPUs if there are fewer than ranks on the machine. */
+static yk_status choose_index(const yki_device_options *options, int *index)
+{
+    int count;
+    *index = options->index;
+    if (!options->any)
+        return YK_OK;
+    YK_TRY(count_gpus(&count));
+    *index = options->index % count;
+    if (*index != options->index)
+        YKI_WARN("device cuda: local rank %d shares cuda:%d with other ranks, because there %s %d "
+                 "GPU%s",
+                 options->index, *index, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    return YK_OK;
+}
+
+static yk_status gpu_create(yki_device **device, const yki_device_options *options)
+{
+    int index;
+    YK_TRY(choose_index(options, &index));
+    yki_cuda_gpu *gpu = yki_calloc(1, sizeof *gpu);
+    if (!gpu)
+        return yki_error_memory(sizeof *gpu, "the cuda device");
+    yki_device *made = &gpu->cuda.base;
+    made->type = &yki_cuda_device_type;
+    made->threads = 1;
+    snprintf(made->name, sizeof made->name, "cuda:%d", index);
+    gpu->cuda.launcher = &gpu->program.base;
+    yk_status status = open_gpu(gpu, index);
+    if (status == YK_OK)
+        *device = made;
+    else
+        gpu_destroy(made);
+    return status;
+}
+
+static void enter(yki_device *device)
+{
+    (void)yki_cuda_gpu_enter(yki_cuda_gpu_of(device));
+}
+
+const yki_device_type yki_cuda_device_type = {.name = "cuda",
+                                              .create = gpu_create,
+                                              .destroy = gpu_destroy,
+                                              .enter = enter,
+                                              .layout = yki_cuda_layout,
+                                              .kernels = yki_cuda_kernels,
+                                              .sweep = yki_cuda_sweep,
+                                              .memory = &yki_cuda_memory_ops,
+                                              .streams = &yki_cuda_stream_ops};
+
+const yki_device_module yki_device_module_table = {.version = YKI_DEVICE_MODULE_VERSION,
+                                                   .size = sizeof(yki_device_module),
+                                                   .type = &yki_cuda_device_type,
+                                                   .count = count_gpus,
+                                                   .describe = describe};

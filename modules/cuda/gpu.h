@@ -1,0 +1,72 @@
+/*
+ * The cuda device on a GPU: the driver's side of cuda.h. Every function of the device's tables that
+ * may be called on any thread makes the GPU's context current first (yki_cuda_gpu_enter); the
+ * context is the primary one, which NVIDIA's libraries use as well.
+ */
+#ifndef YKI_CUDA_GPU_H
+#define YKI_CUDA_GPU_H
+
+#include "cuda.h"
+#include "driver.h"
+#include "images.h"
+
+/* The driver's launcher: finds kernels in the images that it has loaded. */
+typedef struct yki_cuda_program {
+    yki_cuda_launcher base;
+    yki_cu_module modules[YKI_CUDA_MAX_IMAGES];
+    int count;
+} yki_cuda_program;
+
+typedef struct yki_cuda_gpu {
+    yki_cuda_device cuda;
+    yki_cu_device number; /* the driver's */
+    yki_cu_context context;
+    yki_cu_stream setup; /* in which memory is zeroed when it is allocated */
+    yki_cuda_program program;
+} yki_cuda_gpu;
+
+struct yki_stream {
+    yki_cuda_gpu *gpu;
+    yki_cu_stream handle;
+};
+
+struct yki_event {
+    yki_cuda_gpu *gpu;
+    yki_cu_event handle;
+};
+
+/* ---- device.c -------------------------------------------------------------------------------- */
+
+extern const yki_device_type yki_cuda_device_type;
+
+static inline yki_cuda_gpu *yki_cuda_gpu_of(yki_device *device)
+{
+    return (yki_cuda_gpu *)device;
+}
+
+/* Makes the GPU's context this thread's. */
+yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu);
+/* What has gone wrong in kernels that are done and could not tell otherwise; then it is forgotten.
+ */
+yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+extern const yki_memory_ops yki_cuda_memory_ops;
+
+static inline yki_cu_address yki_cuda_address(const void *memory)
+{
+    return (yki_cu_address)(uintptr_t)memory;
+}
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+extern const yki_stream_ops yki_cuda_stream_ops;
+
+/* ---- launch.c -------------------------------------------------------------------------------- */
+
+/* Loads the images in the current context. */
+yk_status yki_cuda_program_load(yki_cuda_program *program);
+void yki_cuda_program_unload(yki_cuda_program *program);
+
+#endif

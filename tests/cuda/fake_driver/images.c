@@ -1,0 +1,6 @@
+/* Images for the fake driver, which has the kernels itself. */
+#include "images.h"
+
+const yki_cuda_image yki_cuda_images[] = {{"kernels", "the fake driver's"}, {"", 0}};
+
+const int yki_cuda_images_version = 13000;

@@ -1,0 +1,72 @@
+/* What the files of the fake driver share. */
+#ifndef YK_FAKE_DRIVER_INTERNAL_H
+#define YK_FAKE_DRIVER_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/sim/stream.h"
+#include "driver.h"
+
+enum {
+    CU_INVALID_VALUE = 1,
+    CU_INVALID_CONTEXT = 201,
+    CU_ILLEGAL_ADDRESS = 700,
+    CU_LAUNCH_FAILED = 719,
+    CU_CAPTURE_INVALID = 901
+};
+enum { FAKE_GPUS = 8 };
+
+struct CUctx_st {
+    int gpu;
+};
+
+struct CUstream_st {
+    yki_stream *of;
+};
+
+struct CUevent_st {
+    yki_event *of;
+};
+
+/* ---- state.c: what there is, and what has failed ----------------------------------------------
+ */
+
+/* A number in the environment, or what it is otherwise. */
+long fake_setting(const char *name, long otherwise);
+int fake_gpu_count(void);
+/* The simulated device whose streams these are; made by cuInit. */
+yki_sim *fake_sim(void);
+bool fake_start(void);
+/* The GPU of this thread's context, -1 without one. */
+int fake_current(void);
+void fake_set_current(const struct CUctx_st *context);
+/* The first failure of the context, which every later call returns; 0 if there is none. */
+int fake_failure(void);
+void fake_fail(int result, const char *text);
+
+/* ---- memory.c ---------------------------------------------------------------------------------
+ */
+
+/* Opens the device's memory to this thread, and closes it again. One thread at a time. */
+void fake_memory_open(void);
+void fake_memory_close(void);
+/* Whether all of it is the device's. */
+bool fake_memory_has(uint64_t address, size_t bytes);
+/* Whether any of it is. */
+bool fake_memory_meets(const void *host, size_t bytes);
+int fake_memory_alloc(yki_cu_address *address, size_t bytes);
+int fake_memory_free(yki_cu_address address);
+void fake_memory_info(size_t *available, size_t *total);
+
+/* ---- stream.c ---------------------------------------------------------------------------------
+ */
+
+int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,
+              yki_cu_stream stream);
+int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream stream);
+int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
+                yki_cu_stream stream);
+int fake_synchronize(yki_cu_stream stream);
+
+#endif

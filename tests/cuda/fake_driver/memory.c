@@ -1,0 +1,198 @@
+/*
+ * The fake driver's memory. Each block has pages of its own, between two that are not mapped, and
+ * ends where they do, as far as alignment permits; what is left over is checked when the block is
+ * freed. The host has no access: with protection keys a thread gets it for as long as it runs the
+ * device's work; without them all blocks are opened and closed by mprotect.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "internal.h"
+
+enum { POISON = 0xff, ALIGNMENT = 256 };
+
+typedef struct block {
+    struct block *next;
+    char *pages;
+    size_t span; /* of the pages */
+    char *address;
+    size_t bytes;
+    int gpu;
+} block;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block *blocks;
+static size_t used[FAKE_GPUS];
+static int key = -1;
+
+static size_t page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t total(void)
+{
+    return (size_t)fake_setting("YK_FAKE_GPU_MEMORY", 4096) << 20;
+}
+
+/* ---- access -----------------------------------------------------------------------------------
+ */
+
+static void make_key(void)
+{
+    key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+}
+
+static bool has_key(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    return key >= 0;
+}
+
+static void protect_all(int protection)
+{
+    pthread_mutex_lock(&lock);
+    for (block *b = blocks; b; b = b->next)
+        mprotect(b->pages, b->span, protection);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_memory_open(void)
+{
+    if (has_key())
+        pkey_set(key, 0);
+    else
+        protect_all(PROT_READ | PROT_WRITE);
+}
+
+void fake_memory_close(void)
+{
+    if (has_key())
+        pkey_set(key, PKEY_DISABLE_ACCESS);
+    else
+        protect_all(PROT_NONE);
+}
+
+/* ---- blocks -----------------------------------------------------------------------------------
+ */
+
+static bool map_pages(block *b)
+{
+    size_t whole = b->span + 2 * page();
+    char *reserved =
+        mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED)
+        return false;
+    b->pages = reserved + page();
+    mprotect(b->pages, b->span, PROT_READ | PROT_WRITE);
+    memset(b->pages, POISON, b->span);
+    if (has_key())
+        pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, key);
+    else
+        mprotect(b->pages, b->span, PROT_NONE);
+    return true;
+}
+
+int fake_memory_alloc(yki_cu_address *address, size_t bytes)
+{
+    int gpu = fake_current();
+    if (gpu < 0 || bytes == 0)
+        return gpu < 0 ? CU_INVALID_CONTEXT : CU_INVALID_VALUE;
+    block *b = calloc(1, sizeof *b);
+    pthread_mutex_lock(&lock);
+    bool fits = b && bytes <= total() - used[gpu];
+    if (fits) {
+        *b = (block){.bytes = bytes, .gpu = gpu, .span = yki_align(bytes, page())};
+        fits = map_pages(b);
+    }
+    if (fits) {
+        b->address = b->pages + b->span - yki_align(bytes, ALIGNMENT);
+        b->next = blocks;
+        blocks = b;
+        used[gpu] += bytes;
+        *address = (yki_cu_address)(uintptr_t)b->address;
+    } else {
+        free(b);
+    }
+    pthread_mutex_unlock(&lock);
+    return fits ? YKI_CU_SUCCESS : YKI_CU_OUT_OF_MEMORY;
+}
+
+static _Noreturn void give_up(const char *what, uint64_t address)
+{
+    fprintf(stderr, "fake CUDA driver: %s (%#llx)\n", what, (unsigned long long)address);
+    abort();
+}
+
+static void check_rest(const block *b)
+{
+    mprotect(b->pages, b->span, PROT_READ | PROT_WRITE);
+    if (has_key())
+        pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, 0);
+    for (const char *at = b->pages; at < b->pages + b->span; at++)
+        if ((at < b->address || at >= b->address + b->bytes) && (unsigned char)*at != POISON)
+            give_up("something has written next to this memory", (uint64_t)(uintptr_t)b->address);
+}
+
+int fake_memory_free(yki_cu_address address)
+{
+    pthread_mutex_lock(&lock);
+    block **at = &blocks;
+    while (*at && (yki_cu_address)(uintptr_t)(*at)->address != address)
+        at = &(*at)->next;
+    block *b = *at;
+    if (!b)
+        give_up("what is freed was not allocated", address);
+    *at = b->next;
+    used[b->gpu] -= b->bytes;
+    check_rest(b);
+    mmap(b->pages, b->span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
+    pthread_mutex_unlock(&lock);
+    free(b);
+    return YKI_CU_SUCCESS;
+}
+
+void fake_memory_info(size_t *available, size_t *all)
+{
+    pthread_mutex_lock(&lock);
+    *all = total();
+    *available = total() - used[fake_current()];
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- addresses --------------------------------------------------------------------------------
+ */
+
+static const block *first_that_meets(const char *begin, const char *end)
+{
+    const block *b = blocks;
+    while (b && (end <= b->address || begin >= b->address + b->bytes))
+        b = b->next;
+    return b;
+}
+
+bool fake_memory_has(uint64_t address, size_t bytes)
+{
+    const char *begin = (const char *)(uintptr_t)address;
+    pthread_mutex_lock(&lock);
+    const block *b = first_that_meets(begin, begin + bytes);
+    bool inside = b && begin >= b->address && begin + bytes <= b->address + b->bytes;
+    pthread_mutex_unlock(&lock);
+    return inside;
+}
+
+bool fake_memory_meets(const void *host, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    bool meets = first_that_meets(host, (const char *)host + bytes);
+    pthread_mutex_unlock(&lock);
+    return meets;
+}

@@ -1,0 +1,157 @@
+/* What the fake driver enters in its streams: copies, fills, launches, and work of other fakes. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "fake_driver.h"
+#include "internal.h"
+#include "simulator.h"
+
+/* One thread at a time runs the device's work: the simulator is one. */
+static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct work {
+    const char *(*run)(void *data);
+    size_t bytes;
+    max_align_t data[YK_FAKE_MOST_WORK / sizeof(max_align_t)];
+} work;
+
+static yk_status run_work(yki_sim *sim, void *given)
+{
+    (void)sim;
+    work *w = given;
+    pthread_mutex_lock(&running);
+    fake_memory_open();
+    const char *error = fake_failure() ? NULL : w->run(w->data);
+    fake_memory_close();
+    if (error)
+        fake_fail(CU_ILLEGAL_ADDRESS, error);
+    pthread_mutex_unlock(&running);
+    return YK_OK; /* the failure is the context's, which every call looks at */
+}
+
+int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), const void *data,
+                  size_t bytes)
+{
+    static const yki_sim_work kind = {.run = run_work, .bytes = sizeof(work)};
+    work w = {.run = run, .bytes = bytes};
+    if (fake_failure())
+        return fake_failure();
+    if (!stream || bytes > sizeof w.data)
+        return CU_INVALID_VALUE;
+    memcpy(w.data, data, bytes);
+    return yki_sim_enter(fake_sim(), stream->of, &kind, &w) == YK_OK ? YKI_CU_SUCCESS
+                                                                     : CU_CAPTURE_INVALID;
+}
+
+/* ---- copies and fills --------------------------------------------------------------------------
+ */
+
+typedef struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    yki_direction direction;
+} copy;
+
+static bool is_right(const copy *c)
+{
+    bool to = c->direction != YKI_TO_HOST, from = c->direction != YKI_TO_DEVICE;
+    return (to ? fake_memory_has((uint64_t)(uintptr_t)c->to, c->bytes)
+               : !fake_memory_meets(c->to, c->bytes)) &&
+           (from ? fake_memory_has((uint64_t)(uintptr_t)c->from, c->bytes)
+                 : !fake_memory_meets(c->from, c->bytes));
+}
+
+static const char *run_copy(void *data)
+{
+    const copy *c = data;
+    if (!is_right(c))
+        return "a copy from or to memory that has been freed since it was entered";
+    memmove(c->to, c->from, c->bytes);
+    return NULL;
+}
+
+int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,
+              yki_cu_stream stream)
+{
+    const copy c = {to, from, bytes, direction};
+    return is_right(&c) ? yk_fake_enter(stream, run_copy, &c, sizeof c) : CU_INVALID_VALUE;
+}
+
+typedef struct fill {
+    yki_cu_address to;
+    size_t bytes;
+    int byte;
+} fill;
+
+static const char *run_fill(void *data)
+{
+    const fill *f = data;
+    if (!fake_memory_has(f->to, f->bytes))
+        return "a fill of memory that has been freed since it was entered";
+    memset((void *)(uintptr_t)f->to, f->byte, f->bytes);
+    return NULL;
+}
+
+int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream stream)
+{
+    const fill f = {to, bytes, byte};
+    return fake_memory_has(to, bytes) ? yk_fake_enter(stream, run_fill, &f, sizeof f)
+                                      : CU_INVALID_VALUE;
+}
+
+/* ---- launches ----------------------------------------------------------------------------------
+ */
+
+typedef struct launch {
+    const yk_sim_kernel *kernel;
+    unsigned grid[3];
+    max_align_t args[32];
+} launch;
+
+/* Whether this launch is the one that YK_FAKE_FAULT names, "kernel:number". */
+static bool is_fault(const yk_sim_kernel *kernel)
+{
+    static int launches;
+    const char *fault = getenv("YK_FAKE_FAULT"), *colon = fault ? strchr(fault, ':') : NULL;
+    char name[64];
+    if (!colon)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - fault), fault);
+    return kernel == yk_sim_find(name) && ++launches == atoi(colon + 1);
+}
+
+static const char *run_launch(void *data)
+{
+    static uint64_t seed;
+    const launch *l = data;
+    if (is_fault(l->kernel))
+        return "a kernel accesses an illegal address, as YK_FAKE_FAULT says";
+    return yk_sim_launch(l->kernel, l->grid, l->args, yk_sim_argument_bytes(l->kernel), ++seed);
+}
+
+int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
+                yki_cu_stream stream)
+{
+    launch l = {.kernel = kernel, .grid = {grid[0], grid[1], grid[2]}};
+    size_t bytes = yk_sim_argument_bytes(kernel);
+    if (threads != YKI_CUDA_THREADS || bytes > sizeof l.args || grid[0] == 0 || grid[1] == 0 ||
+        grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535)
+        return CU_INVALID_VALUE;
+    memcpy(l.args, args, bytes);
+    return yk_fake_enter(stream, run_launch, &l, sizeof l);
+}
+
+int fake_synchronize(yki_cu_stream stream)
+{
+    yki_sim *sim = fake_sim();
+    if (stream->of->recording)
+        return CU_CAPTURE_INVALID;
+    pthread_mutex_lock(&sim->lock);
+    (void)yki_sim_reach(sim, stream->of, stream->of->entered);
+    pthread_mutex_unlock(&sim->lock);
+    return fake_failure();
+}

@@ -1,0 +1,173 @@
+/*
+ * The cuda device on the fake driver (cuda/fake_driver): opened as a module, its operators against
+ * ref's, and what it says when something is missing.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include "device/module.h"
+#include "families.h"
+#include "harness.h"
+
+static const conformance_setting settings[] = {
+    {.device = "cuda", .dtype = YK_F32, .tolerance = 1e-5},
+    {.device = "cuda", .dtype = YK_BF16, .tolerance = 1e-2},
+};
+
+static void on_cuda(const conformance_family *family)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        conformance_device(family, &settings[i]);
+}
+
+YK_TEST(elementwise)
+{
+    for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
+        on_cuda(&families_elementwise[i]);
+    on_cuda(&family_broadcast_add);
+    on_cuda(&family_broadcast_multiply);
+}
+
+YK_TEST(batch_norm)
+{
+    on_cuda(&family_batch_norm);
+}
+
+YK_TEST(pool)
+{
+    on_cuda(&family_max_pool2d);
+    on_cuda(&family_avg_pool2d);
+    on_cuda(&family_global);
+    on_cuda(&family_adaptive);
+    on_cuda(&family_flatten);
+}
+
+YK_TEST(rows_and_losses)
+{
+    static const conformance_family *const families[] = {
+        &family_softmax,       &family_layer_norm,         &family_layer_norm_wide,
+        &family_cross_entropy, &family_soft_cross_entropy, &family_mse_loss};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        conformance_device(families[i], &settings[0]);
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void expect_refusal(const char *name, const char *text)
+{
+    yki_device *device;
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yki_device_create(&device, name, &(yki_device_options){.threads = 1}));
+    assert_null(device);
+    assert_contains(yk_last_error(), text);
+}
+
+static yki_device *open_device(const char *name)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, name, &(yki_device_options){.threads = 1}));
+    return device;
+}
+
+YK_TEST(devices_are_counted_and_described)
+{
+    char text[160];
+    int count;
+    setenv("YK_FAKE_GPUS", "2", 1);
+    assert_ok(yk_device_count("cuda", &count));
+    assert_int_equal(count, 2);
+    assert_ok(yk_device_describe("cuda:1", text, sizeof text));
+    assert_string_equal(text, "cuda:1: Fake GPU 1, 4.0 GiB, compute capability 9.0, driver for "
+                              "CUDA 13.0");
+    assert_status(YK_ERROR_UNSUPPORTED, yk_device_describe("cuda:2", text, sizeof text));
+    expect_refusal("cuda:2", "device cuda:2: there are 2 GPUs, cuda:0 and so on");
+    yki_device *device = open_device("cuda:1");
+    assert_string_equal(device->name, "cuda:1");
+    assert_contains(device->description, "Fake GPU 1");
+    yki_device_destroy(device);
+}
+
+YK_TEST(without_a_gpu)
+{
+    int count;
+    setenv("YK_FAKE_GPUS", "0", 1);
+    expect_refusal("cuda", "the NVIDIA driver finds no GPU");
+    assert_status(YK_ERROR_UNSUPPORTED, yk_device_count("cuda", &count));
+    assert_int_equal(count, 0);
+    expect_refusal("cuda:0", "the NVIDIA driver finds no GPU"); /* the same again */
+}
+
+YK_TEST(old_drivers_are_refused_with_both_versions)
+{
+    setenv("YK_FAKE_DRIVER_VERSION", "12040", 1);
+    expect_refusal("cuda", "the NVIDIA driver supports CUDA 12.4, but the kernels of this build "
+                           "need CUDA 13.0: install a newer driver");
+}
+
+YK_TEST(old_gpus_are_refused)
+{
+    setenv("YK_FAKE_GPU_COMPUTE", "61", 1);
+    expect_refusal("cuda", "device cuda:0: its compute capability is 6.1, but yoke needs 7.5");
+}
+
+YK_TEST(images_that_do_not_load_name_the_driver)
+{
+    setenv("YK_FAKE_IMAGE", "broken", 1);
+    expect_refusal("cuda", "the driver (CUDA 13.0) cannot load the kernels of kernels: ptxas "
+                           "fatal: unsupported version of PTX: device cuda: cuModuleLoadDataEx");
+}
+
+YK_TEST(a_missing_module_is_named)
+{
+    setenv("YOKE_MODULES", "/nowhere", 1);
+    expect_refusal("cuda", "device cuda: its module libyoke-cuda.so is not in ");
+}
+
+/* Ranks take the GPU of their number on the machine, and share if there are too few. */
+YK_TEST(ranks_take_gpus_in_turn)
+{
+    setenv("YK_FAKE_GPUS", "2", 1);
+    setenv("LOCAL_RANK", "1", 1);
+    yki_device *device = open_device("cuda");
+    assert_string_equal(device->name, "cuda:1");
+    yki_device_destroy(device);
+    setenv("LOCAL_RANK", "2", 1);
+    device = open_device("cuda");
+    assert_string_equal(device->name, "cuda:0");
+    yki_device_destroy(device);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+YK_TEST(memory_is_zeroed_and_aligned)
+{
+    yki_device *device = open_device("cuda");
+    yki_stream *stream = yki_device_stream(device);
+    char bytes[1000];
+    void *memory;
+    memset(bytes, 1, sizeof bytes);
+    assert_ok(yki_device_alloc(device, sizeof bytes, &memory));
+    assert_int_equal((uintptr_t)memory % 64, 0);
+    assert_ok(yki_device_copy(device, bytes, memory, sizeof bytes, YKI_TO_HOST, stream));
+    assert_ok(yki_stream_wait(device, stream));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        assert_int_equal(bytes[i], 0);
+    yki_device_free(device, memory, sizeof bytes);
+    yki_device_destroy(device);
+}
+
+YK_TEST(too_much_memory_is_refused_with_what_is_free)
+{
+    setenv("YK_FAKE_GPU_MEMORY", "64", 1);
+    yki_device *device = open_device("cuda");
+    void *memory, *more;
+    assert_ok(yki_device_alloc(device, 16 << 20, &memory));
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yki_device_alloc(device, 128 << 20, &more));
+    assert_null(more);
+    assert_contains(yk_last_error(), "device cuda:0: out of memory: 0.12 GiB requested, 0.05 of "
+                                     "0.06 GiB free");
+    yki_device_free(device, memory, 16 << 20);
+    yki_device_destroy(device);
+}
