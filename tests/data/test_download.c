@@ -223,29 +223,41 @@ static pid_t start_server(const char *folder, int port)
     return pid;
 }
 
+/* Downloads the named data from a server of the folder's files, which it starts and ends. */
+static yk_status download_from_server(const char *folder, int port, const char *name)
+{
+    char path[512];
+    pid_t server = start_server(folder, port);
+    yk_status status = YK_ERROR_NETWORK;
+    for (int i = 0; i < 200 && status == YK_ERROR_NETWORK; i++) { /* until the server listens */
+        status = yk_download_data(path, sizeof path, name, NULL);
+        usleep(status == YK_OK ? 0 : 50000);
+    }
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    return status;
+}
+
+static void need_server(void)
+{
+    char output[256];
+    if (yk_test_command(output, sizeof output, "python3 -c 'import http.server'"))
+        skip_because("no python3 to serve files");
+}
+
 YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
 {
     char archive[512], url[128], output[256];
     const char *folder = prepare(archive, false);
-    if (yk_test_command(output, sizeof output, "python3 -c 'import http.server'"))
-        skip_because("no python3 to serve files");
+    need_server();
     int port = yk_test_free_port();
-    pid_t server = start_server(folder, port);
     snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
     setenv("YOKE_CIFAR10_URL", url, 1);
     yk_test_command(output, sizeof output,
                     "mkdir -p %s/cache/yoke/cifar10.part && printf stale > "
                     "%s/cache/yoke/cifar10.part/cifar-10-python.tar.gz",
                     folder, folder);
-    char path[512];
-    yk_status status = YK_ERROR_NETWORK;
-    for (int i = 0; i < 200 && status == YK_ERROR_NETWORK; i++) { /* until the server listens */
-        status = yk_download_data(path, sizeof path, "cifar10", NULL);
-        usleep(status == YK_OK ? 0 : 50000);
-    }
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    assert_ok(status);
+    assert_ok(download_from_server(folder, port, "cifar10"));
     check_downloaded(folder, false);
 }
 
@@ -314,6 +326,18 @@ YK_TEST(several_files_are_downloaded_and_those_that_have_arrived_are_kept)
     check_fashion_mnist(folder);
     assert_ok(yk_download_find(path, sizeof path, "fashion-mnist"));
     assert_status(YK_ERROR_NOT_FOUND, yk_download_find(path, sizeof path, "mnist"));
+}
+
+YK_TEST(several_files_are_downloaded_over_http)
+{
+    char url[128];
+    const char *folder = prepare_mnist();
+    need_server();
+    int port = yk_test_free_port();
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/files", port);
+    setenv("YOKE_FASHION_MNIST_URL", url, 1);
+    assert_ok(download_from_server(folder, port, "fashion-mnist"));
+    check_fashion_mnist(folder);
 }
 
 YK_TEST(each_file_has_its_own_checksum)

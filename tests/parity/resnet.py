@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import mobilenet
+import vgg
 
 
 def conv(inputs, outputs, kernel, stride=1, groups=1):
@@ -58,6 +59,10 @@ class Bottleneck(nn.Module):
 
 class ResNeXtBottleneck(Bottleneck):
     widening, groups = 2, 32
+
+
+class WideBottleneck(Bottleneck):
+    widening = 2
 
 
 class ResNet(nn.Module):
@@ -138,12 +143,16 @@ def network(name, classes=10):
         return ResNet9(classes)
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
+    if name == "vgg16-bn":
+        return vgg.VGG16(classes)
     block, blocks = {
         "resnet18-cifar": (BasicBlock, [2, 2, 2, 2]),
         "resnet18": (BasicBlock, [2, 2, 2, 2]),
         "resnet34": (BasicBlock, [3, 4, 6, 3]),
         "resnet50": (Bottleneck, [3, 4, 6, 3]),
         "resnet101": (Bottleneck, [3, 4, 23, 3]),
+        "resnet152": (Bottleneck, [3, 8, 36, 3]),
+        "wide-resnet50-2": (WideBottleneck, [3, 4, 6, 3]),
         "resnext50-32x4d": (ResNeXtBottleneck, [3, 4, 6, 3]),
     }[name]
     return ResNet(block, blocks, classes, small_images=name == "resnet18-cifar")

@@ -283,6 +283,24 @@ YK_TEST(resnext50_is_pytorchs)
     compare_first_step("resnext50-32x4d", 4, 64, false);
 }
 
+YK_TEST(wide_resnet50_is_pytorchs)
+{
+    compare_first_step("wide-resnet50-2", 4, 64, false);
+}
+
+YK_TEST(resnet152_is_pytorchs)
+{
+    compare_first_step("resnet152", 4, 64, false);
+}
+
+/* 138 million parameters: the files alone take a gigabyte. */
+YK_TEST(vgg16_with_batch_norm_is_pytorchs)
+{
+    if (!getenv("YK_TEST_LARGE"))
+        skip_because("it takes 40 seconds of CPU time and 4 GB; YK_TEST_LARGE=1 runs it");
+    compare_first_step("vgg16-bn", 2, 64, true);
+}
+
 YK_TEST(mobilenet_is_pytorchs)
 {
     compare_first_step("mobilenet-v2", 4, 64, true);
@@ -300,6 +318,19 @@ static void compare_f64(const char *arch, int64_t side, int steps, double lr)
                        .side = side,
                        .lr = lr,
                        .steps = steps});
+}
+
+/* One step in evaluation mode: without dropout, and batch norm has fixed statistics. */
+static void compare_f64_evaluation(const char *arch, int64_t side)
+{
+    compare((training){.arch = arch,
+                       .device = "ref",
+                       .dtype = YK_F64,
+                       .batch = 2,
+                       .side = side,
+                       .lr = 1e-3,
+                       .steps = 1,
+                       .evaluation = true});
 }
 
 YK_TEST(resnet9_in_f64_is_pytorchs)
@@ -320,4 +351,14 @@ YK_TEST(resnet34_in_f64_is_pytorchs)
 YK_TEST(resnet50_in_f64_is_pytorchs)
 {
     compare_f64("resnet50", 16, 1, 1e-3);
+}
+
+YK_TEST(resnext50_in_f64_is_pytorchs)
+{
+    compare_f64("resnext50-32x4d", 16, 1, 1e-3);
+}
+
+YK_TEST(mobilenet_in_f64_is_pytorchs)
+{
+    compare_f64_evaluation("mobilenet-v2", 32);
 }
