@@ -72,6 +72,15 @@ static const conformance_case strided64_cases[] = {
     {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
 };
 
+/* Winograd's algorithm for stride 2: channels in 64s, and at least 64 tiles of 4x4 results. */
+static const conformance_case halving64_cases[] = {
+    {.x = {66, 64, 8, 7}, .filters = 128, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {17, 128, 13, 15}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {11, 64, 21, 15}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
+    /* Many pairs of channels: a thread sums whole pairs of the weights' gradient. */
+    {.x = {64, 64, 5, 7}, .filters = 512, .kernel = {3}, .stride = 2, .padding = 1},
+};
+
 /* More than a stage of f32 takes: two chunks of eight images each. */
 static const conformance_case chunked_cases[] = {
     {.x = {16, 16, 128, 96}, .filters = 1, .kernel = {1}, .bias = true},
@@ -96,6 +105,7 @@ FAMILY(conv2d, build_conv2d);
 FAMILY(winograd, build_conv2d);
 FAMILY(winograd64, build_conv2d);
 FAMILY(strided64, build_conv2d);
+FAMILY(halving64, build_conv2d);
 FAMILY(chunked, build_conv2d);
 
 /* ---- linear, flatten ------------------------------------------------------------------------- */

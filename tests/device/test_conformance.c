@@ -71,6 +71,7 @@ YK_TEST(cpu_conv2d_winograd)
 {
     conformance_device(&family_winograd, &cpu_winograd);
     conformance_device(&family_winograd64, &cpu_winograd);
+    conformance_device(&family_halving64, &cpu_winograd);
     conformance_device(&family_conv2d, &cpu_winograd);
 }
 
@@ -79,6 +80,7 @@ YK_TEST(cpu_conv2d_winograd_bf16)
     if (!yk_cpu_has_bf16())
         skip_because("this processor has no bf16 arithmetic");
     conformance_device(&family_winograd64, &cpu_winograd_bf16);
+    conformance_device(&family_halving64, &cpu_winograd_bf16);
 }
 
 /* The same shapes with the switch off: to the accuracy of direct convolution. */
@@ -90,6 +92,7 @@ YK_TEST(cpu_conv2d_without_winograd)
 YK_TEST(cpu_conv2d_winograd_f16)
 {
     conformance_device(&family_winograd64, &cpu_winograd_f16);
+    conformance_device(&family_halving64, &cpu_winograd_f16);
 }
 
 YK_TEST(cpu_conv2d_strided)

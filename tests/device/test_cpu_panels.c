@@ -202,3 +202,51 @@ YK_TEST(strided_backward_weight_has_the_same_bits_with_any_threads)
                                  .out = {halving_weight, none}},
               &yki_cpu_conv2d_backward_weight_strided);
 }
+
+/* ---- stride 2 by Winograd's algorithm -------------------------------------------------------- */
+
+/* x of 13x15 and y of 7x8 with so many channels. */
+static void same_halving_bits(const yki_op *op, const yki_kernel_impl *expected, int64_t images,
+                              int64_t channels, int64_t filters)
+{
+    yki_operand in = x, out = y, taps = weight;
+    memcpy(in.dims, (int64_t[]){images, channels, 13, 15}, 4 * sizeof *in.dims);
+    memcpy(out.dims, (int64_t[]){images, filters, 7, 8}, 4 * sizeof *out.dims);
+    taps.dims[0] = filters;
+    taps.dims[1] = channels;
+    bool forward = op == &yki_op_conv2d, data = op == &yki_op_conv2d_backward_data;
+    same_bits(&(yki_kernel_desc){.op = op,
+                                 .attrs = &halving,
+                                 .in_count = forward ? 3 : 2,
+                                 .in = {data ? out : in, forward || data ? taps : out, none},
+                                 .out_count = forward || data ? 1 : 2,
+                                 .out = {forward ? out
+                                         : data  ? in
+                                                 : taps,
+                                         none}},
+              expected);
+}
+
+YK_TEST(halving_has_the_same_bits_with_any_threads)
+{
+    same_halving_bits(&yki_op_conv2d, &yki_cpu_conv2d_halving, 18, 64, 128);
+}
+
+YK_TEST(halving_backward_data_has_the_same_bits_with_any_threads)
+{
+    same_halving_bits(&yki_op_conv2d_backward_data, &yki_cpu_conv2d_backward_data_halving, 18, 64,
+                      128);
+}
+
+YK_TEST(halving_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_halving_bits(&yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_halving, 33,
+                      64, 128);
+}
+
+/* Each thread sums whole pairs of 64 and 64 channels. */
+YK_TEST(deep_halving_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_halving_bits(&yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_halving, 16,
+                      256, 128);
+}

@@ -1,7 +1,7 @@
 /*
  * Panels: f32 matrices of up to 64 rows and 64 columns (16 KiB), the unit in which our own
- * convolutions compute (winograd.c, conv_strided.c). Columns are 64 channels; rows are pixels,
- * tiles or the channels of a weight. Implemented in panel_avx512.c.
+ * convolutions compute (winograd.c, halving.c, conv_strided.c). Columns are 64 channels; rows are
+ * pixels, tiles or the channels of a weight. Implemented in panel_avx512.c.
  */
 #ifndef YKI_PANEL_H
 #define YKI_PANEL_H
@@ -27,7 +27,7 @@ yki_panel_activation yki_panel_activation_of(const yki_operand *activation);
 
 /*
  * Both functions prefetch the panel that follows b in memory, so a caller should store panels in
- * the order in which it multiplies by them.
+ * the order in which it multiplies by them. `rows` may be any number, also more than 64.
  */
 /* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
 void yki_panel_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);
