@@ -4,8 +4,14 @@
 
 #include <stdbool.h>
 
-/* Measures with each of the backends, names with commas between them; NULL: the one that suits the
- * places of the ranks. Returns false after an error line. */
-bool cli_bench_all_reduce(const char *backends);
+typedef struct cli_all_reduce_options {
+    const char *backends; /* names with commas between them; NULL: the one that suits the places of
+                             the ranks */
+    bool is_private;      /* buffers that other ranks cannot reach */
+    const char *json;     /* file for the table, or NULL */
+} cli_all_reduce_options;
+
+/* Returns false after an error line. */
+bool cli_bench_all_reduce(const cli_all_reduce_options *options);
 
 #endif

@@ -11,6 +11,7 @@
 
 typedef struct bench_options {
     cli_step_options step;
+    bool is_private; /* buffers of all-reduce */
     bool step_given; /* whether an option that applies to step only was given */
 } bench_options;
 
@@ -25,6 +26,11 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                  "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral in turns "
                  "[by where the ranks are]",
                  &o->step.backend, NULL),
+        CLI_TEXT(0, "json", "FILE", "write the result (of step with the profile) as JSON",
+                 &o->step.json, NULL),
+        CLI_GROUP("Options for all-reduce"),
+        CLI_SWITCH(0, "private", "measure buffers that only their own rank can reach",
+                   &o->is_private),
         CLI_GROUP("Options for step"),
         CLI_ARCH("network to train [resnet18-cifar]", &o->step.arch, &o->step_given),
         CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
@@ -35,6 +41,11 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
         CLI_DEVICE(&o->step.model.device, &o->step_given),
         CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &o->step.model.winograd,
                       &o->step_given),
+        {.type = CLI_OPTION_SWITCH,
+         .name = "recompute",
+         .help = "compute cheap values once more in backward instead of\nkeeping them",
+         .value = &o->step.model.recompute,
+         .given = &o->step_given},
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
                 &o->step.model.threads, &o->step_given, 1, 4096),
         CLI_INT(0, "steps", "N", "steps to measure, after 2 warm-up steps [10]", &o->step.steps,
@@ -45,8 +56,6 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                  "memory can do",
          .value = &o->step.profile,
          .given = &o->step_given},
-        CLI_TEXT(0, "json", "FILE", "write the result, and the profile, as JSON", &o->step.json,
-                 &o->step_given),
     };
     const cli_command command = {.name = name,
                                  .operands = "all-reduce|step|scaling",
@@ -66,6 +75,8 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
 
 static int check_step_options(const char *name, const bench_options *o)
 {
+    if (o->is_private)
+        return cli_usage_error(name, "--private applies to all-reduce only");
     int64_t ranks = cli_ranks_expected(o->step.nproc);
     cli_model_setup setup = {.arch = o->step.arch, .options = o->step.model};
     if (o->step.batch_size % ranks)
@@ -80,9 +91,9 @@ static int check_all_reduce_options(const char *name, const bench_options *o)
 {
     if (o->step_given)
         return cli_usage_error(name,
-                               "all-reduce takes only --nproc and --backend; the other options "
-                               "apply to step");
-    return -1;
+                               "all-reduce takes only --nproc, --backend, --private and --json; "
+                               "the other options apply to step");
+    return cli_check_writable(name, "--json", o->step.json) ? -1 : CLI_EXIT_USAGE;
 }
 
 int cli_cmd_bench(const char *name, int argc, char **argv)
@@ -110,6 +121,7 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     code = cli_launch_self(name, o.step.nproc, 5, argc, argv);
     if (code >= 0)
         return code;
-    bool fine = step ? cli_bench_step(&o.step) : cli_bench_all_reduce(o.step.backend);
+    cli_all_reduce_options all_reduce = {o.step.backend, o.is_private, o.step.json};
+    bool fine = step ? cli_bench_step(&o.step) : cli_bench_all_reduce(&all_reduce);
     return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -110,6 +110,10 @@ static const cli_option table[] = {
             &parsed.model.seed, &parsed.given.seed, 0, 4294967295.0),
     CLI_DEVICE(&parsed.model.device, NULL),
     CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &parsed.model.winograd, NULL),
+    CLI_SWITCH(0, "recompute",
+               "compute cheap values once more in backward instead of\nkeeping them: less memory, "
+               "same bits",
+               &parsed.model.recompute),
     CLI_GROUP_KEPT("Optimizer"),
     CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS, "update rule [sgd]", &parsed.optimizer, NULL),
     CLI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &parsed.lr,

@@ -46,12 +46,15 @@ typedef struct yk_model_options {
     yk_value *logits;     /**< value kept readable for yk_model_output, or NULL [NULL] */
     bool winograd;        /**< use Winograd's algorithm for 3x3 convolutions: faster than direct
                                convolution, and a little less accurate [true] */
+    bool recompute;       /**< let backward compute cheap values (of batch norm, activations,
+                               additions) once more, where that lowers the peak of memory: the same
+                               bits, in a little more time [false] */
 } yk_model_options;
 
 /** The defaults of yk_model_options. */
 #define YK_MODEL_OPTIONS_INIT                                                                      \
     {                                                                                              \
-        sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true          \
+        sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true, false   \
     }
 
 /** One mini-batch: tensors by name. They are views of memory that whoever made it owns. */

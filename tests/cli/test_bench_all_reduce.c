@@ -9,13 +9,33 @@ YK_TEST(several_backends_share_a_table)
     test_job_start(&job, "bench all-reduce --nproc 2 --backend shm,shm");
     assert_int_equal(test_job_wait(&job, 100), 0);
     assert_contains(job.output, "2 ranks, backend shm, shm, buffers");
-    assert_contains(job.output, "bytes microseconds         GB/s microseconds         GB/s\n");
+    assert_contains(job.output, "bytes microseconds         GB/s of bound microseconds");
     long bytes = 0;
-    double first = 0, second = 0;
+    double first = 0, second = 0, bound = 0, share = 0;
     const char *last = strstr(job.output, "\n    67108864 ");
     assert_non_null(last);
-    assert_int_equal(sscanf(last, "%ld %lf %*f %lf", &bytes, &first, &second), 3);
-    assert_true(first > 0 && second > 0);
+    assert_int_equal(sscanf(last, "%ld %lf %*f %*f %% %lf %*f %lf %% %lf", &bytes, &first, &second,
+                            &share, &bound),
+                     5);
+    assert_true(first > 0 && second > 0 && share > 0 && bound > 0);
+}
+
+YK_TEST(private_buffers_as_json)
+{
+    char command[512], path[256], text[4096];
+    snprintf(path, sizeof path, "%s/all_reduce.json", yk_test_directory());
+    snprintf(command, sizeof command, "bench all-reduce --nproc 2 --private --json %s", path);
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 100), 0);
+    assert_contains(job.output, "backend shm, private buffers\n");
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_contains(text, "\"ranks\": 2,\n  \"buffers\": \"private\",\n  \"backends\": [\"shm\"],");
+    assert_contains(text, "{\"bytes\": 4, \"microseconds\": [");
+    assert_contains(text, "\"bound_microseconds\": null}");
+    assert_contains(text, "{\"bytes\": 67108864, \"microseconds\": [");
 }
 
 YK_TEST(a_backend_that_is_not_known_is_refused)

@@ -125,6 +125,9 @@ YK_TEST(bench_checks_its_options)
     refused("bench step all-reduce", "unexpected argument 'all-reduce'");
     refused("bench all-reduce --steps 3", "all-reduce takes only --nproc");
     refused("bench all-reduce --no-winograd", "all-reduce takes only --nproc");
+    refused("bench all-reduce --recompute", "all-reduce takes only --nproc");
+    refused("bench all-reduce --json /missing/file", "/missing/file: cannot be written");
+    refused("bench step --private", "--private applies to all-reduce only");
 }
 
 YK_TEST(data_checks_its_options)
