@@ -177,6 +177,34 @@ static yk_status run_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
 IMPLEMENTATION(batch_norm, yki_cuda_supports, prepare_batch_norm, run_batch_norm,
                1 + YKI_BATCH_NORM_X);
 
+/* ---- forward once more ----------------------------------------------------------------------- */
+
+static yk_status prepare_apply(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    yk_status status = yki_cuda_find(k, APPLY, "norm_apply", desc->in[0].dtype, width_of(k) > 1);
+    return yki_cuda_prepared(k, status, kernel);
+}
+
+static yk_status run_apply(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_norm_apply_args args = {.x = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_X),
+                                     .residual = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_RESIDUAL),
+                                     .mean = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_MEAN),
+                                     .invstd = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_INVSTD),
+                                     .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_WEIGHT),
+                                     .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_BIAS),
+                                     .y = yki_cuda_out(k, run, YKI_BATCH_NORM_APPLY_Y),
+                                     .relu = k->attrs.relu,
+                                     .relu6 = k->attrs.relu6};
+    yki_cuda_grid grid = divide(k, &args.at);
+    return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(batch_norm_apply, yki_cuda_supports, prepare_apply, run_apply,
+               1 + YKI_BATCH_NORM_APPLY_X);
+
 /* ---- backward -------------------------------------------------------------------------------- */
 
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,

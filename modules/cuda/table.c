@@ -22,6 +22,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_dropout,
     &yki_cuda_dropout_backward,
     &yki_cuda_batch_norm,
+    &yki_cuda_batch_norm_apply,
     &yki_cuda_batch_norm_backward,
     &yki_cuda_max_pool2d,
     &yki_cuda_max_pool2d_backward,

@@ -1,7 +1,7 @@
 /*
  * The passes over a graph between building and planning, in this order: pruning, freezing,
- * autocast, forward fusion, gradient, backward fusion. Each leaves the node array in a runnable
- * order.
+ * autocast, forward fusion, gradient, backward fusion, recomputing. Each leaves the node array in a
+ * runnable order.
  */
 #ifndef YKI_REWRITE_H
 #define YKI_REWRITE_H
@@ -46,5 +46,11 @@ typedef struct yki_gradients {
 /* Appends backward for the sum of the loss's terms to the graph. */
 yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms,
                                   yki_gradients *gradients);
+
+/*
+ * Lets backward, from node `first` on, compute cheap values of forward once more instead of keeping
+ * them in memory, where that lowers the peak. logits, which may be NULL, is kept.
+ */
+yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *logits);
 
 #endif

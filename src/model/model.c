@@ -68,6 +68,8 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
     gradients->first_node = graph->node_count;
     if (loss)
         YK_TRY(append_backward(graph, loss, terms, gradients));
+    if (loss && model->options.recompute)
+        YK_TRY(yki_graph_recompute(graph, gradients->first_node, logits));
     *source = (yki_plan_source){.graph = graph,
                                 .device = source->device,
                                 .loss = loss,

@@ -47,6 +47,7 @@ YK_TEST(broadcasting)
 YK_TEST(batch_norm)
 {
     on_cuda(&family_batch_norm, ALL);
+    on_cuda(&family_batch_norm_apply, ALL);
 }
 
 YK_TEST(pool)

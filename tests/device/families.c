@@ -195,6 +195,27 @@ static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk
 
 FAMILY(batch_norm, build_batch_norm);
 
+/* The node that recomputing appends: no user builds it, and it has no gradient. */
+static yk_value *build_batch_norm_apply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yki_attrs attrs = {.relu = c->relu, .relu6 = c->relu6};
+    const int64_t *channels = &c->x[1];
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    yk_value *in[] = {
+        x,
+        conformance_parameter(graph, "weight", dtype, 1, channels),
+        conformance_parameter(graph, "bias", dtype, 1, channels),
+        yk_buffer(graph, "mean", dtype, 1, channels, YK_INIT_ZEROS),
+        yk_buffer(graph, "invstd", dtype, 1, channels, YK_INIT_ONES),
+        c->residual ? yk_input(graph, "residual", dtype, shape.ndim, shape.dims) : NULL,
+    };
+    return yki_append_like(graph, &yki_op_batch_norm_apply, &attrs, in, x);
+}
+
+const conformance_family family_batch_norm_apply = {
+    build_batch_norm_apply, batch_norm_cases, sizeof batch_norm_cases / sizeof *batch_norm_cases};
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 static const conformance_case pool_cases[] = {

@@ -163,6 +163,15 @@ YK_TEST(cpu_batch_norm_f16)
     on_cpu_in_f16(&family_batch_norm);
 }
 
+YK_TEST(batch_norm_apply)
+{
+    conformance_device(&family_batch_norm_apply, &ref_f32);
+    on_ref_in_16_bit(&family_batch_norm_apply);
+    on_cpu(&family_batch_norm_apply);
+    on_cpu_in_bf16(&family_batch_norm_apply);
+    on_cpu_in_f16(&family_batch_norm_apply);
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 YK_TEST(ref_pool)
@@ -313,12 +322,12 @@ YK_TEST(cpu_mse_loss)
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {
-    &family_conv2d,         &family_linear,        &family_flatten,
-    &family_batch_norm,     &family_max_pool2d,    &family_avg_pool2d,
-    &family_global,         &family_cross_entropy, &family_soft_cross_entropy,
-    &family_mse_loss,       &family_softmax,       &family_layer_norm,
-    &family_adaptive,       &family_broadcast_add, &family_broadcast_multiply,
-    &family_layer_norm_wide};
+    &family_conv2d,          &family_linear,          &family_flatten,
+    &family_batch_norm,      &family_max_pool2d,      &family_avg_pool2d,
+    &family_global,          &family_cross_entropy,   &family_soft_cross_entropy,
+    &family_mse_loss,        &family_softmax,         &family_layer_norm,
+    &family_adaptive,        &family_broadcast_add,   &family_broadcast_multiply,
+    &family_layer_norm_wide, &family_batch_norm_apply};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

@@ -30,7 +30,8 @@ extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,
     yki_cpu_conv2d_backward_weight_strided;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
-extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_backward;
+extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_apply,
+    yki_cpu_batch_norm_backward;
 extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
     yki_cpu_gelu_backward, yki_cpu_relu6, yki_cpu_relu6_backward, yki_cpu_sigmoid,
     yki_cpu_sigmoid_backward, yki_cpu_silu, yki_cpu_silu_backward, yki_cpu_hardswish,

@@ -31,6 +31,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_linear_backward_data,
     &yki_cpu_linear_backward_weight,
     &yki_cpu_batch_norm,
+    &yki_cpu_batch_norm_apply,
     &yki_cpu_batch_norm_backward,
     &yki_cpu_relu,
     &yki_cpu_relu_backward,

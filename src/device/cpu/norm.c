@@ -213,6 +213,31 @@ static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
+/* ---- forward once more ----------------------------------------------------------------------- */
+
+static void norm_apply_unit(const yki_norm *k, const yki_kernel_args *run, const yki_norm_unit *u)
+{
+    yki_norm_constants constants;
+    set_constants(&constants, k->shape.b, u->channels,
+                  (const float *)run->in[YKI_BATCH_NORM_APPLY_MEAN] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_APPLY_INVSTD] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_APPLY_WEIGHT] + u->channel,
+                  (const float *)run->in[YKI_BATCH_NORM_APPLY_BIAS] + u->channel);
+    yki_norm_forward operands = {.x = run->in[YKI_BATCH_NORM_APPLY_X],
+                                 .residual = in(k, run, YKI_BATCH_NORM_APPLY_RESIDUAL),
+                                 .y = run->out[YKI_BATCH_NORM_APPLY_Y],
+                                 .relu = k->relu,
+                                 .ceiling = k->ceiling,
+                                 .stream = k->stream};
+    k->loops->normalise(&u->runs, u->range, &operands, &constants);
+}
+
+static yk_status batch_norm_apply(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yki_norm_sweep_once((const yki_norm *)kernel, run, norm_apply_unit);
+    return YK_OK;
+}
+
 /* ---- backward -------------------------------------------------------------------------------- */
 
 static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_args *run)
@@ -336,6 +361,18 @@ static bool norm_supports(const yki_device *device, const yki_kernel_desc *desc)
                     yki_alike(x, &desc->in[YKI_BATCH_NORM_RESIDUAL]));
 }
 
+static bool supports_apply(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    const yki_operand *x = &desc->in[YKI_BATCH_NORM_APPLY_X];
+    bool good = yki_is_float(x) && (x->ndim == 2 || x->ndim == 4) &&
+                yki_alike(x, &desc->out[YKI_BATCH_NORM_APPLY_Y]);
+    for (int i = YKI_BATCH_NORM_APPLY_WEIGHT; i <= YKI_BATCH_NORM_APPLY_INVSTD; i++)
+        good = good && is_vector(&desc->in[i]);
+    return good && (!yki_has_in(desc, YKI_BATCH_NORM_APPLY_RESIDUAL) ||
+                    yki_alike(x, &desc->in[YKI_BATCH_NORM_APPLY_RESIDUAL]));
+}
+
 static bool supports_backward(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
@@ -357,6 +394,11 @@ const yki_kernel_impl yki_cpu_batch_norm = {.op = &yki_op_batch_norm,
                                             .supports = norm_supports,
                                             .prepare = yki_norm_prepare,
                                             .run = batch_norm};
+const yki_kernel_impl yki_cpu_batch_norm_apply = {.op = &yki_op_batch_norm_apply,
+                                                  .inplace = 1 + YKI_BATCH_NORM_APPLY_X,
+                                                  .supports = supports_apply,
+                                                  .prepare = yki_norm_prepare,
+                                                  .run = batch_norm_apply};
 const yki_kernel_impl yki_cpu_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
                                                      .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = supports_backward,

@@ -42,7 +42,7 @@ typedef struct yki_norm_unit {
     yki_norm_partial *partials; /* all slices of the block */
 } yki_norm_unit;
 
-/* Also of batch_norm_backward: its first operand is x too. */
+/* Also of batch_norm_apply and batch_norm_backward: their first operand is x too. */
 yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 
 /* The number of pixels in a range of runs. */
@@ -53,6 +53,9 @@ yk_status yki_norm_enough(double count);
 
 typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_kernel_args *run,
                                  const yki_norm_unit *u);
+
+/* Makes one sweep over all units. */
+void yki_norm_sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function);
 
 /* Makes both sweeps over all units. */
 void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,

@@ -94,7 +94,7 @@ int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range)
     return pixels_before(runs, range.end) - pixels_before(runs, range.begin);
 }
 
-static void sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function)
+void yki_norm_sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function)
 {
     const int64_t units = k->shape.blocks * k->slices;
 #pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
@@ -162,7 +162,7 @@ yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
 {
     const yki_sync *sync = run->sync;
     int64_t channels = k->shape.channels;
-    sweep_once(k, run, first);
+    yki_norm_sweep_once(k, run, first);
     sync->mine[0] = (double)(k->shape.images * k->shape.pixels);
     for (int64_t block = 0; block < k->shape.blocks; block++) {
         yki_norm_unit u = unit_of(k, run, block * k->slices);
@@ -174,6 +174,6 @@ yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
     }
     YK_TRY(sync->gather(sync, channels, NULL));
     YK_TRY(yki_norm_enough(yki_sync_count(sync, channels))); /* all ranks come to the same answer */
-    sweep_once(k, run, second);
+    yki_norm_sweep_once(k, run, second);
     return YK_OK;
 }

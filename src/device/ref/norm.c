@@ -79,27 +79,33 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_arg
     return (statistics){batch.mean, batch.squares / batch.count};
 }
 
-static void normalise(const yki_kernel *kernel, const yki_kernel_args *run, const span *channel,
-                      double mean, double invstd)
+/* What one channel is normalised with, and where from and to. */
+typedef struct normal {
+    yk_tensor x, residual, y;
+    double mean, invstd, weight, bias;
+    const yki_attrs *attrs;
+} normal;
+
+static void normalise(const normal *n, const span *channel)
 {
-    yk_tensor x = yki_ref_in(kernel, run, YKI_BATCH_NORM_X),
-              weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_WEIGHT);
-    yk_tensor bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS),
-              residual = yki_ref_in(kernel, run, YKI_BATCH_NORM_RESIDUAL);
-    yk_tensor y = yki_ref_out(kernel, run, YKI_BATCH_NORM_Y);
-    double slope = yki_ref_get(&weight, channel->c) * invstd,
-           offset = yki_ref_get(&bias, channel->c);
+    double slope = n->weight * n->invstd;
     for (int64_t i = 0; i < channel->count; i++) {
         int64_t element = index(channel, i);
-        double value = (yki_ref_get(&x, element) - mean) * slope + offset;
-        if (residual.data)
-            value += yki_ref_get(&residual, element);
-        if (yki_ref_attrs(kernel)->relu && value < 0)
+        double value = (yki_ref_get(&n->x, element) - n->mean) * slope + n->bias;
+        if (n->residual.data)
+            value += yki_ref_get(&n->residual, element);
+        if (n->attrs->relu && value < 0)
             value = 0;
-        if (yki_ref_attrs(kernel)->relu6 && value > 6)
+        if (n->attrs->relu6 && value > 6)
             value = 6;
-        yki_ref_set(&y, element, value);
+        yki_ref_set(&n->y, element, value);
     }
+}
+
+/* Rounded as the outputs mean and invstd are, so that batch_norm_apply repeats the same bits. */
+static double as_kept(const yk_tensor *x, double value)
+{
+    return yki_accumulate_dtype(x->dtype) == YK_F64 ? value : (float)value;
 }
 
 /* Without samples and without peers, the statistics stay as they are, and backward adds nothing. */
@@ -132,18 +138,48 @@ static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
                          "batch_norm: a channel of %g value%s has no variance "
                          "to train with; use a larger batch",
                          count, count == 1 ? "" : "s");
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_WEIGHT),
+              bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS);
+    normal n = {.x = x,
+                .residual = yki_ref_in(kernel, run, YKI_BATCH_NORM_RESIDUAL),
+                .y = yki_ref_out(kernel, run, YKI_BATCH_NORM_Y),
+                .attrs = yki_ref_attrs(kernel)};
     for (int64_t c = 0; c < x.dims[1]; c++) {
         span channel = channel_of(&x, c);
         statistics found = take_statistics(kernel, run, &channel);
-        double scale = 1 / sqrt(found.variance + yki_ref_attrs(kernel)->eps);
+        n.mean = as_kept(&x, found.mean);
+        n.invstd = as_kept(&x, 1 / sqrt(found.variance + n.attrs->eps));
+        n.weight = yki_ref_get(&weight, c);
+        n.bias = yki_ref_get(&bias, c);
         if (mean.data)
-            yki_ref_set(&mean, c, found.mean);
+            yki_ref_set(&mean, c, n.mean);
         if (invstd.data)
-            yki_ref_set(&invstd, c, scale);
-        normalise(kernel, run, &channel, found.mean, scale);
+            yki_ref_set(&invstd, c, n.invstd);
+        normalise(&n, &channel);
     }
     if (training && batches.data)
         *(int64_t *)batches.data += 1;
+    return YK_OK;
+}
+
+static yk_status ref_batch_norm_apply(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_WEIGHT),
+              bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_BIAS);
+    yk_tensor mean = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_MEAN),
+              invstd = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_INVSTD);
+    normal n = {.x = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_X),
+                .residual = yki_ref_in(kernel, run, YKI_BATCH_NORM_APPLY_RESIDUAL),
+                .y = yki_ref_out(kernel, run, YKI_BATCH_NORM_APPLY_Y),
+                .attrs = yki_ref_attrs(kernel)};
+    for (int64_t c = 0; c < n.x.dims[1]; c++) {
+        span channel = channel_of(&n.x, c);
+        n.mean = yki_ref_get(&mean, c);
+        n.invstd = yki_ref_get(&invstd, c);
+        n.weight = yki_ref_get(&weight, c);
+        n.bias = yki_ref_get(&bias, c);
+        normalise(&n, &channel);
+    }
     return YK_OK;
 }
 
@@ -279,3 +315,8 @@ const yki_kernel_impl yki_ref_batch_norm_backward = {.op = &yki_op_batch_norm_ba
                                                      .supports = yki_ref_supports,
                                                      .prepare = yki_ref_prepare,
                                                      .run = ref_batch_norm_backward};
+const yki_kernel_impl yki_ref_batch_norm_apply = {.op = &yki_op_batch_norm_apply,
+                                                  .inplace = 1 + YKI_BATCH_NORM_APPLY_X,
+                                                  .supports = yki_ref_supports,
+                                                  .prepare = yki_ref_prepare,
+                                                  .run = ref_batch_norm_apply};
