@@ -55,27 +55,32 @@ static void print_cores(void)
            yk_threads_default(2), threads ? "; OMP_NUM_THREADS=" : "", threads ? threads : "");
 }
 
-/* Asked of a model, however small: what it runs on is known only then. */
-static void print_device(const char *name)
+/* Why there is none, without the word "device" in front. */
+static const char *reason_of_device(void)
 {
-    yk_model *model;
-    cli_model_setup setup = {.arch = "mlp",
-                             .options = YK_MODEL_OPTIONS_INIT,
-                             .images = {.ndim = 3, .dims = {1, 1, 1}},
-                             .classes = 10};
-    setup.options.device = name;
-    setup.options.threads = yk_threads_default(1);
-    if (!cli_build_model(&model, &setup))
-        return;
-    printf("  %s\n", yk_model_device_description(model));
-    yk_model_destroy(model);
+    const char *reason = cli_reason();
+    return strncmp(reason, "device ", 7) == 0 ? reason + 7 : reason;
+}
+
+/* Each device of a type, or why there is none. */
+static void print_devices_of(const char *type)
+{
+    char name[32], text[256];
+    int count;
+    if (yk_device_count(type, &count) != YK_OK)
+        printf("  %s\n", reason_of_device());
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, count > 1 ? "%s:%d" : "%s", type, i);
+        bool found = yk_device_describe(name, text, sizeof text) == YK_OK;
+        printf("  %s\n", found ? text : reason_of_device());
+    }
 }
 
 static void print_devices(void)
 {
-    static const char *const names[] = {"cpu", "ref", "sim"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        print_device(names[i]);
+    const char *type;
+    for (size_t i = 0; (type = yk_device_type(i)); i++)
+        print_devices_of(type);
 }
 
 /* The memory for gradients and messages between ranks. */
@@ -181,7 +186,6 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     print_build();
     printf("\nDevices\n");
     print_devices();
-    printf("  cuda: not in this build, which runs on processors only\n");
     print_backends();
     print_networks();
     return CLI_EXIT_OK;

@@ -122,10 +122,11 @@ const char *cli_arch_choices(void);
         .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
     }
 #define CLI_DEVICE(variable, given_)                                                               \
-    CLI_CHOICE(                                                                                    \
-        0, "device", "cpu|ref|sim",                                                                \
-        "ref: slow, readable reference kernels; sim: these on a\nsimulated accelerator, to "       \
-        "test programs with [cpu]",                                                                \
+    CLI_TEXT(                                                                                      \
+        0, "device", "DEVICE",                                                                     \
+        "cpu; cuda (an NVIDIA GPU: the one of the rank's number,\nor cuda:1 for the second); "     \
+        "ref (slow, readable reference\nkernels); sim (these on a simulated accelerator, to "      \
+        "test\nprograms with) [cpu]",                                                              \
         variable, given_)
 #define CLI_AMP(help_, variable, given_)                                                           \
     CLI_ENUM(0, "amp", "off|bf16|fp16", help_, variable, given_)

@@ -73,6 +73,17 @@ static bool check_virtual_ranks(const cli_train_options *o)
                : NULL);
 }
 
+/* The model is on the first of the devices; those of the cpu are its parts. */
+static void place_model(cli_train_options *o)
+{
+    static char first[32];
+    const char *devices = o->given.devices ? o->dp.devices : "cpu";
+    if (strncmp(devices, "cpu", 3) == 0 || strcmp(o->model.device, "cpu") != 0)
+        return;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(devices, ","), devices);
+    o->model.device = first;
+}
+
 /* DataParallel runs in one process; its devices are checked before anything starts. */
 static bool check_parallel(const cli_train_options *o)
 {
@@ -320,6 +331,7 @@ static bool check_data(const cli_train_options *o, bool checkpoint_known)
 
 bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
+    place_model(o);
     cli_model_setup model = {.arch = o->arch, .options = o->model};
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
     return check_trace(o) && check_reports(o) && check_virtual_ranks(o) &&

@@ -187,7 +187,7 @@ static const cli_option table[] = {
              NULL),
     CLI_TEXT(0, "devices", "LIST",
              "devices of --parallel dp: equal parts of the cores\n"
-             "(cpu:0,cpu:1) or given cores (cpu:0-3,cpu:4-7)\n[cpu:0,cpu:1]",
+             "(cpu:0,cpu:1), given cores (cpu:0-3,cpu:4-7) or GPUs\n(cuda:0,cuda:1) [cpu:0,cpu:1]",
              &parsed.dp.devices, &parsed.given.devices),
     CLI_INT(0, "virtual-ranks", "V",
             "bitwise the result of V ranks on any number of\nranks that divides V; 0: off [0]",

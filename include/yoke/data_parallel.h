@@ -1,10 +1,10 @@
 /**
  * @file
- * DataParallel, as torch.nn.DataParallel: one process and several devices, which are sets of this
- * process's cores. From yk_data_parallel_create on, each forward of the model splits its batch
- * along dimension 0 (as torch.chunk), copies parameters and buffers to a replica on each device,
- * runs the replicas side by side and gathers their outputs; backward adds the replicas' gradients
- * to the model's.
+ * DataParallel, as torch.nn.DataParallel: one process and several devices, which are GPUs, or sets
+ * of this process's cores. From yk_data_parallel_create on, each forward of the model splits its
+ * batch along dimension 0 (as torch.chunk), copies parameters and buffers to a replica on each
+ * device, runs the replicas side by side and gathers their outputs; backward adds the replicas'
+ * gradients to the model's.
  *
  * It is included for comparison with DDP, whose ranks never copy parameters, run their own loaders
  * and optimizers, and reduce gradients while they compute. Prefer DDP.
@@ -28,7 +28,8 @@ typedef struct yk_data_parallel_options {
     /**
      * A comma-separated list. "cpu:0,cpu:1" [default] splits this process's cores into as many
      * equal parts as there are devices; "cpu:0-3,cpu:4-7" names cores of the machine, numbered as
-     * taskset does. NULL is the default list.
+     * taskset does. "cuda:0,cuda:1" names other devices, of which the first must be the model's
+     * own. NULL is the default list.
      */
     const char *devices;
     /** Threads of each device's kernels; YK_THREADS_AUTO [default] is one for each of its cores. */

@@ -30,6 +30,13 @@ bool yk_cpu_has_bf16(void);
  *  libyoke-image.so is not installed. */
 const char *yk_image_formats(void);
 
+/** Whether a name is that of a device, "type" or "type:index", in a type that yoke knows; the
+ * device is not opened. */
+yk_status yk_device_check(const char *device);
+
+/** The names of the types of devices ("cpu", "cuda", ...); NULL after the last. */
+const char *yk_device_type(size_t index);
+
 /** How many devices of a type ("cpu", "cuda") this process can use. YK_ERROR_UNSUPPORTED if none,
  * with a line that says what is missing, and *count is 0. */
 yk_status yk_device_count(const char *type, int *count);

@@ -24,73 +24,83 @@ static const yki_device_type *find_type(const char *name)
     return NULL;
 }
 
+const char *yk_device_type(size_t index)
+{
+    enum { TYPES = sizeof types / sizeof *types };
+    return index < TYPES ? types[index]->name : yki_device_module_type(index - TYPES);
+}
+
 static yk_status unknown_device(const char *name)
 {
     char known[128];
     size_t at = 0;
-    const char *module;
-    for (size_t i = 0; i < sizeof types / sizeof *types && at < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", types[i]->name);
-    for (size_t i = 0; (module = yki_device_module_type(i)) && at < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", module);
-    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": expected one of %.*s", name,
-                     (int)strlen(known) - 2, known);
+    const char *type;
+    for (size_t i = 0; (type = yk_device_type(i)) && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", type);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": expected one of %s", name, known);
 }
 
-/* A device by its name, taken apart; its module is NULL if it is in the library. */
-typedef struct named_device {
-    const yki_device_type *type;
-    const yki_device_module *module;
-    bool any;
-    int index;
-} named_device;
+/* A device's name, taken apart. */
+typedef struct device_name {
+    char type[MAX_TYPE];
+    int index; /* this rank's number on its machine, if any */
+    bool any;  /* there is no index */
+} device_name;
 
-/* What is after the colon, if there is one. */
-static yk_status parse_index(named_device *found, const char *name, const char *colon)
+static bool is_known(const char *type)
 {
+    size_t i = 0;
+    while (yk_device_type(i) && strcmp(yk_device_type(i), type) != 0)
+        i++;
+    return yk_device_type(i);
+}
+
+static yk_status parse_name(device_name *parsed, const char *name)
+{
+    const char *colon = name + strcspn(name, ":");
     char *end = NULL;
-    long parsed = yki_local_rank();
-    found->any = !*colon;
+    long index = yki_local_rank();
+    snprintf(parsed->type, sizeof parsed->type, "%.*s", (int)(colon - name), name);
+    if (!is_known(parsed->type))
+        return unknown_device(name);
+    parsed->any = !*colon;
     if (*colon) {
-        parsed = isdigit((unsigned char)colon[1]) ? strtol(colon + 1, &end, 10) : -1;
-        if (parsed < 0 || parsed > MAX_INDEX || *end)
+        index = isdigit((unsigned char)colon[1]) ? strtol(colon + 1, &end, 10) : -1;
+        if (index < 0 || index > MAX_INDEX || *end)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "device \"%s\": expected a type, or type:index", name);
     }
-    found->index = (int)parsed;
+    parsed->index = (int)index;
+    const yki_device_type *type = find_type(parsed->type);
+    if (type && !type->streams && !parsed->any && parsed->index > 0)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
+                         type->name);
     return YK_OK;
 }
 
-static yk_status find_device(named_device *found, const char *name)
+yk_status yk_device_check(const char *device)
 {
-    char type[MAX_TYPE];
-    size_t length = strcspn(name, ":");
-    *found = (named_device){0};
-    snprintf(type, sizeof type, "%.*s", (int)length, name);
-    found->type = find_type(type);
-    if (!found->type) {
-        YK_TRY(yki_device_module_open(&found->module, type));
-        if (!found->module)
-            return unknown_device(name);
-        found->type = found->module->type;
-    }
-    YK_TRY(parse_index(found, name, name + length));
-    if (!found->type->streams && !found->any && found->index > 0)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
-                         found->type->name);
-    return YK_OK;
+    device_name parsed;
+    YKI_NOT_NULL(device);
+    return parse_name(&parsed, device);
 }
 
 yk_status yki_device_create(yki_device **device, const char *name,
                             const yki_device_options *options)
 {
-    named_device found;
+    device_name parsed;
     *device = NULL;
-    YK_TRY(find_device(&found, name));
+    YK_TRY(parse_name(&parsed, name));
+    const yki_device_type *type = find_type(parsed.type);
+    if (!type) {
+        const yki_device_module *module;
+        YK_TRY(yki_device_module_open(&module, parsed.type));
+        type = module->type;
+    }
     yki_device_options chosen = *options;
-    chosen.index = found.index;
-    chosen.any = found.any;
-    YK_TRY(found.type->create(device, &chosen));
+    chosen.index = parsed.index;
+    chosen.any = parsed.any;
+    YK_TRY(type->create(device, &chosen));
     if (!(*device)->name[0])
         snprintf((*device)->name, sizeof(*device)->name, "%s", name);
     return YK_OK;
@@ -104,15 +114,18 @@ void yki_device_destroy(yki_device *device)
 
 yk_status yk_device_count(const char *type, int *count)
 {
-    named_device found;
+    const yki_device_module *module;
     YKI_NOT_NULL(type);
     YKI_NOT_NULL(count);
     *count = 0;
-    YK_TRY(find_device(&found, type));
-    if (found.module)
-        return found.module->count(count);
+    if (!is_known(type))
+        return unknown_device(type);
     *count = 1;
-    return YK_OK;
+    if (find_type(type))
+        return YK_OK;
+    *count = 0;
+    YK_TRY(yki_device_module_open(&module, type));
+    return module->count(count);
 }
 
 /* Those in the library describe themselves when they are opened. */
@@ -128,15 +141,17 @@ static yk_status describe_own(const char *device, char *text, size_t size)
 
 yk_status yk_device_describe(const char *device, char *text, size_t size)
 {
-    named_device found;
+    device_name parsed;
+    const yki_device_module *module;
+    int count;
     YKI_NOT_NULL(device);
     YKI_NOT_NULL(text);
-    YK_TRY(find_device(&found, device));
-    if (!found.module)
+    YK_TRY(parse_name(&parsed, device));
+    if (find_type(parsed.type))
         return describe_own(device, text, size);
-    int count;
-    YK_TRY(found.module->count(&count));
-    return found.module->describe(found.any ? found.index % count : found.index, text, size);
+    YK_TRY(yki_device_module_open(&module, parsed.type));
+    YK_TRY(module->count(&count));
+    return module->describe(parsed.any ? parsed.index % count : parsed.index, text, size);
 }
 
 static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,

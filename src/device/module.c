@@ -24,10 +24,20 @@ const char *yki_device_module_type(size_t index)
     return index < KNOWN ? known_modules[index].type : NULL;
 }
 
-static yk_status open_known(const yki_device_module **module, const known_module *known)
+static const known_module *find_known(const char *type)
+{
+    const known_module *known = known_modules;
+    while (strcmp(known->type, type) != 0)
+        known++;
+    return known;
+}
+
+yk_status yki_device_module_open(const yki_device_module **module, const char *type)
 {
     char path[YKI_MODULE_PATH], folder[YKI_MODULE_PATH];
     const void *table;
+    const known_module *known = find_known(type);
+    *module = NULL;
     if (!yki_module_locate(path, known->file)) {
         yki_module_folder(folder);
         return yki_error(YK_ERROR_UNSUPPORTED,
@@ -37,14 +47,5 @@ static yk_status open_known(const yki_device_module **module, const known_module
     }
     YK_TRY(yki_module_open(&table, path, &contract, NULL));
     *module = table;
-    return YK_OK;
-}
-
-yk_status yki_device_module_open(const yki_device_module **module, const char *type)
-{
-    *module = NULL;
-    for (int i = 0; i < KNOWN; i++)
-        if (strcmp(known_modules[i].type, type) == 0)
-            return open_known(module, &known_modules[i]);
     return YK_OK;
 }

@@ -26,7 +26,7 @@ extern __attribute__((visibility("default"))) const yki_device_module yki_device
 
 /* The names of the types that are modules; NULL after the last. */
 const char *yki_device_module_type(size_t index);
-/* Opens the module of a type. *module is NULL on failure and, with YK_OK, if no module has it. */
+/* Opens the module of one of these types. On failure *module is NULL. */
 yk_status yki_device_module_open(const yki_device_module **module, const char *type);
 
 #endif

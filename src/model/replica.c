@@ -46,7 +46,7 @@ static yk_status build_replica(yk_model *replica, const yk_model *model)
     return copy_places(replica, model);
 }
 
-yk_status yki_model_replicate(yk_model **replica, const yk_model *model)
+yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const char *device)
 {
     *replica = NULL;
     yk_model *made = yki_calloc(1, sizeof *made);
@@ -56,6 +56,8 @@ yk_status yki_model_replicate(yk_model **replica, const yk_model *model)
     made->graph = model->graph;
     made->is_replica = true;
     made->options = model->options;
+    if (device)
+        made->options.device = device;
     made->accumulation.spent = true;
     yk_status status = build_replica(made, model);
     if (status != YK_OK) {
@@ -179,6 +181,11 @@ yk_status yki_model_prepare_for_replicas(yk_model *model, int threads)
         device->type->set_threads(device, threads);
     model->options.threads = threads;
     return YK_OK;
+}
+
+const char *yki_model_device_name(const yk_model *model)
+{
+    return model->executor.source.device->name;
 }
 
 bool yki_model_has_output(const yk_model *model)

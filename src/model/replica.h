@@ -12,8 +12,11 @@
 /* Gives a model that has not run yet this many threads. Refuses one that is distributed already,
  * and outputs whose first dimension is not the batch. */
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
-/* Creates a model of the same graph; it must be destroyed before the model. */
-yk_status yki_model_replicate(yk_model **replica, const yk_model *model);
+/* The name of the model's device, as it was opened. */
+const char *yki_model_device_name(const yk_model *model);
+/* Creates a model of the same graph, on the named device or, with NULL, on the model's; it must be
+ * destroyed before the model. */
+yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const char *device);
 /* Copies parameters, buffers and the mode to the replica; on any thread while the model rests. */
 yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model);
 /* Before the replica's backward, which sets its gradients: only the model keeps and adds. */

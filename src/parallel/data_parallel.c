@@ -267,10 +267,23 @@ yk_status yk_data_parallel_check(const char *devices, int *count)
     return YK_OK;
 }
 
+/* Devices with memory of their own, which their names describe. */
+static void list_devices(yk_data_parallel *dp)
+{
+    size_t size = sizeof dp->description, at = 0;
+    for (int i = 0; i < dp->devices.count && at < size; i++)
+        at += (size_t)snprintf(dp->description + at, size - at, "%s%s", i ? ", " : "",
+                               dp->devices.device[i].name);
+}
+
 static void describe_devices(yk_data_parallel *dp)
 {
     char *text = dp->description;
     size_t size = sizeof dp->description, at = 0;
+    if (!dp->devices.of_cores) {
+        list_devices(dp);
+        return;
+    }
     for (int i = 0; i < dp->devices.count && at < size; i++) {
         const cpu_set_t *cores = &dp->devices.device[i].cores;
         int first = 0, last = CPU_SETSIZE - 1;
@@ -315,12 +328,25 @@ static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
     return yki_model_prepare_for_replicas(model, dp->threads);
 }
 
+/* Replica 0 stays where it is. */
+static yk_status check_device(const yk_data_parallel *dp, const yk_model *model)
+{
+    const char *first = dp->devices.device[0].name, *own = yki_model_device_name(model);
+    if (dp->devices.of_cores || strcmp(own, first) == 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "the model is on the device %s, but the first of the list is %s: create the "
+                     "model there",
+                     own, first);
+}
+
 static yk_status make_replica(yk_data_parallel *dp, const yk_model *model, int index)
 {
     replica *r = &dp->replicas[index];
     yki_model_hooks hooks = {.context = r, .stream = index, .backward_begin = weigh};
     r->dp = dp;
-    YK_TRY(yki_model_replicate(&r->model, model));
+    YK_TRY(yki_model_replicate(&r->model, model,
+                               dp->devices.of_cores ? NULL : dp->devices.device[index].name));
     dp->others[index - 1] = r->model;
     return yki_model_attach(r->model, &hooks, "data parallel");
 }
@@ -331,6 +357,7 @@ static yk_status build_data_parallel(yk_data_parallel *dp, yk_model *model,
     YK_TRY(yki_device_list_parse(&dp->devices, options->devices));
     dp->threads =
         options->threads != YK_THREADS_AUTO ? options->threads : threads_per_device(&dp->devices);
+    YK_TRY(check_device(dp, model));
     size_t count = (size_t)dp->devices.count;
     dp->replicas = yki_calloc(count, sizeof *dp->replicas);
     dp->others = yki_calloc(count, sizeof *dp->others);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <yoke/system.h>
+
 typedef struct item {
     int first, last; /* cpu:FIRST-LAST; last is -1 in cpu:FIRST */
 } item;
@@ -24,10 +26,19 @@ static yk_status parse_item(item *found, const char *text, size_t length)
     }
     if (end < 0 || found->first < 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "device \"%.*s\": expected cpu:K (a part of the cores) or cpu:A-B (cores "
-                         "A to B)",
+                         "device \"%.*s\": expected cpu:K (a part of the cores), cpu:A-B (cores A "
+                         "to B) or another device with its index, such as cuda:0",
                          (int)length, text);
     return YK_OK;
+}
+
+/* Whether the item is a device that is no part of the cpu: "cuda:0". */
+static bool names_device(const char *text, size_t length)
+{
+    char word[24];
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    return length < sizeof word && strncmp(word, "cpu", 3) != 0 && strchr(word, ':') &&
+           yk_device_check(word) == YK_OK;
 }
 
 static yk_status split(yki_device_list *list, item *items, const char *text)
@@ -37,7 +48,13 @@ static yk_status split(yki_device_list *list, item *items, const char *text)
         if (list->count == YKI_MAX_DEVICES)
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": more than %d", text,
                              YKI_MAX_DEVICES);
-        YK_TRY(parse_item(&items[list->count], at, length));
+        bool of_cores = !names_device(at, length);
+        if (of_cores)
+            YK_TRY(parse_item(&items[list->count], at, length));
+        if (list->count > 0 && of_cores != list->of_cores)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "devices \"%s\": the cpu and other devices cannot be mixed", text);
+        list->of_cores = of_cores;
         snprintf(list->device[list->count].name, sizeof list->device[0].name, "%.*s", (int)length,
                  at);
         list->count++;
@@ -107,6 +124,18 @@ static yk_status take_ranges(yki_device_list *list, const item *items, const cpu
     return YK_OK;
 }
 
+static yk_status take_devices(yki_device_list *list, const cpu_set_t *own, const char *text)
+{
+    for (int i = 0; i < list->count; i++) {
+        for (int j = 0; j < i; j++)
+            if (strcmp(list->device[i].name, list->device[j].name) == 0)
+                return yki_error(YK_ERROR_INVALID_ARGUMENT, "devices \"%s\": %s is listed twice",
+                                 text, list->device[i].name);
+        list->device[i].cores = *own;
+    }
+    return YK_OK;
+}
+
 yk_status yki_device_list_parse(yki_device_list *list, const char *text)
 {
     item items[YKI_MAX_DEVICES] = {{0, 0}};
@@ -117,6 +146,8 @@ yk_status yki_device_list_parse(yki_device_list *list, const char *text)
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "devices \"%s\": cannot determine the cores of this process", text);
+    if (!list->of_cores)
+        return take_devices(list, &own, text);
     for (int i = 1; i < list->count; i++)
         if ((items[i].last < 0) != (items[0].last < 0))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,

@@ -232,22 +232,19 @@ YK_TEST(dashes_and_underscores_are_alike)
     assert_int_equal(yoke("run --nproc_per_node=1 --no_python true"), 0);
 }
 
+YK_TEST(unknown_devices_are_refused)
+{
+    refused("train --arch mlp --device gpu", "--device gpu: expected one of cpu, ref, sim, cuda");
+    refused("train --arch mlp --device cuda:x", "--device cuda:x: expected a type, or type:index");
+    refused("train --arch mlp --device cpu:1", "--device cpu:1: there is one cpu device");
+}
+
 YK_TEST(info_says_what_is_here_and_why_something_is_not)
 {
     assert_int_equal(yoke("info"), 0);
-    static const char *const words[] = {"bf16",
-                                        "cores",
-                                        "threads",
-                                        "/dev/shm",
-                                        "shm:",
-                                        "self:",
-                                        "mpi",
-                                        "nccl",
-                                        "cuda",
-                                        "not in this build",
-                                        "cpu: oneDNN",
-                                        "ref: plain C",
-                                        "sim: a simulated"};
+    static const char *const words[] = {"bf16",  "cores",       "threads",      "/dev/shm",
+                                        "shm:",  "self:",       "mpi",          "nccl",
+                                        "cuda:", "cpu: oneDNN", "ref: plain C", "sim: a simulated"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_contains(output, words[i]);
 }

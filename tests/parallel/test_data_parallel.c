@@ -83,6 +83,30 @@ YK_TEST(two_devices_in_f32_equal_one)
     check_gradients(&cpu_norm, "cpu:0,cpu:1", 1e-5);
 }
 
+/* Devices with memory of their own: each replica on the one that the list names. */
+YK_TEST(devices_with_their_own_memory_equal_one)
+{
+    network net = ref_norm;
+    net.device = "sim:0";
+    unsetenv("YK_TEST_DEVICE");
+    check_gradients(&net, "sim:0,sim:1,sim:2", 1e-12);
+}
+
+YK_TEST(the_model_must_be_on_the_first_device)
+{
+    unsetenv("YK_TEST_DEVICE");
+    yk_model *model = make_model(&ref_plain);
+    yk_data_parallel *dp;
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_data_parallel_create(&dp, model,
+                                YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT,
+                                        o.devices = "sim:0,sim:1")));
+    assert_contains(yk_last_error(), "the model is on the device ref, but the first of the list "
+                                     "is sim:0: create the model there");
+    yk_model_destroy(model);
+}
+
 static int replicas_of(side *s, int64_t count)
 {
     both_step(s, 0, count);
@@ -250,7 +274,10 @@ YK_TEST(wrong_lists_of_devices_are_refused)
     } wrong[] = {
         {"", "device \"\": expected cpu:K"},
         {"cpu:0,", "device \"\": expected cpu:K"},
-        {"cuda:0", "device \"cuda:0\": expected cpu:K"},
+        {"cuda", "device \"cuda\": expected cpu:K"},
+        {"tpu:0", "device \"tpu:0\": expected cpu:K"},
+        {"cuda:0,cpu:0", "the cpu and other devices cannot be mixed"},
+        {"cuda:0,cuda:1,cuda:0", "cuda:0 is listed twice"},
         {"cpu:-1", "device \"cpu:-1\": expected cpu:K"},
         {"cpu:0,cpu:0", "cpu:0 is listed twice"},
         {"cpu:0,cpu:2", "the last of 2 parts is cpu:1"},
