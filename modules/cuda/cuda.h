@@ -19,6 +19,8 @@ typedef struct yki_cuda_launcher {
     const void *(*find)(const struct yki_cuda_launcher *launcher, const char *name);
     yk_status (*launch)(const struct yki_cuda_launcher *launcher, const void *kernel,
                         yki_cuda_grid grid, const void *args, size_t bytes, yki_stream *stream);
+    /* The driver's handle of a stream, for NVIDIA's libraries. */
+    void *(*handle_of)(yki_stream *stream);
 } yki_cuda_launcher;
 
 enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
@@ -31,6 +33,9 @@ typedef struct yki_cuda_device {
         const void *chunks, *result;
     } sweeps[YKI_CUDA_SWEEPS]; /* kernels, by operation; result may be NULL */
     int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
+    bool winograd;             /* see yki_device_options */
+    struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
+    struct yki_cublas *cublas; /* likewise */
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */
@@ -44,7 +49,7 @@ typedef struct yki_cuda_kernel {
     const void *stage[YKI_CUDA_STAGES];
 } yki_cuda_kernel;
 
-/* All operators but convolutions and linear; ends with NULL. */
+/* All operators; ends with NULL. */
 extern const yki_kernel_impl *const yki_cuda_kernels[];
 
 /* Once, when the device is created; then yki_cuda_sweep is the device's sweep. */
@@ -62,6 +67,8 @@ bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *des
 
 yk_status yki_cuda_prepare(yki_device *device, const yki_kernel_desc *desc,
                            yki_cuda_kernel **kernel);
+/* For a kernel that has more than this head. */
+void yki_cuda_kernel_init(yki_cuda_kernel *kernel, yki_device *device, const yki_kernel_desc *desc);
 /* "f32", ... in the names of kernels. */
 const char *yki_cuda_suffix(yk_dtype dtype);
 /* Finds the kernel "name_f32" of a dtype, "name_f32_1" if it takes single elements. */

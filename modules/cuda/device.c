@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "device/module.h"
 #include "gpu.h"
+#include "libraries.h"
 
 enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for at least */
 
@@ -85,6 +86,7 @@ static void destroy_contents(yki_cuda_gpu *gpu)
     yki_device *device = &gpu->cuda.base;
     if (yki_cuda_gpu_enter(gpu) != YK_OK)
         return;
+    yki_cuda_close_libraries(&gpu->cuda);
     if (device->stream)
         yki_cuda_stream_ops.destroy(device->stream);
     if (gpu->cuda.bad_label)
@@ -169,6 +171,7 @@ static yk_status gpu_create(yki_device **device, const yki_device_options *optio
     made->threads = 1;
     snprintf(made->name, sizeof made->name, "cuda:%d", index);
     gpu->cuda.launcher = &gpu->program.base;
+    gpu->cuda.winograd = options->winograd;
     yk_status status = open_gpu(gpu, index);
     if (status == YK_OK)
         *device = made;

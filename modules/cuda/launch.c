@@ -49,9 +49,14 @@ static yk_status launch(const yki_cuda_launcher *launcher, const void *kernel, y
                          YKI_CUDA_THREADS, 1, 1, 0, stream->handle, parameters, NULL);
 }
 
+static void *handle_of(yki_stream *stream)
+{
+    return stream->handle;
+}
+
 yk_status yki_cuda_program_load(yki_cuda_program *program)
 {
-    program->base = (yki_cuda_launcher){.find = find, .launch = launch};
+    program->base = (yki_cuda_launcher){.find = find, .launch = launch, .handle_of = handle_of};
     for (int i = 0; yki_cuda_images[i].data; i++) {
         YK_TRY(load_image(&program->modules[i], &yki_cuda_images[i]));
         program->count = i + 1;

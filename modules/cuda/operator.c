@@ -78,18 +78,22 @@ int yki_cuda_width_for(yk_dtype dtype, int64_t count)
 
 /* ---- preparing and launching ----------------------------------------------------------------- */
 
+void yki_cuda_kernel_init(yki_cuda_kernel *kernel, yki_device *device, const yki_kernel_desc *desc)
+{
+    kernel->device = (yki_cuda_device *)device;
+    kernel->desc = *desc;
+    if (desc->attrs)
+        kernel->attrs = *desc->attrs;
+    kernel->desc.attrs = NULL;
+}
+
 yk_status yki_cuda_prepare(yki_device *device, const yki_kernel_desc *desc,
                            yki_cuda_kernel **kernel)
 {
-    yki_cuda_kernel *made = yki_calloc(1, sizeof *made);
-    if (!made)
-        return yki_error_memory(sizeof *made, "a kernel of the cuda device");
-    made->device = (yki_cuda_device *)device;
-    made->desc = *desc;
-    if (desc->attrs)
-        made->attrs = *desc->attrs;
-    made->desc.attrs = NULL;
-    *kernel = made;
+    *kernel = yki_calloc(1, sizeof **kernel);
+    if (!*kernel)
+        return yki_error_memory(sizeof **kernel, "a kernel of the cuda device");
+    yki_cuda_kernel_init(*kernel, device, desc);
     return YK_OK;
 }
 

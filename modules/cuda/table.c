@@ -1,7 +1,13 @@
-/* The table of the device's own kernels. */
+/* The table of the device's kernels. */
 #include "implementations.h"
 
 const yki_kernel_impl *const yki_cuda_kernels[] = {
+    &yki_cuda_conv2d,
+    &yki_cuda_conv2d_backward_data,
+    &yki_cuda_conv2d_backward_weight,
+    &yki_cuda_linear,
+    &yki_cuda_linear_backward_data,
+    &yki_cuda_linear_backward_weight,
     &yki_cuda_relu,
     &yki_cuda_relu_backward,
     &yki_cuda_relu6,

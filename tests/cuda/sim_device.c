@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "harness.h"
+#include "libraries.h"
 #include "simulator.h"
 
 static uint64_t launches, seed = 1;
@@ -25,7 +26,12 @@ static yk_status launch(const yki_cuda_launcher *launcher, const void *kernel, y
     return error ? yki_error(YK_ERROR_INTERNAL, "%s", error) : YK_OK;
 }
 
-static const yki_cuda_launcher simulator = {.find = find, .launch = launch};
+static void *handle_of(yki_stream *stream)
+{
+    return stream;
+}
+
+static const yki_cuda_launcher simulator = {.find = find, .launch = launch, .handle_of = handle_of};
 
 static yk_status create(yki_device **device, const yki_device_options *options)
 {
@@ -44,6 +50,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
 
 static void destroy(yki_device *device)
 {
+    yki_cuda_close_libraries((yki_cuda_device *)device);
     free(device);
 }
 

@@ -147,7 +147,8 @@ typedef struct yki_cuda_transpose_args {
     int32_t rows, columns, in_pitch, out_pitch;
 } yki_cuda_transpose_args;
 
-/* `columns` elements of each row, at in + row * in_pitch, to out + row * out_pitch. */
+/* `columns` elements of each row, at in + row * in_pitch, to out + row * out_pitch. pad fills what
+ * is left of the output's rows with zeros. */
 typedef struct yki_cuda_copy_args {
     const void *in;
     void *out;
@@ -214,6 +215,23 @@ typedef struct yki_cuda_sweep_args {
     const double *coefficients;
     void *partial, *result;
 } yki_cuda_sweep_args;
+
+/* ---- bias.cu --------------------------------------------------------------------------------- */
+
+/* y += bias, which is f32 where y has 16 bits. */
+typedef struct yki_cuda_bias_add_args {
+    void *y;
+    const void *bias;
+    int64_t rows;
+    int32_t columns;
+} yki_cuda_bias_add_args;
+
+/* Sums of dy's columns, for sums_merge: partial (slices, 2, columns), of which one is 0. */
+typedef struct yki_cuda_bias_reduce_args {
+    yki_cuda_columns at;
+    const void *dy;
+    double *partial;
+} yki_cuda_bias_reduce_args;
 
 /* ---- prepare.cu ------------------------------------------------------------------------------ */
 

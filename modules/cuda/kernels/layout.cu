@@ -26,6 +26,11 @@ template <typename U> DEVICE U convert(float x, U)
     return narrow<U>(x);
 }
 
+template <typename T> DEVICE float convert(T x, float)
+{
+    return widen(x);
+}
+
 /* A block moves tiles through shared memory, so that it reads and writes whole lines. Its rows are
  * one element longer than a tile, which keeps columns in different banks. */
 template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
@@ -53,9 +58,11 @@ template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose
 KERNEL(transpose_2, yki_cuda_transpose_args, transpose<uint16_t, uint16_t>)
 KERNEL(transpose_4, yki_cuda_transpose_args, transpose<uint32_t, uint32_t>)
 KERNEL(transpose_8, yki_cuda_transpose_args, transpose<uint64_t, uint64_t>)
-/* Weights of convolutions, which are f32, for 16 bits. */
+/* Weights of convolutions, which are f32, for 16 bits, and their gradients in 16 bits. */
 KERNEL(transpose_f32_bf16, yki_cuda_transpose_args, transpose<float, bf16>)
 KERNEL(transpose_f32_f16, yki_cuda_transpose_args, transpose<float, f16>)
+KERNEL(transpose_bf16_f32, yki_cuda_transpose_args, transpose<bf16, float>)
+KERNEL(transpose_f16_f32, yki_cuda_transpose_args, transpose<f16, float>)
 
 /* A thread takes W elements of a row. */
 template <typename T, int W> DEVICE void copy(const yki_cuda_copy_args &args)
@@ -74,3 +81,21 @@ KERNEL(copy_8, yki_cuda_copy_args, copy<uint64_t, 2>)
 KERNEL(copy_2_1, yki_cuda_copy_args, copy<uint16_t, 1>)
 KERNEL(copy_4_1, yki_cuda_copy_args, copy<uint32_t, 1>)
 KERNEL(copy_8_1, yki_cuda_copy_args, copy<uint64_t, 1>)
+
+/* For cuDNN's engines of 16 bits, which want channels in eights. A thread writes W elements of a
+ * row, whose pitch is a multiple of W. */
+template <typename T, int W> DEVICE void pad(const yki_cuda_copy_args &args)
+{
+    int64_t vectors = args.out_pitch / W, item = thread_number(), row = item / vectors;
+    if (row >= args.rows)
+        return;
+    T value[W];
+    int64_t column = item % vectors * W;
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        value[i] = column + i < args.columns
+                       ? ((const T *)args.in)[row * args.in_pitch + column + i]
+                       : T();
+    store_raw((T *)args.out + row * args.out_pitch + column, value);
+}
+KERNEL(pad_2, yki_cuda_copy_args, pad<uint16_t, 8>)

@@ -51,6 +51,12 @@ YK_TEST(rows_and_losses)
         conformance_device(families[i], &settings[0]);
 }
 
+YK_TEST(convolutions_and_linear_layers)
+{
+    on_cuda(&family_conv2d);
+    on_cuda(&family_linear);
+}
+
 /* ---- opening -----------------------------------------------------------------------------------
  */
 

@@ -1,0 +1,59 @@
+/* See bias.h. */
+#include "bias.h"
+
+#include "graph/operators.h"
+
+static int width_of(const yki_operand *operand)
+{
+    return yki_cuda_width_for(operand->dtype, yki_cuda_columns_of(operand));
+}
+
+yk_status yki_cuda_bias_add_find(yki_cuda_kernel *kernel, int stage, const yki_operand *y)
+{
+    return yki_cuda_find(kernel, stage, "bias_add", y->dtype, width_of(y) > 1);
+}
+
+yk_status yki_cuda_bias_add(const yki_cuda_kernel *kernel, int stage, const yki_operand *y,
+                            void *memory, const void *bias, const yki_kernel_args *run)
+{
+    yki_cuda_bias_add_args args = {
+        .y = memory, .bias = bias, .rows = yki_cuda_rows(y), .columns = yki_cuda_columns_of(y)};
+    yki_cuda_grid grid = yki_cuda_grid_of(yki_operand_count(y) / width_of(y));
+    return yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run);
+}
+
+/* ---- the gradient ---------------------------------------------------------------------------- */
+
+static yki_cuda_grid divide(const yki_operand *dy, yki_cuda_columns *at)
+{
+    return yki_cuda_divide(yki_cuda_rows(dy), yki_cuda_columns_of(dy), width_of(dy), at);
+}
+
+yk_status yki_cuda_bias_gradient_find(yki_cuda_kernel *kernel, int stage, const yki_operand *dy)
+{
+    YK_TRY(yki_cuda_find(kernel, stage, "bias_reduce", dy->dtype, width_of(dy) > 1));
+    return yki_cuda_find(kernel, stage + 1, "sums_merge", yki_accumulate_dtype(dy->dtype), true);
+}
+
+size_t yki_cuda_bias_gradient_bytes(const yki_operand *dy)
+{
+    yki_cuda_columns at;
+    yki_cuda_grid grid = divide(dy, &at);
+    return yki_cuda_partial_bytes(grid, &at);
+}
+
+yk_status yki_cuda_bias_gradient(const yki_cuda_kernel *kernel, int stage, const yki_operand *dy,
+                                 const void *memory, void *dbias, void *partial,
+                                 const yki_kernel_args *run)
+{
+    yki_cuda_bias_reduce_args args = {.dy = memory, .partial = partial};
+    yki_cuda_grid grid = divide(dy, &args.at);
+    yki_cuda_sums_merge_args merge = {.rows = args.at.rows,
+                                      .columns = args.at.columns,
+                                      .slices = (int32_t)grid.y,
+                                      .partial = partial,
+                                      .dbias = dbias};
+    yki_cuda_grid columns = {(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
+    YK_TRY(yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run));
+    return yki_cuda_launch(kernel, stage + 1, columns, &merge, sizeof merge, run);
+}

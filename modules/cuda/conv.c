@@ -1,0 +1,447 @@
+/*
+ * conv2d and its gradients by cuDNN. Activations have their channels last; a weight, which is an
+ * f32 parameter (K, C / groups, R, S), is packed once per step: its taps before its channels, in
+ * the type of the activations.
+ *
+ * Engines of 16 bits want channels in eights. Where they are not, as in the first layer of most
+ * networks, the plan is that of a convolution with more channels: inputs are copied with zeros as
+ * those that are missing, and outputs are copied without them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "bias.h"
+#include "conv_plan.h"
+#include "implementations.h"
+#include "libraries.h"
+
+/* The kernels beside the plan; REDUCE takes two. */
+enum { TRANSPOSE, PAD, CROP, ADD, REDUCE = CROP };
+
+typedef struct conv_kernel {
+    yki_cuda_kernel cuda;
+    const yki_cudnn *cudnn;
+    yki_cudnn_conv conv; /* as the plan computes it: with all its channels */
+    yki_cudnn_plan plan;
+    yki_operand x, weight, y;                               /* or their gradients */
+    bool add_bias;                                          /* by a kernel: no engine adds it */
+    size_t x_at, weight_at, y_at, partial_at, workspace_at; /* in scratch */
+} conv_kernel;
+
+static bool is_image(const yki_operand *operand, yk_dtype dtype)
+{
+    return operand->ndim == 4 && operand->dtype == dtype && operand->layout == YKI_CHANNELS_LAST &&
+           yki_operand_count(operand) <= INT32_MAX;
+}
+
+static bool supports_operands(const yki_operand *x, const yki_operand *weight, const yki_operand *y)
+{
+    bool real =
+        x->dtype == YK_F32 || x->dtype == YK_F64 || x->dtype == YK_BF16 || x->dtype == YK_F16;
+    return real && is_image(x, x->dtype) && is_image(y, x->dtype) && weight->ndim == 4 &&
+           weight->layout == YKI_PLAIN && weight->dtype == yki_accumulate_dtype(x->dtype);
+}
+
+static void destroy(yki_kernel *kernel)
+{
+    conv_kernel *k = (conv_kernel *)kernel;
+    if (k->cudnn)
+        yki_cudnn_plan_fini(k->cudnn, &k->plan);
+    free(k);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static bool has_more_inputs(const conv_kernel *k)
+{
+    return k->conv.x[1] > k->x.dims[1];
+}
+
+static bool has_more_outputs(const conv_kernel *k)
+{
+    return k->conv.y[1] > k->y.dims[1];
+}
+
+static bool is_narrow(const conv_kernel *k)
+{
+    return yk_dtype_size(k->x.dtype) == 2;
+}
+
+static int64_t taps_of(const conv_kernel *k)
+{
+    return k->conv.w[2] * k->conv.w[3];
+}
+
+static int64_t count_of(const int64_t dims[4])
+{
+    return dims[0] * dims[1] * dims[2] * dims[3];
+}
+
+/* Whether a filter is the same with its channels first and last. */
+static bool is_same_order(const conv_kernel *k)
+{
+    return !has_more_inputs(k) && (taps_of(k) == 1 || k->conv.w[1] == 1);
+}
+
+static void describe(conv_kernel *k, yki_cudnn_direction direction)
+{
+    const yki_attrs *attrs = &k->cuda.attrs;
+    k->conv = (yki_cudnn_conv){.direction = direction,
+                               .dtype = k->x.dtype,
+                               .stride = attrs->stride,
+                               .padding = attrs->padding,
+                               .dilation = attrs->dilation};
+    memcpy(k->conv.x, k->x.dims, sizeof k->conv.x);
+    memcpy(k->conv.w, k->weight.dims, sizeof k->conv.w);
+    memcpy(k->conv.y, k->y.dims, sizeof k->conv.y);
+    if (is_narrow(k) && attrs->groups == 1) {
+        k->conv.x[1] = k->conv.w[1] = (int64_t)yki_align((size_t)k->x.dims[1], 8);
+        k->conv.y[1] = k->conv.w[0] = (int64_t)yki_align((size_t)k->y.dims[1], 8);
+    }
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+/* Room in scratch; returns where it begins. */
+static size_t reserve(conv_kernel *k, size_t bytes)
+{
+    size_t at = k->cuda.base.scratch;
+    k->cuda.base.scratch = yki_align(at + bytes, 256);
+    return at;
+}
+
+static yk_status no_engine(const conv_kernel *k)
+{
+    char version[16], text[YKI_CUDNN_CONV_TEXT];
+    yki_cudnn_version_text(k->cudnn, version);
+    yki_cudnn_conv_text(&k->conv, text);
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "device cuda: cuDNN %s has no engine on this GPU that repeats its bits for %s",
+                     version, text);
+}
+
+static yk_status find_plan(conv_kernel *k, bool *found)
+{
+    return yki_cuda_conv_plan(k->cuda.device, k->cudnn, &k->conv, &k->plan, found);
+}
+
+/*
+ * The plan that is wanted, or else what the engines can do: a bias is left to a kernel where none
+ * adds it, or where y has more channels than it; and the gradient of a weight is rounded to 16 bits
+ * where none keeps f32, as it is with groups.
+ */
+static yk_status prepare_plan(conv_kernel *k, bool bias)
+{
+    bool found = false;
+    k->conv.bias = bias && !has_more_outputs(k);
+    YK_TRY(find_plan(k, &found));
+    if (!found && k->conv.bias) {
+        k->conv.bias = false;
+        YK_TRY(find_plan(k, &found));
+    }
+    if (!found && k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT && is_narrow(k)) {
+        k->conv.narrow = true;
+        YK_TRY(find_plan(k, &found));
+    }
+    if (!found)
+        return no_engine(k);
+    k->add_bias = bias && !k->conv.bias;
+    k->workspace_at = reserve(k, k->plan.workspace);
+    return YK_OK;
+}
+
+/* Copies of operands that have more channels than they have. */
+static yk_status prepare_copies(conv_kernel *k)
+{
+    yk_dtype dtype = k->x.dtype;
+    if (has_more_inputs(k))
+        k->x_at = reserve(k, (size_t)count_of(k->conv.x) * yk_dtype_size(dtype));
+    if (has_more_outputs(k))
+        k->y_at = reserve(k, (size_t)count_of(k->conv.y) * yk_dtype_size(dtype));
+    if (!has_more_inputs(k) && !has_more_outputs(k))
+        return YK_OK;
+    YK_TRY(yki_cuda_find_exactly(&k->cuda, PAD, "pad_2"));
+    if (k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT)
+        return YK_OK;
+    return yki_cuda_find_exactly(&k->cuda, CROP, "copy_2_1");
+}
+
+/* Weights as the plan wants them. */
+static yk_status prepare_pack(conv_kernel *k, int input)
+{
+    yk_dtype dtype = k->x.dtype;
+    k->cuda.base.pack_input = input;
+    if (k->weight.dtype == dtype && is_same_order(k))
+        return YK_OK;
+    k->cuda.base.pack_bytes = (size_t)count_of(k->conv.w) * yk_dtype_size(dtype);
+    const char *name = dtype == YK_F64    ? "transpose_8"
+                       : dtype == YK_F32  ? "transpose_4"
+                       : dtype == YK_BF16 ? "transpose_f32_bf16"
+                                          : "transpose_f32_f16";
+    return yki_cuda_find_exactly(&k->cuda, TRANSPOSE, name);
+}
+
+typedef yk_status prepare_rest(conv_kernel *k);
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, prepare_rest *rest,
+                         yki_kernel **kernel)
+{
+    conv_kernel *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a convolution");
+    yki_cuda_kernel_init(&k->cuda, device, desc);
+    yk_status status = yki_cuda_need_cudnn(k->cuda.device, &k->cudnn);
+    if (status == YK_OK)
+        status = rest(k);
+    if (status == YK_OK)
+        *kernel = &k->cuda.base;
+    else
+        destroy(&k->cuda.base);
+    return status;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* An input with zeros as the channels that it lacks. */
+static yk_status pad(const conv_kernel *k, const yki_operand *operand, const int64_t dims[4],
+                     const void *from, void *to, const yki_kernel_args *run)
+{
+    yki_cuda_copy_args args = {.in = from,
+                               .out = to,
+                               .rows = yki_cuda_rows(operand),
+                               .columns = operand->dims[1],
+                               .in_pitch = operand->dims[1],
+                               .out_pitch = dims[1]};
+    yki_cuda_grid grid = yki_cuda_grid_of(args.rows * (args.out_pitch / 8));
+    return yki_cuda_launch(&k->cuda, PAD, grid, &args, sizeof args, run);
+}
+
+/* An output without the channels that it lacks. */
+static yk_status crop(const conv_kernel *k, const yki_operand *operand, const int64_t dims[4],
+                      const void *from, void *to, const yki_kernel_args *run)
+{
+    yki_cuda_copy_args args = {.in = from,
+                               .out = to,
+                               .rows = yki_cuda_rows(operand),
+                               .columns = operand->dims[1],
+                               .in_pitch = dims[1],
+                               .out_pitch = operand->dims[1]};
+    yki_cuda_grid grid = yki_cuda_grid_of(args.rows * args.columns);
+    return yki_cuda_launch(&k->cuda, CROP, grid, &args, sizeof args, run);
+}
+
+static yk_status execute(const conv_kernel *k, void *x, void *weight, void *y, void *bias,
+                         const yki_kernel_args *run)
+{
+    static const int64_t ids[] = {YKI_CUDNN_X, YKI_CUDNN_W, YKI_CUDNN_Y, YKI_CUDNN_BIAS};
+    void *pointers[] = {x, weight, y, bias};
+    char *workspace = k->plan.workspace ? (char *)run->scratch + k->workspace_at : NULL;
+    return yki_cudnn_execute(k->cudnn, &k->plan, k->conv.bias ? 4 : 3, ids, pointers, workspace,
+                             k->cuda.device->launcher->handle_of(run->stream));
+}
+
+static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed,
+                      yki_stream *stream)
+{
+    const conv_kernel *k = (const conv_kernel *)kernel;
+    const yki_kernel_args run = {.stream = stream};
+    const int32_t taps = (int32_t)taps_of(k);
+    yki_cuda_transpose_args args = {.in = parameter,
+                                    .out = packed,
+                                    .batch = k->weight.dims[0],
+                                    .rows = (int32_t)k->weight.dims[1],
+                                    .columns = taps,
+                                    .in_pitch = taps,
+                                    .out_pitch = (int32_t)k->conv.w[1]};
+    if (has_more_outputs(k))
+        YK_TRY(yki_device_fill(&k->cuda.device->base, packed, 0, kernel->pack_bytes, stream));
+    return yki_cuda_launch(&k->cuda, TRANSPOSE, yki_cuda_grid_of_transpose(&args), &args,
+                           sizeof args, &run);
+}
+
+/* Of the same parameter: the same but for the type, and the channels that only groups lack. */
+static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
+{
+    const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;
+    return a->conv.dtype == b->conv.dtype && memcmp(a->conv.w, b->conv.w, sizeof a->conv.w) == 0;
+}
+
+#define CONV(name, supports_, prepare_, run_)                                                      \
+    const yki_kernel_impl yki_cuda_##name = {.op = &yki_op_##name,                                 \
+                                             .supports = supports_,                                \
+                                             .prepare = prepare_,                                  \
+                                             .run = run_,                                          \
+                                             .destroy = destroy,                                   \
+                                             .pack = pack,                                         \
+                                             .same_pack = same_pack}
+
+/* ---- forward: x, weight, [bias] -> y --------------------------------------------------------- */
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return supports_operands(&desc->in[YKI_CONV2D_X], &desc->in[YKI_CONV2D_WEIGHT],
+                             &desc->out[YKI_CONV2D_Y]);
+}
+
+static yk_status prepare_forward(conv_kernel *k)
+{
+    const yki_kernel_desc *desc = &k->cuda.desc;
+    k->x = desc->in[YKI_CONV2D_X];
+    k->weight = desc->in[YKI_CONV2D_WEIGHT];
+    k->y = desc->out[YKI_CONV2D_Y];
+    describe(k, YKI_CUDNN_FORWARD);
+    YK_TRY(prepare_plan(k, desc->in[YKI_CONV2D_BIAS].ndim >= 0));
+    YK_TRY(prepare_copies(k));
+    YK_TRY(prepare_pack(k, YKI_CONV2D_WEIGHT));
+    return k->add_bias ? yki_cuda_bias_add_find(&k->cuda, ADD, &k->y) : YK_OK;
+}
+
+static yk_status create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    return prepare(device, desc, prepare_forward, kernel);
+}
+
+static yk_status run_conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const conv_kernel *k = (const conv_kernel *)kernel;
+    char *scratch = run->scratch;
+    void *x = run->in[YKI_CONV2D_X], *y = run->out[YKI_CONV2D_Y];
+    void *bias = yki_cuda_in(&k->cuda, run, YKI_CONV2D_BIAS);
+    void *x_used = has_more_inputs(k) ? scratch + k->x_at : x;
+    void *y_used = has_more_outputs(k) ? scratch + k->y_at : y;
+    if (x_used != x)
+        YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
+    YK_TRY(execute(k, x_used, run->in[YKI_CONV2D_WEIGHT], y_used, bias, run));
+    if (y_used != y)
+        YK_TRY(crop(k, &k->y, k->conv.y, y_used, y, run));
+    return k->add_bias ? yki_cuda_bias_add(&k->cuda, ADD, &k->y, y, bias, run) : YK_OK;
+}
+CONV(conv2d, supports, create, run_conv2d);
+
+/* ---- gradient of x: dy, weight -> dx --------------------------------------------------------- */
+
+static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return supports_operands(&desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                             &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
+                             &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
+}
+
+static yk_status prepare_backward_data(conv_kernel *k)
+{
+    const yki_kernel_desc *desc = &k->cuda.desc;
+    k->x = desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
+    k->weight = desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
+    k->y = desc->in[YKI_CONV2D_BACKWARD_DATA_DY];
+    describe(k, YKI_CUDNN_BACKWARD_DATA);
+    YK_TRY(prepare_plan(k, false));
+    YK_TRY(prepare_copies(k));
+    return prepare_pack(k, YKI_CONV2D_BACKWARD_DATA_WEIGHT);
+}
+
+static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                      yki_kernel **kernel)
+{
+    return prepare(device, desc, prepare_backward_data, kernel);
+}
+
+static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const conv_kernel *k = (const conv_kernel *)kernel;
+    char *scratch = run->scratch;
+    void *dx = run->out[YKI_CONV2D_BACKWARD_DATA_DX], *dy = run->in[YKI_CONV2D_BACKWARD_DATA_DY];
+    void *dx_made = has_more_inputs(k) ? scratch + k->x_at : dx;
+    void *dy_used = has_more_outputs(k) ? scratch + k->y_at : dy;
+    if (dy_used != dy)
+        YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
+    YK_TRY(execute(k, dx_made, run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT], dy_used, NULL, run));
+    return dx_made == dx ? YK_OK : crop(k, &k->x, k->conv.x, dx_made, dx, run);
+}
+CONV(conv2d_backward_data, supports_backward_data, create_backward_data, run_backward_data);
+
+/* ---- gradients of weight and bias: x, dy -> dweight, [dbias] --------------------------------- */
+
+static bool supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return supports_operands(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                             &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
+}
+
+/* The gradient that the plan makes may have another order, more channels, or 16 bits. */
+static yk_status prepare_gradient(conv_kernel *k)
+{
+    yk_dtype made = k->conv.narrow ? k->conv.dtype : k->weight.dtype;
+    if (made == k->weight.dtype && is_same_order(k) && !has_more_outputs(k))
+        return YK_OK;
+    k->weight_at = reserve(k, (size_t)count_of(k->conv.w) * yk_dtype_size(made));
+    const char *name = made == YK_F64    ? "transpose_8"
+                       : made == YK_F32  ? "transpose_4"
+                       : made == YK_BF16 ? "transpose_bf16_f32"
+                                         : "transpose_f16_f32";
+    return yki_cuda_find_exactly(&k->cuda, TRANSPOSE, name);
+}
+
+static yk_status prepare_backward_weight(conv_kernel *k)
+{
+    const yki_kernel_desc *desc = &k->cuda.desc;
+    k->x = desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
+    k->weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    k->y = desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    describe(k, YKI_CUDNN_BACKWARD_WEIGHT);
+    YK_TRY(prepare_plan(k, false));
+    YK_TRY(prepare_copies(k));
+    YK_TRY(prepare_gradient(k));
+    if (desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
+        return YK_OK;
+    k->partial_at = reserve(k, yki_cuda_bias_gradient_bytes(&k->y));
+    return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, &k->y);
+}
+
+static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                        yki_kernel **kernel)
+{
+    return prepare(device, desc, prepare_backward_weight, kernel);
+}
+
+static yk_status restore_order(const conv_kernel *k, const void *made, void *dweight,
+                               const yki_kernel_args *run)
+{
+    const int32_t taps = (int32_t)taps_of(k);
+    yki_cuda_transpose_args args = {.in = made,
+                                    .out = dweight,
+                                    .batch = k->weight.dims[0],
+                                    .rows = taps,
+                                    .columns = (int32_t)k->weight.dims[1],
+                                    .in_pitch = (int32_t)k->conv.w[1],
+                                    .out_pitch = taps};
+    return yki_cuda_launch(&k->cuda, TRANSPOSE, yki_cuda_grid_of_transpose(&args), &args,
+                           sizeof args, run);
+}
+
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const conv_kernel *k = (const conv_kernel *)kernel;
+    char *scratch = run->scratch;
+    void *x = run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], *dy = run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    void *dbias = yki_cuda_out(&k->cuda, run, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
+    void *x_used = has_more_inputs(k) ? scratch + k->x_at : x;
+    void *dy_used = has_more_outputs(k) ? scratch + k->y_at : dy;
+    void *made = k->cuda.stage[TRANSPOSE] ? scratch + k->weight_at : dweight;
+    if (x_used != x)
+        YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
+    if (dy_used != dy)
+        YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
+    YK_TRY(execute(k, x_used, made, dy_used, NULL, run));
+    if (made != dweight)
+        YK_TRY(restore_order(k, made, dweight, run));
+    if (!dbias)
+        return YK_OK;
+    return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, dbias, scratch + k->partial_at, run);
+}
+CONV(conv2d_backward_weight, supports_backward_weight, create_backward_weight, run_backward_weight);

@@ -1,0 +1,36 @@
+/* Biases of convolutions and linear layers: added to the columns of y, and their gradients. */
+#include "sums.cuh"
+
+/* y += bias; a thread takes W elements of a row. */
+template <typename T, int W> DEVICE void bias_add(const yki_cuda_bias_add_args &args)
+{
+    typedef real_of<T> real;
+    int64_t first = thread_number() * W, column = first % args.columns;
+    if (first >= args.rows * args.columns)
+        return;
+    real value[W];
+    T *y = (T *)args.y + first;
+    load(y, value);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        value[i] += ((const real *)args.bias)[column + i];
+    store(y, value);
+}
+KERNELS(bias_add, yki_cuda_bias_add_args, bias_add)
+
+/* The sums of dy's columns over one slice, which sums_merge adds up. */
+template <typename T, int W> DEVICE void bias_reduce(const yki_cuda_bias_reduce_args &args)
+{
+    typedef real_of<T> real;
+    const part p = part_of<W>(args.at);
+    real sum[W] = {}, none[W] = {};
+    for (int64_t row = p.row; row < p.last; row += p.stride) {
+        real value[W];
+        load((const T *)args.dy + row * args.at.columns + p.column, value);
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            sum[i] += value[i];
+    }
+    add_up<real>(args.at, p, sum, none, args.partial);
+}
+KERNELS(bias_reduce, yki_cuda_bias_reduce_args, bias_reduce)

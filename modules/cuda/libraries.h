@@ -1,0 +1,14 @@
+/* NVIDIA's libraries in a device: each is opened by the first kernel that needs it. */
+#ifndef YKI_CUDA_LIBRARIES_H
+#define YKI_CUDA_LIBRARIES_H
+
+#include "cublas.h"
+#include "cuda.h"
+#include "cudnn.h"
+
+yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn);
+yk_status yki_cuda_need_cublas(yki_cuda_device *device, const yki_cublas **cublas);
+/* Before the device's context goes. */
+void yki_cuda_close_libraries(yki_cuda_device *device);
+
+#endif

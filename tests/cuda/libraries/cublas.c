@@ -1,0 +1,224 @@
+/* A stand-in for cuBLASLt (libcublasLt.so.13) that computes with plain loops: the calls of
+ * cublas_calls.h. It adds no bias in f64, and wants a workspace for odd products. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublas_calls.h"
+#include "tensor/element.h"
+#include "work.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { OK = 0, ALLOC = 3, INVALID = 7, FAILED = 13, NOT_SUPPORTED = 15 };
+
+typedef struct desc {
+    int compute, scale;
+    int32_t transposed[2];
+    uint32_t epilogue;
+    const void *bias;
+} desc;
+
+typedef struct layout { /* column-major */
+    int type;
+    int64_t rows, columns, pitch;
+} layout;
+
+static yk_dtype dtype_of(int type)
+{
+    return type == CUBLAS_R_64F    ? YK_F64
+           : type == CUBLAS_R_16F  ? YK_F16
+           : type == CUBLAS_R_16BF ? YK_BF16
+                                   : YK_F32;
+}
+
+EXPORT size_t cublasLtGetVersion(void)
+{
+    return 130100;
+}
+
+EXPORT const char *cublasLtGetStatusName(int status)
+{
+    return status == OK ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_INVALID_VALUE";
+}
+
+static int make(void **made, size_t bytes)
+{
+    *made = calloc(1, bytes);
+    return *made ? OK : ALLOC;
+}
+
+static int give_back(void *made)
+{
+    free(made);
+    return OK;
+}
+
+EXPORT int cublasLtCreate(void **handle)
+{
+    return make(handle, 1);
+}
+
+EXPORT int cublasLtDestroy(void *handle)
+{
+    return give_back(handle);
+}
+
+EXPORT int cublasLtMatmulDescCreate(void **made, int compute, int scale)
+{
+    if (make(made, sizeof(desc)) != OK)
+        return ALLOC;
+    *(desc *)*made =
+        (desc){.compute = compute, .scale = scale, .epilogue = CUBLAS_EPILOGUE_DEFAULT};
+    return OK;
+}
+
+EXPORT int cublasLtMatmulDescDestroy(void *made)
+{
+    return give_back(made);
+}
+
+EXPORT int cublasLtMatmulDescSetAttribute(void *which, int attribute, const void *value,
+                                          size_t bytes)
+{
+    desc *d = which;
+    void *at = attribute == CUBLAS_DESC_TRANSPOSE_A    ? (void *)&d->transposed[0]
+               : attribute == CUBLAS_DESC_TRANSPOSE_B  ? (void *)&d->transposed[1]
+               : attribute == CUBLAS_DESC_EPILOGUE     ? (void *)&d->epilogue
+               : attribute == CUBLAS_DESC_BIAS_POINTER ? (void *)&d->bias
+                                                       : NULL;
+    if (!at || bytes != (attribute == CUBLAS_DESC_BIAS_POINTER ? sizeof(void *) : 4))
+        return INVALID;
+    memcpy(at, value, bytes);
+    return OK;
+}
+
+EXPORT int cublasLtMatrixLayoutCreate(void **made, int type, uint64_t rows, uint64_t columns,
+                                      int64_t pitch)
+{
+    if (pitch < (int64_t)rows)
+        return INVALID;
+    if (make(made, sizeof(layout)) != OK)
+        return ALLOC;
+    *(layout *)*made = (layout){type, (int64_t)rows, (int64_t)columns, pitch};
+    return OK;
+}
+
+EXPORT int cublasLtMatrixLayoutDestroy(void *made)
+{
+    return give_back(made);
+}
+
+EXPORT int cublasLtMatmulPreferenceCreate(void **made)
+{
+    return make(made, 1);
+}
+
+EXPORT int cublasLtMatmulPreferenceDestroy(void *made)
+{
+    return give_back(made);
+}
+
+EXPORT int cublasLtMatmulPreferenceSetAttribute(void *made, int attribute, const void *value,
+                                                size_t bytes)
+{
+    (void)made, (void)value;
+    return attribute == CUBLAS_PREFERENCE_WORKSPACE ? (bytes == 8 ? OK : INVALID)
+                                                    : (bytes == 4 ? OK : INVALID);
+}
+
+/* The product's sizes; false if the matrices do not fit. */
+static bool sizes(const desc *d, const layout *a, const layout *b, const layout *c,
+                  int64_t m_n_k[3])
+{
+    int64_t m = d->transposed[0] ? a->columns : a->rows,
+            k = d->transposed[0] ? a->rows : a->columns;
+    int64_t n = d->transposed[1] ? b->rows : b->columns;
+    memcpy(m_n_k, (int64_t[]){m, n, k}, 3 * sizeof *m_n_k);
+    return k == (d->transposed[1] ? b->columns : b->rows) && c->rows == m && c->columns == n &&
+           a->type == b->type;
+}
+
+static size_t workspace_of(const layout *c)
+{
+    return c->rows % 2 ? 320 : 0;
+}
+
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *which, void *a, void *b, void *c,
+                                          void *d, void *preference, int room,
+                                          cublas_choice *choices, int *count)
+{
+    int64_t m_n_k[3];
+    (void)handle, (void)preference, (void)c;
+    *count = 0;
+    if (room < 1 || !sizes(which, a, b, d, m_n_k))
+        return INVALID;
+    if (((desc *)which)->scale == CUBLAS_R_64F && ((desc *)which)->epilogue & CUBLAS_EPILOGUE_BIAS)
+        return NOT_SUPPORTED;
+    *choices = (cublas_choice){.algorithm.data = {0xa1}, .workspace = workspace_of(d)};
+    *count = 1;
+    return OK;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+typedef struct call {
+    desc d;
+    layout a, b, c;
+    const void *a_at, *b_at;
+    void *c_at, *workspace;
+} call;
+
+static double element(const layout *l, const void *memory, bool transposed, int64_t row,
+                      int64_t column)
+{
+    int64_t at = transposed ? row * l->pitch + column : column * l->pitch + row;
+    return yki_element_get(dtype_of(l->type), memory, at);
+}
+
+static const char *run_call(void *data)
+{
+    const call *c = data;
+    const desc *d = &c->d;
+    int64_t m_n_k[3];
+    sizes(d, &c->a, &c->b, &c->c, m_n_k);
+    yk_dtype dtype = dtype_of(c->c.type);
+    const void *bias = d->epilogue & CUBLAS_EPILOGUE_BIAS ? d->bias : NULL;
+    for (int64_t n = 0; n < m_n_k[1]; n++)
+        for (int64_t m = 0; m < m_n_k[0]; m++) {
+            double sum = bias ? yki_element_get(dtype, bias, m) : 0;
+            for (int64_t k = 0; k < m_n_k[2]; k++)
+                sum += element(&c->a, c->a_at, d->transposed[0], m, k) *
+                       element(&c->b, c->b_at, d->transposed[1], k, n);
+            yki_element_set(dtype, c->c_at, n * c->c.pitch + m, sum);
+        }
+    if (c->workspace)
+        memset(c->workspace, 0xee, workspace_of(&c->c));
+    return NULL;
+}
+
+EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const void *a,
+                          void *a_layout, const void *b, void *b_layout, const void *beta,
+                          const void *c, void *c_layout, void *d, void *d_layout,
+                          const cublas_algorithm *algorithm, void *workspace,
+                          size_t workspace_bytes, void *stream)
+{
+    const desc *operation = which;
+    bool wide = operation->scale == CUBLAS_R_64F;
+    double factor = wide ? *(const double *)alpha : *(const float *)alpha;
+    double kept = wide ? *(const double *)beta : *(const float *)beta;
+    (void)handle, (void)c, (void)c_layout;
+    bool biased = operation->epilogue & CUBLAS_EPILOGUE_BIAS;
+    if (factor != 1 || kept != 0 || algorithm->data[0] != 0xa1 || (biased && !operation->bias) ||
+        workspace_bytes < workspace_of(d_layout) || (workspace_bytes && !workspace))
+        return INVALID;
+    call made = {.d = *operation,
+                 .a = *(const layout *)a_layout,
+                 .b = *(const layout *)b_layout,
+                 .c = *(const layout *)d_layout,
+                 .a_at = a,
+                 .b_at = b,
+                 .c_at = d,
+                 .workspace = workspace_bytes ? workspace : NULL};
+    return yk_library_enter(stream, run_call, &made, sizeof made) ? OK : FAILED;
+}
