@@ -91,6 +91,30 @@ YK_TEST(promise_01_a_training_ends_when_the_network_is_cut)
     test_job_gone(&host_jobs[2], 5);
 }
 
+/* ---- IPv6 ------------------------------------------------------------------------------------ */
+
+/* Hosts that have no IPv4 address but the loopback's train over gloo, at one level and at two. */
+YK_TEST(hosts_without_ipv4_train)
+{
+    static const char *const backends[] = {"", "--backend gloo"};
+    char output[1024], arguments[2048];
+    yk_test_hosts(2);
+    for (int host = 1; host <= 2; host++)
+        assert_int_equal(yk_test_command(output, sizeof output,
+                                         "%s ip -4 address flush dev eth0", yk_test_on(host)),
+                         0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(arguments, sizeof arguments,
+                 "--nnodes 2 --nproc-per-node 2 -- env -u YK_TEST_LAUNCHER %s train "
+                 "--output %s/over_ipv6_%d " DATA "--max-steps 4 %s",
+                 test_program(), yk_test_directory(), i, backends[i]);
+        for (int host = 1; host <= 2; host++)
+            start_on(host, "", "[fd77::1]:29400", arguments);
+        expect_success(end_of_job(2, 60));
+        assert_contains(host_jobs[1].output, "gloo");
+    }
+}
+
 /* ---- the same bits -------------------------------------------------------------------------- */
 
 static void stop_and_resume(const char *options)
