@@ -66,6 +66,7 @@ typedef struct yki_kernel_impl {
     yk_status (*prepare)(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
     yk_status (*run)(const yki_kernel *kernel, const yki_kernel_args *run);
     void (*destroy)(yki_kernel *kernel); /* NULL means free() */
+    bool on_host; /* run waits for the device, so that no recording can contain it */
     /* Packs a parameter into the kernel's own layout, once per step, if kernel->pack_bytes > 0. */
     yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed,
                       yki_stream *stream);
@@ -152,9 +153,10 @@ extern const yki_device_type yki_device_cpu;
 extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
 extern const yki_kernel_impl yki_kernel_plain;
-/* For a program's operator: one of the two below, or NULL where it has no kernel (see custom.c). */
+/* For a program's operator: one of those below, or NULL where it has no kernel (see custom.c). */
 const yki_kernel_impl *yki_custom_kernel(const yki_device *device, const yki_kernel_desc *desc);
-extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place;
+extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place,
+    yki_kernel_custom_on_host;
 
 #pragma GCC visibility pop
 
