@@ -15,6 +15,7 @@ yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const 
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: the model is distributed already (DDP or data parallel)", who);
     model->distribution.hooks = *hooks;
+    model->distribution.changes++;
     model->distribution.stream = (uint64_t)hooks->stream;
     if (hooks->run_forward)
         yki_executor_forget(&model->executor);
@@ -26,6 +27,7 @@ void yki_model_detach(yk_model *model)
     if (yki_model_is_replicated(model))
         yki_executor_forget(&model->executor); /* it may have been a part of the batch */
     model->distribution.hooks = (yki_model_hooks){0};
+    model->distribution.changes++;
     model->distribution.stream = 0;
 }
 
@@ -46,6 +48,7 @@ void yki_model_set_sync(yk_model *model, yki_sync *sync)
     if (model->distribution.sync)
         model->distribution.sync->destroy(model->distribution.sync);
     model->distribution.sync = sync;
+    model->distribution.changes++;
 }
 
 bool yki_model_is_synced(const yk_model *model)

@@ -6,8 +6,9 @@
 
 typedef struct yki_distribution {
     yki_model_hooks hooks;
-    uint64_t stream; /* of random draws */
-    yki_sync *sync;  /* of batch_norm in training; NULL: not synchronised */
+    uint64_t stream;  /* of random draws */
+    uint64_t changes; /* of hooks and sync */
+    yki_sync *sync;   /* of batch_norm in training; NULL: not synchronised */
 } yki_distribution;
 
 #endif

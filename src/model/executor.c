@@ -1,6 +1,8 @@
 /*
- * A model at work: forward and backward are a walk over the steps of the plan for the batch's size
- * and the mode.
+ * A model at work: forward and backward enter the steps of the plan for the batch's size and the
+ * mode (steps.h). On a device that records, they are entered one by one in the first pass, recorded
+ * in the second, and replayed from then on (device/tape.h). Everything that changes from pass to
+ * pass is sent before it: the scalars, the batch, and weights that are packed.
  */
 #include <assert.h>
 #include <math.h>
@@ -10,6 +12,7 @@
 #include "base/trace.h"
 #include "compile/arena.h"
 #include "model/model.h"
+#include "model/steps.h"
 
 static_assert((int)YKI_SCALARS_LOSSES == (int)YKI_LOSS_KINDS, "a gradient for each kind of loss");
 
@@ -43,19 +46,19 @@ void yki_executor_forget(yki_executor *executor)
     executor->current = executor->last = NULL;
 }
 
-static yk_status find_plan(yk_model *model, int64_t batch, bool training, bool inference,
-                           yki_plan **plan)
+static yk_status find_program(yk_model *model, int64_t batch, bool training, bool inference,
+                              yki_program **program)
 {
     yki_executor *executor = &model->executor;
     yki_plan_mode mode = {.training = training,
                           .backward = training || (executor->eval_backward && !inference),
                           .inference = inference};
-    return yki_plans_find(&executor->plans, &executor->source, batch, mode, plan);
+    return yki_plans_find(&executor->plans, &executor->source, batch, mode, program);
 }
 
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
 {
-    yki_plan *plan = NULL;
+    yki_program *program = NULL;
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(memory);
     if (batch_size < 1)
@@ -63,21 +66,16 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
                          (long long)batch_size);
     yki_executor_enter(&model->executor);
     bool trained = model->executor.source.loss != NULL;
-    YK_TRY(find_plan(model, batch_size, trained, !trained, &plan));
+    YK_TRY(find_program(model, batch_size, trained, !trained, &program));
     *memory = (yk_memory_plan){.parameters = model->variables.bytes,
                                .gradients = model->variables.gradient_bytes,
-                               .activations = plan->arena_bytes,
-                               .scratch = plan->scratch_bytes,
+                               .activations = program->plan->arena_bytes,
+                               .scratch = program->plan->scratch_bytes,
                                .packed_weights = yki_packs_bytes(&model->executor.plans.packs)};
     return YK_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
-
-static yki_scalars *device_scalars(const yki_executor *executor)
-{
-    return executor->scalars.memory;
-}
 
 /* Kernels that are entered from now on read the values of this step. */
 static yk_status send_scalars(yki_executor *executor)
@@ -86,63 +84,6 @@ static yk_status send_scalars(yki_executor *executor)
     YK_TRY(yki_block_open(&executor->scalars, &room));
     *(yki_scalars *)room = executor->values;
     return yki_block_send(&executor->scalars, yki_device_stream(executor->source.device));
-}
-
-static void *address_of(const yk_model *model, const yki_plan *plan, const yki_place *place)
-{
-    const yki_executor *executor = &model->executor;
-    const yki_variables *variables = &model->variables;
-    switch (place->kind) {
-    case YKI_PLACE_ARENA:
-        return (char *)executor->plans.arena + plan->slots[place->index].offset;
-    case YKI_PLACE_INPUT:
-        return (void *)(uintptr_t)executor->inputs.list[place->index].data;
-    case YKI_PLACE_PARAMETER:
-        return variables->parameters[place->index].data;
-    case YKI_PLACE_GRADIENT:
-        return yki_accumulation_target(&model->accumulation, &variables->parameters[place->index]);
-    case YKI_PLACE_BUFFER:
-        return variables->buffers[place->index].data;
-    case YKI_PLACE_LOSS_GRADIENT:
-        return &device_scalars(executor)->loss_gradient[place->index];
-    case YKI_PLACE_NONE:
-        break;
-    }
-    return NULL;
-}
-
-static yk_status run_step(yk_model *model, const yki_plan *plan, const yki_step *step)
-{
-    yki_plans *plans = &model->executor.plans;
-    yki_stream *stream = yki_device_stream(model->executor.source.device);
-    const yki_distribution *distribution = &model->distribution;
-    void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
-    double start = model->executor.profiled ? yki_now() : 0;
-    for (int i = 0; i < step->in_count; i++)
-        in[i] = address_of(model, plan, &step->in[i]);
-    for (int i = 0; i < step->out_count; i++)
-        out[i] = address_of(model, plan, &step->out[i]);
-    if (step->pack >= 0)
-        YK_TRY(yki_packs_refresh(&plans->packs, step, model->variables.version, stream,
-                                 &in[step->kernel->pack_input]));
-    bool in_training = plan->mode.training && !(step->node && step->node->attrs.frozen);
-    yki_kernel_args args = {.in = in,
-                            .out = out,
-                            .scratch = yki_plans_scratch(plans, plan),
-                            .stream = stream,
-                            .scalars = device_scalars(&model->executor),
-                            .sync = in_training ? distribution->sync : NULL};
-    double begin = plan->mode.training ? yki_trace_begin() : 0;
-    yk_status status = step->kernel->impl->run(step->kernel, &args);
-    if (model->executor.profiled)
-        yki_profile_add(plan, step, yki_now() - start);
-    if (step->node)
-        YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
-    else
-        YKI_TRACE_END(begin, YKI_NO_ARGS, "reorder of an input");
-    if (status != YK_OK && step->node)
-        return yki_error_context(status, "%s%s", step->node->scope, step->node->op->name);
-    return status;
 }
 
 /* Among ranks, one may have no samples left. */
@@ -154,19 +95,53 @@ static yk_status check_samples(const yk_model *model, int64_t samples)
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples", (long long)samples);
 }
 
+static yk_status enter_forward(void *context)
+{
+    yk_model *model = context;
+    const yki_plan *plan = model->executor.running->plan;
+    for (size_t i = 0; i < plan->forward_count; i++)
+        YK_TRY(yki_step_enter(model, i));
+    return YK_OK;
+}
+
+/* Enters steps of the program by way of the tape, which walks, records or replays. */
+static yk_status run_tape(yk_model *model, yki_program *program, yki_tape *tape, uint64_t moves,
+                          yki_tape_work enter)
+{
+    yki_executor *executor = &model->executor;
+    executor->running = program;
+    executor->tape = tape;
+    return yki_tape_run(tape, executor->source.device, moves, enter, model);
+}
+
+/* Packs what has changed, on a device that records: the steps of its recordings pack no parameters,
+ * because not all of their replays need it. */
+static yk_status pack_parameters(yk_model *model, yki_program *program)
+{
+    yki_executor *executor = &model->executor;
+    yki_packs *packs = &executor->plans.packs;
+    uint64_t version = model->variables.version;
+    if (!yki_device_records(executor->source.device) ||
+        !yki_packs_expire(packs, program->plan, version))
+        return YK_OK;
+    YK_TRY(run_tape(model, program, &program->packing, yki_steps_moves(model), yki_steps_pack));
+    yki_packs_renew(packs, program->plan, version);
+    return YK_OK;
+}
+
 static yk_status run_forward_steps(yk_model *model, int64_t samples, bool training, bool inference)
 {
     yki_executor *executor = &model->executor;
-    yki_plan *plan;
-    YK_TRY(find_plan(model, samples, training, inference, &plan));
-    YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, plan));
+    yki_program *program;
+    YK_TRY(find_program(model, samples, training, inference, &program));
+    YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, program->plan));
     executor->values.seed = model->options.seed;
     executor->values.step = model->step ^ model->distribution.stream << 48;
     YK_TRY(send_scalars(executor));
-    for (size_t i = 0; i < plan->forward_count; i++)
-        YK_TRY(run_step(model, plan, &plan->steps[i]));
+    YK_TRY(pack_parameters(model, program));
+    YK_TRY(run_tape(model, program, &program->forward, yki_steps_moves(model), enter_forward));
     YK_TRY(yki_readback_mark(executor->readback));
-    executor->current = executor->last = plan;
+    executor->current = executor->last = program;
     return YK_OK;
 }
 
@@ -208,15 +183,26 @@ yk_status yki_model_forward_empty(yk_model *model)
     return status;
 }
 
+static yk_status tell_ready(void *context, int64_t parameter)
+{
+    const yk_model *model = context;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    hooks->grad_ready(hooks->context, (size_t)parameter);
+    return YK_OK;
+}
+
 /* The gradient of this parameter has been written. */
 static yk_status finish_gradient(yk_model *model, size_t parameter)
 {
     const yki_model_hooks *hooks = &model->distribution.hooks;
     YK_TRY(yki_accumulation_add(&model->accumulation, &model->variables, parameter,
-                                device_scalars(&model->executor)->kept_weight));
-    if (hooks->grad_ready)
-        hooks->grad_ready(hooks->context, parameter);
-    return YK_OK;
+                                yki_steps_scalars(model)->kept_weight));
+    if (!hooks->grad_ready)
+        return YK_OK;
+    if (!hooks->grad_needs_host)
+        return tell_ready(model, (int64_t)parameter);
+    return yki_tape_call(model->executor.tape, tell_ready, model, (int64_t)parameter,
+                         hooks->grad_needs_host(hooks->context, parameter));
 }
 
 /* The loss does not depend on the parameters after the first `finished` in grad_order, or they are
@@ -247,23 +233,32 @@ static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
         executor->values.loss_gradient[kind].f32 = (float)start;
 }
 
+static yk_status enter_backward(void *context)
+{
+    yk_model *model = context;
+    const yki_plan *plan = model->executor.running->plan;
+    size_t finished = 0;
+    for (size_t i = plan->forward_count; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        YK_TRY(yki_step_enter(model, i));
+        for (int g = 0; g < step->gradients; g++, finished++)
+            YK_TRY(finish_gradient(model, step->parameter[g]));
+    }
+    return finish_unreached(model, finished);
+}
+
 static yk_status run_backward_steps(yk_model *model, const yki_backward *backward)
 {
     yki_executor *executor = &model->executor;
-    const yki_plan *plan = executor->current;
+    yki_program *program = executor->current;
     YK_TRY(yki_accumulation_begin(&model->accumulation, &model->variables, backward));
     start_gradient(model, YKI_LOSS_MEANS, backward->mean_weight);
     start_gradient(model, YKI_LOSS_SUMS, backward->sum_weight);
     executor->values.kept_weight[0] = backward->kept_weight;
     YK_TRY(send_scalars(executor));
-    size_t finished = 0;
-    for (size_t i = plan->forward_count; i < plan->step_count; i++) {
-        const yki_step *step = &plan->steps[i];
-        YK_TRY(run_step(model, plan, step));
-        for (int g = 0; g < step->gradients; g++, finished++)
-            YK_TRY(finish_gradient(model, step->parameter[g]));
-    }
-    return finish_unreached(model, finished);
+    YK_TRY(pack_parameters(model, program));
+    return run_tape(model, program, &program->backward[backward->adds],
+                    yki_steps_moves(model) + model->variables.gradient_moves, enter_backward);
 }
 
 /* After a failure too: what is in flight still uses the gradients. */
@@ -288,22 +283,22 @@ yk_status yki_model_backward(yk_model *model)
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     YK_TRY(yki_model_check_trained(model, "backward"));
-    if (executor->current->mode.inference)
+    if (executor->current->plan->mode.inference)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "backward without a loss: the batch of this forward had no \"%s\"",
                          yki_inputs_absent(&executor->inputs));
     yki_executor_enter(executor);
-    if (!executor->current->mode.backward) {
+    if (!executor->current->plan->mode.backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
         executor->eval_backward = true;
-        YK_TRY(run_forward_steps(model, executor->current->batch, false, false));
+        YK_TRY(run_forward_steps(model, executor->current->plan->batch, false, false));
     }
-    yki_backward backward = yki_gradients_weigh(model, executor->current->batch);
-    backward.training = executor->current->mode.training;
+    yki_backward backward = yki_gradients_weigh(model, executor->current->plan->batch);
+    backward.training = executor->current->plan->mode.training;
     YK_TRY(hooks->backward_begin ? hooks->backward_begin(hooks->context, &backward)
                                  : yki_backward_check(&backward));
     yk_status status = end_backward(hooks, run_backward_steps(model, &backward));
-    YKI_TRACE_END(begin, trace_samples(executor->current->batch), "backward");
+    YKI_TRACE_END(begin, trace_samples(executor->current->plan->batch), "backward");
     executor->current = NULL;
     if (status == YK_OK)
         yki_accumulation_end(&model->accumulation, &backward);
@@ -316,9 +311,9 @@ static double read_scalar(const yk_model *model, const yk_value *value, const yk
 {
     yki_readback *readback = model->executor.readback;
     const void *data;
-    yk_status status =
-        yki_readback_show(readback, YKI_WINDOW_LOSS, address_of(model, model->executor.last, place),
-                          yk_dtype_size(value->dtype), &data);
+    yk_status status = yki_readback_show(readback, YKI_WINDOW_LOSS,
+                                         yki_step_address(model, model->executor.last->plan, place),
+                                         yk_dtype_size(value->dtype), &data);
     if (status != YK_OK) {
         yki_readback_keep_failure(readback, status); /* for the next forward or backward */
         return NAN;
@@ -329,33 +324,34 @@ static double read_scalar(const yk_model *model, const yk_value *value, const yk
 double yki_model_loss(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
-    bool known = executor->last && !executor->last->mode.inference;
-    return known ? read_scalar(model, executor->source.loss, &executor->last->loss) : NAN;
+    bool known = executor->last && !executor->last->plan->mode.inference;
+    return known ? read_scalar(model, executor->source.loss, &executor->last->plan->loss) : NAN;
 }
 
 double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
 {
     const yki_executor *executor = &model->executor;
     const yk_value *term = executor->source.terms[kind];
-    bool known = executor->last && !executor->last->mode.inference;
-    return term && known ? read_scalar(model, term, &executor->last->terms[kind]) : 0;
+    bool known = executor->last && !executor->last->plan->mode.inference;
+    return term && known ? read_scalar(model, term, &executor->last->plan->terms[kind]) : 0;
 }
 
 yk_status yki_model_output(yk_model *model, yk_tensor *output)
 {
     const yk_value *logits = model->options.logits; /* by its shape, and as the plan keeps it */
-    const yki_plan *plan = model->executor.last;
+    const yki_program *program = model->executor.last;
     if (!logits)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
-    if (!plan)
+    if (!program)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
     const void *data;
+    const yki_plan *plan = program->plan;
     *output = (yk_tensor){.dtype = model->executor.source.logits->dtype, .ndim = logits->ndim};
     memcpy(output->dims, logits->dims, sizeof output->dims);
     if (output->ndim && output->dims[0] == YK_BATCH)
         output->dims[0] = plan->batch;
     YK_TRY(yki_readback_show(model->executor.readback, YKI_WINDOW_OUTPUT,
-                             address_of(model, plan, &plan->logits), yk_tensor_bytes(output),
+                             yki_step_address(model, plan, &plan->logits), yk_tensor_bytes(output),
                              &data));
     output->data = (void *)(uintptr_t)data;
     return YK_OK;

@@ -7,13 +7,24 @@
 #include "model/profile.h"
 #include "model/readback.h"
 
+struct yk_model;
+
+/* A model's sync as kernels on a device that records see it: the exchange is the host's. */
+typedef struct yki_recorded_sync {
+    yki_sync base;
+    struct yk_model *model;
+} yki_recorded_sync;
+
 typedef struct yki_executor {
     yki_plan_source source; /* what plans are made of, the device among it */
     yki_inputs inputs;
     yki_plans plans;
     bool eval_backward; /* backward has been called in evaluation mode: plans keep what it needs */
-    yki_plan *current;  /* of a forward that backward may follow, or NULL */
-    yki_plan *last;     /* of the last forward, whose loss and logits can be read, or NULL */
+    yki_program *current; /* of a forward that backward may follow, or NULL */
+    yki_program *last;    /* of the last forward, whose loss and logits can be read, or NULL */
+    yki_program *running; /* whose steps are entered now, ... */
+    yki_tape *tape;       /* ... by this tape */
+    yki_recorded_sync sync;
     bool profiled;      /* kernels are timed: see profile.h */
     yki_scalars values; /* of this step, as the host knows them ... */
     yki_block scalars;  /* ... and as kernels read them */

@@ -110,6 +110,7 @@ static yk_status reserve_copy(yki_inputs *inputs, yki_input *input, size_t bytes
         return YK_OK;
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
     yki_block_destroy(&input->copy);
+    inputs->moves++;
     return yki_block_create(&input->copy, device, bytes);
 }
 

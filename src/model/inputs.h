@@ -22,6 +22,7 @@ typedef struct yki_inputs {
     yki_device *device;
     yki_input *list; /* in order of declaration */
     size_t count;
+    uint64_t moves; /* of copies */
 } yki_inputs;
 
 yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_graph *graph);

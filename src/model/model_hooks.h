@@ -45,6 +45,10 @@ typedef struct yki_model_hooks {
     /* The gradient of this parameter (index as in yk_model_parameter) is final in its memory at
      * this point of the device's stream; on a host device it is now. */
     void (*grad_ready)(void *context, size_t parameter);
+    /* Whether grad_ready does more for this parameter than count: on a device that records, the
+     * part of backward before it is then entered first. NULL: grad_ready does no more than enter
+     * work in streams, which becomes a part of the recording; replays do not call it. */
+    bool (*grad_needs_host)(const void *context, size_t parameter);
     /* After the last kernel of backward has been entered: waits for what is in flight. */
     yk_status (*backward_end)(void *context);
     /* Makes *value the largest of all ranks'. Collective. */

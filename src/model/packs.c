@@ -73,6 +73,34 @@ size_t yki_packs_bytes(const yki_packs *packs)
     return bytes;
 }
 
+/* NULL where the step's kernel wants none. */
+static yki_pack *parameter_pack(yki_packs *packs, const yki_step *step)
+{
+    yki_pack *pack = step->pack >= 0 ? &packs->list[step->pack] : NULL;
+    return pack && pack->source.kind == YKI_PLACE_PARAMETER ? pack : NULL;
+}
+
+void yki_packs_renew(yki_packs *packs, const yki_plan *plan, uint64_t version)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        yki_pack *pack = parameter_pack(packs, &plan->steps[i]);
+        if (pack)
+            pack->version = version;
+    }
+}
+
+bool yki_packs_expire(yki_packs *packs, const yki_plan *plan, uint64_t version)
+{
+    bool any = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const yki_pack *pack = parameter_pack(packs, &plan->steps[i]);
+        any = any || (pack && pack->version != version);
+    }
+    if (any)
+        yki_packs_renew(packs, plan, 0);
+    return any;
+}
+
 yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version,
                             yki_stream *stream, void **weight)
 {

@@ -26,6 +26,12 @@ void yki_packs_destroy(yki_packs *packs, yki_device *device);
 
 size_t yki_packs_bytes(const yki_packs *packs);
 
+/* Whether a copy of a parameter that the plan's kernels want is out of date. If so, all of the
+ * plan's are from now on, until they are refreshed ... */
+bool yki_packs_expire(yki_packs *packs, const yki_plan *plan, uint64_t version);
+/* ... or a replay has brought them up to date. */
+void yki_packs_renew(yki_packs *packs, const yki_plan *plan, uint64_t version);
+
 /* Brings the step's copy up to date with *weight, and points *weight at it. */
 yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t version,
                             yki_stream *stream, void **weight);

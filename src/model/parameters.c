@@ -74,13 +74,16 @@ yki_device *yki_model_device(const yk_model *model)
     return model->variables.device;
 }
 
-static yk_status move_value(yki_device *device, yki_variable *variable, void *to)
+static yk_status move_value(yki_variables *variables, yki_variable *variable, void *to)
 {
+    yki_device *device = variables->device;
     void *from = variable->data;
+    if (from == to)
+        return YK_OK;
     variable->data = to;
-    return from == to ? YK_OK
-                      : yki_device_copy(device, to, from, yki_variable_bytes(variable),
-                                        YKI_WITHIN_DEVICE, yki_device_stream(device));
+    variables->moves++;
+    return yki_device_copy(device, to, from, yki_variable_bytes(variable), YKI_WITHIN_DEVICE,
+                           yki_device_stream(device));
 }
 
 yk_status yki_model_place_parameters(yk_model *model, void *const *memory)
@@ -91,7 +94,7 @@ yk_status yki_model_place_parameters(yk_model *model, void *const *memory)
     yk_status status = YK_OK;
     for (size_t i = 0; i < variables->parameter_count; i++) {
         yki_variable *variable = &variables->parameters[i];
-        yk_status moved = move_value(device, variable, memory ? memory[i] : own);
+        yk_status moved = move_value(variables, variable, memory ? memory[i] : own);
         status = status == YK_OK ? moved : status;
         own += yki_variable_bytes(variable);
     }
@@ -109,7 +112,9 @@ void yki_model_place_gradients(yk_model *model, void *const *memory)
     char *own = variables->gradient_memory;
     for (size_t i = 0; i < variables->parameter_count; i++) {
         yki_variable *variable = &variables->parameters[i];
-        variable->grad = memory && memory[i] ? memory[i] : own;
+        void *grad = memory && memory[i] ? memory[i] : own;
+        variables->gradient_moves += variable->grad != grad;
+        variable->grad = grad;
         own += yki_variable_bytes(variable);
     }
     model->accumulation.spent = true;

@@ -24,26 +24,46 @@ yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
     yki_device_free(device, plans->arena, plans->arena_bytes);
     plans->arena_bytes = 0;
+    plans->moves++;
     YK_TRY(yki_device_alloc(device, bytes, &plans->arena));
     plans->arena_bytes = bytes;
     return YK_OK;
 }
 
-/* A plan enters the list when it is whole: what fails on the way leaves nothing behind. */
-static yk_status add_plan(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                          yki_plan_mode mode, yki_plan **plan)
+static void destroy_program(yki_program *program)
 {
-    yki_plan **larger = realloc(plans->list, (plans->count + 1) * sizeof *larger), *made;
+    yki_tape_drop(&program->packing);
+    yki_tape_drop(&program->forward);
+    for (int adds = 0; adds < 2; adds++)
+        yki_tape_drop(&program->backward[adds]);
+    yki_plan_destroy(program->plan);
+    free(program);
+}
+
+static yk_status build_program(yki_program *program, yki_plans *plans,
+                               const yki_plan_source *source, int64_t batch, yki_plan_mode mode)
+{
+    YK_TRY(yki_plan_create(&program->plan, source, batch, mode));
+    return yki_packs_add(&plans->packs, source->device, program->plan);
+}
+
+/* A program enters the list when it is whole: what fails on the way leaves nothing behind. */
+static yk_status add_program(yki_plans *plans, const yki_plan_source *source, int64_t batch,
+                             yki_plan_mode mode, yki_program **program)
+{
+    yki_program **larger = realloc(plans->list, (plans->count + 1) * sizeof *larger);
     if (!larger)
         return yki_error_memory(sizeof *larger, "a plan");
     plans->list = larger;
-    YK_TRY(yki_plan_create(&made, source, batch, mode));
-    yk_status status = yki_packs_add(&plans->packs, source->device, made);
+    yki_program *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a plan");
+    yk_status status = build_program(made, plans, source, batch, mode);
     if (status != YK_OK) {
-        yki_plan_destroy(made);
+        destroy_program(made);
         return status;
     }
-    *plan = plans->list[plans->count++] = made;
+    *program = plans->list[plans->count++] = made;
     return YK_OK;
 }
 
@@ -53,23 +73,23 @@ static bool same_mode(yki_plan_mode a, yki_plan_mode b)
 }
 
 yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         yki_plan_mode mode, yki_plan **plan)
+                         yki_plan_mode mode, yki_program **program)
 {
     for (size_t i = 0; i < plans->count; i++) {
-        yki_plan *known = plans->list[i];
+        const yki_plan *known = plans->list[i]->plan;
         if (known->batch == batch && same_mode(known->mode, mode)) {
-            *plan = known;
+            *program = plans->list[i];
             return YK_OK;
         }
     }
-    return add_plan(plans, source, batch, mode, plan);
+    return add_program(plans, source, batch, mode, program);
 }
 
 void yki_plans_destroy(yki_plans *plans, yki_device *device)
 {
     yki_packs_destroy(&plans->packs, device); /* they look at the plans' kernels */
     for (size_t i = 0; i < plans->count; i++)
-        yki_plan_destroy(plans->list[i]);
+        destroy_program(plans->list[i]);
     free(plans->list);
     yki_device_free(device, plans->arena, plans->arena_bytes);
 }

@@ -1,23 +1,32 @@
 /*
- * The plans of a model, one for each batch size and mode that has come by, with what they share:
- * packed weights, and one arena, since one plan runs at a time.
+ * The programs of a model: a plan for each batch size and mode that has come by, with what has been
+ * recorded of it. They share packed weights, and one arena, since one of them runs at a time.
  */
 #ifndef YKI_PLANS_H
 #define YKI_PLANS_H
 
+#include "device/tape.h"
 #include "model/packs.h"
 
+typedef struct yki_program {
+    yki_plan *plan;
+    yki_tape packing; /* of the parameters that its kernels want packed */
+    yki_tape forward;
+    yki_tape backward[2]; /* that sets the gradients, and that adds to them */
+} yki_program;
+
 typedef struct yki_plans {
-    yki_plan **list;
+    yki_program **list;
     size_t count;
     yki_packs packs;
     void *arena; /* in the device's memory */
     size_t arena_bytes;
+    uint64_t moves; /* of the arena */
 } yki_plans;
 
-/* The plan for this batch size and mode, made where there is none. */
+/* The program for this batch size and mode, made where there is none. */
 yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         yki_plan_mode mode, yki_plan **plan);
+                         yki_plan_mode mode, yki_program **program);
 /* Makes the arena large enough for the plan; waits for the device where it must grow. */
 yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan);
 /* Once the device has done all that was entered. */

@@ -21,9 +21,9 @@ yk_status yk_model_profile_begin(yk_model *model)
                          device->name);
     const yki_plans *plans = &model->executor.plans;
     for (size_t i = 0; i < plans->count; i++)
-        for (size_t s = 0; s < plans->list[i]->step_count; s++) {
-            plans->list[i]->profiles[s].runs = 0;
-            plans->list[i]->profiles[s].seconds = 0;
+        for (size_t s = 0; s < plans->list[i]->plan->step_count; s++) {
+            plans->list[i]->plan->profiles[s].runs = 0;
+            plans->list[i]->plan->profiles[s].seconds = 0;
         }
     model->executor.profiled = true;
     return YK_OK;
@@ -38,7 +38,7 @@ yk_status yk_model_profile_end(yk_model *model)
 
 static const yki_plan *shown_plan(const yk_model *model)
 {
-    return model ? model->executor.last : NULL;
+    return model && model->executor.last ? model->executor.last->plan : NULL;
 }
 
 size_t yk_model_profile_count(const yk_model *model)

@@ -27,6 +27,7 @@ typedef struct yki_variables {
     size_t *grad_order; /* parameters in the order in which backward finishes their gradients */
     bool *used;         /* by parameter: whether the loss depends on it */
     uint64_t version;   /* of the parameters' values */
+    uint64_t moves, gradient_moves; /* how often distributed training has moved them */
 } yki_variables;
 
 /* Collects the graph's parameters and buffers and gives them memory; parameters get gradients only

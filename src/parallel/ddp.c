@@ -20,6 +20,7 @@ static yk_status reduce_maximum(void *context, double *value)
 static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_forward_begin,
                                              .backward_begin = yki_reducer_backward_begin,
                                              .grad_ready = yki_reducer_grad_ready,
+                                             .grad_needs_host = yki_reducer_needs_host,
                                              .backward_end = yki_reducer_backward_end,
                                              .reduce_maximum = reduce_maximum};
 

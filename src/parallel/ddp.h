@@ -80,6 +80,7 @@ struct yk_ddp {
     size_t *order;             /* parameters in the order of all ranks' buckets */
     size_t used;       /* leading entries of order: parameters that some rank's loss depends on */
     size_t *bucket_of; /* by parameter; SIZE_MAX for an unused one */
+    bool *completes;   /* by parameter: whether its gradient is the last of a bucket */
 
     yki_rank_samples samples, *all_samples; /* this rank's and all ranks', of this forward */
     yk_work *samples_work;
@@ -119,6 +120,7 @@ void yki_reducer_destroy(yk_ddp *ddp);
 /* Members of yki_model_hooks. */
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward);
 void yki_reducer_grad_ready(void *context, size_t parameter);
+bool yki_reducer_needs_host(const void *context, size_t parameter);
 yk_status yki_reducer_backward_end(void *context);
 
 /* ---- hooks.c --------------------------------------------------------------------------------- */

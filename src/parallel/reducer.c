@@ -71,6 +71,27 @@ out:
     return status;
 }
 
+/* Which gradients complete a bucket, in the order in which this rank's backward finishes them. */
+static yk_status find_completing(yk_ddp *ddp)
+{
+    size_t count = yk_model_parameter_count(ddp->model);
+    const size_t *order = yki_model_grad_order(ddp->model);
+    bool *seen = yki_calloc(count, sizeof *seen); /* by bucket */
+    ddp->completes = yki_calloc(count, sizeof *ddp->completes);
+    if (!seen || !ddp->completes) {
+        free(seen);
+        return yki_error_memory(count * sizeof *seen, "buckets");
+    }
+    for (size_t i = count; i-- > 0;) {
+        size_t bucket = ddp->bucket_of[order[i]];
+        if (bucket == SIZE_MAX || seen[bucket])
+            continue;
+        ddp->completes[order[i]] = seen[bucket] = true;
+    }
+    free(seen);
+    return YK_OK;
+}
+
 /* Moves the gradients into one block of shared memory, in bucket order. */
 static yk_status place_gradients(yk_ddp *ddp)
 {
@@ -105,6 +126,7 @@ yk_status yki_reducer_create(yk_ddp *ddp)
 {
     YK_TRY(yki_ddp_find_used(ddp));
     YK_TRY(plan_buckets(ddp));
+    YK_TRY(find_completing(ddp));
     return place_gradients(ddp);
 }
 
@@ -116,6 +138,7 @@ void yki_reducer_destroy(yk_ddp *ddp)
     yki_staging_destroy(&ddp->gradients);
     free(ddp->buckets);
     free(ddp->bucket_of);
+    free(ddp->completes);
     free(ddp->order);
 }
 
@@ -215,6 +238,12 @@ void yki_reducer_grad_ready(void *context, size_t parameter)
     while (ddp->next < ddp->bucket_count && ddp->buckets[ddp->next].pending == 0 &&
            ddp->status == YK_OK)
         launch(ddp, &ddp->buckets[ddp->next++]);
+}
+
+bool yki_reducer_needs_host(const void *context, size_t parameter)
+{
+    const yk_ddp *ddp = context;
+    return ddp->completes[parameter];
 }
 
 yk_status yki_reducer_backward_end(void *context)

@@ -153,9 +153,9 @@ static void check_net(const test_net *net, const char *device, yk_dtype dtype, i
     net_step(model, &b);
     assert_int_equal(model->executor.plans.count, 3);
     for (size_t i = 0; i < model->executor.plans.count; i++)
-        check_plan(model, model->executor.plans.list[i]);
-    assert_true(model->executor.plans.list[1]->arena_bytes <=
-                model->executor.plans.list[0]->arena_bytes);
+        check_plan(model, model->executor.plans.list[i]->plan);
+    assert_true(model->executor.plans.list[1]->plan->arena_bytes <=
+                model->executor.plans.list[0]->plan->arena_bytes);
     net_batch_fini(&b);
     yk_model_destroy(model);
 }

@@ -128,7 +128,7 @@ static size_t backward_steps(const char *frozen)
     network net;
     start(&net, "cpu", frozen);
     forward(&net);
-    const yki_plan *plan = net.model->executor.current;
+    const yki_plan *plan = net.model->executor.current->plan;
     size_t steps = plan->step_count - plan->forward_count;
     finish(&net);
     return steps;
