@@ -32,6 +32,11 @@ typedef struct flag {
     {                                                                                              \
         "arch", "NAME", "network; mlp takes seconds [resnet50]", .arch = (variable)                \
     }
+#define FLAG_DEVICE(variable)                                                                      \
+    {                                                                                              \
+        "device", "NAME", "where the model computes, such as cpu or cuda:0 [cpu]",                 \
+            .text = (variable)                                                                     \
+    }
 #define FLAG_MAX_STEPS(variable)                                                                   \
     {                                                                                              \
         "max-steps", "N", "end each epoch after N steps [the whole epoch]", .number = (variable)   \

@@ -19,6 +19,7 @@ typedef struct settings {
     const char *data;
     yk_arch_fn arch;
     int64_t max_steps;
+    const char *device;
     const char *devices; /* (DP) */
     int device_count;    /* (DP) */
 } settings;
@@ -49,7 +50,7 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(yk_arch_fn arch)
+static yk_model *create_net(yk_arch_fn arch, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -59,6 +60,7 @@ static yk_model *create_net(yk_arch_fn arch)
 
     yk_model *net;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = outputs;
     YK_CHECK(yk_model_create(&net, criterion, &options));
     return net;
@@ -114,11 +116,15 @@ static void test(yk_model *net, const char *path, yk_loader *testloader)
 
 int main(int argc, char **argv)
 {
-    settings set = {
-        .data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER, .devices = "cpu:0,cpu:1"};
+    settings set = {.data = "synthetic",
+                    .arch = yk_resnet50,
+                    .max_steps = YK_NEVER,
+                    .device = "cpu",
+                    .devices = "cpu:0,cpu:1"};
     const flag flags[] = {FLAG_DATA(&set.data),
                           FLAG_ARCH(&set.arch),
                           FLAG_MAX_STEPS(&set.max_steps),
+                          FLAG_DEVICE(&set.device),
                           {"devices", "LIST",
                            "devices to train on, such as cpu:0-3,cpu:4-7 [cpu:0,cpu:1]",
                            .text = &set.devices}};
@@ -130,7 +136,7 @@ int main(int argc, char **argv)
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, set.device_count);
-    yk_model *net = create_net(set.arch);
+    yk_model *net = create_net(set.arch, set.device);
 
     yk_data_parallel *dp; /* (DP) from here on forward and backward run on all devices */
     printf("Let's use %d devices!\n", set.device_count);

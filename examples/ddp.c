@@ -19,7 +19,7 @@
 
 typedef struct arguments {
     int64_t batch_size, epochs, max_steps; /* max_steps: of an epoch */
-    const char *checkpoint, *data;
+    const char *checkpoint, *data, *device;
     yk_arch_fn arch;
 } arguments;
 
@@ -43,7 +43,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_model(yk_arch_fn arch)
+static yk_model *create_model(yk_arch_fn arch, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -53,6 +53,7 @@ static yk_model *create_model(yk_arch_fn arch)
 
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = outputs;
     YK_CHECK(yk_model_create(&model, criterion, &options));
     return model;
@@ -123,7 +124,7 @@ static void train(const arguments *args, yk_group *world)
     if (leads)
         printf(">>> Training on %d processes\n", size);
 
-    yk_model *model = create_model(args->arch);
+    yk_model *model = create_model(args->arch, args->device);
     if (args->checkpoint)
         YK_CHECK(yk_model_load(model, args->checkpoint));
     yk_ddp *ddp_model; /* (DDP) from here on backward averages over ranks, and all start alike */
@@ -169,6 +170,7 @@ int main(int argc, char **argv)
                       .epochs = 2,
                       .max_steps = YK_NEVER,
                       .data = "synthetic",
+                      .device = "cpu",
                       .arch = yk_resnet50};
     const flag flags[] = {
         FLAG_DATA(&args.data),
@@ -177,6 +179,7 @@ int main(int argc, char **argv)
         {"batch-size", "N", "images per step over all processes [128]", .number = &args.batch_size,
          .letter = 'b'},
         FLAG_MAX_STEPS(&args.max_steps),
+        FLAG_DEVICE(&args.device),
         {"checkpoint", "FILE", "load the weights in FILE first", .text = &args.checkpoint,
          .letter = 'c'}};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */

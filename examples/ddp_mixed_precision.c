@@ -21,6 +21,7 @@ typedef struct settings {
     const char *data;
     yk_arch_fn arch;
     int64_t max_steps;
+    const char *device;
 } settings;
 
 /* (DDP) One rank prints and writes files. */
@@ -58,7 +59,7 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(yk_arch_fn arch)
+static yk_model *create_net(yk_arch_fn arch, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -68,6 +69,7 @@ static yk_model *create_net(yk_arch_fn arch)
 
     yk_model *net;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = outputs;
     options.amp = YK_AMP_FP16; /* (AMP) autocast */
     YK_CHECK(yk_model_create(&net, criterion, &options));
@@ -127,9 +129,10 @@ static void test(yk_model *net, const char *path, yk_loader *testloader, yk_grou
 
 int main(int argc, char **argv)
 {
-    settings set = {.data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER};
+    settings set = {
+        .data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER, .device = "cpu"};
     const flag flags[] = {FLAG_DATA(&set.data), FLAG_ARCH(&set.arch),
-                          FLAG_MAX_STEPS(&set.max_steps)};
+                          FLAG_MAX_STEPS(&set.max_steps), FLAG_DEVICE(&set.device)};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     double start = now();
@@ -141,7 +144,7 @@ int main(int argc, char **argv)
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, world);
-    yk_model *net = create_net(set.arch);
+    yk_model *net = create_net(set.arch, set.device);
     YK_CHECK(yk_sync_batch_norm_convert(net, world)); /* (SyncBN) */
     yk_ddp *ddp;                                      /* (DDP) */
     YK_CHECK(yk_ddp_create(&ddp, net, world, NULL));

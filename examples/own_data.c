@@ -70,7 +70,7 @@ static yk_dataset *create_bars(bars *set, int64_t count)
 /* ---- training on it ------------------------------------------------------------------------- */
 
 /* The fields arrive as the model's inputs of the same names. */
-static yk_model *create_model(void)
+static yk_model *create_model(const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *vector = yk_input(graph, "vector", YK_F32, 2, (int64_t[]){YK_BATCH, 2});
@@ -82,6 +82,7 @@ static yk_model *create_model(void)
 
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = yk_nn_linear(x, "head", 2);
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(options.logits, labels, NULL), &options));
     return model;
@@ -114,19 +115,20 @@ static yk_status print_epoch(void *context, yk_trainer *trainer, const yk_epoch_
 int main(int argc, char **argv)
 {
     int64_t epochs = 5, max_steps = YK_NEVER;
-    const char *output = "run";
+    const char *output = "run", *device = "cpu";
     const flag flags[] = {
         {"epochs", "N", "passes over the data [5]", .number = &epochs},
         {"max-steps", "N", "stop after N optimizer steps in all [no limit]", .number = &max_steps},
         {"output", "FOLDER", "where checkpoints are written and resumed from [run]",
-         .text = &output}};
+         .text = &output},
+        FLAG_DEVICE(&device)};
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     bars training = {.first = 0}, validation = {.first = TRAINING};
     yk_group *world;
     YK_CHECK(yk_stop_prepare());
     YK_CHECK(yk_group_init(&world, NULL)); /* alone, a group of one */
 
-    yk_model *model = create_model();
+    yk_model *model = create_model(device);
     yk_ddp *ddp;
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
     yk_optimizer *optimizer;

@@ -52,7 +52,7 @@ static yk_value *block(yk_value *x, const char *name, int64_t channels)
     return yk_gelu(yk_add(x, y));
 }
 
-static yk_model *create_model(void)
+static yk_model *create_model(const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -64,6 +64,7 @@ static yk_model *create_model(void)
 
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = yk_nn_linear(x, "head", 10);
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(options.logits, labels, NULL), &options));
     return model;
@@ -176,9 +177,10 @@ static void train(run *r)
 
 int main(int argc, char **argv)
 {
-    const char *data = "synthetic";
+    const char *data = "synthetic", *device = "cpu";
     run r = {.epochs = 3, .max_steps = YK_NEVER, .output = "run"};
     const flag flags[] = {FLAG_DATA(&data),
+                          FLAG_DEVICE(&device),
                           {"epochs", "N", "passes over the data [3]", .number = &r.epochs},
                           {"max-steps", "N", "stop after N optimizer steps in all [no limit]",
                            .number = &r.max_steps},
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
     YK_CHECK(yk_group_init(&r.world, NULL)); /* alone, a group of one */
     YK_CHECK(yk_stop_on_signals());
 
-    r.model = create_model();
+    r.model = create_model(device);
     yk_ddp *ddp;
     YK_CHECK(yk_ddp_create(&ddp, r.model, r.world, NULL));
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;

@@ -5,11 +5,10 @@
  *
  *     ./own_operator
  */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
 
-#include <yoke/yoke.h>
+#include <math.h>
 
 typedef struct swish_attributes {
     double beta;
@@ -110,8 +109,11 @@ static yk_value *build_case(yk_graph *graph, yk_dtype dtype, const void *data)
 
 enum { SAMPLES = 256 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *device = "cpu";
+    const flag flags[] = {FLAG_DEVICE(&device)};
+    parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     YK_CHECK(yk_operator_check(build_case, NULL));
     printf("swish passes yoke's tests of operators\n");
 
@@ -122,6 +124,7 @@ int main(void)
     yk_value *y = yk_nn_linear(swish(yk_nn_linear(hidden, "fc2", 32), 1.5), "fc3", 1);
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.threads = 1; /* there is too little work for more */
     YK_CHECK(yk_model_create(&model, yk_mse_loss(y, target, YK_LOSS_MEAN), &options));
     yk_optimizer *optimizer;

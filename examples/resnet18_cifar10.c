@@ -11,8 +11,8 @@
  * from those of the other examples (no --help, underscores, unknown flags are ignored). --data_url
  * is a folder that holds cifar-10-batches-py. --custom_data true trains on random images instead,
  * on which accuracy cannot exceed 0.4 to 0.6. Two added flags make it quick to try: --width of the
- * first layer (64) and --samples of the random data (5000). The sampler and the batches are made by
- * hand to show what a loader does.
+ * first layer (64) and --samples of the random data (5000). --device, also added, says where the
+ * model computes (cpu). The sampler and the batches are made by hand to show what a loader does.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -29,7 +29,7 @@ typedef struct arguments {
     bool enable_gpu, custom_data;
     double lr;
     int64_t epochs, rank, world_size, width, samples;
-    const char *init_method, *data_url, *output_dir;
+    const char *init_method, *data_url, *output_dir, *device;
 } arguments;
 
 static double now(void)
@@ -252,7 +252,7 @@ static yk_value *resnet(yk_value *x, int64_t width)
     return yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "dense_layer", CLASSES);
 }
 
-static yk_model *create_model(int64_t width, uint64_t seed)
+static yk_model *create_model(int64_t width, uint64_t seed, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -262,6 +262,7 @@ static yk_model *create_model(int64_t width, uint64_t seed)
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     options.seed = seed;
+    options.device = device;
     options.logits = out;
     YK_CHECK(yk_model_create(&model, loss, &options));
     return model;
@@ -381,6 +382,7 @@ static bool take_argument(arguments *args, const char *flag, const char *value)
         {"custom_data", .truth = &args->custom_data},
         {"data_url", .text = &args->data_url},
         {"output_dir", .text = &args->output_dir},
+        {"device", .text = &args->device},
         {"width", .integer = &args->width, .least = 1},
         {"samples", .integer = &args->samples, .least = 1},
     };
@@ -413,7 +415,8 @@ static arguments parse_args(int argc, char **argv)
                       .samples = 5000,
                       .init_method = "env://",
                       .data_url = "input_dir",
-                      .output_dir = "output_dir"};
+                      .output_dir = "output_dir",
+                      .device = "cpu"};
     for (int i = 1; i < argc; i++) {
         char flag[32];
         if (strncmp(argv[i], "--", 2) != 0)
@@ -464,7 +467,7 @@ int main(int argc, char **argv)
     }
 
     double lr = args.lr * (double)args.world_size;
-    yk_model *model = create_model(args.width, 2024);
+    yk_model *model = create_model(args.width, 2024, args.device);
 
     /* Settings for distributed training: build a DistributedDataParallel model. */
     yk_ddp *ddp;

@@ -17,6 +17,7 @@ typedef struct settings {
     const char *data;
     yk_arch_fn arch;
     int64_t max_steps;
+    const char *device;
 } settings;
 
 /* ---- data ----------------------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(yk_arch_fn arch)
+static yk_model *create_net(yk_arch_fn arch, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -54,6 +55,7 @@ static yk_model *create_net(yk_arch_fn arch)
 
     yk_model *net;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
     options.logits = outputs;
     YK_CHECK(yk_model_create(&net, criterion, &options));
     return net;
@@ -109,9 +111,10 @@ static void test(yk_model *net, const char *path, yk_loader *testloader)
 
 int main(int argc, char **argv)
 {
-    settings set = {.data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER};
+    settings set = {
+        .data = "synthetic", .arch = yk_resnet50, .max_steps = YK_NEVER, .device = "cpu"};
     const flag flags[] = {FLAG_DATA(&set.data), FLAG_ARCH(&set.arch),
-                          FLAG_MAX_STEPS(&set.max_steps)};
+                          FLAG_MAX_STEPS(&set.max_steps), FLAG_DEVICE(&set.device)};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     double start = now();
@@ -119,7 +122,7 @@ int main(int argc, char **argv)
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset);
-    yk_model *net = create_net(set.arch);
+    yk_model *net = create_net(set.arch, set.device);
 
     double start_train = now();
     train(net, trainloader, set.max_steps);

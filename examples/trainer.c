@@ -25,12 +25,13 @@ static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
 
 int main(int argc, char **argv)
 {
-    const char *data = "synthetic";
+    const char *data = "synthetic", *device = "cpu";
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = 3;
     options.output = "run";
     const flag flags[] = {FLAG_DATA(&data),
-                          {"epochs", "N", "passes over the data [3]", .number = &options.epochs}};
+                          {"epochs", "N", "passes over the data [3]", .number = &options.epochs},
+                          FLAG_DEVICE(&device)};
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
 
     yk_group *world;
@@ -44,6 +45,7 @@ int main(int argc, char **argv)
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model_options modelling = YK_MODEL_OPTIONS_INIT;
+    modelling.device = device;
     modelling.logits = yk_mlp(images, 10);
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(modelling.logits, labels, NULL), &modelling));
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));

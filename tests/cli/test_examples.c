@@ -205,6 +205,57 @@ YK_TEST(own_network_checks_its_flags)
     refused("$E/trainer --epochs 0", "--epochs 0: expected a whole number from 1");
 }
 
+/* What the example prints, without times. */
+static void run_on(const char *device, const char *command)
+{
+    char line[512];
+    snprintf(
+        line, sizeof line,
+        "rm -rf run && %s --device %s > out && sed '/ seconds\\| s$/d;s/ | data.*//;s/, Time.*//' "
+        "out",
+        command, device);
+    run(0, line);
+}
+
+/* The simulated device has ref's kernels. */
+static void same_on_sim(const char *command)
+{
+    static char expected[sizeof output];
+    run_on("ref", command);
+    memcpy(expected, output, sizeof output);
+    assert_true(strlen(expected) > 0);
+    run_on("sim", command);
+    assert_string_equal(output, expected);
+}
+
+YK_TEST(examples_compute_the_same_on_any_device)
+{
+    same_on_sim("$E/own_operator");
+    same_on_sim("$E/own_data --epochs 1");
+    same_on_sim("$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --epochs 1 "
+                "--enable_gpu false");
+}
+
+YK_TEST(examples_run_on_any_device)
+{
+    run_on("sim", "$E/single_device --arch mlp --max-steps 1");
+    assert_contains(output, "\nAccuracy of the network on the 1000 test images: ");
+    run_on("sim", "$E/data_parallel --arch mlp --max-steps 1 --devices cpu:0,cpu:1");
+    assert_contains(output, "\nAccuracy of the network on the 1000 test images: ");
+    run_on("sim", "$E/own_network --max-steps 1");
+    assert_contains(output, "Stopped after step 1; ");
+    run(1, "$E/trainer --device sum");
+    assert_contains(output, "sum");
+}
+
+YK_TEST(distributed_examples_run_on_any_device)
+{
+    run_on("sim", "$Y run -n 2 -- $E/ddp --arch mlp --epochs 1 --max-steps 1");
+    assert_contains(output, "[rank 0] Epoch [1/1], Validation accuracy: ");
+    run_on("sim", "$Y run -n 2 -- $E/ddp_mixed_precision --arch mlp --max-steps 1");
+    assert_contains(output, "[rank 0] Accuracy of the network on the 1000 test images: ");
+}
+
 YK_TEST(examples_show_their_options)
 {
     static const char *const alike[] = {"single_device", "data_parallel", "ddp_mixed_precision",
