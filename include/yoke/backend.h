@@ -12,6 +12,11 @@
  * yk_backend. Some are part of libyoke. The others are modules, shared objects named
  * libyoke-NAME.so, which are opened when a group asks for them and never closed. They lie next to
  * libyoke or in one of the folders of YOKE_MODULES, and export the table as `yk_backend_module`.
+ *
+ * A backend moves either the host's memory or, with YK_BACKEND_DEVICE_MEMORY, a device's. A group
+ * always has one of the first kind, by which its ranks meet, compare their calls and notice each
+ * other's deaths. It opens one of the second kind for a device when something on that device is
+ * exchanged for the first time; what such a backend does is described at yk_backend_ops.enqueue.
  */
 #ifndef YOKE_BACKEND_H
 #define YOKE_BACKEND_H
@@ -27,7 +32,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /** The version of this contract; a module of another version is not used. */
-#define YK_BACKEND_VERSION 1
+#define YK_BACKEND_VERSION 2
 
 /** What a call does. */
 typedef enum yk_operation {
@@ -71,7 +76,9 @@ typedef struct yk_backend_call {
     const void *in;     /**< see the collectives in group.h; NULL where it is not used */
     void *out;          /**< see the collectives in group.h; NULL where it is not used */
     bool background;    /**< this process computes meanwhile: sleep rather than spin */
-    void *stream;       /**< of a device, on which `in` becomes ready; NULL: it is ready */
+    bool compare_only;  /**< only the descriptors are exchanged and compared: the buffers are in a
+                             device's memory, and another backend moves them */
+    void *stream;       /**< for enqueue: the device's stream, as its own libraries know it */
     yk_mismatch mismatch; /**< set by the backend with YK_ERROR_MISMATCH */
     double met_s; /**< when all ranks had begun the call, in seconds of CLOCK_MONOTONIC: until then
                        it waited for them, from then on it moves data. Set by yk_backend_compare,
@@ -86,6 +93,18 @@ typedef struct yk_backend_member {
     const char *address; /**< an IP address at which the other ranks reach its host */
     const char *machine; /**< equal for two ranks where they can share memory */
 } yk_backend_member;
+
+/** An open backend; the concrete struct begins with this. */
+typedef struct yk_backend yk_backend;
+
+/** A device whose memory a backend moves. */
+typedef struct yk_backend_device {
+    size_t size;         /**< of this struct */
+    const char *type;    /**< "cuda", "sim" */
+    void *handle;        /**< for backends of the library: the device */
+    yk_backend *sibling; /**< an open backend of the same table, ranks and device, with which
+                              resources may be shared; NULL if there is none */
+} yk_backend_device;
 
 /**
  * Where a backend is opened. Everything in it stays valid until the backend is closed. set and get
@@ -109,6 +128,7 @@ typedef struct yk_backend_site {
      * YK_OK, the backend gives up with it.
      */
     yk_status (*look)(void *context, bool (*missing)(const void *wait, int rank), const void *wait);
+    const yk_backend_device *device; /**< with YK_BACKEND_DEVICE_MEMORY; else NULL */
 } yk_backend_site;
 
 /** What a backend can do, as bits of yk_backend_ops.capabilities. */
@@ -116,17 +136,17 @@ enum {
     YK_BACKEND_RANK_ORDER = 1 << 0,        /**< reductions add in the order of ranks: the same bits
                                                 in every run and on every backend with this bit */
     YK_BACKEND_REGISTERED_MEMORY = 1 << 1, /**< memory of alloc needs no copy */
-    YK_BACKEND_DEVICE_MEMORY = 1 << 2      /**< takes buffers in device memory, and streams */
+    YK_BACKEND_DEVICE_MEMORY = 1 << 2      /**< moves a device's memory, not the host's */
 };
 
-/** An open backend; the concrete struct begins with this. */
-typedef struct yk_backend yk_backend;
 /** A posted call, owned by the backend until a test says that it is done, or until cancel. */
 typedef struct yk_backend_work yk_backend_work;
 
 /**
  * A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY, test and cancel
- * where post finishes every call.
+ * where post finishes every call. A backend with YK_BACKEND_DEVICE_MEMORY has open, close, enqueue,
+ * check and abort, and none of post, test, cancel, alloc and free; the others have no enqueue,
+ * check and abort.
  *
  * YK_ERROR_NETWORK from post, test or alloc means that the engine has failed or has lost another
  * rank: the group finds out which rank is at fault, and has failed. Any other error must be the
@@ -165,6 +185,32 @@ typedef struct yk_backend_ops {
     yk_status (*alloc)(yk_backend *backend, yk_backend_call *call, void **memory);
     /** Frees memory of alloc on this rank; does not wait for the others. */
     yk_status (*free)(yk_backend *backend, void *memory);
+
+    /**
+     * Whether what the backend needs, such as another library, can be used here. Otherwise the
+     * error line tells what is missing and what to install. NULL: it always can.
+     */
+    yk_status (*available)(void);
+    /**
+     * Enters a collective, but not a barrier, in call->stream and returns. It begins when the
+     * stream comes to it on all ranks. All ranks enter the same collectives in the same order,
+     * which the group has made sure of before. The stream may be under recording: then the
+     * collective takes place in each replay, with the same buffers.
+     *
+     * A call is made by one thread at a time, on which the device is current.
+     */
+    yk_status (*enqueue)(yk_backend *backend, const yk_backend_call *call);
+    /**
+     * Whether the collectives that were entered can still succeed. Called again and again while a
+     * thread waits for the device. A failure is final; the error line tells what has happened.
+     */
+    yk_status (*check)(yk_backend *backend);
+    /**
+     * Ends the collectives that were entered, whose buffers are undefined from then on: a rank is
+     * dead or late. The stream must come to its end soon afterwards. Later calls of enqueue fail.
+     * The failure and its error line are given to be reported.
+     */
+    void (*abort)(yk_backend *backend, yk_status status, const char *line);
 } yk_backend_ops;
 
 struct yk_backend {

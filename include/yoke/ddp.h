@@ -152,7 +152,10 @@ size_t yk_ddp_bucket_count(const yk_ddp *ddp);
 /** The bytes of the gradients in a bucket; 0 for one that does not exist, and for NULL. */
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 
-/** Times of the last backward, in seconds; zeros where it did not communicate. */
+/**
+ * Times of the last backward, in seconds; zeros where it did not communicate, and for the first two
+ * where the gradients' device exchanges them itself, behind the host's back.
+ */
 typedef struct yk_ddp_stats {
     double communication_s; /**< from the first bucket's launch until the last one has landed */
     double exposed_s;       /**< of it, moving data after backward's last kernel */

@@ -76,7 +76,7 @@ void *engine_message(const engine_base *engine, int rank)
 static yk_status exchange(engine_base *engine, yk_backend_call *call)
 {
     char *mine = engine_message(engine, engine->rank);
-    size_t carried = engine_contribution(engine, &call->what);
+    size_t carried = call->compare_only ? 0 : engine_contribution(engine, &call->what);
     memcpy(mine, &call->what, sizeof call->what);
     if (carried > 0)
         memcpy(mine + sizeof call->what, call->in, carried);
@@ -127,9 +127,10 @@ yk_status engine_run(void *context, yk_backend_call *call)
     if (call->what.operation >= YK_OPERATION_SEND)
         return engine->calls->message(engine, call);
     yk_status status = exchange(engine, call);
-    if (status == YK_OK && engine_is_small(engine, &call->what))
+    bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
+    if (moves && engine_is_small(engine, &call->what))
         engine_finish_small(engine, call);
-    else if (status == YK_OK && call->what.count > 0)
+    else if (moves)
         status = run_large(engine, call);
     engine->exchanges++;
     return status;

@@ -193,7 +193,8 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .kernels = yki_cuda_kernels,
                                               .sweep = yki_cuda_sweep,
                                               .memory = &yki_cuda_memory_ops,
-                                              .streams = &yki_cuda_stream_ops};
+                                              .streams = &yki_cuda_stream_ops,
+                                              .backend = "nccl"};
 
 const yki_device_module yki_device_module_table = {.version = YKI_DEVICE_MODULE_VERSION,
                                                    .size = sizeof(yki_device_module),

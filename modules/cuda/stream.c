@@ -36,6 +36,11 @@ static void destroy_stream(yki_stream *stream)
     free(stream);
 }
 
+static void *native(yki_stream *stream)
+{
+    return stream->handle;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static yk_status create_event(yki_device *device, yki_event **event)
@@ -145,4 +150,5 @@ const yki_stream_ops yki_cuda_stream_ops = {.create = create_stream,
                                             .record_begin = record_begin,
                                             .record_end = record_end,
                                             .replay = replay,
-                                            .destroy_recording = destroy_recording};
+                                            .destroy_recording = destroy_recording,
+                                            .native = native};

@@ -651,6 +651,10 @@ const yk_backend_ops ops = {
     engine_post,
     engine_test,
     cancel,
+    nullptr, // memory is not registered
+    nullptr,
+    nullptr, // nothing else is needed
+    nullptr, // a device's memory is not moved
     nullptr,
     nullptr,
 };

@@ -24,7 +24,7 @@ typedef struct yki_call {
     void *task_context;
 } yki_call;
 
-extern const yk_backend_ops yki_backend_self, yki_backend_shm;
+extern const yk_backend_ops yki_backend_self, yki_backend_shm, yki_backend_sim;
 
 /* The backend that uses shm within hosts and a network between them: see comm/two_level. */
 yk_status yki_two_level_find(const yk_backend_ops **ops, const yk_backend_ops *network);

@@ -2,7 +2,7 @@
  * The choice of a backend. One rank needs none (self), ranks of one machine share memory (shm), and
  * ranks of several machines use a network (NET): gloo, or MPI where its launcher has started the
  * job and gloo is not installed. Where a machine has several ranks, they share memory too
- * (shm+NET).
+ * (shm+NET). A backend that moves a device's memory works besides the one that these rules choose.
  */
 #include "comm/choose.h"
 
@@ -25,9 +25,15 @@ yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
     *ops = NULL;
     if (!name || is_built_in(name))
         return YK_OK;
+    if (strcmp(name, yki_backend_sim.name) == 0) {
+        *ops = &yki_backend_sim;
+        return YK_OK;
+    }
     size_t prefix = strlen(TWO_LEVEL);
-    if (strncmp(name, TWO_LEVEL, prefix) != 0)
-        return yki_module_find(ops, name);
+    if (strncmp(name, TWO_LEVEL, prefix) != 0) {
+        YK_TRY(yki_module_find(ops, name));
+        return (*ops)->available ? (*ops)->available() : YK_OK;
+    }
     const yk_backend_ops *network;
     YK_TRY(yki_module_find(&network, name + prefix));
     return yki_two_level_find(ops, network);

@@ -8,7 +8,7 @@
 
 /*
  * Opens the module of a backend that was asked for by name, before other ranks wait for this one.
- * *ops is NULL where none is needed, or name is NULL.
+ * *ops is NULL where none is needed, or name is NULL. It may be one with YK_BACKEND_DEVICE_MEMORY.
  */
 yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name);
 

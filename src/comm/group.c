@@ -77,6 +77,11 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     yk_group *group = yki_calloc(1, sizeof *group);
     if (!group)
         return yki_error_memory(sizeof *group, "a group");
+    if (ops && ops->capabilities & YK_BACKEND_DEVICE_MEMORY) {
+        group->device_backend = ops->name;
+        name = NULL;
+        ops = NULL;
+    }
     yk_status status = yki_job_join(&group->job, &options);
     if (status != YK_OK)
         goto out_group;

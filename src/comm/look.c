@@ -106,7 +106,8 @@ static void leave_out_waiting(const yk_group *group, bool *late)
 static yk_status fail_late(yk_group *group, bool *late)
 {
     const yki_job *job = &group->job;
-    if (group->running && group->running->work)
+    const yki_call *running = group->running;
+    if (running && (running->work || running->base.compare_only))
         leave_out_waiting(group, late);
     char list[128], text[320];
     yki_rank_list(job, list, sizeof list, late);

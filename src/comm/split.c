@@ -69,6 +69,7 @@ yk_status yki_group_make_part(yk_group **out, yk_group *parent, const int *ranks
         return yki_error_memory(sizeof *part, "a part of a group");
     part->is_part = true;
     part->named = parent->named;
+    part->device_backend = parent->device_backend;
     yk_status status = make_job(part, parent, ranks, count, number);
     if (status == YK_OK)
         status = choose(&ops, part, parent);

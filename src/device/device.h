@@ -114,11 +114,14 @@ typedef struct yki_device_type {
     yk_status (*measure)(yki_device *device, yki_limits *limits);
     const yki_memory_ops *memory;
     const yki_stream_ops *streams; /* NULL: a host device, see memory.h */
+    /* The backend that moves its memory between ranks (yoke/backend.h); NULL: there is none. */
+    const char *backend;
 } yki_device_type;
 
 struct yk_device {
     const yki_device_type *type;
     yki_stream *stream; /* in which models compute; NULL on a host device */
+    yki_watcher *watchers;
     int threads;
     int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */
     char name[32]; /* as it was opened, e.g. "cpu" */

@@ -1,11 +1,18 @@
 /* See memory.h: host memory, and the calls that are the same on every device. */
+#define _GNU_SOURCE
 #include "device/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "device/device.h"
+
+#define LOOK_S     0.02 /* between two looks of the watchers */
+#define PATIENT_S  5e-5 /* how long a wait asks without a pause */
+#define LONGEST_NS 200000L
 
 /* ---- host devices ---------------------------------------------------------------------------- */
 
@@ -159,9 +166,71 @@ yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached)
     return event ? device->type->streams->query(event, reached) : YK_OK;
 }
 
+void *yki_stream_native(yki_device *device, yki_stream *stream)
+{
+    void *(*native)(yki_stream *) = device->type->streams->native;
+    return native ? native(stream) : stream;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+void yki_device_add_watcher(yki_device *device, yki_watcher *watcher)
+{
+    watcher->next = device->watchers;
+    device->watchers = watcher;
+}
+
+void yki_device_remove_watcher(yki_device *device, yki_watcher *watcher)
+{
+    yki_watcher **at = &device->watchers;
+    while (*at && *at != watcher)
+        at = &(*at)->next;
+    if (*at)
+        *at = watcher->next;
+}
+
+static yk_status ask_watchers(const yki_device *device)
+{
+    for (yki_watcher *watcher = device->watchers; watcher; watcher = watcher->next)
+        YK_TRY(watcher->look(watcher->context));
+    return YK_OK;
+}
+
+/* Asks for the event in ever longer intervals. */
+static yk_status poll_event(yki_device *device, yki_event *event, double seconds, bool *reached)
+{
+    double begin = yki_now();
+    for (long pause = 1000;;) {
+        YK_TRY(yki_event_query(device, event, reached));
+        double waited = yki_now() - begin;
+        if (*reached || waited >= seconds)
+            return YK_OK;
+        if (waited < PATIENT_S)
+            continue;
+        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+        pause = pause < LONGEST_NS ? 2 * pause : LONGEST_NS;
+    }
+}
+
+static yk_status wait_watched(yki_device *device, yki_event *event)
+{
+    const yki_stream_ops *streams = device->type->streams;
+    for (bool reached;;) {
+        if (streams->wait_for)
+            YK_TRY(streams->wait_for(event, LOOK_S, &reached));
+        else
+            YK_TRY(poll_event(device, event, LOOK_S, &reached));
+        if (reached)
+            return YK_OK;
+        YK_TRY(ask_watchers(device));
+    }
+}
+
 yk_status yki_event_wait(yki_device *device, yki_event *event)
 {
-    return event ? device->type->streams->wait(event) : YK_OK;
+    if (!event)
+        return YK_OK;
+    return device->watchers ? wait_watched(device, event) : device->type->streams->wait(event);
 }
 
 /* ---- recordings ------------------------------------------------------------------------------ */

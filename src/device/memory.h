@@ -24,6 +24,9 @@
  * waits, on the host or in a stream, for what is in a recording, nor is a recorded stream to follow
  * an event from outside.
  *
+ * Work may depend on other processes, which may die: whoever enters such work adds a watcher to the
+ * device, and every wait of the host then asks it, again and again, whether to keep waiting.
+ *
  * What is entered must stay valid until it is done: memory, and the host's memory that is copied
  * from or to. Functions that take a device may be called from any thread; one thread at a time uses
  * a stream or an event.
@@ -75,11 +78,16 @@ typedef struct yki_stream_ops {
      * first failure of the work before it. */
     yk_status (*query)(yki_event *event, bool *reached);
     yk_status (*wait)(yki_event *event);
+    /* The same, for about so many seconds at most. NULL: who has to look elsewhere meanwhile uses
+     * query. */
+    yk_status (*wait_for)(yki_event *event, double seconds, bool *reached);
     /* NULL on a device that records nothing. A recording that fails to end is gone. */
     yk_status (*record_begin)(yki_stream *stream);
     yk_status (*record_end)(yki_stream *stream, yki_recording **recording);
     yk_status (*replay)(yki_recording *recording, yki_stream *stream);
     void (*destroy_recording)(yki_recording *recording); /* after its replays are done */
+    /* The stream as the device's own libraries know it; NULL: they know it by its address. */
+    void *(*native)(yki_stream *stream);
 } yki_stream_ops;
 
 /* ---- for the layers above: the same calls on every device ------------------------------------ */
@@ -111,6 +119,24 @@ yk_status yki_event_mark(yki_device *device, yki_event *event, yki_stream *strea
 yk_status yki_event_follow(yki_device *device, yki_event *event, yki_stream *stream);
 yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached);
 yk_status yki_event_wait(yki_device *device, yki_event *event);
+
+/* What other libraries of the device take as the stream: a CUstream for cuda. */
+void *yki_stream_native(yki_device *device, yki_stream *stream);
+
+/*
+ * Looks after work that depends on other processes. look is called about every 20 ms by any thread
+ * that waits for the device; when its result is not YK_OK, it has seen to it that the work ends,
+ * and the wait ends with that result. Watchers are added and removed while no thread waits for the
+ * device.
+ */
+typedef struct yki_watcher {
+    struct yki_watcher *next;
+    yk_status (*look)(void *context);
+    void *context;
+} yki_watcher;
+
+void yki_device_add_watcher(yki_device *device, yki_watcher *watcher);
+void yki_device_remove_watcher(yki_device *device, yki_watcher *watcher);
 
 /* Whether there are recordings; if not, no other of these is to be called, except for the last. */
 bool yki_device_records(const yki_device *device);

@@ -46,7 +46,10 @@ static yk_status prepare_hook(yk_ddp *ddp)
     if (ddp->options.virtual_ranks)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "virtual ranks add gradients in a fixed order: "
                                                     "they cannot be combined with a comm hook");
-    return ddp->bucket_count ? create_views(ddp) : YK_OK;
+    if (ddp->bucket_count == 0)
+        return YK_OK;
+    YK_TRY(yki_staging_open_host(&ddp->gradients));
+    return create_views(ddp);
 }
 
 yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)

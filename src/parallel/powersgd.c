@@ -317,7 +317,7 @@ static yk_status allocate_powersgd(powersgd *state, const yk_ddp *ddp)
     return YK_OK;
 }
 
-static yk_status build_powersgd(powersgd *state, const yk_ddp *ddp)
+static yk_status build_powersgd(powersgd *state, yk_ddp *ddp)
 {
     state->of = yki_calloc(ddp->bucket_count, sizeof *state->of);
     state->warm = yki_calloc(ddp->bucket_count, sizeof *state->warm);
@@ -325,6 +325,7 @@ static yk_status build_powersgd(powersgd *state, const yk_ddp *ddp)
     state->small = yki_calloc(ddp->used, sizeof *state->small);
     if (!state->of || !state->warm || !state->matrices || !state->small)
         return yki_error_memory(ddp->used * sizeof *state->matrices, "PowerSGD");
+    YK_TRY(yki_staging_open_host(&ddp->gradients));
     for (size_t b = 0; b < ddp->bucket_count; b++) {
         const yki_bucket *plan = &ddp->buckets[b].plan;
         if (plan->dtype != YK_F32)

@@ -1,8 +1,9 @@
 /*
  * The reducer. Gradients live in buckets in memory that ranks exchange (staging.h). As soon as the
  * last gradient of a bucket has been written or, on a device that works behind the host's back, has
- * been entered in its stream, the bucket's all-reduce is submitted to the group's thread, in bucket
- * order on every rank. Backward ends when all of them have finished.
+ * been entered in its stream, the bucket's all-reduce is submitted to the group's thread or entered
+ * in the plane's stream, in bucket order on every rank. Backward ends when all of them have
+ * finished or, in a plane, when what comes next in the compute stream follows them.
  *
  * Averaging needs no pass over memory: the gradient of the loss starts from this rank's fraction of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
@@ -256,7 +257,7 @@ yk_status yki_reducer_backward_end(void *context)
         double before = times.finished > start ? times.finished : start;
         ddp->buckets[b].work = NULL;
         yk_status status = work ? yki_work_wait_timed(work, &times) : YK_OK;
-        if (work && status == YK_OK)
+        if (ddp->exchanging && status == YK_OK)
             status = yki_staged_part_land(&ddp->buckets[b].part);
         waiting += yki_work_waited(&times, before);
         if (status != YK_OK && ddp->status == YK_OK) {

@@ -10,27 +10,34 @@ static bool is_direct(const yki_staging *staging)
     return yki_device_is_host(staging->device);
 }
 
-static yk_status create_device_side(yki_staging *staging)
+/* The group's block and what copies to and from it need. */
+static yk_status open_staged(yki_staging *staging)
 {
     yki_device *device = staging->device;
-    if (is_direct(staging)) {
-        staging->memory = staging->host;
+    void *host;
+    YK_TRY(yk_group_alloc(staging->group, staging->bytes, &host));
+    staging->host = host;
+    if (is_direct(staging))
         return YK_OK;
-    }
-    YK_TRY(yki_device_alloc(device, staging->bytes, &staging->memory));
     YK_TRY(yki_stream_create(device, &staging->copies));
     return yki_event_create(device, &staging->returned);
+}
+
+static yk_status open_staging(yki_staging *staging)
+{
+    YK_TRY(yki_plane_open(&staging->plane, staging->group, staging->device, YKI_PLANE_BESIDE));
+    if (!staging->plane)
+        YK_TRY(open_staged(staging));
+    staging->memory = staging->host;
+    return is_direct(staging) ? YK_OK
+                              : yki_device_alloc(staging->device, staging->bytes, &staging->memory);
 }
 
 yk_status yki_staging_create(yki_staging *staging, yk_group *group, yki_device *device,
                              size_t bytes)
 {
     *staging = (yki_staging){.group = group, .device = device, .bytes = bytes};
-    void *host;
-    yk_status status = yk_group_alloc(group, bytes, &host);
-    staging->host = host;
-    if (status == YK_OK)
-        status = create_device_side(staging);
+    yk_status status = open_staging(staging);
     if (status != YK_OK)
         yki_staging_destroy(staging);
     return status;
@@ -47,7 +54,13 @@ void yki_staging_destroy(yki_staging *staging)
     if (!is_direct(staging))
         yki_device_free(device, staging->memory, staging->bytes);
     yk_group_free(staging->group, staging->host);
+    yki_plane_close(staging->plane);
     *staging = (yki_staging){0};
+}
+
+yk_status yki_staging_open_host(yki_staging *staging)
+{
+    return staging->host || staging->bytes == 0 ? YK_OK : open_staged(staging);
 }
 
 void *yki_staging_host(const yki_staging *staging, const void *address)
@@ -81,8 +94,20 @@ static yk_status give_back(yki_staging *staging, size_t offset, size_t bytes)
     return yki_event_mark(device, staging->returned, stream);
 }
 
+/* A collective of bytes in the plane, in order with the compute stream. */
+static yk_status run_in_plane(yki_staging *staging, yk_operation operation, int root,
+                              const void *in, size_t count)
+{
+    yk_descriptor what = {
+        .operation = (uint8_t)operation, .dtype = YK_U8, .root = root, .count = count};
+    return yki_plane_run(staging->plane, &what, in, staging->memory,
+                         yki_device_stream(staging->device));
+}
+
 yk_status yki_staging_broadcast(yki_staging *staging, int root)
 {
+    if (staging->plane)
+        return run_in_plane(staging, YK_OPERATION_BROADCAST, root, staging->memory, staging->bytes);
     bool sends = yk_group_rank(staging->group) == root;
     YK_TRY(fetch(staging, 0, sends ? staging->bytes : 0));
     YK_TRY(yk_broadcast(staging->group, staging->host, staging->bytes, YK_U8, root, NULL));
@@ -93,6 +118,9 @@ yk_status yki_staging_all_gather(yki_staging *staging)
 {
     size_t share = staging->bytes / (size_t)yk_group_size(staging->group);
     size_t own = share * (size_t)yk_group_rank(staging->group), after = own + share;
+    if (staging->plane)
+        return run_in_plane(staging, YK_OPERATION_ALL_GATHER, 0, (char *)staging->memory + own,
+                            share);
     YK_TRY(fetch(staging, own, share));
     YK_TRY(yk_all_gather(staging->group, staging->host, staging->host + own, share, YK_U8, NULL));
     YK_TRY(give_back(staging, 0, own));
@@ -155,9 +183,25 @@ static yk_status launch_part(yki_staged_part *part, yk_status (*exchange)(void *
     return yki_group_run(part->staging->group, exchange_part, part, work);
 }
 
+static yk_status sum_in_plane(yki_staged_part *part)
+{
+    yki_staging *staging = part->staging;
+    yki_device *device = staging->device;
+    yk_descriptor what = {.operation = YK_OPERATION_ALL_REDUCE,
+                          .dtype = (uint8_t)part->dtype,
+                          .reduce = YK_REDUCE_SUM,
+                          .count = part->elements};
+    void *data = (char *)staging->memory + part->offset;
+    YK_TRY(yki_event_mark(device, part->ready, yki_device_stream(device)));
+    return yki_plane_start(staging->plane, &what, data, data, part->ready, part->landed);
+}
+
 yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work)
 {
     yki_staging *staging = part->staging;
+    *work = NULL;
+    if (staging->plane)
+        return sum_in_plane(part);
     if (!is_direct(staging))
         return launch_part(part, sum_part, part, work);
     return yk_all_reduce(staging->group, staging->host + part->offset, part->elements, part->dtype,

@@ -1,17 +1,21 @@
 /*
- * Memory of a model's device that the ranks of a group exchange: gradients, buffers, shards.
+ * Memory of a model's device that the ranks of a group exchange: gradients, buffers, shards. It is
+ * exchanged in one of three ways, in order with the device's compute stream, and callers do not
+ * know in which.
  *
- * The memory of a host device is the group's own, which peers read where it lies, and each call
- * below is the collective of the same name. Memory of any other device cannot be read by peers:
- * what is exchanged is copied to a block of the group's memory, exchanged there, and copied back,
- * in order with the device's compute stream. Callers do not know which of the two they use, and a
- * group whose backend takes a device's memory would be a third.
+ *   - The memory of a host device is the group's own, which peers read where it lies. Each call
+ *     below is the collective of the same name.
+ *   - Where the group has a plane for the device (comm/plane.h), collectives are entered in the
+ *     plane's stream, between events. The host waits for none of them.
+ *   - Otherwise the memory is staged: what is exchanged is copied to a block of the group's memory,
+ *     exchanged there, and copied back.
  */
 #ifndef YKI_STAGING_H
 #define YKI_STAGING_H
 
 #include <yoke/group.h>
 
+#include "comm/plane.h"
 #include "device/memory.h"
 
 typedef struct yki_staging {
@@ -19,7 +23,9 @@ typedef struct yki_staging {
     yki_device *device;
     size_t bytes;
     void *memory;        /* the device's */
-    char *host;          /* what ranks exchange; on a host device the same */
+    yki_plane *plane;    /* NULL: there is none */
+    char *host;          /* what ranks exchange; on a host device the same. With a plane it is NULL
+                            until it is needed */
     yki_stream *copies;  /* of parts, used by the group's thread; NULL on a host device */
     yki_event *returned; /* what was copied back in the compute stream has been read */
 } yki_staging;
@@ -30,6 +36,8 @@ yk_status yki_staging_create(yki_staging *staging, yk_group *group, yki_device *
 /* Waits for what is in the compute stream. Accepts one that was never created. */
 void yki_staging_destroy(yki_staging *staging);
 
+/* Before yki_staging_host and yki_staged_run are used. Collective. */
+yk_status yki_staging_open_host(yki_staging *staging);
 /* Where the ranks exchange what is at `address` in the device's memory. */
 void *yki_staging_host(const yki_staging *staging, const void *address);
 
@@ -56,9 +64,9 @@ yk_status yki_staged_part_create(yki_staged_part *part, yki_staging *staging, co
 void yki_staged_part_destroy(yki_staged_part *part);
 
 /*
- * Sums the part over the ranks, as it is at this point of the compute stream, on the group's
- * thread. Once the work has been waited for, yki_staged_part_land makes what is entered in the
- * compute stream from then on follow the result.
+ * Sums the part over the ranks, as it is at this point of the compute stream, on the group's thread
+ * or in the plane's stream; then *work is NULL. Once the work has been waited for,
+ * yki_staged_part_land makes what is entered in the compute stream from then on follow the result.
  */
 yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work);
 /* The same with exchange(context) in place of the sum. It runs on the group's thread and finds the

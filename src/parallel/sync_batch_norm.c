@@ -6,7 +6,8 @@
  *
  * It uses the group's channel instead of the group: see comm/group_internal.h. All ranks run the
  * same graph, so the channel runs the same exchanges in the same order on every rank, whatever the
- * group's own thread is doing.
+ * group's own thread is doing. Where the group has a plane for the device, the gathers are entered
+ * in a plane of their own, and the host does not wait.
  *
  * Weight and bias gradients stay local sums; DDP adds them up like all others. Its weighting of the
  * loss by each rank's samples makes the sums over ranks those of the joint mean.
@@ -17,6 +18,7 @@
 
 #include "base/memory.h"
 #include "comm/group_internal.h"
+#include "comm/plane.h"
 #include "model/model_hooks.h"
 
 typedef struct rank_sync {
@@ -28,6 +30,7 @@ typedef struct rank_sync {
      * base.all. */
     double *sent, *gathered;
     yki_event *returned; /* the device has read `gathered` */
+    yki_plane *plane;    /* NULL: the vectors are exchanged through the host */
 } rank_sync;
 
 static size_t all_bytes(const rank_sync *s)
@@ -58,6 +61,9 @@ static yk_status gather_statistics(const yki_sync *sync, int64_t channels, yki_s
 {
     const rank_sync *s = (const rank_sync *)sync;
     size_t length = (size_t)yki_sync_length(channels), bytes = length * sizeof(double);
+    yk_descriptor what = {.operation = YK_OPERATION_ALL_GATHER, .dtype = YK_F64, .count = length};
+    if (s->plane)
+        return yki_plane_run(s->plane, &what, sync->mine, (void *)(uintptr_t)sync->all, stream);
     YK_TRY(fetch_vector(s, bytes, stream));
     YK_TRY(yk_all_gather(s->channel, s->gathered, s->sent, length, YK_F64, NULL));
     return return_vectors(s, (size_t)sync->world * bytes, stream);
@@ -73,6 +79,7 @@ static void rank_sync_destroy(yki_sync *sync)
         yki_device_free(device, (void *)(uintptr_t)s->base.all, all_bytes(s));
     }
     yki_event_destroy(device, s->returned);
+    yki_plane_close(s->plane);
     if (s->sent)
         yk_group_free(s->channel, s->sent);
     free(s->gathered);
@@ -127,7 +134,9 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     yki_group_retain(group);
     sync->device = yki_model_device(model);
     sync->bytes = (size_t)yki_sync_length(channels) * sizeof(double);
-    yk_status status = create_host_side(sync);
+    yk_status status = yki_plane_open(&sync->plane, group, sync->device, YKI_PLANE_WITHIN);
+    if (status == YK_OK && !sync->plane)
+        status = create_host_side(sync);
     if (status == YK_OK)
         status = create_device_side(sync);
     if (status != YK_OK) {

@@ -390,3 +390,22 @@ YK_TEST(a_timeout_that_never_comes_is_refused)
         assert_null(group);
     }
 }
+
+/* ---- for devices ----------------------------------------------------------------------------- */
+
+/* Calls whose buffers are a device's: they are compared as any, and nothing is touched. */
+YK_TEST_RANKS(calls_that_are_only_compared_move_no_data, 3)
+{
+    yk_group *group = join();
+    for (int operation = YK_OPERATION_ALL_REDUCE; operation < YK_OPERATION_BARRIER; operation++)
+        for (size_t count = 1; count < 1000000; count *= 99) {
+            yki_call call = {.base = {.what = {.operation = (uint8_t)operation, .count = count},
+                                      .compare_only = true}};
+            assert_ok(yki_group_submit(group, &call, YK_OK, NULL));
+            call.base.what.count += rank == 2;
+            assert_status(YK_ERROR_MISMATCH, yki_group_submit(group, &call, YK_OK, NULL));
+            assert_contains(yk_last_error(), "ranks disagree in count");
+        }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}

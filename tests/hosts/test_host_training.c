@@ -100,8 +100,8 @@ YK_TEST(hosts_without_ipv4_train)
     char output[1024], arguments[2048];
     yk_test_hosts(2);
     for (int host = 1; host <= 2; host++)
-        assert_int_equal(yk_test_command(output, sizeof output,
-                                         "%s ip -4 address flush dev eth0", yk_test_on(host)),
+        assert_int_equal(yk_test_command(output, sizeof output, "%s ip -4 address flush dev eth0",
+                                         yk_test_on(host)),
                          0);
     for (int i = 0; i < 2; i++) {
         snprintf(arguments, sizeof arguments,

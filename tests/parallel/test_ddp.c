@@ -212,6 +212,12 @@ YK_TEST_RANKS(batches_that_are_empty_on_all_ranks_are_refused_at_any_step, 2)
     side_end(&s);
 }
 
+/* A device that exchanges gradients itself does not tell how long that takes. */
+static bool knows_times(void)
+{
+    return strcmp(yk_test_device("ref"), "sim") != 0 || getenv("YOKE_BACKEND");
+}
+
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
 YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
@@ -225,7 +231,7 @@ YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
         both_step(&s, 30, 3);
         yk_ddp_set_no_sync(s.ddp, false);
         both_step(&s, 60, 3);
-        assert_true(yk_ddp_last_stats(s.ddp).communication_s > 0);
+        assert_int_equal(yk_ddp_last_stats(s.ddp).communication_s > 0, knows_times());
         assert_same_gradients(s.model, s.alone, 1e-12);
         zero_both(&s);
     }
@@ -372,7 +378,8 @@ YK_TEST_RANKS(statistics_are_sane, 2)
     assert_int_equal(yk_ddp_bucket_count(s.ddp), 1);
     both_step(&s, 0, 4);
     yk_ddp_stats stats = yk_ddp_last_stats(s.ddp);
-    assert_true(stats.communication_s > 0 && stats.communication_s < 60);
+    assert_int_equal(stats.communication_s > 0, knows_times());
+    assert_true(stats.communication_s < 60);
     assert_true(stats.exposed_s >= 0 && stats.exposed_s < 60);
     side_end(&s);
 }

@@ -1,13 +1,15 @@
-/* What ranks exchange is in order with the compute stream, on devices whose memory they share and
- * on others. */
+/* What ranks exchange is in order with the compute stream, in each of the three ways. */
 #include "device/device.h"
 #include "harness.h"
 #include "parallel/staging.h"
 
 enum { PARTS = 3, ELEMENTS = 1024, BYTES = ELEMENTS * sizeof(float), ROUNDS = 3 };
 
-static const char *const devices[] = {"cpu", "sim"};
-enum { DEVICES = sizeof devices / sizeof *devices };
+/* A device, and the backend that is asked for, if any. */
+static const struct way {
+    const char *device, *backend;
+} ways[] = {{"cpu", NULL}, {"sim", NULL}, {"sim", "shm"}};
+enum { WAYS = sizeof ways / sizeof *ways };
 
 /* Parts that are exchanged, and other memory of the device. */
 typedef struct fixture {
@@ -28,11 +30,16 @@ static char *other_at(const fixture *f, int round, int part)
     return f->other + (round * PARTS + part) * BYTES;
 }
 
-static void begin(fixture *f, yk_group *group, const char *name)
+static void begin(fixture *f, const struct way *way)
 {
+    yk_group *group;
+    assert_ok(yk_group_init(
+        &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = way->backend)));
     *f = (fixture){.group = group};
-    assert_ok(yki_device_create(&f->device, name, &(yki_device_options){.threads = 1}));
+    assert_ok(yki_device_create(&f->device, way->device, &(yki_device_options){.threads = 1}));
     assert_ok(yki_staging_create(&f->staging, group, f->device, PARTS * BYTES));
+    assert_int_equal(f->staging.plane != NULL, !yki_device_is_host(f->device) && !way->backend);
+    assert_ok(yki_staging_open_host(&f->staging));
     for (int part = 0; part < PARTS; part++)
         assert_ok(yki_staged_part_create(&f->part[part], &f->staging, part_at(f, part), ELEMENTS,
                                          YK_F32));
@@ -48,6 +55,7 @@ static void end(fixture *f)
     yki_staging_destroy(&f->staging);
     yki_device_free(f->device, f->other, ROUNDS * PARTS * BYTES);
     yki_device_destroy(f->device);
+    yk_group_destroy(f->group);
 }
 
 /* Enters a copy in the compute stream. */
@@ -116,7 +124,8 @@ static void exchange_parts(fixture *f, int rank, int world, int round)
             assert_ok(yki_staged_all_reduce(&f->part[part], &work[part]));
     }
     for (int part = 0; part < PARTS; part++) {
-        assert_ok(yk_work_wait(work[part]));
+        if (work[part])
+            assert_ok(yk_work_wait(work[part]));
         assert_ok(yki_staged_part_land(&f->part[part]));
         copy(f, other_at(f, 1, part), part_at(f, part));
     }
@@ -126,26 +135,21 @@ static void exchange_parts(fixture *f, int rank, int world, int round)
 
 YK_TEST_RANKS(parts_are_exchanged_in_order_with_the_compute_stream, 3)
 {
-    yk_group *group;
-    assert_ok(yk_group_init(&group, NULL));
-    for (int i = 0; i < DEVICES; i++) {
+    for (int i = 0; i < WAYS; i++) {
         fixture f;
-        begin(&f, group, devices[i]);
+        begin(&f, &ways[i]);
         for (int round = 0; round < ROUNDS; round++)
             exchange_parts(&f, rank, world, round);
         end(&f);
     }
-    yk_group_destroy(group);
 }
 
 /* Several in a row, each from another rank, before anyone looks. */
 YK_TEST_RANKS(broadcasts_are_in_order_with_the_compute_stream, 3)
 {
-    yk_group *group;
-    assert_ok(yk_group_init(&group, NULL));
-    for (int i = 0; i < DEVICES; i++) {
+    for (int i = 0; i < WAYS; i++) {
         fixture f;
-        begin(&f, group, devices[i]);
+        begin(&f, &ways[i]);
         for (int part = 0; part < PARTS; part++)
             set(&f, other_at(&f, 0, part), 10 * rank + part);
         for (int round = 0; round < ROUNDS; round++) {
@@ -160,17 +164,14 @@ YK_TEST_RANKS(broadcasts_are_in_order_with_the_compute_stream, 3)
                 expect(&f, other_at(&f, round, part), 10 * round + part, 1);
         end(&f);
     }
-    yk_group_destroy(group);
 }
 
 /* Each rank's share is the part of its number. */
 YK_TEST_RANKS(shares_are_gathered_in_order_with_the_compute_stream, PARTS)
 {
-    yk_group *group;
-    assert_ok(yk_group_init(&group, NULL));
-    for (int i = 0; i < DEVICES; i++) {
+    for (int i = 0; i < WAYS; i++) {
         fixture f;
-        begin(&f, group, devices[i]);
+        begin(&f, &ways[i]);
         for (int round = 0; round < ROUNDS; round++)
             set(&f, other_at(&f, round, rank), 100 * round + rank);
         for (int round = 0; round < ROUNDS; round++) {
@@ -184,5 +185,4 @@ YK_TEST_RANKS(shares_are_gathered_in_order_with_the_compute_stream, PARTS)
                 expect(&f, other_at(&f, round, part), 100 * round + part, 1);
         end(&f);
     }
-    yk_group_destroy(group);
 }

@@ -28,7 +28,8 @@ static yk_status self_post(yk_backend *backend, yk_backend_call *call, yk_backen
     (void)backend;
     *work = NULL;
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
-    if (bytes && !call->what.invalid && call->out && call->in && call->out != call->in)
+    if (bytes && !call->what.invalid && !call->compare_only && call->out && call->in &&
+        call->out != call->in)
         memmove(call->out, call->in, bytes);
     return YK_OK;
 }

@@ -131,6 +131,8 @@ yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
     if (call->what.operation >= YK_OPERATION_SEND)
         return YK_OK;
     YK_TRY(yki_two_level_check(tl, call));
+    if (call->compare_only)
+        return YK_OK;
     if (call->what.operation == YK_OPERATION_ALL_REDUCE)
         return reduce_host(tl, call);
     if (call->what.operation == YK_OPERATION_BROADCAST && on_roots_host(tl, call))
@@ -158,6 +160,8 @@ static yk_status reduce_across(two_level *tl, const yk_backend_call *call)
 
 yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
 {
+    if (call->compare_only)
+        return YK_OK;
     switch ((yk_operation)call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
         return reduce_across(tl, call);
@@ -203,6 +207,8 @@ static yk_status gather_host(two_level *tl, const yk_backend_call *call)
 
 yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call)
 {
+    if (call->compare_only)
+        return YK_OK;
     if (call->what.operation == YK_OPERATION_ALL_REDUCE)
         return gather_host(tl, call);
     if (call->what.operation == YK_OPERATION_BROADCAST && !on_roots_host(tl, call))

@@ -1,4 +1,5 @@
 /* The simulated device itself; see sim.h. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +35,11 @@ static yk_status sim_create(yki_device **device, const yki_device_options *optio
     sim->draws = (uint64_t)seed << 32;
     pthread_mutex_init(&sim->lock, NULL);
     pthread_mutex_init(&sim->memory.lock, NULL);
-    pthread_cond_init(&sim->progress, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&sim->progress, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     yk_status status = yki_sim_create_stream(&sim->base, &sim->base.stream);
     if (status != YK_OK)
         sim_destroy(&sim->base);
@@ -57,6 +62,7 @@ static const yki_stream_ops streams = {.create = yki_sim_create_stream,
                                        .follow = yki_sim_follow,
                                        .query = yki_sim_query,
                                        .wait = yki_sim_wait,
+                                       .wait_for = yki_sim_wait_for,
                                        .record_begin = yki_sim_record_begin,
                                        .record_end = yki_sim_record_end,
                                        .replay = yki_sim_replay,
@@ -69,4 +75,5 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .kernels = yki_sim_kernels,
                                         .sweep = yki_sim_sweep,
                                         .memory = &yki_sim_memory_ops,
-                                        .streams = &streams};
+                                        .streams = &streams,
+                                        .backend = "sim"};

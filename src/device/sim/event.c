@@ -1,6 +1,7 @@
 /* The simulated device's events; an event is the number of an operation of a stream. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "device/sim/stream.h"
 
@@ -92,6 +93,19 @@ yk_status yki_sim_wait(yki_event *event)
     YK_TRY(check_wait(event));
     pthread_mutex_lock(&event->sim->lock);
     yk_status status = yki_sim_reach(event->sim, event->stream, event->number);
+    pthread_mutex_unlock(&event->sim->lock);
+    return status;
+}
+
+yk_status yki_sim_wait_for(yki_event *event, double seconds, bool *reached)
+{
+    *reached = true;
+    if (!event->stream)
+        return YK_OK;
+    YK_TRY(check_wait(event));
+    pthread_mutex_lock(&event->sim->lock);
+    yk_status status =
+        yki_sim_reach_by(event->sim, event->stream, event->number, yki_now() + seconds, reached);
     pthread_mutex_unlock(&event->sim->lock);
     return status;
 }

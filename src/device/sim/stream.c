@@ -9,7 +9,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "device/sim/stream.h"
@@ -119,11 +121,20 @@ void yki_sim_want(yki_sim *sim, yki_stream *stream, uint64_t number)
     }
 }
 
-static bool is_ready(const yki_stream *stream)
+/* Whether the stream has come to its next operation, and somebody wants it. */
+static bool has_come(const yki_stream *stream)
 {
     const yki_sim_operation *o = stream->head;
     return stream->done < stream->wanted && !stream->busy &&
            (!o->after || o->after->done >= o->after_count);
+}
+
+/* What has failed already is not to wait for other processes. */
+static bool is_ready(yki_stream *stream)
+{
+    yki_sim_operation *o = stream->head;
+    return !o->kind || !o->kind->ready || has_failed(&stream->failure, stream->done + 1) ||
+           o->kind->ready(stream->sim, o->work);
 }
 
 static yki_stream *draw_ready(yki_sim *sim, bool *busy)
@@ -133,7 +144,11 @@ static yki_stream *draw_ready(yki_sim *sim, bool *busy)
     *busy = false;
     for (yki_stream *s = sim->streams; s; s = s->next) {
         *busy = *busy || s->busy;
-        if (is_ready(s) && draw(sim, ++ready) == 0)
+        if (!has_come(s))
+            continue;
+        if (!is_ready(s))
+            *busy = true; /* another process is */
+        else if (draw(sim, ++ready) == 0)
             drawn = s;
     }
     return drawn;
@@ -183,15 +198,18 @@ bool yki_sim_run_one(yki_sim *sim, bool *busy)
     return ready;
 }
 
-/* Runs one operation, or waits for a thread that does. */
-static yk_status step(yki_sim *sim)
+/* Runs one operation, or waits for a thread or another process that does. */
+static yk_status step(yki_sim *sim, const struct timespec *until)
 {
     bool busy;
     if (yki_sim_run_one(sim, &busy))
         return YK_OK;
     if (!busy)
         return yki_error(YK_ERROR_INTERNAL, "device sim: no operation can run");
-    pthread_cond_wait(&sim->progress, &sim->lock);
+    if (until)
+        pthread_cond_timedwait(&sim->progress, &sim->lock, until);
+    else
+        pthread_cond_wait(&sim->progress, &sim->lock);
     return YK_OK;
 }
 
@@ -219,8 +237,34 @@ yk_status yki_sim_reach(yki_sim *sim, yki_stream *stream, uint64_t number)
     YK_TRY(yki_sim_check_outside());
     yki_sim_want(sim, stream, number);
     while (stream->done < number)
-        YK_TRY(step(sim));
+        YK_TRY(step(sim, NULL));
     return yki_sim_report(stream, number);
+}
+
+yk_status yki_sim_reach_by(yki_sim *sim, yki_stream *stream, uint64_t number, double deadline,
+                           bool *reached)
+{
+    struct timespec until = {.tv_sec = (time_t)deadline};
+    until.tv_nsec = (long)(1e9 * (deadline - (double)until.tv_sec));
+    YK_TRY(yki_sim_check_outside());
+    yki_sim_want(sim, stream, number);
+    while (stream->done < number && yki_now() < deadline)
+        YK_TRY(step(sim, &until));
+    *reached = stream->done >= number;
+    return *reached ? yki_sim_report(stream, number) : YK_OK;
+}
+
+yki_sim_operation *yki_sim_find_work(yki_sim *sim, const yki_sim_work *kind, const void *owner,
+                                     yki_stream **stream, uint64_t *number)
+{
+    for (yki_stream *s = sim->streams; s; s = s->next) {
+        *stream = s;
+        *number = s->done + 1;
+        for (yki_sim_operation *o = s->head; o; o = o->next, ++*number)
+            if (o->kind == kind && memcmp(o->work, &owner, sizeof owner) == 0)
+                return o;
+    }
+    return NULL;
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

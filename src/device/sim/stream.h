@@ -56,6 +56,13 @@ bool yki_sim_run_one(yki_sim *sim, bool *busy);
 /* Waits for the operation; what it and a wait report. */
 yk_status yki_sim_reach(yki_sim *sim, yki_stream *stream, uint64_t number);
 yk_status yki_sim_report(yki_stream *stream, uint64_t number);
+/* The same until a time (yki_now) at most. */
+yk_status yki_sim_reach_by(yki_sim *sim, yki_stream *stream, uint64_t number, double deadline,
+                           bool *reached);
+/* The first operation of a kind whose work begins with a pointer to that owner, and where it is;
+ * NULL: no stream has one. */
+yki_sim_operation *yki_sim_find_work(yki_sim *sim, const yki_sim_work *kind, const void *owner,
+                                     yki_stream **stream, uint64_t *number);
 /* An operation cannot wait for others. */
 yk_status yki_sim_check_outside(void);
 
@@ -70,6 +77,7 @@ yk_status yki_sim_mark(yki_event *event, yki_stream *stream);
 yk_status yki_sim_follow(yki_event *event, yki_stream *stream);
 yk_status yki_sim_query(yki_event *event, bool *reached);
 yk_status yki_sim_wait(yki_event *event);
+yk_status yki_sim_wait_for(yki_event *event, double seconds, bool *reached);
 
 /* ---- recording.c ----------------------------------------------------------------------------- */
 

@@ -1,0 +1,351 @@
+/* See plane.h. */
+#include "comm/plane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/choose.h"
+#include "comm/group_state.h"
+#include "device/device.h"
+
+enum { CALLS = 32 };
+
+/* A collective that has been entered, for messages and timeouts. */
+typedef struct entered_call {
+    yki_call call;
+    yki_event *over;
+} entered_call;
+
+struct yki_plane {
+    yki_plane *next; /* of the group */
+    int references;
+    yk_group *group; /* which it belongs to, */
+    yk_group *host;  /* and its duplicate */
+    yki_device *device;
+    yki_plane_use use;
+    yk_backend_device description;
+    yk_backend_site site; /* of the duplicate, with the device */
+    yk_backend *engine;
+    yki_stream *stream; /* of all its collectives */
+    yki_event *ready, *landed;
+    yki_watcher watcher;
+    pthread_mutex_t lock; /* of host, engine and everything below */
+    entered_call calls[CALLS];
+    uint64_t entered, over; /* numbers of calls; those before `over` are known to be */
+    yk_status failure;      /* YK_OK: none */
+    char line[YKI_ERROR_LINE];
+};
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* This thread's last error becomes the plane's failure. */
+static yk_status fail_plane(yki_plane *plane, yk_status status)
+{
+    if (plane->failure != YK_OK)
+        return yki_error_set_line(plane->failure, plane->line);
+    plane->failure = status;
+    yki_error_copy(plane->line, sizeof plane->line);
+    plane->engine->ops->abort(plane->engine, status, plane->line);
+    return yki_error_set_line(status, plane->line);
+}
+
+static yk_status known_failure(const yki_plane *plane)
+{
+    return plane->failure == YK_OK ? YK_OK : yki_error_set_line(plane->failure, plane->line);
+}
+
+/* The oldest call that is not over, or NULL. */
+static yki_call *oldest_call(yki_plane *plane)
+{
+    for (; plane->over < plane->entered; plane->over++) {
+        entered_call *oldest = &plane->calls[plane->over % CALLS];
+        bool reached = false;
+        yk_status status = yki_event_query(plane->device, oldest->over, &reached);
+        if (status == YK_OK && !reached)
+            return &oldest->call;
+    }
+    return NULL;
+}
+
+static yk_status look_for_failures(yki_plane *plane)
+{
+    YK_TRY(known_failure(plane));
+    yki_call *oldest = oldest_call(plane);
+    if (!oldest)
+        return YK_OK;
+    plane->host->running = oldest;
+    yk_status status = plane->engine->ops->check(plane->engine);
+    if (status != YK_OK)
+        status = yki_group_find_cause(plane->host, status);
+    else
+        status = yki_group_look_at_all(plane->host);
+    return status == YK_OK ? YK_OK : fail_plane(plane, status);
+}
+
+/* yki_watcher.look: where another thread uses the plane, that one finds out. */
+static yk_status look(void *context)
+{
+    yki_plane *plane = context;
+    if (pthread_mutex_trylock(&plane->lock) != 0)
+        return YK_OK;
+    yki_device *device = plane->device;
+    if (device->type->enter)
+        device->type->enter(device);
+    yk_status status = look_for_failures(plane);
+    pthread_mutex_unlock(&plane->lock);
+    return status;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static yk_status note_call(yki_plane *plane, const yki_call *call)
+{
+    if (plane->entered - plane->over == CALLS)
+        plane->over++;
+    entered_call *noted = &plane->calls[plane->entered % CALLS];
+    noted->call = *call;
+    plane->entered++;
+    return yki_event_mark(plane->device, noted->over, plane->stream);
+}
+
+static yk_status enter(yki_plane *plane, const yki_call *call, yki_event *ready, yki_event *landed)
+{
+    yki_device *device = plane->device;
+    yk_backend_call moved = call->base;
+    moved.compare_only = false;
+    moved.stream = yki_stream_native(device, plane->stream);
+    YK_TRY(yki_event_follow(device, ready, plane->stream));
+    YK_TRY(plane->engine->ops->enqueue(plane->engine, &moved));
+    YK_TRY(yki_event_mark(device, landed, plane->stream));
+    return note_call(plane, call);
+}
+
+/* The others have entered it, so they must learn that this rank has not. */
+static yk_status enter_or_fail(yki_plane *plane, yki_call *call, yki_event *ready,
+                               yki_event *landed)
+{
+    char text[YKI_ERROR_LINE];
+    yk_status status = enter(plane, call, ready, landed);
+    if (status == YK_OK)
+        return YK_OK;
+    snprintf(text, sizeof text, "%s", yki_error_text());
+    plane->host->running = call;
+    return yki_group_fail(plane->host, plane->host->job.rank, status, text);
+}
+
+yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                          yki_event *ready, yki_event *landed)
+{
+    yki_call call = {.base = {.what = *what, .in = in, .out = out, .compare_only = true}};
+    pthread_mutex_lock(&plane->lock);
+    yk_status status = known_failure(plane);
+    if (status == YK_OK) {
+        status = yki_group_submit(plane->host, &call, YK_OK, NULL);
+        if (status == YK_OK)
+            status = enter_or_fail(plane, &call, ready, landed);
+        if (status != YK_OK && status != YK_ERROR_MISMATCH)
+            status = fail_plane(plane, status);
+    }
+    pthread_mutex_unlock(&plane->lock);
+    return status;
+}
+
+yk_status yki_plane_run(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                        yki_stream *stream)
+{
+    yki_device *device = plane->device;
+    YK_TRY(yki_event_mark(device, plane->ready, stream));
+    YK_TRY(yki_plane_start(plane, what, in, out, plane->ready, plane->landed));
+    return yki_event_follow(device, plane->landed, stream);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void free_plane(yki_plane *plane)
+{
+    yki_device *device = plane->device;
+    if (plane->stream)
+        yki_stream_wait(device, plane->stream);
+    yki_device_remove_watcher(device, &plane->watcher);
+    yki_stream_destroy(device, plane->stream);
+    if (plane->engine)
+        plane->engine->ops->close(plane->engine);
+    yki_event_destroy(device, plane->ready);
+    yki_event_destroy(device, plane->landed);
+    for (int i = 0; i < CALLS; i++)
+        yki_event_destroy(device, plane->calls[i].over);
+    yk_group_destroy(plane->host);
+    pthread_mutex_destroy(&plane->lock);
+    free(plane);
+}
+
+static yk_status create_device_side(yki_plane *plane)
+{
+    yki_device *device = plane->device;
+    YK_TRY(yki_stream_create(device, &plane->stream));
+    YK_TRY(yki_event_create(device, &plane->ready));
+    YK_TRY(yki_event_create(device, &plane->landed));
+    for (int i = 0; i < CALLS; i++)
+        YK_TRY(yki_event_create(device, &plane->calls[i].over));
+    return YK_OK;
+}
+
+/* An open plane of the same ranks and device, with which an engine may share. */
+static yk_backend *find_sibling(const yk_group *group, const yki_device *device,
+                                const yk_backend_ops *ops)
+{
+    for (const yki_plane *p = group->planes; p; p = p->next)
+        if (p->device == device && p->engine->ops == ops)
+            return p->engine;
+    return NULL;
+}
+
+/* While the engine is opened, the ranks look at each other as in a call. */
+static yk_status open_engine(yki_plane *plane, const yk_backend_ops *ops)
+{
+    yk_group *host = plane->host;
+    plane->description =
+        (yk_backend_device){.size = sizeof plane->description,
+                            .type = plane->device->type->name,
+                            .handle = plane->device,
+                            .sibling = find_sibling(plane->group, plane->device, ops)};
+    plane->site = host->site;
+    plane->site.device = &plane->description;
+    host->opening = (yki_call){.waited = 0};
+    return ops->open(&plane->engine, &plane->site);
+}
+
+/* Every rank's status; the error of the first rank that has one becomes everyone's. */
+static yk_status agree(yk_group *group, yk_status status)
+{
+    typedef struct verdict {
+        int32_t status;
+        char text[252];
+    } verdict;
+    int world = yk_group_size(group);
+    verdict mine = {.status = status}, *all = yki_calloc((size_t)world, sizeof *all);
+    if (!all)
+        return yki_error_memory((size_t)world * sizeof *all, "the ranks of a group");
+    snprintf(mine.text, sizeof mine.text, "%.251s", status == YK_OK ? "" : yki_error_text());
+    yk_status met = yk_all_gather(group, all, &mine, sizeof mine, YK_U8, NULL);
+    int failed = 0;
+    while (met == YK_OK && failed < world && all[failed].status == YK_OK)
+        failed++;
+    if (met == YK_OK && failed < world)
+        met = yki_error((yk_status)all[failed].status, "%.251s", all[failed].text);
+    free(all);
+    return met;
+}
+
+static yk_status build_plane(yki_plane *plane, const yk_backend_ops *ops)
+{
+    yk_status status = create_device_side(plane);
+    if (status == YK_OK)
+        status = open_engine(plane, ops);
+    return agree(plane->group, status);
+}
+
+static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *device,
+                              yki_plane_use use, const yk_backend_ops *ops)
+{
+    yk_group *host;
+    *out = NULL;
+    YK_TRY(yk_group_duplicate(&host, group));
+    yki_plane *plane = yki_calloc(1, sizeof *plane);
+    if (!plane) {
+        yk_group_destroy(host);
+        return yki_error_memory(sizeof *plane, "a plane");
+    }
+    plane->references = 1;
+    plane->group = group;
+    plane->host = host;
+    plane->device = device;
+    plane->use = use;
+    pthread_mutex_init(&plane->lock, NULL);
+    plane->watcher = (yki_watcher){.look = look, .context = plane};
+    yk_status status = build_plane(plane, ops);
+    if (status != YK_OK) {
+        char line[YKI_ERROR_LINE];
+        yki_error_copy(line, sizeof line);
+        free_plane(plane);
+        return yki_error_set_line(status, line);
+    }
+    yki_device_add_watcher(device, &plane->watcher);
+    plane->next = group->planes;
+    group->planes = plane;
+    *out = plane;
+    return YK_OK;
+}
+
+/* Reports once for each group that memory is staged, and why. */
+static void tell_of_staging(yk_group *group, const yki_device *device, const char *why)
+{
+    if (!group->told_of_staging && yk_group_rank(group) == 0)
+        YKI_INFO("memory of %s is staged through %s: %s", device->type->name,
+                 yk_group_backend(group), why);
+    group->told_of_staging = true;
+}
+
+/* The backend for this device, if all ranks can use it. */
+static yk_status find_backend(const yk_backend_ops **ops, yk_group *group, const yki_device *device)
+{
+    const char *name = group->device_backend ? group->device_backend : device->type->backend;
+    yk_status status = YK_OK;
+    *ops = NULL;
+    if (name)
+        status = yki_backend_open_module(ops, name);
+    if (status == YK_OK && (!*ops || !((*ops)->capabilities & YK_BACKEND_DEVICE_MEMORY)))
+        status = yki_error(YK_ERROR_UNSUPPORTED, "no backend moves the memory of device %s",
+                           device->type->name);
+    return agree(group, status);
+}
+
+static yki_plane *find_plane(const yk_group *group, const yki_device *device, yki_plane_use use)
+{
+    yki_plane *plane = group->planes;
+    while (plane && (plane->device != device || plane->use != use))
+        plane = plane->next;
+    return plane;
+}
+
+yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
+{
+    const yk_backend_ops *ops;
+    *plane = NULL;
+    if (yki_device_is_host(device) || yk_group_size(group) == 1)
+        return YK_OK;
+    if (group->named) {
+        tell_of_staging(group, device, "as asked for");
+        return YK_OK;
+    }
+    *plane = find_plane(group, device, use);
+    if (*plane) {
+        (*plane)->references++;
+        return YK_OK;
+    }
+    yk_status status = find_backend(&ops, group, device);
+    if (status == YK_OK)
+        status = create_plane(plane, group, device, use, ops);
+    if (status != YK_OK && (group->device_backend || atomic_load(&group->watched.failed)))
+        return status;
+    if (status != YK_OK) {
+        tell_of_staging(group, device, yki_error_text());
+        return YK_OK;
+    }
+    if (yk_group_rank(group) == 0 && use == YKI_PLANE_BESIDE)
+        YKI_INFO("backend %s: memory of %s", ops->name, device->name);
+    return YK_OK;
+}
+
+void yki_plane_close(yki_plane *plane)
+{
+    if (!plane || --plane->references > 0)
+        return;
+    yki_plane **at = &plane->group->planes;
+    while (*at != plane)
+        at = &(*at)->next;
+    *at = plane->next;
+    free_plane(plane);
+}

@@ -1,0 +1,47 @@
+/*
+ * A plane: the ranks of a group exchange a device's memory, in order with the device's streams,
+ * through a backend with YK_BACKEND_DEVICE_MEMORY. The host's part of it is a group of its own, a
+ * duplicate, on which the ranks compare every collective before they enter it; it also notices
+ * deaths and timeouts. Then the plane ends what has been entered, and whoever waits for the device
+ * gets the failure (yki_watcher).
+ *
+ * One thread at a time uses a plane.
+ */
+#ifndef YKI_PLANE_H
+#define YKI_PLANE_H
+
+#include <yoke/backend.h>
+
+#include "device/memory.h"
+
+typedef struct yki_plane yki_plane;
+
+/* A group has up to two planes of a device. Their collectives are independent of each other. */
+typedef enum yki_plane_use {
+    YKI_PLANE_BESIDE, /* beside what the device computes: buckets */
+    YKI_PLANE_WITHIN  /* computing waits for it: statistics of a layer */
+} yki_plane_use;
+
+/*
+ * Collective. Opens the group's plane for this use, or takes another hold on it. *plane is NULL
+ * where the device's memory must be staged through the host's: on a host device, where the group
+ * was told to use a certain backend for the host's memory, and where no backend can move the
+ * device's, which is reported; that is an error if the group was told to use this backend.
+ */
+yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use);
+/* Gives it up; the last holder closes it, after the device's streams have come to their ends.
+ * Accepts NULL. */
+void yki_plane_close(yki_plane *plane);
+
+/*
+ * Enters a collective that begins after `ready`, and marks `landed` behind it. Returns once all
+ * ranks have come to the same call: YK_ERROR_MISMATCH otherwise, and nothing is entered. Buffers
+ * are the device's, as for the collective of yoke/group.h.
+ */
+yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                          yki_event *ready, yki_event *landed);
+/* The same in order with a stream: after what is in it, and before what is entered next. */
+yk_status yki_plane_run(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                        yki_stream *stream);
+
+#endif
