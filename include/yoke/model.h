@@ -175,7 +175,7 @@ typedef struct yk_memory_plan {
     size_t gradients;      /**< of the parameters */
     size_t packed_weights; /**< copies of weights in the layouts of kernels */
     size_t activations;    /**< values between the operators */
-    size_t scratch;        /**< working memory of kernels */
+    size_t scratch;        /**< working memory of kernels, beyond what values leave free */
 } yk_memory_plan;
 /** The memory that batches of this size (at least 1) take. Prepares their kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);

@@ -1,6 +1,7 @@
 /*
  * Planning: operands get concrete shapes and layouts, every node a prepared kernel, every value a
- * slot that lives from the step that makes it to the last that reads it.
+ * slot that lives from the step that makes it to the last that reads it. The scratch memory of a
+ * kernel is a slot that lives for one step.
  *
  * A value that a kernel may overwrite (impl->inplace) and that dies there gives its slot to the
  * kernel's output.
@@ -121,11 +122,10 @@ static yk_status append_step(planner *p, const yki_node *node, const yki_kernel_
     p->plan->profiles[at].work = yki_work_of(p->source->device, desc, step->kernel);
     p->plan->step_count++;
     step->node = node;
+    step->scratch = -1;
     step->pack = -1;
     step->in_count = desc->in_count;
     step->out_count = desc->out_count;
-    if (step->kernel->scratch > p->plan->scratch_bytes)
-        p->plan->scratch_bytes = step->kernel->scratch;
     if (!node)
         return YK_OK;
 
@@ -249,6 +249,49 @@ static yk_status check_batch_size(const yk_graph *graph, int64_t batch)
                             (long long)batch);
 }
 
+/* The largest scratch memory that a step needs. */
+static size_t most_scratch(const yki_plan *plan)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kernel->scratch > most)
+            most = plan->steps[i].kernel->scratch;
+    return yki_align(most, YKI_ALIGNMENT);
+}
+
+/* Slots for the scratch memory of all steps, to be placed among the values. */
+static void append_scratch(yki_plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        yki_step *step = &plan->steps[i];
+        if (step->kernel->scratch == 0)
+            continue;
+        step->scratch = (int)plan->slot_count;
+        plan->slots[plan->slot_count++] =
+            (yki_slot){.bytes = step->kernel->scratch, .first = (int)i, .last = (int)i};
+    }
+}
+
+/*
+ * Scratch memory lies where no value lives during its step. If a place for all of it behind the
+ * values takes less, which is rare, it lies there.
+ */
+static yk_status assign_memory(yki_plan *plan)
+{
+    size_t values = plan->slot_count;
+    YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
+    append_scratch(plan);
+    YK_TRY(yki_arena_assign(plan->slots, plan->slot_count, &plan->arena_bytes));
+    size_t apart = plan->value_bytes + most_scratch(plan);
+    if (plan->arena_bytes <= apart)
+        return YK_OK;
+    YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
+    for (size_t i = values; i < plan->slot_count; i++)
+        plan->slots[i].offset = plan->value_bytes;
+    plan->arena_bytes = apart;
+    return YK_OK;
+}
+
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
                           yki_plan_mode mode)
 {
@@ -265,7 +308,7 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         *p.plan = (yki_plan){.batch = batch, .mode = mode};
         p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
         p.plan->profiles = yki_calloc(p.nodes + values, sizeof *p.plan->profiles);
-        p.plan->slots = yki_calloc(values, sizeof *p.plan->slots);
+        p.plan->slots = yki_calloc(p.nodes + 2 * values, sizeof *p.plan->slots);
     }
     if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->profiles ||
         !p.plan->slots) {
@@ -275,7 +318,7 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
     status = add_steps(&p);
     if (status != YK_OK)
         goto out;
-    status = yki_arena_assign(p.plan->slots, p.plan->slot_count, &p.plan->arena_bytes);
+    status = assign_memory(p.plan);
     if (status != YK_OK)
         goto out;
     *plan = p.plan;

@@ -31,6 +31,7 @@ typedef struct yki_step {
     yki_kernel *kernel;
     yki_place in[YKI_MAX_IN], out[YKI_MAX_OUT];
     int in_count, out_count;
+    int scratch;                   /* slot of its scratch memory, or -1 */
     int pack;                      /* index in the model's packs, or -1 */
     int gradients;                 /* parameters whose gradient is final after this step ... */
     size_t parameter[YKI_MAX_OUT]; /* ... these */
@@ -58,7 +59,7 @@ typedef struct yki_plan {
     size_t step_count, forward_count;
     struct yki_slot *slots;
     size_t slot_count;
-    size_t arena_bytes, scratch_bytes;
+    size_t arena_bytes, value_bytes; /* with scratch memory, and for values alone */
     yki_place loss, logits, terms[YKI_LOSS_KINDS];
 } yki_plan;
 

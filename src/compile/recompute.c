@@ -5,9 +5,12 @@
  *
  * Not every such value is worth it. A value that is made once more needs its operator's inputs at
  * that moment, which may have to live longer or be made once more themselves: in a chain of
- * residual additions, all the way back. So the choice is made by trial on the lifetimes of all
- * values: it begins with all candidates, and as long as the peak of memory does not rise, the
- * candidate that lowers it most, or the largest, is kept in memory after all.
+ * residual additions, all the way back. A value that is made for such a chain can stay until
+ * backward reads it itself, or pass: be dropped, and made yet another time.
+ *
+ * The choice is made by trial on the lifetimes of all values. It begins with all candidates, and
+ * takes the change that lowers the peak of memory most as long as there is one. In the end, what
+ * can be kept in memory without a higher peak is kept, the largest values first.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +27,7 @@ typedef struct life {
     double bytes;          /* of a sample; 0 for what does not grow with the batch */
     int made, last;        /* where it is made, and read last; in forward alone if chosen */
     int again, last_again; /* if chosen: where backward makes it once more, and reads it last */
-    bool chosen;
+    bool chosen, passes;
 } life;
 
 typedef struct study {
@@ -33,6 +36,11 @@ typedef struct study {
     life *lives;    /* by value id */
     double *change; /* by node: bytes that begin to live there less those that have ended */
 } study;
+
+static life *life_of(const study *s, const yk_value *value)
+{
+    return &s->lives[value->id];
+}
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
@@ -80,35 +88,63 @@ static void add_reader(const study *s, life *l, int node)
     l->last_again = node > l->last_again ? node : l->last_again;
 }
 
-/* What is made once more needs the inputs of its operator there. Later values come first, so that
- * all readers of an earlier one are known when its turn comes. */
-static void add_readers_again(const study *s)
+static void count_life(const study *s, int from, int to, double bytes)
 {
-    for (int n = s->first; n-- > 0;) {
-        const yki_node *node = s->graph->nodes[n];
-        const life *l = &s->lives[node->out[0]->id];
-        for (int i = 0; l->chosen && l->again != NEVER && i < node->in_count; i++)
-            if (node->in[i])
-                add_reader(s, &s->lives[node->in[i]->id], l->again);
+    s->change[from] += bytes;
+    s->change[(to > from ? to : from) + 1] -= bytes;
+}
+
+/* Whether the value, made once more for readers of its own, is there when node runs. */
+static bool is_there_again(const life *l, int node)
+{
+    return l->again != NEVER && l->again <= node && node <= l->last_again;
+}
+
+/* Another value that is made once more before node needs this one. */
+static void require(const study *s, const yk_value *value, int node)
+{
+    life *l = life_of(s, value);
+    if (!l->chosen || !l->passes) {
+        add_reader(s, l, node);
+        return;
+    }
+    if (is_there_again(l, node))
+        return;
+    count_life(s, node, node, l->bytes);
+    for (int i = 0; i < value->producer->in_count; i++)
+        if (value->producer->in[i])
+            require(s, value->producer->in[i], node);
+}
+
+static void forget_lives(const study *s)
+{
+    memset(s->change, 0, (s->graph->node_count + 2) * sizeof *s->change);
+    for (size_t i = 0; i < s->graph->value_count; i++) {
+        life *l = &s->lives[i];
+        l->made = l->last = l->again = l->last_again = NEVER;
     }
 }
 
 static void find_lives(const study *s)
 {
-    for (size_t i = 0; i < s->graph->value_count; i++) {
-        life *l = &s->lives[i];
-        l->made = l->last = l->again = l->last_again = NEVER;
-    }
+    forget_lives(s);
     for (int n = 0; n < (int)s->graph->node_count; n++) {
         const yki_node *node = s->graph->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i])
-                add_reader(s, &s->lives[node->in[i]->id], n);
+                add_reader(s, life_of(s, node->in[i]), n);
         for (int i = 0; i < node->out_count; i++)
             if (node->out[i])
-                s->lives[node->out[i]->id].made = n;
+                life_of(s, node->out[i])->made = n;
     }
-    add_readers_again(s);
+    /* Later values first, so that all readers of an earlier one are known when its turn comes. */
+    for (int n = s->first; n-- > 0;) {
+        const yki_node *node = s->graph->nodes[n];
+        const life *l = life_of(s, node->out[0]);
+        for (int i = 0; l->chosen && l->again != NEVER && i < node->in_count; i++)
+            if (node->in[i])
+                require(s, node->in[i], l->again);
+    }
 }
 
 /* Whether the node writes its first output over an input, as most of its kernels do. */
@@ -119,31 +155,24 @@ static bool overwrites(const study *s, int n)
                           node->op != &yki_op_relu_backward))
         return false;
     for (int i = 0; i < node->in_count; i++) {
-        const life *l = node->in[i] ? &s->lives[node->in[i]->id] : NULL;
-        if (l && l->bytes == s->lives[node->out[0]->id].bytes &&
+        const life *l = node->in[i] ? life_of(s, node->in[i]) : NULL;
+        if (l && l->bytes == life_of(s, node->out[0])->bytes &&
             (l->last == n || l->last_again == n))
             return true;
     }
     return false;
 }
 
-static void count_life(const study *s, int from, int to, double bytes)
-{
-    s->change[from] += bytes;
-    s->change[(to > from ? to : from) + 1] -= bytes;
-}
-
 /* The most bytes that live at the same time. */
 static double find_peak(const study *s)
 {
     find_lives(s);
-    memset(s->change, 0, (s->graph->node_count + 2) * sizeof *s->change);
     for (size_t i = 0; i < s->graph->value_count; i++) {
         const life *l = &s->lives[i];
+        const yk_value *value = s->graph->values[i];
         if (l->bytes == 0 || l->made == NEVER)
             continue; /* nothing worth counting, or fusion has taken its node away */
-        int late = s->graph->values[i]->producer->out[0] == s->graph->values[i] &&
-                   overwrites(s, l->made) && l->last > l->made;
+        int late = value->producer->out[0] == value && overwrites(s, l->made) && l->last > l->made;
         count_life(s, l->made + late, l->last, l->bytes);
         if (l->again != NEVER)
             count_life(s, l->again, l->last_again, l->bytes);
@@ -158,104 +187,176 @@ static double find_peak(const study *s)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* The candidate that is best kept after all, if the peak then is at most *peak, which becomes that
- * peak; or NULL. */
-static life *find_needless(const study *s, double *peak)
+typedef struct decision {
+    life *value;
+    bool passes; /* or is kept */
+    double peak;
+} decision;
+
+/* Compares the best decision so far with this one. */
+static void try_decision(const study *s, decision *best, life *value, bool passes)
 {
-    life *best = NULL;
+    life before = *value;
+    value->chosen = passes;
+    value->passes = passes;
+    double peak = find_peak(s);
+    value->chosen = before.chosen;
+    value->passes = before.passes;
+    bool larger = best->value && value->bytes > best->value->bytes;
+    if (peak < best->peak || (peak == best->peak && larger))
+        *best = (decision){value, passes, peak};
+}
+
+static void decide(const decision *best)
+{
+    best->value->chosen = best->value->passes = best->passes;
+}
+
+/* The decision that lowers the peak most, or one whose value is NULL. */
+static decision find_better(const study *s, double peak)
+{
+    decision best = {.peak = peak};
     for (size_t i = 0; i < s->graph->value_count; i++) {
         life *l = &s->lives[i];
-        if (!l->chosen)
-            continue;
-        l->chosen = false;
-        double without = find_peak(s);
-        l->chosen = true;
-        if (without < *peak || (without == *peak && (!best || l->bytes > best->bytes))) {
-            best = l;
-            *peak = without;
-        }
+        if (l->chosen)
+            try_decision(s, &best, l, false);
+        if (l->chosen && !l->passes)
+            try_decision(s, &best, l, true);
     }
     return best;
 }
 
-static void choose_recomputed(const study *s)
+static int by_falling_bytes(const void *a, const void *b)
+{
+    const life *x = *(life *const *)a, *y = *(life *const *)b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x > y) - (x < y);
+}
+
+/* Keeps what does not raise the peak. */
+static yk_status keep_the_rest(const study *s, double peak)
+{
+    life **chosen = yki_calloc(s->graph->value_count, sizeof *chosen);
+    size_t count = 0;
+    if (!chosen)
+        return yki_error_memory(s->graph->value_count * sizeof *chosen, "recomputing");
+    for (size_t i = 0; i < s->graph->value_count; i++)
+        if (s->lives[i].chosen)
+            chosen[count++] = &s->lives[i];
+    qsort(chosen, count, sizeof *chosen, by_falling_bytes);
+    for (size_t i = 0; i < count; i++) {
+        chosen[i]->chosen = false;
+        chosen[i]->chosen = find_peak(s) > peak;
+    }
+    free(chosen);
+    return YK_OK;
+}
+
+static yk_status choose_recomputed(const study *s)
 {
     double peak = find_peak(s);
-    for (life *l; (l = find_needless(s, &peak));)
-        l->chosen = false;
+    for (decision best; (best = find_better(s, peak)).value; peak = best.peak)
+        decide(&best);
+    YK_TRY(keep_the_rest(s, peak));
     find_lives(s);
+    return YK_OK;
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-/* The node that makes the output of `node` once more, at the end of the graph. */
-static yki_node *append_again(yk_graph *graph, const yki_node *node, yk_value *const *again)
+/* The values that have been made once more, by the id of what they repeat. */
+typedef struct repeats {
+    const study *study;
+    yk_value **of;
+} repeats;
+
+static yk_value *make_again(const repeats *r, const yk_value *value, int node);
+
+/* The value as it is there when node of backward runs; NULL when memory is out. */
+static yk_value *find_at(const repeats *r, yk_value *value, int node)
 {
+    const life *l = life_of(r->study, value);
+    if (!l->chosen || node < r->study->first)
+        return value;
+    return is_there_again(l, node) ? r->of[value->id] : make_again(r, value, node);
+}
+
+/* Appends the node that makes the value once more, and what it needs for that. */
+static yk_value *make_again(const repeats *r, const yk_value *value, int node)
+{
+    yk_graph *graph = r->study->graph;
+    const yki_node *first = value->producer;
     yk_value *in[YKI_MAX_IN] = {NULL};
-    for (int i = 0; i < node->in_count; i++)
-        in[i] = node->in[i] && again[node->in[i]->id] ? again[node->in[i]->id] : node->in[i];
-    yki_shape shape = yki_shape_of(node->out[0]);
-    const yki_op *op = node->op;
+    for (int i = 0; i < first->in_count; i++)
+        if (first->in[i] && !(in[i] = find_at(r, first->in[i], node)))
+            return NULL;
+    const yki_op *op = first->op;
     if (op == &yki_op_batch_norm) {
         op = &yki_op_batch_norm_apply;
         in[YKI_BATCH_NORM_APPLY_RESIDUAL] = in[YKI_BATCH_NORM_RESIDUAL];
-        in[YKI_BATCH_NORM_APPLY_MEAN] = node->out[YKI_BATCH_NORM_MEAN];
-        in[YKI_BATCH_NORM_APPLY_INVSTD] = node->out[YKI_BATCH_NORM_INVSTD];
+        in[YKI_BATCH_NORM_APPLY_MEAN] = first->out[YKI_BATCH_NORM_MEAN];
+        in[YKI_BATCH_NORM_APPLY_INVSTD] = first->out[YKI_BATCH_NORM_INVSTD];
     }
-    snprintf(graph->scope, sizeof graph->scope, "%s", node->scope);
-    yki_node *made = yki_append(graph, op, &node->attrs, in, &shape);
+    snprintf(graph->scope, sizeof graph->scope, "%s", first->scope);
+    yk_value *made = yki_append_like(graph, op, &first->attrs, in, value);
     graph->scope[0] = '\0';
     return made;
 }
 
-/* Appends the nodes that run once more, in the order of forward; by value id, what they make. */
-static yk_status append_all_again(const study *s, yk_value **again)
+/* Appends what must run before node n of backward, and lets the node read it. */
+static yk_status prepare_node(const repeats *r, int n)
 {
-    for (int n = 0; n < s->first; n++) {
-        const yki_node *node = s->graph->nodes[n];
-        int id = node->out[0]->id;
-        if (!s->lives[id].chosen || s->lives[id].again == NEVER)
+    const study *s = r->study;
+    for (int f = 0; f < s->first; f++) {
+        const yk_value *value = s->graph->nodes[f]->out[0];
+        const life *l = life_of(s, value);
+        if (!l->chosen || l->again != n)
             continue;
-        const yki_node *made = append_again(s->graph, node, again);
-        if (!made)
+        r->of[value->id] = make_again(r, value, n);
+        if (!r->of[value->id])
             return YK_ERROR_OUT_OF_MEMORY;
-        again[id] = made->out[0];
     }
+    yki_node *node = s->graph->nodes[n];
+    for (int i = 0; i < node->in_count; i++)
+        if (node->in[i] && life_of(s, node->in[i])->chosen)
+            node->in[i] = r->of[node->in[i]->id];
     return YK_OK;
 }
 
-/* Puts each of the appended nodes, from `end` on, where its value is first read in backward. */
-static void weave(const study *s, size_t end, yk_value *const *again, yki_node **order)
+/* Puts the appended nodes, of which ahead[n] are for backward's node n and those before it, where
+ * they belong. */
+static void weave(yk_graph *graph, size_t first, size_t end, const size_t *ahead, yki_node **order)
 {
-    const yk_graph *graph = s->graph;
-    size_t count = 0;
-    for (size_t n = (size_t)s->first; n < end; n++) {
-        for (int f = 0; f < s->first; f++) {
-            int id = graph->nodes[f]->out[0]->id;
-            if (again[id] && s->lives[id].again == (int)n)
-                order[count++] = again[id]->producer;
-        }
-        yki_node *node = graph->nodes[n];
-        order[count++] = node;
-        for (int i = 0; i < node->in_count; i++)
-            if (node->in[i] && again[node->in[i]->id])
-                node->in[i] = again[node->in[i]->id];
+    size_t appended = 0, count = 0;
+    for (size_t n = first; n < end; n++) {
+        while (appended < ahead[n])
+            order[count++] = graph->nodes[end + appended++];
+        order[count++] = graph->nodes[n];
     }
-    memcpy(graph->nodes + s->first, order, count * sizeof *order);
+    memcpy(graph->nodes + first, order, count * sizeof(yki_node *));
 }
 
 static yk_status rewrite_backward(const study *s)
 {
-    size_t end = s->graph->node_count, values = s->graph->value_count;
-    yk_value **again = yki_calloc(values + (size_t)s->first, sizeof *again);
-    yki_node **order = yki_calloc(end + (size_t)s->first, sizeof *order);
-    yk_status status =
-        again && order ? YK_OK : yki_error_memory(end * sizeof *order, "recomputing");
+    yk_graph *graph = s->graph;
+    size_t end = graph->node_count, first = (size_t)s->first;
+    repeats r = {s, yki_calloc(graph->value_count, sizeof *r.of)};
+    size_t *ahead = yki_calloc(end, sizeof *ahead);
+    yki_node **order = NULL;
+    yk_status status = r.of && ahead ? YK_OK : yki_error_memory(end * sizeof *ahead, "recomputing");
+    for (size_t n = first; status == YK_OK && n < end; n++) {
+        status = prepare_node(&r, (int)n);
+        ahead[n] = graph->node_count - end;
+    }
+    if (status == YK_OK) {
+        order = yki_calloc(graph->node_count, sizeof(yki_node *));
+        status = order ? YK_OK : yki_error_memory(graph->node_count * sizeof *order, "recomputing");
+    }
     if (status == YK_OK)
-        status = append_all_again(s, again);
-    if (status == YK_OK)
-        weave(s, end, again, order);
-    free(again);
+        weave(graph, first, end, ahead, order);
+    free(r.of);
+    free(ahead);
     free(order);
     return status;
 }
@@ -274,8 +375,9 @@ yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *log
     for (size_t i = 0; i < graph->value_count; i++)
         s.lives[i].bytes = graph->values[i]->producer ? bytes_of_sample(graph->values[i]) : 0;
     find_candidates(&s, logits);
-    choose_recomputed(&s);
-    status = rewrite_backward(&s);
+    status = choose_recomputed(&s);
+    if (status == YK_OK)
+        status = rewrite_backward(&s);
 out:
     free(s.lives);
     free(s.change);

@@ -69,8 +69,8 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
     YK_TRY(find_program(model, batch_size, trained, !trained, &program));
     *memory = (yk_memory_plan){.parameters = model->variables.bytes,
                                .gradients = model->variables.gradient_bytes,
-                               .activations = program->plan->arena_bytes,
-                               .scratch = program->plan->scratch_bytes,
+                               .activations = program->plan->value_bytes,
+                               .scratch = program->plan->arena_bytes - program->plan->value_bytes,
                                .packed_weights = yki_packs_bytes(&model->executor.plans.packs)};
     return YK_OK;
 }

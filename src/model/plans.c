@@ -4,21 +4,17 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "compile/arena.h"
 
-static size_t scratch_offset(const yki_plan *plan)
+void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan, const yki_step *step)
 {
-    return yki_align(plan->arena_bytes, 4096);
-}
-
-void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan)
-{
-    return (char *)plans->arena + scratch_offset(plan);
+    return step->scratch >= 0 ? (char *)plans->arena + plan->slots[step->scratch].offset : NULL;
 }
 
 /* The arena is as large as the largest plan so far needs. */
 yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan)
 {
-    size_t bytes = scratch_offset(plan) + plan->scratch_bytes;
+    size_t bytes = plan->arena_bytes;
     if (bytes <= plans->arena_bytes)
         return YK_OK;
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));

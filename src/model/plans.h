@@ -32,7 +32,7 @@ yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan
 /* Once the device has done all that was entered. */
 void yki_plans_destroy(yki_plans *plans, yki_device *device);
 
-/* Where the plan's scratch memory lies in the arena. */
-void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan);
+/* Where the scratch memory of a step lies; NULL if it needs none. */
+void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan, const yki_step *step);
 
 #endif

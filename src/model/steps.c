@@ -92,7 +92,7 @@ static yk_status run_step(yk_model *model, const yki_step *step)
         YK_TRY(refresh_pack(model, step, &in[step->kernel->pack_input]));
     yki_kernel_args args = {.in = in,
                             .out = out,
-                            .scratch = yki_plans_scratch(&executor->plans, plan),
+                            .scratch = yki_plans_scratch(&executor->plans, plan, step),
                             .stream = yki_device_stream(executor->source.device),
                             .scalars = yki_steps_scalars(model),
                             .sync = sync_of(model, step)};

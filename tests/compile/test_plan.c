@@ -103,11 +103,31 @@ static void read_value(const follower *f, const yki_place *place, const yk_value
         fail_msg("value %d is read after its bytes were given away", value->id);
 }
 
+/* Scratch memory takes no bytes of a value that is still read, nor of what the step itself works
+ * on. */
+static void check_scratch(const follower *f, const yki_step *step)
+{
+    if (step->scratch < 0) {
+        assert_int_equal(step->kernel->scratch, 0);
+        return;
+    }
+    const yki_slot *slot = &f->plan->slots[step->scratch];
+    int at = (int)(step - f->plan->steps);
+    assert_true(slot->bytes >= step->kernel->scratch);
+    assert_true(slot->offset + slot->bytes <= f->plan->arena_bytes);
+    for (size_t i = 0; i < f->plan->slot_count; i++) {
+        const yki_slot *other = &f->plan->slots[i];
+        bool alive = other->first <= at && at <= other->last;
+        assert_false(other != slot && alive && bytes_overlap(slot, other));
+    }
+}
+
 /* The kernel reads all its inputs before and while it writes: only output 0 may take one over. */
 static void follow_step(follower *f, const yki_step *step)
 {
     const yki_node *node = step->node;
     int inplace = step->kernel->impl->inplace - 1;
+    check_scratch(f, step);
     for (int i = 0; node && i < step->in_count; i++)
         if (node->in[i])
             read_value(f, &step->in[i], node->in[i]);
