@@ -31,6 +31,12 @@ typedef enum yk_interpolation {
     YK_INTERPOLATION_BICUBIC
 } yk_interpolation;
 
+/** What lies beyond the edges of a padded picture. */
+typedef enum yk_padding_mode {
+    YK_PADDING_CONSTANT, /**< zeros */
+    YK_PADDING_REFLECT   /**< the picture mirrored at its edge, without repeating the edge itself */
+} yk_padding_mode;
+
 /** What a step does. */
 typedef enum yk_transform_kind {
     YK_TRANSFORM_RESIZE,
@@ -39,6 +45,7 @@ typedef enum yk_transform_kind {
     YK_TRANSFORM_RANDOM_RESIZED_CROP,
     YK_TRANSFORM_RANDOM_HORIZONTAL_FLIP,
     YK_TRANSFORM_RANDOM_VERTICAL_FLIP,
+    YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP,
     YK_TRANSFORM_COLOR_JITTER,
     YK_TRANSFORM_GRAYSCALE,
     YK_TRANSFORM_RANDOM_GRAYSCALE,
@@ -65,11 +72,13 @@ typedef struct yk_transform_center_crop {
     int width;  /**< of the result */
 } yk_transform_center_crop;
 
-/** RandomCrop(size | (height, width), padding=0). */
+/** RandomCrop(size | (height, width), padding=0, padding_mode=constant | reflect). */
 typedef struct yk_transform_random_crop {
-    int height;  /**< of the result */
-    int width;   /**< of the result */
-    int padding; /**< rows and columns of zeros on each side of the picture [0] */
+    int height;                   /**< of the result */
+    int width;                    /**< of the result */
+    int padding;                  /**< rows and columns added on each side of the picture; with
+                                       REFLECT fewer than the picture has [0] */
+    yk_padding_mode padding_mode; /**< what they contain [YK_PADDING_CONSTANT] */
 } yk_transform_random_crop;
 
 /** RandomResizedCrop(size | (height, width), scale=(0.08, 1), ratio=(3/4, 4/3),
@@ -82,7 +91,13 @@ typedef struct yk_transform_random_resized_crop {
     yk_interpolation interpolation; /**< [YK_INTERPOLATION_BILINEAR] */
 } yk_transform_random_resized_crop;
 
-/** RandomHorizontalFlip(p=0.5), RandomVerticalFlip(p=0.5), RandomGrayscale(p=0.1). */
+/**
+ * RandomHorizontalFlip(p=0.5), RandomVerticalFlip(p=0.5), RandomGrayscale(p=0.1).
+ *
+ * AlternatingHorizontalFlip, which has no parameters, mirrors a random half of the pictures in
+ * epoch 0 and from then on each picture in every other epoch, so that two epochs in a row show both
+ * sides of all of them (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024).
+ */
 typedef struct yk_transform_chance {
     double p; /**< how probable it is */
 } yk_transform_chance;

@@ -1,8 +1,7 @@
 /*
- * RandomCrop with zero padding to the picture's own size, RandomHorizontalFlip and a table in one
- * pass, for small planar pictures such as CIFAR's. Crop and flip move bytes into scratch memory, of
- * small pictures in the first-level cache; then each byte is looked up once, straight into the
- * batch.
+ * RandomCrop to the picture's own size, a horizontal flip and a table in one pass, for small planar
+ * pictures such as CIFAR's. Crop and flip move bytes into scratch memory, of small pictures in the
+ * first-level cache; then each byte is looked up once, straight into the batch.
  */
 #include "data/crop_flip.h"
 
@@ -29,6 +28,23 @@ static inline __attribute__((always_inline)) void crop(extent e, const uint8_t *
                        (size_t)(to - from));
 }
 
+/* The same window, in which the picture is mirrored at its edges. */
+static inline __attribute__((always_inline)) void crop_reflected(extent e, const uint8_t *pixels,
+                                                                 int top, int left, uint8_t *out)
+{
+    int h = e.height, w = e.width;
+    int begin = left < 0 ? -left : 0, end = left > 0 ? w - left : w; /* columns of the picture */
+    for (int c = 0; c < e.channels; c++)
+        for (int y = 0; y < h; y++, out += w) {
+            const uint8_t *row = pixels + (c * h + yki_reflected(top + y, h)) * w;
+            memcpy(out + begin, row + begin + left, (size_t)(end - begin));
+            for (int x = 0; x < begin; x++)
+                out[x] = row[yki_reflected(left + x, w)];
+            for (int x = end; x < w; x++)
+                out[x] = row[yki_reflected(left + x, w)];
+        }
+}
+
 static inline __attribute__((always_inline)) void flip(extent e, const uint8_t *restrict pixels,
                                                        uint8_t *restrict out)
 {
@@ -47,7 +63,10 @@ static inline __attribute__((always_inline)) void apply(extent e, const yki_crop
         int offsets = 2 * plan->padding + 1;
         int top = yki_crop_top(word, offsets) - plan->padding;
         int left = yki_crop_left(word, offsets) - plan->padding;
-        crop(e, pixels, top, left, scratch);
+        if (plan->reflect)
+            crop_reflected(e, pixels, top, left, scratch);
+        else
+            crop(e, pixels, top, left, scratch);
         pixels = scratch;
         if (flipped) {
             uint8_t *mirrored = scratch + e.channels * e.height * e.width;
@@ -77,7 +96,7 @@ void yki_crop_flip_apply(const yki_crop_flip *plan, const yki_byte_tables *table
 bool yki_crop_flip_plan(yki_crop_flip *plan, const yk_transform_step *steps, int count,
                         const int64_t dims[3])
 {
-    *plan = (yki_crop_flip){(int)dims[0], (int)dims[1], (int)dims[2], 0, false};
+    *plan = (yki_crop_flip){(int)dims[0], (int)dims[1], (int)dims[2], 0, false, false};
     int i = 0;
     if (i < count && steps[i].kind == YK_TRANSFORM_RANDOM_CROP) {
         const yk_transform_random_crop *crop = &steps[i++].random_crop;
@@ -85,8 +104,13 @@ bool yki_crop_flip_plan(yki_crop_flip *plan, const yk_transform_step *steps, int
             crop->padding > dims[2])
             return false;
         plan->padding = crop->padding;
+        plan->reflect = crop->padding_mode == YK_PADDING_REFLECT;
     }
     if (i < count && steps[i].kind == YK_TRANSFORM_RANDOM_HORIZONTAL_FLIP)
         plan->flip = steps[i++].random_horizontal_flip.p == 0.5;
+    else if (i < count && steps[i].kind == YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP) {
+        plan->flip = true;
+        i++;
+    }
     return i == count && (plan->flip || i == 0 || steps[i - 1].kind == YK_TRANSFORM_RANDOM_CROP);
 }

@@ -1,6 +1,7 @@
 /*
  * The usual augmentation of small pictures in one pass: RandomCrop(its own size, padding), then
- * RandomHorizontalFlip, either of which may be missing, then a table from byte to number.
+ * RandomHorizontalFlip or AlternatingHorizontalFlip, either of which may be missing, then a table
+ * from byte to number.
  */
 #ifndef YKI_CROP_FLIP_H
 #define YKI_CROP_FLIP_H
@@ -13,6 +14,7 @@ typedef struct yki_crop_flip {
     int channels, height, width;
     int padding;
     bool flip;
+    bool reflect; /* the padding is the picture mirrored at its edges, not zeros */
 } yki_crop_flip;
 
 /* Whether these steps on planar pictures of dims (C, H, W) are no more than that; fills *plan. */

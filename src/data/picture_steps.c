@@ -40,6 +40,15 @@ static bool is_first(const yk_transform_step *steps, int index)
     return true;
 }
 
+static yk_status crop_reflected(yki_frame *frame, yki_box box)
+{
+    yki_picture *pixels;
+    YK_TRY(yki_frame_pixels(frame, &pixels));
+    YK_TRY(yki_crop_reflected(pixels, box, yki_frame_spare(frame)));
+    yki_frame_take_spare(frame);
+    return YK_OK;
+}
+
 static yk_status random_crop(yki_frame *frame, const yk_transform_step *steps, int index,
                              uint64_t word, yki_draws *draws)
 {
@@ -49,9 +58,10 @@ static yk_status random_crop(yki_frame *frame, const yk_transform_step *steps, i
     int tops = yki_frame_height(frame) + 2 * crop->padding - crop->height + 1;
     int lefts = yki_frame_width(frame) + 2 * crop->padding - crop->width + 1;
     uint64_t own = is_first(steps, index) ? word : yki_draw(draws);
-    return yki_frame_crop(frame, (yki_box){yki_crop_left(own, lefts) - crop->padding,
-                                           yki_crop_top(own, tops) - crop->padding, crop->width,
-                                           crop->height});
+    yki_box box = {yki_crop_left(own, lefts) - crop->padding,
+                   yki_crop_top(own, tops) - crop->padding, crop->width, crop->height};
+    bool reflects = crop->padding && crop->padding_mode == YK_PADDING_REFLECT;
+    return reflects ? crop_reflected(frame, box) : yki_frame_crop(frame, box);
 }
 
 yki_box yki_draw_crop(yki_draws *draws, const yk_transform_random_resized_crop *crop, int width,
@@ -180,6 +190,9 @@ yk_status yki_apply_picture_step(yki_frame *frame, const yk_transform_step *step
         return YK_OK;
     case YK_TRANSFORM_RANDOM_VERTICAL_FLIP:
         yki_frame_flip(frame, false, yki_draw_chance(&draws, step->random_vertical_flip.p));
+        return YK_OK;
+    case YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP:
+        yki_frame_flip(frame, yki_flip_drawn(word), false);
         return YK_OK;
     case YK_TRANSFORM_COLOR_JITTER:
         return color_jitter(frame, &step->color_jitter, &draws);

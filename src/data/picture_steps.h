@@ -7,9 +7,9 @@
 #include "data/transforms.h"
 
 /*
- * Where RandomCrop begins and whether RandomHorizontalFlip (p = 0.5) mirrors: the first of each in
- * a list read the sample's word itself, which keeps the draws of yoke's first augmentation for
- * CIFAR-10. Every other step has draws of its own.
+ * Where RandomCrop begins and whether RandomHorizontalFlip (p = 0.5) and AlternatingHorizontalFlip
+ * mirror: the first of each in a list read the sample's word itself, which keeps the draws of
+ * yoke's first augmentation for CIFAR-10. Every other step has draws of its own.
  */
 static inline int yki_crop_top(uint64_t word, int offsets)
 {
@@ -24,6 +24,13 @@ static inline int yki_crop_left(uint64_t word, int offsets)
 static inline bool yki_flip_drawn(uint64_t word)
 {
     return word & 1;
+}
+
+/* The word for a list that flips by turns: whether it mirrors is what epoch 0, whose word is
+ * `first`, has drawn, and the contrary in each odd epoch. */
+static inline uint64_t yki_alternate_flip(uint64_t word, uint64_t first, int64_t epoch)
+{
+    return (word & ~(uint64_t)1) | ((first ^ (uint64_t)epoch) & 1);
 }
 
 /* The box of RandomResizedCrop in a picture of this size. */

@@ -21,6 +21,7 @@ yk_status yki_pipeline_prepare(yki_pipeline *pipeline, const yk_field *field,
         pipeline->picture_steps += yki_transform_type_of(step->kind)->phase == YKI_ON_PICTURE;
         if (step->kind == YK_TRANSFORM_NORMALIZE)
             pipeline->normalize = &step->normalize;
+        pipeline->alternates |= step->kind == YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP;
     }
     pipeline->direct = field->kind == YK_FIELD_IMAGE && field->dims[1] > 0 && field->dims[2] > 0 &&
                        yki_crop_flip_plan(&pipeline->plan, transforms->steps,
@@ -150,6 +151,8 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *me
                            yki_pipeline_draw draw, void *out)
 {
     uint64_t word = yki_hash3(draw.seed, (uint64_t)draw.epoch, (uint64_t)draw.index);
+    if (pipeline->alternates)
+        word = yki_alternate_flip(word, yki_hash3(draw.seed, 0, (uint64_t)draw.index), draw.epoch);
     if (pipeline->direct)
         YK_TRY(run_direct(pipeline, memory, picture, word, out));
     else

@@ -17,6 +17,7 @@ typedef struct yki_pipeline {
     const yk_transforms *transforms;         /* a reference of its own */
     int picture_steps;                       /* the list's first steps */
     const yk_transform_normalize *normalize; /* of the list, or NULL */
+    bool alternates;                         /* the list has AlternatingHorizontalFlip */
     bool direct;                             /* the picture steps are `plan` */
     yki_crop_flip plan;
     yki_byte_tables tables;

@@ -146,6 +146,13 @@ static yk_status cropped(const yk_transform_random_crop *crop, int64_t dims[3])
                          "resize it before, or give more padding",
                          crop->width, crop->height, (long long)dims[2], (long long)dims[1],
                          crop->padding);
+    bool reflects = crop->padding_mode == YK_PADDING_REFLECT;
+    if (reflects &&
+        ((dims[1] > 0 && crop->padding >= dims[1]) || (dims[2] > 0 && crop->padding >= dims[2])))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "RandomCrop: a picture of %lldx%lld has nothing to reflect in a padding "
+                         "of %d; give less padding",
+                         (long long)dims[2], (long long)dims[1], crop->padding);
     dims[1] = crop->height;
     dims[2] = crop->width;
     return YK_OK;

@@ -34,6 +34,7 @@ typedef enum yki_parameter_type {
     YKI_PARAMETER_HUE,           /* double[2] around 0 */
     YKI_PARAMETER_CHANNELS,      /* double[3] */
     YKI_PARAMETER_INTERPOLATION, /* yk_interpolation */
+    YKI_PARAMETER_PADDING_MODE,  /* yk_padding_mode */
     YKI_PARAMETER_VALUE          /* double; bool random */
 } yki_parameter_type;
 

@@ -25,8 +25,9 @@ static const yki_transform_type types[] = {
     {"RandomCrop",
      YKI_ON_PICTURE,
      true,
-     {SIDE(SIZE, random_crop), PARAMETER("padding", INT, random_crop.padding, 0, SIDE_MAX)},
-     {YK_TRANSFORM_RANDOM_CROP, {.random_crop = {224, 224, 0}}}},
+     {SIDE(SIZE, random_crop), PARAMETER("padding", INT, random_crop.padding, 0, SIDE_MAX),
+      PARAMETER("padding_mode", PADDING_MODE, random_crop.padding_mode, 0, 1)},
+     {YK_TRANSFORM_RANDOM_CROP, {.random_crop = {224, 224, 0, YK_PADDING_CONSTANT}}}},
     {"RandomResizedCrop",
      YKI_ON_PICTURE,
      true,
@@ -46,6 +47,11 @@ static const yki_transform_type types[] = {
      false,
      {CHANCE(random_vertical_flip)},
      {YK_TRANSFORM_RANDOM_VERTICAL_FLIP, {.random_vertical_flip = {0.5}}}},
+    {"AlternatingHorizontalFlip",
+     YKI_ON_PICTURE,
+     false,
+     {{0}},
+     {YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP, {.reserved = {0}}}},
     {"ColorJitter",
      YKI_ON_PICTURE,
      false,
@@ -129,6 +135,7 @@ static int numbers_of(const yk_transform_step *step, const yki_parameter *parame
     switch (parameter->type) {
     case YKI_PARAMETER_INT:
     case YKI_PARAMETER_INTERPOLATION:
+    case YKI_PARAMETER_PADDING_MODE:
         out[0] = *ints;
         return 1;
     case YKI_PARAMETER_SIZE:

@@ -14,7 +14,8 @@
 
 enum { WORD_SIZE = 40, LIST_MAX = 3, STEP_TEXT = 512, KINDS = YK_TRANSFORM_ONE_HOT + 1 };
 
-static const char *const interpolations[] = {"nearest", "bilinear", "bicubic"};
+static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", NULL};
+static const char *const padding_modes[] = {"constant", "reflect", NULL};
 
 /* ---- reading: words and values -------------------------------------------------------------- */
 
@@ -113,11 +114,12 @@ static yk_status read_value(reader *r, value *v)
 
 /* ---- reading: parameters -------------------------------------------------------------------- */
 
-static bool set_interpolation(const value *v, yk_interpolation *interpolation)
+/* An enum whose constants are numbered like the words, which end with NULL. */
+static bool set_word(const value *v, const char *const *words, int *constant)
 {
-    for (int i = 0; i < 3; i++)
-        if (strcasecmp(v->word, interpolations[i]) == 0) {
-            *interpolation = (yk_interpolation)i;
+    for (int i = 0; words[i]; i++)
+        if (strcasecmp(v->word, words[i]) == 0) {
+            *constant = i;
             return true;
         }
     return false;
@@ -217,7 +219,9 @@ static bool set_parameter(yk_transform_step *step, const yki_parameter *paramete
     case YKI_PARAMETER_CHANNELS:
         return set_channels(v, at);
     case YKI_PARAMETER_INTERPOLATION:
-        return set_interpolation(v, at);
+        return set_word(v, interpolations, at);
+    case YKI_PARAMETER_PADDING_MODE:
+        return set_word(v, padding_modes, at);
     case YKI_PARAMETER_VALUE:
         return set_erased(v, &step->random_erasing);
     }
@@ -236,6 +240,7 @@ static const char *expected_of(yki_parameter_type type)
         [YKI_PARAMETER_HUE] = "a number from 0 on or a range (least, largest)",
         [YKI_PARAMETER_CHANNELS] = "a number or one for each of 3 channels, (r, g, b)",
         [YKI_PARAMETER_INTERPOLATION] = "nearest, bilinear or bicubic",
+        [YKI_PARAMETER_PADDING_MODE] = "constant or reflect",
         [YKI_PARAMETER_VALUE] = "a number or \"random\"",
     };
     return texts[type];
@@ -416,6 +421,9 @@ static void write_value(const yk_transform_step *step, const yki_parameter *para
         break;
     case YKI_PARAMETER_INTERPOLATION:
         snprintf(text, size, "%s", interpolations[*ints]);
+        break;
+    case YKI_PARAMETER_PADDING_MODE:
+        snprintf(text, size, "%s", padding_modes[*ints]);
         break;
     case YKI_PARAMETER_VALUE:
         if (step->random_erasing.random) {

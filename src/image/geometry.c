@@ -37,6 +37,20 @@ yk_status yki_crop(const yki_picture *in, yki_box box, yki_picture *out)
     return YK_OK;
 }
 
+yk_status yki_crop_reflected(const yki_picture *in, yki_box box, yki_picture *out)
+{
+    YK_TRY(yki_picture_reserve(out, box.width, box.height, in->channels));
+    size_t channels = (size_t)in->channels;
+    for (int y = 0; y < box.height; y++) {
+        const uint8_t *from = yki_picture_row(in, yki_reflected(box.top + y, in->height));
+        uint8_t *to = yki_picture_row(out, y);
+        for (int x = 0; x < box.width; x++)
+            memcpy(to + (size_t)x * channels,
+                   from + (size_t)yki_reflected(box.left + x, in->width) * channels, channels);
+    }
+    return YK_OK;
+}
+
 static void mirror(const uint8_t *in, int width, int channels, uint8_t *out)
 {
     if (channels == 1) {

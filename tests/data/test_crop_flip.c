@@ -21,7 +21,7 @@ typedef struct prepared {
 
 static prepared prepare(int padding, bool flip, const char *normalize)
 {
-    prepared p = {.plan = {3, SIDE, SIDE, padding, flip}};
+    prepared p = {.plan = {3, SIDE, SIDE, padding, flip, false}};
     yk_transforms *list;
     assert_ok(yk_transforms_parse(&list, normalize));
     const yk_transform_step *step = yk_transforms_step(list, 0);
@@ -151,11 +151,13 @@ YK_TEST(one_pass_is_what_the_steps_are_one_by_one)
     uint8_t pixels[PIXELS];
     float direct[PIXELS], stepwise[PIXELS];
     const char *texts[] = {YK_CIFAR10_AUGMENT, "RandomHorizontalFlip,Normalize(0.5,0.25)",
-                           "RandomCrop(32,padding=7)", YK_CIFAR10_NORMALIZE};
+                           "RandomCrop(32,padding=7)", YK_CIFAR10_NORMALIZE,
+                           "RandomCrop(32,padding=31,padding_mode=reflect),"
+                           "AlternatingHorizontalFlip,Normalize(0.5,0.25)"};
     yk_field field = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, SIDE, SIDE}};
     make_image(pixels);
     yk_field_buffer buffer = {pixels, sizeof pixels, {3, SIDE, SIDE}, NULL};
-    for (int t = 0; t < 4; t++) {
+    for (int t = 0; t < 5; t++) {
         yk_transforms *list;
         yki_pipeline pipeline = {.dims = {0}};
         yki_pipeline_memory memory = {.room = {0}};
@@ -174,4 +176,94 @@ YK_TEST(one_pass_is_what_the_steps_are_one_by_one)
         yki_pipeline_memory_free(&memory);
         yk_transforms_destroy(list);
     }
+}
+
+/* One picture through a list, by the short cut, as f64 from 0 to 255. */
+static void run_list(const char *text, const uint8_t *pixels, yki_pipeline_draw draw, double *out)
+{
+    yk_transforms *list;
+    yki_pipeline pipeline = {.dims = {0}};
+    yki_pipeline_memory memory = {.room = {0}};
+    yk_field field = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, SIDE, SIDE}};
+    yk_field_buffer buffer = {(void *)(uintptr_t)pixels, PIXELS, {3, SIDE, SIDE}, NULL};
+    assert_ok(yk_transforms_parse(&list, text));
+    assert_ok(yki_pipeline_prepare(&pipeline, &field, list, YK_F64));
+    assert_ok(yki_pipeline_run(&pipeline, &memory, NULL, &buffer, draw, out));
+    for (int i = 0; i < PIXELS; i++)
+        out[i] = rint(255 * out[i]);
+    yki_pipeline_destroy(&pipeline);
+    yki_pipeline_memory_free(&memory);
+    yk_transforms_destroy(list);
+}
+
+/* The place that numpy.pad(mode="reflect") repeats. */
+static int mirrored(int at)
+{
+    return at < 0 ? -at : at > SIDE - 1 ? 2 * (SIDE - 1) - at : at;
+}
+
+static bool is_reflected_crop(const uint8_t *pixels, const double *out, int top, int left)
+{
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++)
+                if (out[(c * SIDE + y) * SIDE + x] !=
+                    pixels[(c * SIDE + mirrored(y + top)) * SIDE + mirrored(x + left)])
+                    return false;
+    return true;
+}
+
+YK_TEST(reflected_crops_mirror_the_picture_at_its_edges)
+{
+    uint8_t pixels[PIXELS];
+    double out[PIXELS];
+    int times[5][5] = {0};
+    make_image(pixels);
+    for (int draw = 0; draw < 500; draw++) {
+        int found = 0;
+        run_list("RandomCrop(32,padding=2,padding_mode=reflect)", pixels,
+                 (yki_pipeline_draw){3, 1, draw}, out);
+        for (int i = 0; i < 25; i++)
+            if (is_reflected_crop(pixels, out, i / 5 - 2, i % 5 - 2)) {
+                times[i / 5][i % 5]++;
+                found++;
+            }
+        assert_int_equal(found, 1);
+    }
+    for (int i = 0; i < 25; i++)
+        assert_true(times[i / 5][i % 5] > 5);
+}
+
+YK_TEST(a_padding_that_cannot_be_reflected_is_refused)
+{
+    yk_transforms *list;
+    int64_t out[3];
+    assert_ok(yk_transforms_parse(&list, "RandomCrop(32,padding=32,padding_mode=reflect)"));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_transforms_output_size(list, (int64_t[]){3, 32, 40}, out));
+    assert_non_null(strstr(yk_last_error(), "nothing to reflect in a padding of 32"));
+    yk_transforms_destroy(list);
+}
+
+/* Half of the pictures are mirrored in epoch 0; two epochs in a row show both sides of each. */
+YK_TEST(alternating_flips_show_both_sides_in_turn)
+{
+    uint8_t pixels[PIXELS];
+    double out[PIXELS];
+    int at_first = 0;
+    enum { DRAWS = 200 };
+    make_image(pixels);
+    for (int index = 0; index < DRAWS; index++) {
+        bool flipped[4];
+        for (int epoch = 0; epoch < 4; epoch++) {
+            run_list("AlternatingHorizontalFlip", pixels, (yki_pipeline_draw){1, epoch, index},
+                     out);
+            flipped[epoch] = out[0] == pixels[SIDE - 1];
+            assert_true(flipped[epoch] || out[0] == pixels[0]);
+        }
+        at_first += flipped[0];
+        assert_true(flipped[1] != flipped[0] && flipped[2] == flipped[0] &&
+                    flipped[3] == flipped[1]);
+    }
+    assert_true(at_first > DRAWS / 3 && at_first < DRAWS * 2 / 3);
 }

@@ -30,6 +30,8 @@ YK_TEST(texts_are_read_and_written)
                "Resize(256),CenterCrop(224),Normalize(imagenet)");
     reads_back("Resize((224,224)),RandomCrop(32,padding=4)",
                "Resize((224,224)),RandomCrop(32,padding=4)");
+    reads_back("RandomCrop(32,2,padding_mode=Reflect),AlternatingHorizontalFlip",
+               "RandomCrop(32,padding=2,padding_mode=reflect),AlternatingHorizontalFlip");
     reads_back("ColorJitter(0.4, 0.4, saturation=(0.5,2), hue=0.1)",
                "ColorJitter((0.6,1.4),contrast=(0.6,1.4),saturation=(0.5,2),hue=(-0.1,0.1))");
     reads_back("RandAugment,RandAugment(3,7),Grayscale(3),RandomGrayscale",
@@ -65,6 +67,8 @@ YK_TEST(mistakes_are_named)
     refused("CenterCrop(32, pad=5)", "no parameter \"pad\"");
     refused("RandomHorizontalFlip(2)", "p is 2: expected 0 to 1");
     refused("RandomResizedCrop(224,scale=(1,0.5))", "must not be the larger");
+    refused("RandomCrop(32,2,padding_mode=mirror)", "padding_mode is not constant or reflect");
+    refused("AlternatingHorizontalFlip(0.5)", "AlternatingHorizontalFlip has fewer parameters");
     refused("RandAugment(2,31)", "less than num_magnitude_bins");
     refused("Grayscale(2)", "expected 1 or 3");
     refused("Normalize(imgnet)", "mean is not");
