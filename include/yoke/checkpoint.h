@@ -111,7 +111,8 @@ yk_status yk_model_load_ema(yk_model *model, const char *path);
 
 /**
  * Saves a whole checkpoint: {"model": state_dict, "optimizer": torch.optim's state_dict,
- * "model_ema": AveragedModel's state_dict if the optimizer has averaged weights, "scaler":
+ * "model_ema": AveragedModel's state_dict if the optimizer has averaged weights, "lookahead": the
+ * slow weights in the same form if it has a Lookahead, "scaler":
  * GradScaler's if state has one, "comm_hook": PowerSGD's if state has one, "yoke": the training
  * state}. optimizer and state may be NULL. Tensors are written straight from the model's memory.
  */
@@ -120,8 +121,8 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
 /**
  * Loads a checkpoint. optimizer and state may be NULL. The optimizer must be of the kind that was
  * saved; it takes its hyperparameters (the learning rate included), its state and its step count
- * from the file. Its averaged weights, if it has any, come from the file as well; where the file
- * has none, averaging starts again from the loaded weights. Changes nothing on failure.
+ * from the file. Its averaged and slow weights, if it has any, come from the file as well; where
+ * the file has none, they start again from the loaded weights. Changes nothing on failure.
  */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);

@@ -104,6 +104,9 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 
+/** A time that never comes. */
+#define YK_ENDLESS INT64_MAX
+
 /* ---- parameter groups: torch.optim's param_groups ----------------------------------------- */
 
 /** Decides whether a parameter joins a group; context is the caller's. */
@@ -123,6 +126,12 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
  */
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group);
+/**
+ * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_ENDLESS: never),
+ * which counts epochs or steps as the schedule does. Checkpoints do not keep it: set it again after
+ * loading one. YK_ERROR_INVALID_ARGUMENT when there is no such group.
+ */
+yk_status yk_optimizer_set_group_end(yk_optimizer *optimizer, size_t group, int64_t t);
 /** Parameter groups, at least 1. */
 size_t yk_optimizer_group_count(const yk_optimizer *optimizer);
 /** The group of a parameter; SIZE_MAX if there is no such parameter, and for NULL. */
@@ -202,6 +211,45 @@ void yk_ema_set_updates(yk_ema *ema, int64_t updates);
 yk_tensor yk_ema_value(const yk_ema *ema, size_t index);
 /** The average of the optimizer's model, or NULL. */
 yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer);
+
+/* ---- Lookahead ------------------------------------------------------------------------------ */
+
+/**
+ * Lookahead (Zhang et al. 2019): slow weights that follow the model's. Every interval steps they
+ * move towards the model's weights by 1 - decay of the distance, and the model continues from them.
+ * Floating-point buffers, such as running statistics, take part.
+ */
+typedef struct yk_lookahead yk_lookahead;
+
+/** How slow weights follow. */
+typedef struct yk_lookahead_options {
+    size_t size;         /**< set by YK_LOOKAHEAD_OPTIONS_INIT */
+    double decay;        /**< weight of the old slow weights, 0 <= decay < 1 [0.5] */
+    int64_t interval;    /**< steps from one exchange to the next, at least 1 [5] */
+    double power;        /**< above 0, step t has the decay decay (t / total_steps)^power,
+                              otherwise all have the same [0] */
+    int64_t total_steps; /**< after so many, the model gets the slow weights, or YK_ENDLESS
+                              [YK_ENDLESS] */
+} yk_lookahead_options;
+
+/** The defaults of yk_lookahead_options. */
+#define YK_LOOKAHEAD_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(yk_lookahead_options), 0.5, 5, 0, YK_ENDLESS                                        \
+    }
+
+/**
+ * Makes slow weights that start as the weights of the optimizer's model. Keeps the optimizer alive,
+ * so they can be destroyed in any order. Checkpoints hold the slow weights (under "lookahead"). On
+ * failure *lookahead is NULL; YK_ERROR_INVALID_ARGUMENT also where the optimizer has a Lookahead.
+ */
+yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
+                              const yk_lookahead_options *options);
+/** Gives it up; accepts NULL. */
+void yk_lookahead_destroy(yk_lookahead *lookahead);
+/** Exchanges the weights where that is due. Call it after each optimizer step, before an average of
+ *  the weights is updated. */
+yk_status yk_lookahead_update(yk_lookahead *lookahead);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

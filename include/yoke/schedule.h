@@ -1,6 +1,7 @@
 /**
  * @file
- * Learning-rate schedules: those of torch.optim.lr_scheduler in closed form. A schedule is a plain
+ * Learning-rate schedules: those of torch.optim.lr_scheduler in closed form, and a triangle. A
+ * schedule is a plain
  * value. The rate is a pure function of it, of how far training is, and of the rate that training
  * started with, so the schedule itself is all there is to save, and a resumed run replays nothing.
  */
@@ -20,8 +21,11 @@ typedef enum yk_schedule_kind {
     YK_SCHEDULE_STEP,      /**< StepLR: multiplied by gamma every step_size */
     YK_SCHEDULE_MULTISTEP, /**< MultiStepLR: multiplied by gamma at each milestone */
     YK_SCHEDULE_COSINE,    /**< CosineAnnealingLR: falls to eta_min over t_max, then rises again */
-    YK_SCHEDULE_ONE_CYCLE  /**< OneCycleLR: rises to max_lr, then falls to nearly 0, over
+    YK_SCHEDULE_ONE_CYCLE, /**< OneCycleLR: rises to max_lr, then falls to nearly 0, over
                                 total_steps; momentum (Adam: beta1) goes the other way */
+    YK_SCHEDULE_TRIANGLE   /**< rises linearly from start_factor times the rate to the whole rate
+                                over the first pct_start of total_steps, then falls linearly to
+                                end_factor times the rate */
 } yk_schedule_kind;
 
 /** Room for milestones in a yk_schedule. */
@@ -40,8 +44,8 @@ typedef struct yk_schedule {
                                 [false] */
 
     int64_t warmup;       /**< linear warm-up (LinearLR) while t < warmup, followed by the schedule
-                               at t - warmup, as with SequentialLR; one-cycle warms up by itself and
-                               takes none [0] */
+                               at t - warmup, as with SequentialLR; one-cycle and triangle warm up by
+                               themselves and take none [0] */
     double warmup_factor; /**< of the rate at t = 0, from 0 to 1 [1/3] */
 
     double gamma;                          /**< factor of STEP and MULTISTEP [0.1] */
@@ -52,9 +56,10 @@ typedef struct yk_schedule {
     int64_t t_max;  /**< of COSINE, at least 1 [0] */
     double eta_min; /**< of COSINE: the rate at t_max [0] */
 
-    int64_t total_steps;     /**< of ONE_CYCLE, at least 1 [0] */
-    double max_lr;           /**< its peak for every group, or YK_LR_INITIAL [YK_LR_INITIAL] */
-    double pct_start;        /**< fraction of the steps in which the rate rises [0.3] */
+    int64_t total_steps;     /**< of ONE_CYCLE and TRIANGLE, at least 1 [0] */
+    double max_lr;           /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
+                                  [YK_LR_INITIAL] */
+    double pct_start;        /**< of both: fraction of the steps in which the rate rises [0.3] */
     double div_factor;       /**< max_lr / first rate, above 0 [25] */
     double final_div_factor; /**< first rate / last rate, above 0 [1e4] */
     bool linear_anneal;      /**< straight lines instead of half cosines [false] */
@@ -63,13 +68,16 @@ typedef struct yk_schedule {
     bool cycle_momentum;     /**< momentum (Adam: beta1) goes the other way [true] */
     double base_momentum;    /**< at the peak of the rate [0.85] */
     double max_momentum;     /**< at the first and last rate [0.95] */
+
+    double start_factor; /**< of TRIANGLE: first rate / peak rate, from 0 to 1 [0.2] */
+    double end_factor;   /**< of TRIANGLE: last rate / peak rate, from 0 to 1 [0] */
 } yk_schedule;
 
 /** A constant rate, with PyTorch's defaults for the other kinds. */
 #define YK_SCHEDULE_INIT                                                                           \
     {                                                                                              \
         YK_SCHEDULE_CONSTANT, false, 0, 1.0 / 3, 0.1, 0, {0}, 0, 0, 0, 0, YK_LR_INITIAL, 0.3, 25,  \
-            1e4, false, false, true, 0.85, 0.95                                                    \
+            1e4, false, false, true, 0.85, 0.95, 0.2, 0                                            \
     }
 
 /**
@@ -87,13 +95,14 @@ bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *moment
 
 /**
  * Sets the rate (and momentum) of every parameter group for the step at t. Each starts from the
- * rate that yk_sgd_create, yk_adam_create or a setter gave it last. Changes nothing and fails with
+ * rate that yk_sgd_create, yk_adam_create or a setter gave it last, and is 0 from the end of the
+ * group on (yk_optimizer_set_group_end). Changes nothing and fails with
  * YK_ERROR_INVALID_ARGUMENT for a schedule that yk_schedule_check refuses, and where a momentum is
  * to cycle that the optimizer does not have.
  */
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t);
 
-/** "constant", "step", "multistep", "cosine", "onecycle"; NULL past the last. */
+/** "constant", "step", "multistep", "cosine", "onecycle", "triangle"; NULL past the last. */
 const char *yk_schedule_name(yk_schedule_kind kind);
 
 /** Room for every text of yk_schedule_describe. */

@@ -13,6 +13,7 @@
 #include "io/tensor_file.h"
 #include "io/training_state.h"
 #include "io/zip.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 
 #include <stdlib.h>
@@ -40,7 +41,10 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
         YK_TRY(yki_optimizer_state_write(writer, optimizer, yk_model_parameter_count(model)));
     }
     if (optimizer && yk_optimizer_ema(optimizer))
-        YK_TRY(yki_ema_state_write(writer, model, yk_optimizer_ema(optimizer)));
+        YK_TRY(yki_ema_state_write(writer, YKI_EMA_KEY, model, yk_optimizer_ema(optimizer)));
+    yk_ema *slow = optimizer ? yki_optimizer_slow_weights(optimizer) : NULL;
+    if (slow)
+        YK_TRY(yki_ema_state_write(writer, YKI_LOOKAHEAD_KEY, model, slow));
     if (state && state->scaler.enabled) {
         yki_pickle_text(pickle, "scaler");
         yki_scaler_state_write(pickle, &state->scaler);
@@ -192,10 +196,18 @@ static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file
 typedef struct contents {
     yki_state_dict dict;
     yki_optimizer_state optimizer;
-    yki_ema_state ema; /* without tensors where the file has none */
+    yki_ema_state ema, slow; /* without tensors where the file has none */
     yk_training_state training;
     int64_t forwards;
 } contents;
+
+/* The state of an average that the file may lack, and that the optimizer may not have (NULL). */
+static yk_status read_average(yki_ema_state *state, yk_tensor_file *file, const char *key,
+                              const yk_model *model, const yk_ema *average)
+{
+    yk_status status = average ? yki_ema_state_read(state, file, key, model) : YK_OK;
+    return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
+}
 
 static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model *model,
                                const yk_optimizer *optimizer, bool training)
@@ -205,10 +217,11 @@ static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model
         YK_TRY(read_optimizer(&c->optimizer, file, optimizer, yk_model_parameter_count(model)));
     if (training)
         YK_TRY(read_training_state(file, &c->training, &c->forwards));
-    if (!optimizer || !yk_optimizer_ema(optimizer))
+    if (!optimizer)
         return YK_OK;
-    yk_status status = yki_ema_state_read(&c->ema, file, model);
-    return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
+    YK_TRY(read_average(&c->ema, file, YKI_EMA_KEY, model, yk_optimizer_ema(optimizer)));
+    return read_average(&c->slow, file, YKI_LOOKAHEAD_KEY, model,
+                        yki_optimizer_slow_weights(optimizer));
 }
 
 /* The optimizer goes first: its hyperparameters are the only thing that may still be refused. */
@@ -220,7 +233,11 @@ static yk_status apply_contents(const contents *c, yk_tensor_file *file, yk_mode
     YK_TRY(yki_state_dict_apply(&c->dict, model));
     if (optimizer && yk_optimizer_ema(optimizer))
         YK_TRY(yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer)));
-    return YK_OK;
+    yk_ema *slow = optimizer ? yki_optimizer_slow_weights(optimizer) : NULL;
+    if (!slow)
+        return YK_OK;
+    return c->slow.weights.count > 0 ? yki_ema_state_apply(&c->slow, model, slow)
+                                     : yki_average_copy(slow);
 }
 
 static yk_status load_file(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
@@ -238,6 +255,7 @@ static yk_status load_file(yk_tensor_file *file, yk_model *model, yk_optimizer *
 out:
     yki_optimizer_state_fini(&c.optimizer);
     yki_ema_state_fini(&c.ema);
+    yki_ema_state_fini(&c.slow);
     yki_state_dict_fini(&c.dict);
     return status;
 }
@@ -265,7 +283,7 @@ yk_status yk_model_load(yk_model *model, const char *path)
 static yk_status load_ema(yk_tensor_file *file, yk_model *model)
 {
     yki_ema_state ema;
-    YK_TRY(yki_ema_state_read(&ema, file, model));
+    YK_TRY(yki_ema_state_read(&ema, file, YKI_EMA_KEY, model));
     yk_status status = yki_state_dict_apply(&ema.weights, model);
     yki_ema_state_fini(&ema);
     return status;

@@ -3,9 +3,10 @@
 
 #include "optim/optimizer.h"
 
-static const char ema_key[] = "model_ema", n_averaged[] = "n_averaged";
+static const char n_averaged[] = "n_averaged";
 
-yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_ema *ema)
+yk_status yki_ema_state_write(yki_pth_writer *writer, const char *key, const yk_model *model,
+                              yk_ema *ema)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     yk_tensor updates = yki_ema_n_averaged(ema);
@@ -13,7 +14,7 @@ yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot save a checkpoint while averaged weights are swapped in: call "
                          "yk_ema_swap first");
-    yki_pickle_text(pickle, ema_key);
+    yki_pickle_text(pickle, key);
     yki_pickle_ordered_dict(pickle);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, n_averaged);
@@ -23,7 +24,7 @@ yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_
     return YK_OK;
 }
 
-static yk_status read_updates(yki_ema_state *state, yk_tensor_file *file)
+static yk_status read_updates(yki_ema_state *state, yk_tensor_file *file, const char *key)
 {
     int64_t count, index = -1;
     size_t bytes, length;
@@ -35,28 +36,29 @@ static yk_status read_updates(yki_ema_state *state, yk_tensor_file *file)
     }
     if (index < 0)
         return yki_error(YK_ERROR_FORMAT, "%s: expected the number \"%s\" in \"%s\"",
-                         yki_tensor_file_path(file), n_averaged, ema_key);
+                         yki_tensor_file_path(file), n_averaged, key);
     YK_TRY(yki_tensor_file_stored(file, (size_t)index, &stored));
     if (!yki_file_tensor_size(&stored, &count, &bytes) || count != 1)
         return yki_error(YK_ERROR_FORMAT, "%s: expected one number for \"%s\" in \"%s\"",
-                         yki_tensor_file_path(file), n_averaged, ema_key);
+                         yki_tensor_file_path(file), n_averaged, key);
     YK_TRY(yki_tensor_file_fetch(file, &stored));
     double updates;
     yki_file_tensor_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F64, &updates);
     if (!(updates >= 0 && updates < 9e15))
         return yki_error(YK_ERROR_FORMAT, "%s: \"%s\" in \"%s\" is %g", yki_tensor_file_path(file),
-                         n_averaged, ema_key, updates);
+                         n_averaged, key, updates);
     state->updates = (int64_t)updates;
     return YK_OK;
 }
 
-yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const yk_model *model)
+yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const char *key,
+                             const yk_model *model)
 {
     *state = (yki_ema_state){.updates = 0};
-    if (!yki_tensor_file_choose(file, ema_key))
+    if (!yki_tensor_file_choose(file, key))
         return yki_error(YK_ERROR_NOT_FOUND, "%s: has no averaged weights, \"%s\"",
-                         yki_tensor_file_path(file), ema_key);
-    YK_TRY(read_updates(state, file));
+                         yki_tensor_file_path(file), key);
+    YK_TRY(read_updates(state, file, key));
     return yki_state_dict_read(&state->weights, file, model);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The averaged weights' part of a checkpoint, "model_ema": the state_dict of PyTorch's
- * AveragedModel, {"n_averaged": tensor, "module.conv1.weight": tensor, ...}, as torchvision's
- * training scripts save it.
+ * The averaged weights' part of a checkpoint: the state_dict of PyTorch's AveragedModel,
+ * {"n_averaged": tensor, "module.conv1.weight": tensor, ...}, as torchvision's training scripts
+ * save it. The slow weights of Lookahead have the same form.
  */
 #ifndef YKI_EMA_STATE_H
 #define YKI_EMA_STATE_H
@@ -10,7 +10,11 @@
 
 #include "io/state_dict.h"
 
-yk_status yki_ema_state_write(yki_pth_writer *writer, const yk_model *model, yk_ema *ema);
+#define YKI_EMA_KEY       "model_ema"
+#define YKI_LOOKAHEAD_KEY "lookahead"
+
+yk_status yki_ema_state_write(yki_pth_writer *writer, const char *key, const yk_model *model,
+                              yk_ema *ema);
 
 /* What a file holds, checked and read, not yet applied. */
 typedef struct yki_ema_state {
@@ -20,7 +24,8 @@ typedef struct yki_ema_state {
 
 /* YK_ERROR_NOT_FOUND when the file has none. Afterwards the file shows these tensors and no longer
  * the model's. */
-yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const yk_model *model);
+yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const char *key,
+                             const yk_model *model);
 /* Cannot fail if the averages are in host memory. */
 yk_status yki_ema_state_apply(const yki_ema_state *state, const yk_model *model, yk_ema *ema);
 void yki_ema_state_fini(yki_ema_state *state);

@@ -23,7 +23,8 @@ static const schedule_field schedule_fields[] = {
     FIELD(REAL, eta_min),       FIELD(INT, total_steps),   FIELD(REAL, max_lr),
     FIELD(REAL, pct_start),     FIELD(REAL, div_factor),   FIELD(REAL, final_div_factor),
     FIELD(BOOL, linear_anneal), FIELD(BOOL, three_phase),  FIELD(BOOL, cycle_momentum),
-    FIELD(REAL, base_momentum), FIELD(REAL, max_momentum),
+    FIELD(REAL, base_momentum), FIELD(REAL, max_momentum), FIELD(REAL, start_factor),
+    FIELD(REAL, end_factor),
 };
 
 enum { SCHEDULE_FIELDS = sizeof schedule_fields / sizeof *schedule_fields };

@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "optim/average.h"
 #include "tensor/tensor.h"
 
 struct yk_ema {
@@ -75,6 +76,15 @@ static yk_status prepare_averages(yk_ema *ema)
     return status;
 }
 
+static yk_status send_share(yk_ema *ema, double share)
+{
+    void *values;
+    YK_TRY(yki_block_open(&ema->share, &values));
+    memset(values, 0, ema->share.bytes);
+    *(double *)values = share;
+    return yki_block_send(&ema->share, yki_device_stream(ema->optimizer->device));
+}
+
 static yk_status make_ema_parts(yk_ema *ema)
 {
     YK_TRY(collect_views(ema));
@@ -91,11 +101,26 @@ static yk_status make_ema_parts(yk_ema *ema)
     }
     YK_TRY(prepare_averages(ema));
     YK_TRY(yki_block_create(&ema->share, device, YKI_SWEEP_COEFFICIENTS * sizeof(double)));
-    void *share;
-    YK_TRY(yki_block_open(&ema->share, &share));
-    memset(share, 0, ema->share.bytes);
-    *(double *)share = 1 - ema->options.decay;
-    return yki_block_send(&ema->share, yki_device_stream(device));
+    return send_share(ema, 1 - ema->options.decay);
+}
+
+yk_status yki_average_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
+{
+    *ema = NULL;
+    yk_ema *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "averaged weights");
+    yki_reference_init(&made->reference);
+    yki_optimizer_retain(optimizer);
+    made->optimizer = optimizer;
+    made->options = *options;
+    yk_status status = make_ema_parts(made);
+    if (status != YK_OK) {
+        yk_ema_destroy(made);
+        return status;
+    }
+    *ema = made;
+    return YK_OK;
 }
 
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options)
@@ -108,19 +133,8 @@ yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_opti
     YK_TRY(yki_check_option("ema", "decay", chosen.decay, 0, 1));
     if (optimizer->ema)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the optimizer has averaged weights already");
-    yk_ema *made = yki_calloc(1, sizeof *made);
-    if (!made)
-        return yki_error_memory(sizeof *made, "averaged weights");
-    yki_reference_init(&made->reference);
-    yki_optimizer_retain(optimizer);
-    made->optimizer = optimizer;
-    made->options = chosen;
-    yk_status status = make_ema_parts(made);
-    if (status != YK_OK) {
-        yk_ema_destroy(made);
-        return status;
-    }
-    *ema = optimizer->ema = made;
+    YK_TRY(yki_average_create(ema, optimizer, &chosen));
+    optimizer->ema = *ema;
     return YK_OK;
 }
 
@@ -155,6 +169,24 @@ static yk_status sweep(yk_ema *ema, yki_sweep_op op)
 {
     yki_device *device = ema->optimizer->device;
     return yki_sweep_run(ema->averages, op, ema->share.memory, NULL, yki_device_stream(device));
+}
+
+yk_status yki_average_copy(yk_ema *average)
+{
+    return sweep(average, YKI_SWEEP_COPY);
+}
+
+yk_status yki_average_approach(yk_ema *average, double share)
+{
+    YK_TRY(send_share(average, share));
+    return sweep(average, YKI_SWEEP_APPROACH);
+}
+
+yk_status yki_average_restore(yk_ema *average)
+{
+    YK_TRY(sweep(average, YKI_SWEEP_SWAP));
+    yk_model_parameters_changed(average->optimizer->model);
+    return sweep(average, YKI_SWEEP_COPY);
 }
 
 yk_status yk_ema_update(yk_ema *ema)

@@ -33,6 +33,7 @@ typedef struct yki_optimizer_rule {
 typedef struct yki_param_group {
     double hyperparameters[YKI_MAX_HYPERPARAMETERS];
     double initial_lr; /* what schedules start from */
+    int64_t end;       /* of its training, in what schedules count, or YK_ENDLESS */
 } yki_param_group;
 
 struct yk_optimizer {
@@ -59,8 +60,9 @@ struct yk_optimizer {
     bool sharded;
     yk_status (*after_step)(void *context);
     void *after_step_context;
-    yk_ema *ema;   /* or NULL */
-    bool averaged; /* the model holds ema's average, and ema the weights */
+    yk_lookahead *lookahead; /* or NULL */
+    yk_ema *ema;             /* or NULL */
+    bool averaged;           /* the model holds ema's average, and ema the weights */
 };
 
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,

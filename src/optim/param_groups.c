@@ -13,6 +13,14 @@
 
 #include "base/memory.h"
 
+static yk_status check_number(const yk_optimizer *optimizer, size_t group)
+{
+    if (group < optimizer->group_count)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no parameter group %zu, only %zu of them",
+                     group, optimizer->group_count);
+}
+
 /* ---- which parameters ------------------------------------------------------------------------ */
 
 bool yk_filter_norms_and_biases(const yk_parameter_view *parameter, const void *context)
@@ -58,6 +66,14 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
     return YK_OK;
 }
 
+yk_status yk_optimizer_set_group_end(yk_optimizer *optimizer, size_t group, int64_t t)
+{
+    YKI_NOT_NULL(optimizer);
+    YK_TRY(check_number(optimizer, group));
+    optimizer->groups[group].end = t;
+    return YK_OK;
+}
+
 size_t yk_optimizer_group_count(const yk_optimizer *optimizer)
 {
     return optimizer ? optimizer->group_count : 0;
@@ -88,15 +104,15 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
     for (size_t g = 0; g < count; g++)
         YK_TRY(check_group(optimizer, groups[g].hyperparameters));
     YK_TRY(yki_optimizer_fit_groups(optimizer, count));
-    if (count != optimizer->group_count) {
-        yki_param_group *room = yki_calloc(count, sizeof *room);
-        if (!room)
-            return yki_error_memory(count * sizeof *room, "the optimizer's groups");
-        free(optimizer->groups);
-        optimizer->groups = room;
-        optimizer->group_count = count;
-    }
-    memcpy(optimizer->groups, groups, count * sizeof *groups);
+    yki_param_group *room = yki_calloc(count, sizeof *room);
+    if (!room)
+        return yki_error_memory(count * sizeof *room, "the optimizer's groups");
+    memcpy(room, groups, count * sizeof *groups);
+    for (size_t g = 0; g < count; g++) /* no part of a checkpoint */
+        room[g].end = g < optimizer->group_count ? optimizer->groups[g].end : YK_ENDLESS;
+    free(optimizer->groups);
+    optimizer->groups = room;
+    optimizer->group_count = count;
     memcpy(optimizer->group_of, group_of, optimizer->parameters * sizeof *group_of);
     return YK_OK;
 }
@@ -170,9 +186,6 @@ yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t 
 {
     YKI_NOT_NULL(optimizer);
     YKI_NOT_NULL(name);
-    if (group >= optimizer->group_count)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "there is no parameter group %zu, only %zu of them", group,
-                         optimizer->group_count);
+    YK_TRY(check_number(optimizer, group));
     return set_in(optimizer, group, group + 1, name, value);
 }

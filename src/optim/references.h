@@ -9,6 +9,7 @@
 void yki_optimizer_retain(yk_optimizer *optimizer);
 void yki_optimizer_release(yk_optimizer *optimizer);
 void yki_ema_retain(yk_ema *ema);
+void yki_lookahead_retain(yk_lookahead *lookahead);
 void yki_grad_scaler_retain(yk_grad_scaler *scaler);
 
 #endif

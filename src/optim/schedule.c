@@ -3,7 +3,8 @@
  * which rounds a little differently: the two agree to about 1e-14 of the starting rate.
  *
  * Sources: Loshchilov and Hutter, "SGDR" (2017), for cosine; Smith and Topin, "Super-Convergence"
- * (2017), for one-cycle, in PyTorch's two-phase form.
+ * (2017), for one-cycle, in PyTorch's two-phase form; Page, "How to Train Your ResNet" (2018), for
+ * the triangle.
  */
 #include <yoke/schedule.h>
 
@@ -14,7 +15,8 @@
 
 static const double pi = 3.14159265358979323846;
 
-static const char *const names[] = {"constant", "step", "multistep", "cosine", "onecycle"};
+static const char *const names[] = {"constant", "step",     "multistep",
+                                    "cosine",   "onecycle", "triangle"};
 
 const char *yk_schedule_name(yk_schedule_kind kind)
 {
@@ -53,6 +55,33 @@ static yk_status check_divisor(const char *name, double value)
                      name, value);
 }
 
+static yk_status check_no_warmup(const yk_schedule *s)
+{
+    if (!s->warmup)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "schedule %s warms up by itself: no warmup of %lld before it",
+                     yk_schedule_name(s->kind), (long long)s->warmup);
+}
+
+static yk_status check_factor(const yk_schedule *s, const char *name, double factor)
+{
+    if (factor >= 0 && factor <= 1)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "schedule %s: %s must be at least 0 and at most 1, not %g",
+                     yk_schedule_name(s->kind), name, factor);
+}
+
+static yk_status check_triangle(const yk_schedule *s)
+{
+    YK_TRY(check_count(s, "total_steps", s->total_steps));
+    YK_TRY(yki_check_option("schedule triangle", "pct_start", s->pct_start, 0, 1));
+    YK_TRY(check_factor(s, "start_factor", s->start_factor));
+    YK_TRY(check_factor(s, "end_factor", s->end_factor));
+    return check_no_warmup(s);
+}
+
 static yk_status check_one_cycle(const yk_schedule *s)
 {
     YK_TRY(check_count(s, "total_steps", s->total_steps));
@@ -63,11 +92,7 @@ static yk_status check_one_cycle(const yk_schedule *s)
     YK_TRY(check_divisor("final_div_factor", s->final_div_factor));
     YK_TRY(yki_check_option("schedule onecycle", "base_momentum", s->base_momentum, 0, 1));
     YK_TRY(yki_check_option("schedule onecycle", "max_momentum", s->max_momentum, 0, 1));
-    if (s->warmup)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "schedule onecycle warms up by itself: no warmup of %lld before it",
-                         (long long)s->warmup);
-    return YK_OK;
+    return check_no_warmup(s);
 }
 
 yk_status yk_schedule_check(const yk_schedule *s)
@@ -80,10 +105,7 @@ yk_status yk_schedule_check(const yk_schedule *s)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule %s: warmup must be at least 0, not %lld",
                          yk_schedule_name(s->kind), (long long)s->warmup);
-    if (!(s->warmup_factor >= 0 && s->warmup_factor <= 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "schedule %s: warmup_factor must be at least 0 and at most 1, not %g",
-                         yk_schedule_name(s->kind), s->warmup_factor);
+    YK_TRY(check_factor(s, "warmup_factor", s->warmup_factor));
     YK_TRY(yki_check_option("schedule", "gamma", s->gamma, 0, 0));
     switch (s->kind) {
     case YK_SCHEDULE_STEP:
@@ -95,6 +117,8 @@ yk_status yk_schedule_check(const yk_schedule *s)
         return check_count(s, "t_max", s->t_max);
     case YK_SCHEDULE_ONE_CYCLE:
         return check_one_cycle(s);
+    case YK_SCHEDULE_TRIANGLE:
+        return check_triangle(s);
     case YK_SCHEDULE_CONSTANT:
         break;
     }
@@ -174,6 +198,16 @@ static double decay(const yk_schedule *s, int64_t t, double lr)
     return lr;
 }
 
+/* Up from start_factor to 1 over the first pct_start of the steps, then down to end_factor. */
+static double triangle_factor(const yk_schedule *s, int64_t t)
+{
+    double last = (double)s->total_steps, at = fmin((double)t, last);
+    double peak = floor(s->pct_start * last);
+    if (at < peak)
+        return s->start_factor + (1 - s->start_factor) * at / peak;
+    return 1 - (1 - s->end_factor) * (at - peak) / (last - peak);
+}
+
 static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
 {
     if (t < s->warmup) {
@@ -190,6 +224,8 @@ static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
                (initial_lr - s->eta_min) * (1 + cos(pi * (double)t / (double)s->t_max)) / 2;
     case YK_SCHEDULE_ONE_CYCLE:
         return one_cycle_lr(s, t, initial_lr);
+    case YK_SCHEDULE_TRIANGLE:
+        return initial_lr * triangle_factor(s, t);
     case YK_SCHEDULE_CONSTANT:
         break;
     }
@@ -231,7 +267,7 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
                          yk_schedule_name(schedule->kind), optimizer->rule->name);
     for (size_t g = 0; g < optimizer->group_count; g++) {
         yki_param_group *group = &optimizer->groups[g];
-        group->hyperparameters[YKI_LR] = lr_at(schedule, t, group->initial_lr);
+        group->hyperparameters[YKI_LR] = t < group->end ? lr_at(schedule, t, group->initial_lr) : 0;
         if (cycles)
             group->hyperparameters[index] = momentum;
     }

@@ -49,6 +49,11 @@ static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
         add_length(w, s, " over ", s->total_steps);
         add(w, " with its peak at %g", s->max_lr > 0 ? s->max_lr : initial_lr);
         break;
+    case YK_SCHEDULE_TRIANGLE:
+        add_length(w, s, " over ", s->total_steps);
+        add(w, ", from %g to 1 at %g of them, then to %g", s->start_factor, s->pct_start,
+            s->end_factor);
+        break;
     }
 }
 

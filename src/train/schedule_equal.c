@@ -12,6 +12,12 @@ static bool same_one_cycle(const yk_schedule *a, const yk_schedule *b)
            a->base_momentum == b->base_momentum && a->max_momentum == b->max_momentum;
 }
 
+static bool same_triangle(const yk_schedule *a, const yk_schedule *b)
+{
+    return a->total_steps == b->total_steps && a->pct_start == b->pct_start &&
+           a->start_factor == b->start_factor && a->end_factor == b->end_factor;
+}
+
 static bool same_decay(const yk_schedule *a, const yk_schedule *b)
 {
     switch (a->kind) {
@@ -27,6 +33,8 @@ static bool same_decay(const yk_schedule *a, const yk_schedule *b)
         return a->t_max == b->t_max && a->eta_min == b->eta_min;
     case YK_SCHEDULE_ONE_CYCLE:
         return same_one_cycle(a, b);
+    case YK_SCHEDULE_TRIANGLE:
+        return same_triangle(a, b);
     }
     return false;
 }

@@ -65,6 +65,26 @@ YK_TEST(one_cycle_is_torchs)
     assert_true(yk_schedule_lr(&schedule, 2, 0.7) == 0.7);
 }
 
+/* numpy.interp(range(11), [0, 4, 10], [0.2, 1, 0.1]) / 10, of which 4 is int(0.46 * 10). */
+YK_TEST(a_triangle_rises_to_its_peak_and_falls)
+{
+    yk_schedule schedule = YK_SCHEDULE_INIT;
+    schedule.kind = YK_SCHEDULE_TRIANGLE;
+    schedule.total_steps = 10;
+    schedule.pct_start = 0.46;
+    schedule.end_factor = 0.1;
+    ASSERT_RATES(&schedule, 0.02, 0.04, 0.06, 0.08, 0.1, 0.085, 0.07, 0.055, 0.04, 0.025, 0.01,
+                 0.01);
+    schedule.pct_start = schedule.end_factor = 0; /* a line from the whole rate to 0 */
+    ASSERT_RATES(&schedule, 0.1, 0.09, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0, 0);
+    schedule.end_factor = 1.5;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_check(&schedule));
+    schedule.end_factor = 0;
+    schedule.warmup = 3;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_check(&schedule));
+    assert_non_null(strstr(yk_last_error(), "triangle warms up by itself"));
+}
+
 static double hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index)
 {
     const char *name;

@@ -1,0 +1,25 @@
+/*
+ * An average of an optimizer's weights beside them, which yk_ema (ema.c) and yk_lookahead
+ * (lookahead.c) are made of.
+ */
+#ifndef YKI_AVERAGE_H
+#define YKI_AVERAGE_H
+
+#include <yoke/optim.h>
+
+#include "base/error.h"
+
+/* An average that the optimizer does not know of; yk_ema_destroy gives it up. */
+yk_status yki_average_create(yk_ema **average, yk_optimizer *optimizer,
+                             const yk_ema_options *options);
+/* The average becomes the weights. */
+yk_status yki_average_copy(yk_ema *average);
+/* The average moves towards the weights by this share of the distance. */
+yk_status yki_average_approach(yk_ema *average, double share);
+/* The weights become the average. */
+yk_status yki_average_restore(yk_ema *average);
+
+/* The slow weights of the optimizer's Lookahead, or NULL. */
+yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer);
+
+#endif
