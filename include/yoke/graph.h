@@ -63,6 +63,9 @@ typedef enum yk_init {
     YK_INIT_KAIMING_UNIFORM,        /**< uniform(+-1 / sqrt(fan_in)): nn.Linear's weight */
     YK_INIT_UNIFORM_FAN_IN,         /**< uniform(+-1 / sqrt(fan)), for a bias; needs fan */
     YK_INIT_NORMAL,                 /**< normal(0, 0.01): linear layers of VGG and MobileNet */
+    YK_INIT_DIRAC,                  /**< KAIMING_UNIFORM, but the first filters, one for each
+                                         input channel, pass their channel on as it is (1 at the
+                                         centre, else 0: dirac_); for weights of convolutions */
     YK_INIT_ZEROS_AFTER_DRAW        /**< 0, as ZEROS; but nn's constructor has drawn a number for
                                          each element, as for the biases of those networks */
 } yk_init;

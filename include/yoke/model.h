@@ -125,6 +125,13 @@ typedef enum yk_accumulation {
 /** Takes effect with the next backward. A new model has YK_ACCUMULATION_SUM. */
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
+/**
+ * Makes backward differentiate weight times the loss, from the next one on; yk_model_loss still
+ * shows the loss itself. A new model has the weight 1. With the mean over samples as loss and the
+ * number of samples of all ranks as weight, gradients are those of the sum of their losses.
+ */
+void yk_model_set_loss_weight(yk_model *model, double weight);
+
 /** The loss of the last forward, on this rank's samples only; NaN before the first, for NULL, and
  * if the device has failed, which the next forward or backward reports. */
 double yk_model_loss(const yk_model *model);

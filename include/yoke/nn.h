@@ -25,6 +25,24 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
  *  int64 scalar that counts forwards in training mode). */
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name);
 
+/** How a layer of batch normalisation computes and learns. */
+typedef struct yk_nn_batch_norm_options {
+    size_t size;      /**< set by YK_NN_BATCH_NORM_OPTIONS_INIT */
+    double eps;       /**< added to the variance, above 0 [1e-5] */
+    double momentum;  /**< weight of the new batch in the running statistics, as in PyTorch [0.1] */
+    bool fixed_scale; /**< NAME.weight stays 1 and is not trained [false] */
+} yk_nn_batch_norm_options;
+
+/** The defaults of yk_nn_batch_norm_options. */
+#define YK_NN_BATCH_NORM_OPTIONS_INIT                                                              \
+    {                                                                                              \
+        sizeof(yk_nn_batch_norm_options), 1e-5, 0.1, false                                         \
+    }
+
+/** yk_nn_batch_norm with options; NULL means the defaults. */
+yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
+                                const yk_nn_batch_norm_options *options);
+
 /** torchvision's resnet18 (the stem is a 7x7 convolution of stride 2 and a max-pooling, for images
  *  such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */
 yk_value *yk_resnet18(yk_value *images, int64_t classes);
@@ -63,6 +81,16 @@ yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes);
  * has no such network.
  */
 yk_value *yk_resnet9(yk_value *images, int64_t classes);
+/**
+ * The network of airbench94 for images of 32x32: images (N, 3, H, W) -> logits (N, classes), 2
+ * million parameters. Its first layer, "whiten", is not trained but computed from training images
+ * (yk_whiten_conv2d). After Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU" (2024);
+ * parameters have the names of his code.
+ */
+yk_value *yk_airbench94(yk_value *images, int64_t classes);
+/** The larger network of airbench96 from the same work: wider, with three convolutions and a short
+ * cut in each group. */
+yk_value *yk_airbench96(yk_value *images, int64_t classes);
 /** A small multi-layer perceptron for tests and first steps: flatten, linear to 256, relu, linear;
  *  images (N, ...) -> logits (N, classes). */
 yk_value *yk_mlp(yk_value *images, int64_t classes);

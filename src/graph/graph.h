@@ -41,6 +41,13 @@ struct yk_value {
     int id;      /* index in the graph's values */
 };
 
+/* A parameter that is not trained from here on. Leaves an invalid value as it is. */
+static inline void yki_value_freeze(yk_value *parameter)
+{
+    if (parameter->valid)
+        parameter->frozen = true;
+}
+
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;

@@ -226,7 +226,7 @@ static void start_gradient(yk_model *model, yki_loss_kind kind, double weight)
 {
     yki_executor *executor = &model->executor;
     const yk_value *term = executor->source.terms[kind];
-    double start = weight * model->loss_scale.factor;
+    double start = weight * model->loss_scale.weight * model->loss_scale.factor;
     if (term && term->dtype == YK_F64)
         executor->values.loss_gradient[kind].f64 = start;
     else

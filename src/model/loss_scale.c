@@ -14,12 +14,19 @@ yk_status yki_model_take_loss_scale(yk_model *model)
 
 void yki_model_release_loss_scale(yk_model *model)
 {
-    model->loss_scale = (yki_loss_scale){.factor = 1};
+    model->loss_scale.factor = 1;
+    model->loss_scale.taken = false;
 }
 
 void yki_model_set_loss_scale(yk_model *model, double scale)
 {
     model->loss_scale.factor = scale;
+}
+
+void yk_model_set_loss_weight(yk_model *model, double weight)
+{
+    if (model)
+        model->loss_scale.weight = weight;
 }
 
 yk_status yki_model_reduce_maximum(yk_model *model, double *value)

@@ -1,13 +1,14 @@
-/* The factor that the gradient of the loss is multiplied by, and the one grad scaler that sets it
- * (optim/scaler.c). */
+/* The factors that the gradient of the loss is multiplied by: the program's weight, and the scale
+ * of the one grad scaler that has taken it (optim/scaler.c). */
 #ifndef YKI_LOSS_SCALE_H
 #define YKI_LOSS_SCALE_H
 
 #include <yoke/model.h>
 
 typedef struct yki_loss_scale {
-    double factor;
-    bool taken; /* by a grad scaler */
+    double factor; /* of the grad scaler */
+    double weight; /* yk_model_set_loss_weight */
+    bool taken;    /* by a grad scaler */
 } yki_loss_scale;
 
 /* Fails when another grad scaler has taken the scale. */

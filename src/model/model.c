@@ -183,7 +183,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     made->options = chosen;
     made->training = loss != NULL;
     made->accumulation.spent = true;
-    made->loss_scale.factor = 1;
+    made->loss_scale = (yki_loss_scale){.factor = 1, .weight = 1};
     graph->state = YKI_GRAPH_TAKEN;
     yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */

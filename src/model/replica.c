@@ -105,6 +105,7 @@ yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model)
 void yki_model_begin_replica(yk_model *replica, const yk_model *model)
 {
     replica->loss_scale.factor = model->loss_scale.factor;
+    replica->loss_scale.weight = model->loss_scale.weight;
     replica->accumulation.spent = true;
 }
 

@@ -23,6 +23,8 @@ static const arch archs[] = {
     {"vgg16", yk_vgg16},
     {"vgg16-bn", yk_vgg16_bn},
     {"mobilenet-v2", yk_mobilenet_v2},
+    {"airbench94", yk_airbench94},
+    {"airbench96", yk_airbench96},
     {"mlp", yk_mlp},
 };
 

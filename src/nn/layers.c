@@ -9,7 +9,7 @@
 #include <yoke/nn.h>
 
 #include "base/options.h"
-#include "graph/graph.h"
+#include "graph/operators.h"
 
 /* The dimensions of x. False if x is invalid, or has another number of dimensions, which the
  * operator then reports. */
@@ -60,22 +60,36 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
 
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
 {
+    return yk_nn_batch_norm_with(x, name, NULL);
+}
+
+yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
+                                const yk_nn_batch_norm_options *options)
+{
+    yk_nn_batch_norm_options o;
     int64_t dims[YK_MAX_DIMS];
     int ndim = yk_value_shape(x, dims);
     if (ndim < 0)
         return x ? x : yki_no_operand(name ? name : "a layer");
+    if (YKI_READ_OPTIONS(&o, options, yk_nn_batch_norm_options, YK_NN_BATCH_NORM_OPTIONS_INIT) !=
+        YK_OK)
+        return yki_emit_error(x, &yki_op_batch_norm);
     int64_t channels = ndim >= 2 ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &channels, YK_INIT_ONES, 0);
+    if (o.fixed_scale)
+        yki_value_freeze(weight);
     yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &channels, YK_INIT_ZEROS, 0);
     yk_value *mean = yk_buffer(graph, "running_mean", dtype, 1, &channels, YK_INIT_ZEROS);
     yk_value *var = yk_buffer(graph, "running_var", dtype, 1, &channels, YK_INIT_ONES);
     yk_value *batches = yk_buffer(graph, "num_batches_tracked", YK_I64, 0, NULL, YK_INIT_ZEROS);
-    yk_batch_norm_options options = YK_BATCH_NORM_OPTIONS_INIT;
-    options.num_batches_tracked = batches;
-    yk_value *y = yk_batch_norm(x, weight, bias, mean, var, &options);
+    yk_batch_norm_options norm = YK_BATCH_NORM_OPTIONS_INIT;
+    norm.eps = o.eps;
+    norm.momentum = o.momentum;
+    norm.num_batches_tracked = batches;
+    yk_value *y = yk_batch_norm(x, weight, bias, mean, var, &norm);
     yk_scope_pop(graph);
     return y;
 }

@@ -147,6 +147,18 @@ static void fill_ones(yk_tensor *tensor)
         }
 }
 
+/* weight (K, C, R, S): filter i becomes 1 at the centre of channel i, for i below K and C, as
+ * torch.nn.init.dirac_ does. The filters from C on stay as they are. */
+static void fill_dirac(yk_tensor *weight)
+{
+    int64_t filters = weight->dims[0], channels = weight->dims[1];
+    int64_t rows = weight->dims[2], columns = weight->dims[3], area = rows * columns;
+    for (int64_t k = 0; k < filters && k < channels; k++)
+        for (int64_t i = 0; i < channels * area; i++)
+            put_value(weight, k * channels * area + i,
+                      i == k * area + rows / 2 * columns + columns / 2);
+}
+
 /* Elements that one output of a weight (K, C, R, S) or (O, I) is summed over. */
 static int64_t fan_in(const yk_tensor *tensor)
 {
@@ -194,6 +206,15 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
         return YK_OK;
     case YK_INIT_KAIMING_UNIFORM:
         fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
+        return YK_OK;
+    case YK_INIT_DIRAC:
+        if (tensor->ndim != 4)
+            return yki_error(YK_ERROR_INVALID_SHAPE,
+                             "YK_INIT_DIRAC is for the weights of convolutions, of 4 dimensions, "
+                             "not %d",
+                             tensor->ndim);
+        fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
+        fill_dirac(tensor);
         return YK_OK;
     case YK_INIT_UNIFORM_FAN_IN:
         if (fan < 1)
