@@ -65,6 +65,8 @@ typedef struct yk_epoch_record {
     bool has_ema;            /**< whether the two fields below are recorded */
     double ema_val_loss;     /**< val_loss of the averaged weights */
     double ema_val_accuracy; /**< val_accuracy of the averaged weights */
+    bool has_tta;            /**< whether the field below is recorded */
+    double tta_val_accuracy; /**< val_accuracy with test-time augmentation */
 } yk_epoch_record;
 
 /** An open metrics.jsonl. */

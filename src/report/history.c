@@ -146,7 +146,9 @@ static bool add_epoch(yk_metrics_history *h, const cJSON *r)
         .waited_s = has(r, "waited_s") ? real(r, "waited_s") : 0,
         .has_ema = has(r, "ema_val_loss"),
         .ema_val_loss = real(r, "ema_val_loss"),
-        .ema_val_accuracy = real(r, "ema_val_accuracy")};
+        .ema_val_accuracy = real(r, "ema_val_accuracy"),
+        .has_tta = has(r, "tta_val_accuracy"),
+        .tta_val_accuracy = real(r, "tta_val_accuracy")};
     return true;
 }
 

@@ -362,7 +362,7 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
     YKI_NOT_NULL(metrics);
     YKI_NOT_NULL(record);
     const yk_epoch_record *r = record;
-    field fields[14] = {{"epoch", (double)r->epoch},
+    field fields[15] = {{"epoch", (double)r->epoch},
                         {"step", (double)r->step},
                         {"train_loss", r->train_loss},
                         {"val_loss", r->val_loss},
@@ -381,5 +381,7 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
         fields[count++] = (field){"ema_val_loss", r->ema_val_loss};
         fields[count++] = (field){"ema_val_accuracy", r->ema_val_accuracy};
     }
+    if (r->has_tta)
+        fields[count++] = (field){"tta_val_accuracy", r->tta_val_accuracy};
     return write_record(metrics, "epoch", fields, count);
 }

@@ -201,6 +201,8 @@ yk_status yk_tensorboard_epoch(yk_tensorboard *writer, const yk_epoch_record *re
         put_scalar(event, "loss/validation_ema", r->ema_val_loss);
         put_scalar(event, "accuracy/validation_ema", r->ema_val_accuracy);
     }
+    if (r->has_tta)
+        put_scalar(event, "accuracy/validation_tta", r->tta_val_accuracy);
     put_scalar(event, "throughput/seconds_per_epoch", r->epoch_s);
     yki_protobuf_end(event, summary);
     return end_event(writer);

@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "device/memory.h"
 #include "train/sums.h"
+#include "train/tta.h"
 
 /* ---- small functions that every loop needs --------------------------------------------------- */
 
@@ -120,7 +121,8 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 
 /* ---- an evaluation --------------------------------------------------------------------------- */
 
-enum { SUMS = 4, TOP = 5 }; /* loss, correct answers, samples, labels among the largest five */
+/* loss, correct answers, samples, labels among the largest five, correct ones with augmentation */
+enum { SUMS = 5, TOP = 5 };
 
 typedef struct evaluation_run {
     yk_model *model;
@@ -129,6 +131,7 @@ typedef struct evaluation_run {
     double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
+    yki_tta tta;
 } evaluation_run;
 
 static double logit(const yk_tensor *logits, int64_t row, int64_t column)
@@ -164,6 +167,17 @@ static void add_confusion(int64_t *confusion, const yk_tensor *logits, const yk_
     }
 }
 
+/* After the batch's own forward: the answers that are correct with test-time augmentation. */
+static yk_status count_augmented(evaluation_run *run, const yk_batch *batch, int64_t *correct)
+{
+    yk_tensor logits;
+    if (run->tta.kind == YK_TTA_NONE)
+        return YK_OK;
+    YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
+    *correct = count_rows(&logits, find_tensor(batch, "labels"));
+    return YK_OK;
+}
+
 static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     int64_t correct;
@@ -180,6 +194,8 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     sums[0] += yk_model_loss(model) * (double)batch->size;
     sums[1] += (double)correct;
     sums[2] += (double)batch->size;
+    YK_TRY(count_augmented(run, batch, &correct));
+    sums[4] += (double)correct;
     return YK_OK;
 }
 
@@ -234,7 +250,19 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     result->count = (int64_t)sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    result->tta_accuracy = sums[2] > 0 ? sums[4] / sums[2] : 0;
     result->top5 = sums[2] > 0 ? sums[3] / sums[2] : 0;
+    return YK_OK;
+}
+
+static yk_status check_tta(const yk_evaluate_options *o)
+{
+    if (o->tta != YK_TTA_NONE && o->tta != YK_TTA_MIRROR && o->tta != YK_TTA_TRANSLATE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_evaluate: there is no test-time augmentation %d", (int)o->tta);
+    if (!(o->tta_confidence >= 0 && o->tta_confidence <= 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_evaluate: tta_confidence is %g, expected 0 to 1", o->tta_confidence);
     return YK_OK;
 }
 
@@ -248,6 +276,8 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     evaluation_run run = {
         .model = model, .loader = loader, .virtual_ranks = yk_loader_virtual_ranks(loader)};
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
+    YK_TRY(check_tta(&run.options));
+    run.tta = (yki_tta){.kind = run.options.tta, .confidence = run.options.tta_confidence};
     YK_TRY(yk_model_broadcast_buffers(model, run.options.group));
     size_t rows = (size_t)run.virtual_ranks * ((size_t)yki_ranks_of(run.options.group) + 1);
     run.sums = yki_calloc(rows * SUMS, sizeof *run.sums);
@@ -256,6 +286,7 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     yk_model_eval(model);
     yk_status status = run_evaluation(&run, result);
     yk_model_train(model);
+    yki_tta_free(&run.tta);
     free(run.sums);
     return status;
 }

@@ -159,6 +159,8 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record)
     YK_TRY(clip_gradients(t, record));
     YK_TRY(yki_trainer_set_rate(t, t->schedule.per_step ? t->state.step : t->state.epoch));
     YK_TRY(step_optimizer(t, record));
+    if (t->options.lookahead && !record->skipped)
+        YK_TRY(yk_lookahead_update(t->options.lookahead));
     return t->options.ema ? yk_ema_update(t->options.ema) : YK_OK;
 }
 

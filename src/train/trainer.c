@@ -148,6 +148,8 @@ static void retain_parts(const yk_trainer *t)
         yki_data_parallel_retain(o->parallel);
     if (o->ema)
         yki_ema_retain(o->ema);
+    if (o->lookahead)
+        yki_lookahead_retain(o->lookahead);
     if (o->scaler)
         yki_grad_scaler_retain(o->scaler);
 }
@@ -159,6 +161,7 @@ static void release_parts(const yk_trainer *t)
     yk_loader_destroy(o->validation);
     yk_loader_destroy(t->loader);
     yk_ema_destroy(o->ema);
+    yk_lookahead_destroy(o->lookahead);
     yk_zero_destroy(o->zero);
     yk_grad_scaler_destroy(o->scaler);
     yk_optimizer_destroy(t->optimizer);
@@ -215,6 +218,11 @@ void yk_trainer_destroy(yk_trainer *t)
     free(t);
 }
 
+static bool is_finished(const yk_trainer *t)
+{
+    return t->stopped || t->state.epoch >= t->options.epochs || yki_steps_are_over(t);
+}
+
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
 static bool asked_to_stop(void *context)
@@ -252,6 +260,10 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     options.should_stop = asked_to_stop;
     options.on_batch = tell_evaluation;
     options.context = t;
+    if (is_finished(t)) {
+        options.tta = t->options.tta;
+        options.tta_confidence = t->options.tta_confidence;
+    }
     average = average ? average : &unused;
     *average = (yk_evaluation){.count = 0};
     if (!t->options.validation)
@@ -305,6 +317,8 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
         .train_loss = state->epoch_samples > 0 ? state->epoch_loss / state->epoch_samples : 0,
         .val_loss = result->loss,
         .val_accuracy = result->accuracy,
+        .has_tta = t->options.tta != YK_TTA_NONE && is_finished(t),
+        .tta_val_accuracy = result->tta_accuracy,
         .has_ema = t->options.ema != NULL,
         .ema_val_loss = average->loss,
         .ema_val_accuracy = average->accuracy,
@@ -326,11 +340,6 @@ bool yk_trainer_owes_evaluation(const yk_trainer *t)
     bool epoch_is_over = t->state.epoch > 0 && t->state.epoch_batch == 0;
     return t->options.validation && (epoch_is_over || yki_steps_are_over(t)) &&
            t->state.val_accuracy < 0;
-}
-
-static bool is_finished(const yk_trainer *t)
-{
-    return t->stopped || t->state.epoch >= t->options.epochs || yki_steps_are_over(t);
 }
 
 static yk_status evaluate_and_report(yk_trainer *t)

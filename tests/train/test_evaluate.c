@@ -1,6 +1,7 @@
 /* Evaluation and the small functions that every training loop needs. */
 #include <yoke/yoke.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "harness.h"
@@ -147,6 +148,114 @@ YK_TEST_RANKS(ranks_count_by_class_as_one, 3)
     assert_ok(yk_group_init(&group, NULL));
     check_counts(group);
     yk_group_destroy(group);
+}
+
+/* ---- test-time augmentation ------------------------------------------------------------------ */
+
+enum { SIDE = 32, CLASSES = 10, PIXELS = 3 * SIDE * SIDE };
+
+static int reflected(int at)
+{
+    return at < 0 ? -at : at >= SIDE ? 2 * (SIDE - 1) - at : at;
+}
+
+/* images (3, SIDE, SIDE): adds to logits the linear model's of one view, times its share. */
+static void add_logits(double *logits, const float *image, const float *weight, int move,
+                       bool mirrored, double share)
+{
+    for (int k = 0; k < CLASSES; k++)
+        for (int i = 0; i < PIXELS; i++) {
+            int c = i / (SIDE * SIDE), y = i / SIDE % SIDE, x = i % SIDE;
+            int column = mirrored ? SIDE - 1 - x : x;
+            float pixel = image[(c * SIDE + reflected(y + move)) * SIDE + reflected(column + move)];
+            logits[k] += share * (double)(weight[k * PIXELS + i] * pixel);
+        }
+}
+
+static int largest(const double *logits)
+{
+    int best = 0;
+    for (int k = 1; k < CLASSES; k++)
+        if (logits[k] > logits[best])
+            best = k;
+    return best;
+}
+
+static double probability(const double *logits)
+{
+    double sum = 0;
+    for (int k = 0; k < CLASSES; k++)
+        sum += exp(logits[k] - logits[largest(logits)]);
+    return 1 / sum;
+}
+
+/* Correct answers by mean logits where the image itself has a lower probability than `confidence`;
+ * this rank sees all images. */
+static int64_t count_views(yk_loader *loader, const float *weight, yk_tta tta, double confidence)
+{
+    int64_t correct = 0;
+    const yk_batch *batch;
+    while ((batch = yk_loader_next(loader)))
+        for (int64_t n = 0; n < batch->size; n++) {
+            const float *image = (const float *)batch->tensors[0].data + n * PIXELS;
+            double plain[CLASSES] = {0}, mean[CLASSES] = {0};
+            add_logits(plain, image, weight, 0, false, 1);
+            for (int mirrored = 0; mirrored < 2; mirrored++)
+                for (int move = -1; move < 2; move++)
+                    if (move == 0 || tta == YK_TTA_TRANSLATE)
+                        add_logits(mean, image, weight, move, mirrored,
+                                   tta == YK_TTA_MIRROR ? 0.5
+                                   : move               ? 0.125
+                                                        : 0.25);
+            bool certain = confidence < 1 && probability(plain) >= confidence;
+            correct +=
+                largest(certain ? plain : mean) == ((const int32_t *)batch->tensors[1].data)[n];
+        }
+    return correct;
+}
+
+/* A linear model without batch norm, whose logits the test computes itself. */
+YK_TEST(augmented_accuracy_is_that_of_mean_logits)
+{
+    yk_dataset *dataset;
+    yk_evaluation result;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *weight = yk_parameter(graph, "weight", YK_F32, 2, (int64_t[]){CLASSES, PIXELS},
+                                    YK_INIT_KAIMING_UNIFORM, 0);
+    yk_value *logits = yk_linear(yk_flatten(images), weight, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(logits, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = logits, o.threads = 1)));
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TEST,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 150)));
+    yk_loader *loader = create_loader(dataset, NULL);
+    assert_ok(yk_evaluate(&result, model, loader, NULL));
+    double plain = result.accuracy;
+    assert_true(result.tta_accuracy == plain);
+    const struct {
+        yk_tta tta;
+        double confidence;
+    } rows[] = {{YK_TTA_MIRROR, 1}, {YK_TTA_TRANSLATE, 1}, {YK_TTA_TRANSLATE, 0.3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_ok(yk_evaluate(&result, model, loader,
+                              YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT,
+                                      o.tta = rows[i].tta, o.tta_confidence = rows[i].confidence)));
+        assert_true(result.accuracy == plain);
+        int64_t expected = count_views(loader, yk_model_parameter(model, 0).value.data, rows[i].tta,
+                                       rows[i].confidence);
+        assert_int_equal((int64_t)rint(150 * result.tta_accuracy), expected);
+    }
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_evaluate(&result, model, loader,
+                    YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT, o.tta_confidence = 2)));
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
 }
 
 YK_TEST(misuse_of_an_evaluation_is_an_error)
