@@ -229,6 +229,9 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     if (r->has_ema)
         print_wrapped_after("", indent, "averaged weights: loss %.4f, accuracy %.2f %%",
                             without_sign_if_nan(r->ema_val_loss), 100 * r->ema_val_accuracy);
+    if (r->has_tta)
+        print_wrapped_after("", indent, "with test-time augmentation: accuracy %.2f %%",
+                            100 * r->tta_val_accuracy);
     print_wrapped_after("", indent,
                         "%s: data %.1f %%, compute %.1f %%, waiting %.1f %%, exposed comm %.1f %%",
                         took, percent * r->data_s, percent * r->compute_s, percent * r->waiting_s,

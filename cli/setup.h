@@ -130,6 +130,7 @@ const char *cli_arch_choices(void);
         variable, given_)
 #define CLI_AMP(help_, variable, given_)                                                           \
     CLI_ENUM(0, "amp", "off|bf16|fp16", help_, variable, given_)
+#define CLI_TTA "none|mirror|translate" /* yk_tta */
 /* "off", "bf16" or "fp16". */
 const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */

@@ -57,8 +57,11 @@ static bool create_model(cli_training *t)
                             "the classes of the data");
     choose_threads(t);
     setup.options.threads = t->threads;
-    return cli_build_model(&t->model, &setup) &&
-           cli_describe_model(t->model, &setup, t->train_set, t->transforms.eval) &&
+    if (!cli_build_model(&t->model, &setup))
+        return false;
+    if (o->loss_reduction == YK_LOSS_SUM)
+        yk_model_set_loss_weight(t->model, (double)o->batch_size);
+    return cli_describe_model(t->model, &setup, t->train_set, t->transforms.eval) &&
            (!o->freeze || cli_training_check_frozen(t)) &&
            (!o->checkpoint || cli_training_load_weights(t));
 }
@@ -128,13 +131,51 @@ static bool create_loaders(cli_training *t)
     train.shuffle = true;
     train.transforms = t->transforms.train;
     test.exact = true;
+    test.drop_last = false;
     test.transforms = t->transforms.eval;
     if (!cli_ok(yk_loader_create(&t->train, t->train_set, &train)) ||
         !cli_ok(yk_loader_create(&t->test, t->test_set, &test)))
         return false;
     int64_t step = o->trainer.accumulate * yk_loader_virtual_ranks(t->train);
     t->steps_per_epoch = (yk_loader_batches(t->train) + step - 1) / step;
-    return cli_ok(cli_train_schedule(&t->schedule, o, t->ranks, t->steps_per_epoch));
+    return cli_ok(cli_train_schedule(&t->schedule, o, t->ranks, t->steps_per_epoch)) &&
+           cli_ok(cli_training_end_groups(t));
+}
+
+/* ---- what needs the loaders ------------------------------------------------------------------ */
+
+static bool create_lookahead(cli_training *t)
+{
+    yk_lookahead_options options = t->options.lookahead;
+    options.total_steps = cli_train_steps(&t->options, t->steps_per_epoch);
+    return options.decay == 0 || cli_ok(yk_lookahead_create(&t->lookahead, t->optimizer, &options));
+}
+
+/* Every rank computes the same filters, from images as evaluation sees them. */
+static bool whiten(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_loader *loader;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    if (!o->whiten || o->checkpoint || t->resumed[0])
+        return true;
+    options.batch_size = 250;
+    options.transforms = t->transforms.eval;
+    options.skip_damaged = o->loader.skip_damaged;
+    if (!cli_ok(yk_loader_create(&loader, t->train_set, &options)))
+        return false;
+    bool fine = cli_ok(yk_whiten_conv2d(t->model, o->whiten, loader, NULL));
+    yk_loader_destroy(loader);
+    return fine;
+}
+
+/* Without a whole number of epochs, the last ends early. */
+static void limit_steps(cli_training *t)
+{
+    int64_t steps = cli_train_steps(&t->options, t->steps_per_epoch);
+    if (t->options.epochs < (double)t->options.trainer.epochs &&
+        steps < t->options.trainer.max_steps)
+        t->options.trainer.max_steps = steps;
 }
 
 /* ---- the trainer ----------------------------------------------------------------------------- */
@@ -150,7 +191,8 @@ static yk_status on_resume(void *context, yk_trainer *trainer)
         if (status != YK_OK)
             return status;
     }
-    return cli_training_override_hyperparameters(t);
+    yk_status status = cli_training_override_hyperparameters(t);
+    return status == YK_OK ? cli_training_end_groups(t) : status;
 }
 
 static yk_status on_step_begin(void *context, yk_trainer *trainer)
@@ -198,6 +240,7 @@ static bool create_trainer(cli_training *t)
     options.zero = t->zero;
     options.parallel = t->dp;
     options.ema = t->ema;
+    options.lookahead = t->lookahead;
     options.scaler = t->scaler;
     options.schedule = &t->schedule;
     options.stop_on_signals = true;
@@ -235,7 +278,10 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
         return false;
     cli_startup_next(t->startup, "building the network");
     if (!create_model(t) || !distribute(t) || !cli_training_create_optimizer(t) ||
-        !create_companions(t) || !create_loaders(t) || !create_trainer(t) || !cli_reports_open(t))
+        !create_companions(t) || !create_loaders(t) || !whiten(t) || !create_lookahead(t))
+        return false;
+    limit_steps(t);
+    if (!create_trainer(t) || !cli_reports_open(t))
         return false;
     cli_startup_next(t->startup, "running the first step, which prepares the kernels");
     return true;
@@ -248,6 +294,7 @@ void cli_training_destroy(cli_training *t)
     yk_trainer_destroy(t->trainer);
     yk_loader_destroy(t->test);
     yk_loader_destroy(t->train);
+    yk_lookahead_destroy(t->lookahead);
     yk_ema_destroy(t->ema);
     yk_zero_destroy(t->zero);
     yk_optimizer_destroy(t->optimizer);

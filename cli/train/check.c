@@ -145,7 +145,9 @@ static bool check_owners(const cli_train_options *o)
         {"gamma", o->given.gamma, "step|multistep"},
         {"eta-min", o->given.eta_min, "cosine"},
         {"max-lr", o->given.max_lr, "onecycle"},
-        {"pct-start", o->given.pct_start, "onecycle"},
+        {"pct-start", o->given.pct_start, "onecycle|triangle"},
+        {"start-factor", o->given.start_factor, "triangle"},
+        {"end-factor", o->given.end_factor, "triangle"},
         {"div-factor", o->given.div_factor, "onecycle"},
         {"final-div-factor", o->given.final_div_factor, "onecycle"},
     };
@@ -164,6 +166,10 @@ static bool check_others(const cli_train_options *o)
     else if (o->given.scaler && o->model.amp != YK_AMP_FP16)
         cli_usage_error(o->name, "--init-scale and --growth-interval require --amp fp16, not %s",
                         cli_amp_name(o->model.amp));
+    else if (o->given.lookahead && o->lookahead.decay == 0)
+        cli_usage_error(o->name, "--lookahead-steps and --lookahead-power require --lookahead");
+    else if (o->given.tta_confidence && o->trainer.tta == YK_TTA_NONE)
+        cli_usage_error(o->name, "--tta-confidence requires --tta mirror|translate");
     else
         return true;
     return false;
@@ -175,7 +181,7 @@ static const char *lr_groups_trouble(const cli_train_options *o)
 {
     return !o->lr_groups || cli_lr_groups_are_valid(o->lr_groups)
                ? NULL
-               : "--lr-group: expected PATTERN=RATE,..., such as 'fc.*=0.1'";
+               : "--lr-group: expected PATTERN=RATE[:EPOCHS],..., such as 'fc.*=0.1'";
 }
 
 static const char *optimizer_trouble(const cli_train_options *o)
@@ -217,13 +223,15 @@ static const char *schedule_trouble(const cli_train_options *o)
         return "--schedule multistep needs --milestones, such as 30,60";
     if (!s->cycle_momentum)
         return "--no-cycle-momentum requires --schedule onecycle";
+    if (s->kind == YK_SCHEDULE_TRIANGLE && (o->warmup_epochs || o->warmup_steps))
+        return "--schedule triangle has its own warm-up: remove --warmup-epochs and --warmup-steps";
     if (o->warmup_epochs && o->warmup_steps)
         return "--warmup-epochs and --warmup-steps both set the warm-up: give one of them";
     if (o->warmup_steps && !s->per_step)
         return "--warmup-steps requires --schedule-unit step";
     if (o->given.warmup_factor && !o->warmup_epochs && !o->warmup_steps)
         return "--warmup-factor requires --warmup-epochs or --warmup-steps";
-    if (s->kind == YK_SCHEDULE_COSINE && o->warmup_epochs >= o->trainer.epochs)
+    if (s->kind == YK_SCHEDULE_COSINE && (double)o->warmup_epochs >= o->epochs)
         return "--warmup-epochs must be less than --epochs with --schedule cosine";
     return NULL;
 }

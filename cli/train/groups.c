@@ -1,12 +1,14 @@
 /*
  * The parameter groups of the optimizer: --lr-group gives parts of the network rates of their own,
- * and --no-decay-norms exempts norms and biases from weight decay. With both, each part that has
- * both kinds of parameters becomes two groups.
+ * with --independent-decay also weight decays that go with them, and --no-decay-norms exempts norms
+ * and biases from weight decay. With both, each part that has both kinds of parameters becomes two
+ * groups.
  *
  * Groups are numbered from 1 on in this order: the patterns of --lr-group as they are listed, first
  * what decays, then what does not; last the norms and biases that match no pattern. In a resumed
  * run they exist already, under the same numbers.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +20,37 @@ enum { PATTERN_SIZE = 256 };
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* The next "PATTERN=RATE" of *at, which moves on; false at the end and for what is neither. */
-static bool next_rule(const char **at, char pattern[PATTERN_SIZE], double *rate)
+typedef struct rule {
+    char pattern[PATTERN_SIZE];
+    double rate;
+    double epochs; /* of its training; HUGE_VAL: all */
+} rule;
+
+/* A number from least on, at *at, which moves behind it. */
+static bool read_number(const char **at, double least, double *number)
+{
+    char *end;
+    *number = strtod(*at, &end);
+    bool valid = end != *at && *number >= least && *number <= 1e6;
+    *at = end;
+    return valid;
+}
+
+/* The next "PATTERN=RATE[:EPOCHS]" of *at, which moves on; false at the end and for what is none.
+ */
+static bool next_rule(const char **at, rule *r)
 {
     const char *equals = strchr(*at, '=');
-    char *end;
     if (!equals || equals == *at || equals - *at >= PATTERN_SIZE)
         return false;
-    snprintf(pattern, PATTERN_SIZE, "%.*s", (int)(equals - *at), *at);
-    *rate = strtod(equals + 1, &end);
-    if (end == equals + 1 || (*end && *end != ',') || !(*rate >= 0 && *rate <= 1e6))
+    snprintf(r->pattern, PATTERN_SIZE, "%.*s", (int)(equals - *at), *at);
+    const char *end = equals + 1;
+    if (!read_number(&end, 0, &r->rate))
+        return false;
+    r->epochs = HUGE_VAL;
+    if (*end == ':' && (end++, !read_number(&end, 0, &r->epochs)))
+        return false;
+    if (*end && *end != ',')
         return false;
     *at = *end ? end + 1 : end;
     return true;
@@ -35,21 +58,19 @@ static bool next_rule(const char **at, char pattern[PATTERN_SIZE], double *rate)
 
 bool cli_lr_groups_are_valid(const char *text)
 {
-    char pattern[PATTERN_SIZE];
-    double rate;
+    rule r;
     while (*text)
-        if (!next_rule(&text, pattern, &rate))
+        if (!next_rule(&text, &r))
             return false;
     return true;
 }
 
 bool cli_lr_groups_are_alike(const char *a, const char *b)
 {
-    char one[PATTERN_SIZE], other[PATTERN_SIZE];
-    double rate;
+    rule one, other;
     for (bool more = true; more;) {
-        more = next_rule(&a, one, &rate);
-        if (next_rule(&b, other, &rate) != more || (more && strcmp(one, other) != 0))
+        more = next_rule(&a, &one);
+        if (next_rule(&b, &other) != more || (more && strcmp(one.pattern, other.pattern) != 0))
             return false;
     }
     return true;
@@ -99,6 +120,16 @@ static yk_status set_part(cli_training *t, size_t *group, const part *wanted, co
                : status;
 }
 
+/* The same for its rate, and the weight decay that goes with it. */
+static yk_status set_rate(cli_training *t, size_t *group, const part *wanted, double rate)
+{
+    yk_status status = set_part(t, group, wanted, "lr", rate);
+    if (status != YK_OK || !t->options.independent_decay)
+        return status;
+    return yk_optimizer_set_group_hyperparameter(t->optimizer, *group - 1, "weight_decay",
+                                                 cli_train_decay(&t->options, rate));
+}
+
 /* The group or two of one pattern. */
 static yk_status set_pattern(cli_training *t, size_t *group, const char *pattern, double rate)
 {
@@ -106,11 +137,11 @@ static yk_status set_pattern(cli_training *t, size_t *group, const char *pattern
     part resting = {pattern, false, true};
     size_t in, out;
     if (t->options.decay_norms)
-        return set_part(t, group, &all, "lr", rate);
+        return set_rate(t, group, &all, rate);
     count_part(t, &decaying, *group, &in, &out);
     bool decays = in > 0;
     if (decays) {
-        yk_status status = set_part(t, group, &decaying, "lr", rate);
+        yk_status status = set_rate(t, group, &decaying, rate);
         if (status != YK_OK)
             return status;
     }
@@ -138,14 +169,39 @@ static yk_status exempt_rest(cli_training *t, size_t group)
 
 yk_status cli_training_set_groups(cli_training *t, double factor)
 {
-    char pattern[PATTERN_SIZE];
-    double rate;
+    rule r;
     size_t group = 1;
     const char *at = t->options.lr_groups ? t->options.lr_groups : "";
-    while (next_rule(&at, pattern, &rate)) {
-        yk_status status = set_pattern(t, &group, pattern, rate * factor);
+    while (next_rule(&at, &r)) {
+        yk_status status = set_pattern(t, &group, r.pattern, r.rate * factor);
         if (status != YK_OK)
             return status;
     }
     return t->options.decay_norms ? YK_OK : exempt_rest(t, group);
+}
+
+/* The rule of a parameter: the first whose pattern matches; false where there is none. */
+static bool find_rule(const cli_training *t, const yk_parameter_view *parameter, rule *r)
+{
+    const char *at = t->options.lr_groups ? t->options.lr_groups : "";
+    while (next_rule(&at, r))
+        if (yk_filter_name(parameter, r->pattern))
+            return true;
+    return false;
+}
+
+yk_status cli_training_end_groups(cli_training *t)
+{
+    rule r;
+    double unit = t->schedule.per_step ? (double)t->steps_per_epoch : 1;
+    for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
+        yk_parameter_view view = yk_model_parameter(t->model, i);
+        if (!find_rule(t, &view, &r) || r.epochs == HUGE_VAL)
+            continue;
+        yk_status status = yk_optimizer_set_group_end(
+            t->optimizer, yk_optimizer_group_of(t->optimizer, i), (int64_t)ceil(r.epochs * unit));
+        if (status != YK_OK)
+            return status;
+    }
+    return YK_OK;
 }

@@ -67,10 +67,16 @@ static void print_recipe(FILE *page, const cli_training *t)
     if (t->schedule.kind != YK_SCHEDULE_CONSTANT || t->schedule.warmup > 0)
         fprintf(page, "  schedule    %s\n",
                 yk_schedule_describe(&t->schedule, t->lr, schedule, sizeof schedule));
-    if (o->label_smoothing > 0)
-        fprintf(page, "  loss        cross entropy, label smoothing %g\n", o->label_smoothing);
+    bool sum = o->loss_reduction == YK_LOSS_SUM;
+    if (o->label_smoothing > 0 || sum)
+        fprintf(page, "  loss        cross entropy, label smoothing %g%s\n", o->label_smoothing,
+                sum ? ", summed over the batch" : "");
     if (o->trainer.clip_grad_norm < HUGE_VAL)
         fprintf(page, "  gradients   clipped to a norm of %g\n", o->trainer.clip_grad_norm);
+    if (t->lookahead)
+        fprintf(page, "  lookahead   every %lld steps, decay %g%s\n",
+                (long long)o->lookahead.interval, o->lookahead.decay,
+                o->lookahead.power > 0 ? " at the end" : "");
     if (t->ema)
         fprintf(page,
                 "  average     weights and statistics, decay %g; evaluated and saved as well\n",
@@ -221,6 +227,8 @@ static void introduce(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     int ranks = yk_group_size(t->world);
+    if (o->recipe && !t->resumed[0])
+        cli_recipe_print(page, o->recipe);
     fprintf(page,
             "Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
             o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
@@ -245,6 +253,9 @@ static void introduce(FILE *page, const cli_training *t)
     if (o->memory_plan)
         print_memory(page, t);
     fprintf(page, "  images      %s\n", t->transforms.train);
+    if (o->trainer.tta != YK_TTA_NONE)
+        fprintf(page, "  evaluation  at the end also with test-time augmentation: %s\n",
+                cli_choice_name(CLI_TTA, (int)o->trainer.tta));
     fprintf(page, "  seed        %llu (%s)\n", (unsigned long long)o->model.seed,
             origin(t, o->given.seed, "--seed", "default"));
     fprintf(page, "  output      %s\n", t->output);

@@ -28,14 +28,25 @@ static yk_status parse_milestones(yk_schedule *schedule, const char *text)
     return YK_OK;
 }
 
+/* epochs in a unit of which each has `unit`; a part of one is rounded up, but not by rounding. */
+static int64_t units_of(const cli_train_options *o, int64_t unit)
+{
+    return (int64_t)ceil(o->epochs * (double)unit - 1e-9);
+}
+
+int64_t cli_train_steps(const cli_train_options *o, int64_t steps_per_epoch)
+{
+    return units_of(o, steps_per_epoch);
+}
+
 yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t ranks,
                              int64_t steps_per_epoch)
 {
     int64_t unit = o->schedule.per_step ? steps_per_epoch : 1;
     *s = o->schedule;
     s->warmup = o->warmup_steps ? o->warmup_steps : o->warmup_epochs * unit;
-    s->t_max = o->trainer.epochs * unit - s->warmup;
-    s->total_steps = o->trainer.epochs * unit;
+    s->total_steps = units_of(o, unit);
+    s->t_max = s->total_steps - s->warmup;
     if (o->lr_groups)
         s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
     else if (s->max_lr != YK_LR_INITIAL)
@@ -47,12 +58,17 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
 
 /* ---- the optimizer --------------------------------------------------------------------------- */
 
+double cli_train_decay(const cli_train_options *o, double rate)
+{
+    return o->independent_decay ? o->weight_decay / rate : o->weight_decay;
+}
+
 static yk_status create_optimizer(cli_training *t)
 {
     yk_sgd_options sgd = t->options.sgd;
     yk_adam_options adam = t->options.adam;
     sgd.lr = adam.lr = t->lr;
-    sgd.weight_decay = adam.weight_decay = t->options.weight_decay;
+    sgd.weight_decay = adam.weight_decay = cli_train_decay(&t->options, t->lr);
     return t->options.optimizer == CLI_OPTIMIZER_SGD
                ? yk_sgd_create(&t->optimizer, t->model, &sgd)
                : yk_adam_create(&t->optimizer, t->model, &adam);
@@ -77,13 +93,14 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         const char *name;
         bool given;
         double value;
-    } all[] = {{"lr", true, t->lr},
-               {"momentum", o->given.momentum, o->sgd.momentum},
-               {"dampening", o->given.dampening, o->sgd.dampening},
-               {"beta1", o->given.beta1, o->adam.beta1},
-               {"beta2", o->given.beta2, o->adam.beta2},
-               {"eps", o->given.eps, o->adam.eps},
-               {"weight_decay", o->given.weight_decay, o->weight_decay}};
+    } all[] = {
+        {"lr", true, t->lr},
+        {"momentum", o->given.momentum, o->sgd.momentum},
+        {"dampening", o->given.dampening, o->sgd.dampening},
+        {"beta1", o->given.beta1, o->adam.beta1},
+        {"beta2", o->given.beta2, o->adam.beta2},
+        {"eps", o->given.eps, o->adam.eps},
+        {"weight_decay", o->given.weight_decay || o->independent_decay, cli_train_decay(o, t->lr)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         yk_status status = YK_OK;
         if (all[i].given)

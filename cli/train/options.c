@@ -41,6 +41,8 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .powersgd = YK_POWERSGD_OPTIONS_INIT,
                                            .trace_window = YK_TRACE_OPTIONS_INIT,
                                            .schedule_unit = CLI_UNIT_AUTO,
+                                           .lookahead = YK_LOOKAHEAD_OPTIONS_INIT,
+                                           .epochs = 10,
                                            .batch_size = 128,
                                            .decay_norms = true,
                                            .requeue = true};
@@ -49,6 +51,11 @@ static const cli_train_options defaults = {.data = "cifar10",
 static cli_train_options parsed;
 
 static const cli_option table[] = {
+    CLI_GROUP("Recipe"),
+    CLI_TEXT(0, "recipe", "NAME",
+             "a named set of the options below; those given here\ntake precedence. list: print all "
+             "of them",
+             &parsed.recipe, NULL),
     CLI_GROUP_KEPT("Data and network"),
     CLI_TEXT(0, "data", "DATA",
              "cifar10, synthetic, a folder, ...: see `yoke data --help`\n[cifar10]", &parsed.data,
@@ -85,12 +92,19 @@ static const cli_option table[] = {
         "replace a box of each image by that of another; with\n--mixup one of the two is drawn "
         "for each batch; 0: off [0]",
         &parsed.augment.cutmix, NULL, 0, 1e6),
+    CLI_SWITCH(0, "drop-last", "leave out what remains of an epoch after its last full\nbatch",
+               &parsed.loader.drop_last),
     CLI_ARCH("network to train [resnet18-cifar]", &parsed.arch, &parsed.given.arch),
+    CLI_TEXT(0, "whiten", "PARAMETER",
+             "compute the filters of this convolution from training\nimages, such as the "
+             "whiten.weight of airbench94",
+             &parsed.whiten, NULL),
     CLI_INT(0, "classes", "N",
             "classes that the network tells apart, at least those of\nthe data [the data's]",
             &parsed.classes, NULL, 1, 1000000),
     CLI_GROUP_KEPT("Training"),
-    CLI_INT(0, "epochs", "N", "passes over the data [10]", &parsed.trainer.epochs, NULL, 1, 1e6),
+    CLI_REAL(0, "epochs", "N", "passes over the data; the last may be a part of one [10]",
+             &parsed.epochs, NULL, 1e-3, 1e6),
     CLI_INT('b', "batch-size", "GLOBAL", "images per step, over all ranks [128]",
             &parsed.batch_size, &parsed.given.batch_size, 1, CLI_MAX_BATCH),
     CLI_INT(0, "accumulate", "K",
@@ -108,6 +122,14 @@ static const cli_option table[] = {
              &parsed.model.autocast, NULL),
     CLI_INT(0, "seed", "N", "seed for initial weights, order and augmentation [0]",
             &parsed.model.seed, &parsed.given.seed, 0, 4294967295.0),
+    CLI_ENUM(0, "tta", CLI_TTA,
+             "test-time augmentation at the end of the training:\nmean logits of an image and its "
+             "mirror image, and of\nboth when moved by a pixel [none]",
+             &parsed.trainer.tta, NULL),
+    CLI_REAL(0, "tta-confidence", "P",
+             "leave it out for images whose class has a probability\nof P; 0.9 saves most of its "
+             "time [1]",
+             &parsed.trainer.tta_confidence, &parsed.given.tta_confidence, 0, 1),
     CLI_DEVICE(&parsed.model.device, NULL),
     CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &parsed.model.winograd, NULL),
     CLI_SWITCH(0, "recompute",
@@ -133,13 +155,27 @@ static const cli_option table[] = {
     CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W", "weight decay [sgd 0.0005, adam 0, adamw 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
-    CLI_TEXT(0, "lr-group", "PATTERN=RATE,...",
-             "learning rates of the parameters whose names match,\nsuch as 'fc.*=0.1' [--lr]",
+    CLI_SWITCH(0, "independent-decay",
+               "--weight-decay is what a step takes from a weight at\nthe peak of the schedule, "
+               "whatever its learning rate",
+               &parsed.independent_decay),
+    CLI_TEXT(0, "lr-group", "PATTERN=RATE[:EPOCHS],...",
+             "learning rates of the parameters whose names match,\nsuch as 'fc.*=0.1' [--lr]; "
+             ":3 trains them for 3 epochs\nonly",
              &parsed.lr_groups, NULL),
     CLI_SWITCH_ON("decay-norms", "do not apply weight decay to norms and biases",
                   &parsed.decay_norms, NULL),
     CLI_REAL_OR_NEVER("clip-grad-norm", "X", "clip gradients to a global norm of X; 0: off [0]",
                       &parsed.trainer.clip_grad_norm, 1e12),
+    CLI_REAL(0, "lookahead", "DECAY",
+             "Lookahead: slow weights that keep DECAY of themselves\nat each exchange with the "
+             "weights; 0: off [0]",
+             &parsed.lookahead.decay, NULL, 0, 0.9999999),
+    CLI_INT(0, "lookahead-steps", "K", "steps from one exchange to the next [5]",
+            &parsed.lookahead.interval, &parsed.given.lookahead, 1, 1e12),
+    CLI_REAL(0, "lookahead-power", "P",
+             "DECAY grows with the part of the training that is\ndone to the power of P [0]",
+             &parsed.lookahead.power, &parsed.given.lookahead, 0, 100),
     CLI_REAL(0, "ema", "DECAY",
              "also keep, evaluate and save an exponential moving\naverage of the weights; 0: "
              "off [0]",
@@ -150,12 +186,17 @@ static const cli_option table[] = {
              &parsed.freeze, NULL),
     CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
              &parsed.label_smoothing, NULL, 0, 1),
+    CLI_ENUM(0, "loss-reduction", CLI_LOSS_REDUCTIONS,
+             "sum: gradients of the losses' sum over the batch, with\na learning rate for it; "
+             "losses are printed as means\n[mean]",
+             &parsed.loss_reduction, NULL),
     CLI_GROUP_KEPT(
         "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
     CLI_ENUM(0, "schedule", CLI_SCHEDULES,
-             "schedule; cosine and onecycle end with the last\nepoch [constant]",
+             "schedule; cosine, onecycle and triangle end with the\nlast epoch [constant]",
              &parsed.schedule.kind, NULL),
-    CLI_ENUM(0, "schedule-unit", CLI_UNITS, "how often the rate changes [epoch; onecycle: step]",
+    CLI_ENUM(0, "schedule-unit", CLI_UNITS,
+             "how often the rate changes [epoch; onecycle and\ntriangle: step]",
              &parsed.schedule_unit, NULL),
     CLI_INT(0, "step-size", "N", "step: interval between decays", &parsed.schedule.step_size,
             &parsed.given.step_size, 1, 1e12),
@@ -167,8 +208,12 @@ static const cli_option table[] = {
              &parsed.given.eta_min, 0, 1e6),
     CLI_REAL(0, "max-lr", "RATE", "onecycle: peak learning rate [--lr]", &parsed.schedule.max_lr,
              &parsed.given.max_lr, 1e-12, 1e6),
-    CLI_REAL(0, "pct-start", "FRACTION", "onecycle: fraction spent warming up [0.3]",
-             &parsed.schedule.pct_start, &parsed.given.pct_start, 1e-6, 0.999999),
+    CLI_REAL(0, "pct-start", "FRACTION", "onecycle and triangle: fraction spent warming up [0.3]",
+             &parsed.schedule.pct_start, &parsed.given.pct_start, 0, 0.999999),
+    CLI_REAL(0, "start-factor", "F", "triangle: first rate / peak rate [0.2]",
+             &parsed.schedule.start_factor, &parsed.given.start_factor, 0, 1),
+    CLI_REAL(0, "end-factor", "F", "triangle: last rate / peak rate [0]",
+             &parsed.schedule.end_factor, &parsed.given.end_factor, 0, 1),
     CLI_REAL(0, "div-factor", "F", "onecycle: peak rate / first rate [25]",
              &parsed.schedule.div_factor, &parsed.given.div_factor, 1e-6, 1e12),
     CLI_REAL(0, "final-div-factor", "F", "onecycle: first rate / last rate [1e4]",
@@ -303,6 +348,7 @@ static void set_defaults(const char *name, int argc, char **argv)
 {
     parsed = defaults;
     parsed.sgd.momentum = 0.9;
+    parsed.lookahead.decay = 0;
     parsed.name = name;
     parsed.argc = argc;
     parsed.argv = argv;
@@ -345,8 +391,10 @@ static void derive(void)
     if (isnan(parsed.weight_decay))
         parsed.weight_decay = sgd ? 5e-4 : adamw ? 0.01 : 0;
     parsed.adam.decoupled = adamw;
+    parsed.trainer.epochs = (int64_t)ceil(parsed.epochs);
     parsed.schedule.per_step = parsed.schedule_unit == CLI_UNIT_AUTO
-                                   ? parsed.schedule.kind == YK_SCHEDULE_ONE_CYCLE
+                                   ? parsed.schedule.kind == YK_SCHEDULE_ONE_CYCLE ||
+                                         parsed.schedule.kind == YK_SCHEDULE_TRIANGLE
                                    : parsed.schedule_unit == CLI_UNIT_STEP;
     parsed.loader.seed = parsed.model.seed;
 }
@@ -362,10 +410,30 @@ static bool complete(cli_train_options *options, bool checkpoint_known)
     return cli_train_options_check(options, checkpoint_known);
 }
 
+/* Parses the recipe's options, and the command line on top of them. */
+static int parse_recipe(const char *recipe)
+{
+    enum { MOST = 128 };
+    char *words[MOST] = {parsed.argv[0]};
+    if (strcmp(recipe, "list") == 0) {
+        cli_recipes_list();
+        return CLI_EXIT_OK;
+    }
+    if (!cli_recipe_check(parsed.name, recipe))
+        return CLI_EXIT_USAGE;
+    int count = 1 + cli_recipe_words(recipe, words + 1, MOST - 1);
+    set_defaults(parsed.name, parsed.argc, parsed.argv);
+    int code = parse_words(count, words, false);
+    memset(&parsed.given, 0, sizeof parsed.given); /* not by the user */
+    return code >= 0 ? code : parse_words(parsed.argc, parsed.argv, false);
+}
+
 int cli_train_options_parse(cli_train_options *options, const char *name, int argc, char **argv)
 {
     set_defaults(name, argc, argv);
     int code = parse_words(argc, argv, false);
+    if (code < 0 && parsed.recipe)
+        code = parse_recipe(parsed.recipe);
     if (code >= 0)
         return code;
     return complete(options, false) ? -1 : CLI_EXIT_USAGE;

@@ -24,8 +24,9 @@ typedef enum cli_lr_scale {
     CLI_LR_SCALE_LINEAR,
     CLI_LR_SCALE_SQRT
 } cli_lr_scale;
-#define CLI_SCHEDULES "constant|step|multistep|cosine|onecycle" /* yk_schedule_kind */
-#define CLI_UNITS     "epoch|step"
+#define CLI_LOSS_REDUCTIONS "mean|sum" /* yk_loss_reduction */
+#define CLI_SCHEDULES       "constant|step|multistep|cosine|onecycle|triangle" /* yk_schedule_kind */
+#define CLI_UNITS           "epoch|step"
 typedef enum cli_unit {
     CLI_UNIT_EPOCH,
     CLI_UNIT_STEP,
@@ -45,6 +46,8 @@ typedef enum cli_comm_hook {
 typedef struct cli_train_options {
     const char *name; /* of the command, for usage errors */
     const char *data, *arch, *output, *checkpoint, *resume, *milestones;
+    const char *recipe;              /* NULL: none */
+    const char *whiten;              /* a parameter, or NULL */
     const char *freeze, *lr_groups;  /* patterns, and PATTERN=RATE; see fine_tune.c */
     const char *trace, *trace_steps; /* where a timeline goes, and of which steps */
     const char *metrics_file;        /* for Prometheus; NULL: none */
@@ -52,12 +55,15 @@ typedef struct cli_train_options {
     yk_model_options model; /* threads: as given */
     yk_loader_options loader;
     yk_trainer_options trainer;
-    yk_schedule schedule;    /* its lengths are known once the loader is made */
-    yk_sgd_options sgd;      /* lr and weight_decay: see below */
-    yk_adam_options adam;    /* likewise */
-    double lr, weight_decay; /* NaN: the optimizer's usual */
-    double ema;              /* decay; 0: no average */
-    double val_split;        /* part of the training data that validates; 0: the data's own */
+    yk_schedule schedule;           /* its lengths are known once the loader is made */
+    yk_sgd_options sgd;             /* lr and weight_decay: see below */
+    yk_adam_options adam;           /* likewise */
+    double lr, weight_decay;        /* NaN: the optimizer's usual */
+    double epochs;                  /* trainer.epochs, which is rounded up */
+    yk_lookahead_options lookahead; /* decay 0: none */
+    yk_loss_reduction loss_reduction;
+    double ema;       /* decay; 0: no average */
+    double val_split; /* part of the training data that validates; 0: the data's own */
     double label_smoothing, grace_s;
     cli_augment augment;
     yk_grad_scaler_options scaler;
@@ -71,7 +77,7 @@ typedef struct cli_train_options {
     cli_comm_hook comm_hook;
     int64_t classes; /* of the network; 0: those of the data */
     int64_t batch_size, nproc, warmup_epochs, warmup_steps;
-    bool decay_norms, memory_plan, sync_bn, zero, requeue;
+    bool decay_norms, independent_decay, memory_plan, sync_bn, zero, requeue;
     bool tensorboard, histograms;
     bool quiet, json; /* nothing on stdout, or the records of metrics.jsonl */
     bool restarted;   /* by Slurm or by an elastic launcher: --resume auto by itself */
@@ -80,6 +86,7 @@ typedef struct cli_train_options {
         bool data, arch, batch_size, seed, devices, powersgd, scaler, nproc;
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
+        bool start_factor, end_factor, lookahead, tta_confidence;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
@@ -106,6 +113,10 @@ bool cli_train_options_check_batch(const cli_train_options *options);
 /* The number of equal parts that a batch is cut into: one for each rank, or virtual rank. */
 int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
 
+/* Steps of the whole training. */
+int64_t cli_train_steps(const cli_train_options *options, int64_t steps_per_epoch);
+/* The weight decay of a group of this rate. */
+double cli_train_decay(const cli_train_options *options, double rate);
 /* The schedule over epochs of so many steps (optimizer.c). */
 yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
                              int64_t steps_per_epoch);
@@ -129,8 +140,9 @@ typedef struct cli_training {
     yk_zero *zero;        /* NULL without --zero */
     yk_optimizer *optimizer;
     yk_schedule schedule;
-    yk_ema *ema;            /* NULL without --ema */
-    yk_grad_scaler *scaler; /* NULL without --amp fp16 */
+    yk_lookahead *lookahead; /* NULL without --lookahead */
+    yk_ema *ema;             /* NULL without --ema */
+    yk_grad_scaler *scaler;  /* NULL without --amp fp16 */
     yk_trainer *trainer;
     yk_metrics *metrics; /* on rank 0, as the next three */
     cli_progress *progress;
@@ -188,12 +200,25 @@ bool cli_training_check_frozen(const cli_training *t);
 
 /* ---- groups.c -------------------------------------------------------------------------------- */
 
-/* Whether a text has the form PATTERN=RATE,... */
+/* Whether a text has the form PATTERN=RATE[:EPOCHS],... */
 bool cli_lr_groups_are_valid(const char *text);
 /* Whether two such texts have the same patterns. */
 bool cli_lr_groups_are_alike(const char *a, const char *b);
 /* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
  * sets their rates, times factor, and weight decay. */
 yk_status cli_training_set_groups(cli_training *t, double factor);
+/* Ends the training of those that have EPOCHS; the number of steps in an epoch is known. */
+yk_status cli_training_end_groups(cli_training *t);
+
+/* ---- recipes.c ------------------------------------------------------------------------------- */
+
+/* Prints all recipes and their options. */
+void cli_recipes_list(void);
+/* Whether there is a recipe of this name; prints a usage error of the command if not. */
+bool cli_recipe_check(const char *command, const char *name);
+/* The words of a recipe's options, valid until the next call; returns how many. */
+int cli_recipe_words(const char *name, char **words, int most);
+/* Prints a recipe and its options. */
+void cli_recipe_print(FILE *out, const char *name);
 
 #endif

@@ -96,7 +96,7 @@ YK_TEST(groups_have_their_own_rates)
 YK_TEST(groups_are_checked)
 {
     assert_int_equal(train("a", "--lr-group fc1"), 2);
-    assert_contains(job.output, "--lr-group: expected PATTERN=RATE,...");
+    assert_contains(job.output, "--lr-group: expected PATTERN=RATE[:EPOCHS],...");
     assert_int_equal(train("a", "--lr-group 'fc1.*=fast'"), 2);
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'head.*=0.1'"), 1);
     assert_contains(job.output, "a parameter group needs some of the first group's parameters");

@@ -67,8 +67,14 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --batchsize 3", "unknown option '--batchsize'");
     refused("train -x", "unknown option '-x'");
     refused("train --epochs", "--epochs needs a value");
-    refused("train --epochs ten", "--epochs ten: expected a whole number");
-    refused("train --epochs 0", "--epochs 0: expected a whole number from 1");
+    refused("train --epochs ten", "--epochs ten: expected a number");
+    refused("train --epochs 0", "--epochs 0: expected a number from 0.001");
+    refused("train --recipe fast", "--recipe fast: expected one of airbench94");
+    refused("train --recipe airbench94 --lr 0", "--lr must be more than 0");
+    refused("train --lookahead-steps 3", "require --lookahead");
+    refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");
+    refused("train --tta rotate", "expected one of none|mirror|translate");
+    refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw");
@@ -210,6 +216,8 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --schedule multistep --milestones 5,", "increasing numbers");
     refused("train --schedule multistep --milestones 5x6", "increasing numbers");
     refused("train --gamma 0.5", "--gamma applies to --schedule step|multistep, not constant");
+    refused("train --schedule cosine --end-factor 1", "applies to --schedule triangle");
+    refused("train --schedule triangle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule cosine --max-lr 1", "--max-lr applies to --schedule onecycle");
     refused("train --schedule cosine --warmup-epochs 10", "must be less than --epochs");
     refused("train --schedule onecycle --schedule-unit epoch", "at every step");

@@ -1,7 +1,7 @@
 /* The recipe's options in a run: what is said, what the rate does, going on, averaged weights. */
 #define _GNU_SOURCE
+#include "going_on.h"
 #include "mlp.h"
-#include "train_job.h"
 
 #include <math.h>
 
@@ -156,4 +156,47 @@ YK_TEST(averaged_weights_are_evaluated_and_saved)
     test_job_start(&job, command);
     assert_int_equal(test_job_wait(&job, 60), 1);
     assert_contains(job.output, "has no averaged weights");
+}
+
+/* 20 steps an epoch, 50 in all; fc1.bias learns in the first 14 only. */
+#define TRIANGLE                                                                                   \
+    "--epochs 2.5 --batch-size 240 --drop-last --nproc 2 --schedule triangle --lr 0.0002 "         \
+    "--loss-reduction sum --independent-decay --weight-decay 0.001 "                               \
+    "--lr-group fc1.bias=0.0001:0.7 --lookahead 0.8 --lookahead-steps 3 --lookahead-power 2 "      \
+    "--augment 'RandomCrop(32,padding=2,padding_mode=reflect),AlternatingHorizontalFlip,"          \
+    "Normalize(cifar10)' --tta translate "
+
+YK_TEST(promise_15_lookahead_and_ended_groups_resume_to_the_same_bits)
+{
+    double rates[100];
+    assert_int_equal(train("whole", TRIANGLE), 0);
+    assert_contains(unwrapped(), "3 epochs of 20 steps, at most 50 steps");
+    assert_contains(unwrapped(), "triangle over 50 steps");
+    assert_contains(unwrapped(), "lookahead every 3 steps, decay 0.8 at the end");
+    assert_contains(unwrapped(), "with test-time augmentation: accuracy");
+    assert_int_equal(read_rates("whole", rates, 100), 50);
+    assert_true(fabs(rates[0] - 0.2 * 0.0002) < 1e-12 && fabs(rates[15] - 0.0002) < 1e-12);
+    assert_int_equal(train("parts", TRIANGLE "--max-steps 7"), 0);
+    assert_int_equal(go_on("parts", "--max-steps 31"), 0);
+    assert_int_equal(go_on("parts", "--max-steps 50"), 0);
+    assert_same_file("whole", "parts", "model.pth");
+    assert_true(last_value("whole", "tta_val_accuracy") == last_value("parts", "tta_val_accuracy"));
+}
+
+/* Each option of a recipe can be replaced; a checkpoint keeps them without the recipe's name. */
+YK_TEST(a_recipe_is_printed_and_can_be_overridden)
+{
+    assert_int_equal(train("a", "--recipe airbench94 --arch mlp --batch-size 120 --max-steps 2 "
+                                "--lr-group fc1.bias=0.001 --whiten fc1.weight"),
+                     1);
+    assert_contains(job.output, "whitening: fc1.weight must be the weight of a convolution");
+    assert_int_equal(train("b", "--recipe airbench94 --arch airbench94 --batch-size 20 "
+                                "--epochs 0.01 --lr 0.001 --tta none --val-split 0.01"),
+                     0);
+    assert_contains(job.output, "Recipe airbench94: ");
+    assert_contains(job.output, "--momentum 0.85");
+    assert_contains(unwrapped(), "Training airbench94 on synthetic");
+    assert_contains(unwrapped(), "effective 20 images a step (--batch-size)");
+    assert_int_equal(go_on("b", "--max-steps 4"), 0);
+    assert_contains(unwrapped(), "Nesterov momentum 0.85");
 }
