@@ -23,7 +23,7 @@ typedef struct conv_kernel {
     yki_cuda_kernel cuda;
     const yki_cudnn *cudnn;
     yki_cudnn_conv conv; /* as the plan computes it: with all its channels */
-    yki_cudnn_plan plan;
+    const yki_cudnn_plan *plan;
     yki_operand x, weight, y;                               /* or their gradients */
     bool add_bias;                                          /* by a kernel: no engine adds it */
     size_t x_at, weight_at, y_at, partial_at, workspace_at; /* in scratch */
@@ -41,14 +41,6 @@ static bool supports_operands(const yki_operand *x, const yki_operand *weight, c
         x->dtype == YK_F32 || x->dtype == YK_F64 || x->dtype == YK_BF16 || x->dtype == YK_F16;
     return real && is_image(x, x->dtype) && is_image(y, x->dtype) && weight->ndim == 4 &&
            weight->layout == YKI_PLAIN && weight->dtype == yki_accumulate_dtype(x->dtype);
-}
-
-static void destroy(yki_kernel *kernel)
-{
-    conv_kernel *k = (conv_kernel *)kernel;
-    if (k->cudnn)
-        yki_cudnn_plan_fini(k->cudnn, &k->plan);
-    free(k);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -121,9 +113,9 @@ static yk_status no_engine(const conv_kernel *k)
                      version, text);
 }
 
-static yk_status find_plan(conv_kernel *k, bool *found)
+static yk_status find_plan(conv_kernel *k)
 {
-    return yki_cuda_conv_plan(k->cuda.device, k->cudnn, &k->conv, &k->plan, found);
+    return yki_cuda_conv_plan(k->cuda.device, k->cudnn, &k->conv, &k->plan);
 }
 
 /*
@@ -133,21 +125,20 @@ static yk_status find_plan(conv_kernel *k, bool *found)
  */
 static yk_status prepare_plan(conv_kernel *k, bool bias)
 {
-    bool found = false;
     k->conv.bias = bias && !has_more_outputs(k);
-    YK_TRY(find_plan(k, &found));
-    if (!found && k->conv.bias) {
+    YK_TRY(find_plan(k));
+    if (!k->plan && k->conv.bias) {
         k->conv.bias = false;
-        YK_TRY(find_plan(k, &found));
+        YK_TRY(find_plan(k));
     }
-    if (!found && k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT && is_narrow(k)) {
+    if (!k->plan && k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT && is_narrow(k)) {
         k->conv.narrow = true;
-        YK_TRY(find_plan(k, &found));
+        YK_TRY(find_plan(k));
     }
-    if (!found)
+    if (!k->plan)
         return no_engine(k);
     k->add_bias = bias && !k->conv.bias;
-    k->workspace_at = reserve(k, k->plan.workspace);
+    k->workspace_at = reserve(k, k->plan->workspace);
     return YK_OK;
 }
 
@@ -197,7 +188,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, prepar
     if (status == YK_OK)
         *kernel = &k->cuda.base;
     else
-        destroy(&k->cuda.base);
+        free(k);
     return status;
 }
 
@@ -236,8 +227,8 @@ static yk_status execute(const conv_kernel *k, void *x, void *weight, void *y, v
 {
     static const int64_t ids[] = {YKI_CUDNN_X, YKI_CUDNN_W, YKI_CUDNN_Y, YKI_CUDNN_BIAS};
     void *pointers[] = {x, weight, y, bias};
-    char *workspace = k->plan.workspace ? (char *)run->scratch + k->workspace_at : NULL;
-    return yki_cudnn_execute(k->cudnn, &k->plan, k->conv.bias ? 4 : 3, ids, pointers, workspace,
+    char *workspace = k->plan->workspace ? (char *)run->scratch + k->workspace_at : NULL;
+    return yki_cudnn_execute(k->cudnn, k->plan, k->conv.bias ? 4 : 3, ids, pointers, workspace,
                              k->cuda.device->launcher->handle_of(run->stream));
 }
 
@@ -272,7 +263,6 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
                                              .supports = supports_,                                \
                                              .prepare = prepare_,                                  \
                                              .run = run_,                                          \
-                                             .destroy = destroy,                                   \
                                              .pack = pack,                                         \
                                              .same_pack = same_pack}
 

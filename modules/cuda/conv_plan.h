@@ -1,12 +1,19 @@
-/* Which of cuDNN's engines a convolution runs on. */
+/*
+ * Which of cuDNN's engines a convolution runs on. On a GPU, the first proposals are measured and
+ * the fastest is taken, before the first step, so that all steps have the bits of the same engine;
+ * the choice is kept on disk (plan_cache.h) for the next run. With YOKE_CUDA_MEASURE=0 the first
+ * proposal that works is taken.
+ */
 #ifndef YKI_CUDA_CONV_PLAN_H
 #define YKI_CUDA_CONV_PLAN_H
 
 #include "cuda.h"
 #include "cudnn_conv.h"
 
-/* False without an error if no engine may be used for this graph. */
+/* Belongs to the device, whose kernels share it. *plan is NULL, without an error, if no engine may
+ * be used for this graph. */
 yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
-                             const yki_cudnn_conv *conv, yki_cudnn_plan *plan, bool *found);
+                             const yki_cudnn_conv *conv, const yki_cudnn_plan **plan);
+void yki_cuda_conv_plans_free(yki_cuda_device *device);
 
 #endif

@@ -21,6 +21,9 @@ typedef struct yki_cuda_launcher {
                         yki_cuda_grid grid, const void *args, size_t bytes, yki_stream *stream);
     /* The driver's handle of a stream, for NVIDIA's libraries. */
     void *(*handle_of)(yki_stream *stream);
+    /* How long what `work` enters in the device's stream takes. NULL: nothing is measured. */
+    yk_status (*measure)(yki_device *device, yk_status (*work)(const void *context),
+                         const void *context, double *seconds);
 } yki_cuda_launcher;
 
 enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
@@ -36,6 +39,9 @@ typedef struct yki_cuda_device {
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
     struct yki_cublas *cublas; /* likewise */
+    bool measures;             /* chooses plans by measuring them, see conv_plan.h */
+    char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
+    struct yki_cuda_conv_plan *plans;
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */

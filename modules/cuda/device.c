@@ -106,6 +106,18 @@ static void gpu_destroy(yki_device *device)
     free(gpu);
 }
 
+/* What makes the choice of plans a GPU's own: its name, and how many multiprocessors it has. */
+static yk_status name_model(yki_cuda_gpu *gpu)
+{
+    char name[64] = "";
+    int count;
+    YK_TRY(yki_cuda_call(DeviceGetName, name, (int)sizeof name, gpu->number));
+    YK_TRY(yki_cuda_call(DeviceGetAttribute, &count, YKI_CU_ATTRIBUTE_MULTIPROCESSORS,
+                         gpu->number));
+    snprintf(gpu->cuda.model, sizeof gpu->cuda.model, "%s-%d", name, count);
+    return YK_OK;
+}
+
 static yk_status create_bad_label(yki_cuda_gpu *gpu)
 {
     void *memory;
@@ -134,6 +146,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(find_gpu(&gpu->number, index));
     YK_TRY(describe(index, device->description, sizeof device->description));
     YK_TRY(check_compute(gpu));
+    YK_TRY(name_model(gpu));
     YK_TRY(yki_cuda_call(DevicePrimaryCtxRetain, &gpu->context, gpu->number));
     YK_TRY(yki_cuda_gpu_enter(gpu));
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));

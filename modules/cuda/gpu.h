@@ -69,4 +69,9 @@ extern const yki_stream_ops yki_cuda_stream_ops;
 yk_status yki_cuda_program_load(yki_cuda_program *program);
 void yki_cuda_program_unload(yki_cuda_program *program);
 
+/* ---- stopwatch.c ----------------------------------------------------------------------------- */
+
+yk_status yki_cuda_gpu_measure(yki_device *device, yk_status (*work)(const void *context),
+                               const void *context, double *seconds);
+
 #endif

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 /* Seconds since some fixed moment; never goes back. */
 double yki_now(void);
 
@@ -27,5 +29,7 @@ static inline uint64_t yki_ticks(void)
 /* From now to that moment for poll() and epoll_wait(): 0 when it is past, and at most an hour,
  * after which to look again. */
 int yki_milliseconds_until(double deadline);
+
+#pragma GCC visibility pop
 
 #endif

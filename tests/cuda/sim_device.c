@@ -31,7 +31,26 @@ static void *handle_of(yki_stream *stream)
     return stream;
 }
 
-static const yki_cuda_launcher simulator = {.find = find, .launch = launch, .handle_of = handle_of};
+static double (*next_seconds)(void);
+
+static yk_status measure(yki_device *device, yk_status (*work)(const void *context),
+                         const void *context, double *seconds)
+{
+    (void)device;
+    *seconds = next_seconds();
+    return work(context);
+}
+
+static const yki_cuda_launcher simulator = {
+    .find = find, .launch = launch, .handle_of = handle_of};
+static const yki_cuda_launcher stopwatch = {
+    .find = find, .launch = launch, .handle_of = handle_of, .measure = measure};
+
+void sim_device_measure(yki_device *device, double (*seconds)(void))
+{
+    next_seconds = seconds;
+    ((yki_cuda_device *)device)->launcher = seconds ? &stopwatch : &simulator;
+}
 
 static yk_status create(yki_device **device, const yki_device_options *options)
 {

@@ -1,0 +1,152 @@
+/*
+ * See plan_cache.h. A file is
+ *
+ *     yoke plan 1
+ *     PROBLEM
+ *     MICROSECONDS CHECKSUM
+ *     TEXT
+ */
+#include "plan_cache.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/folder.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+static const char magic[] = "yoke plan 1\n";
+static const long most_bytes = 64 << 20;
+
+/* FNV-1a */
+static uint64_t checksum(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const char *library)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool xdg = base && base[0] == '/';
+    *folder = '\0';
+    if (!*gpu || (!xdg && (!home || !*home)))
+        return;
+    int begin = snprintf(folder, YKI_PLAN_PATH, "%s%s/yoke/plans/", xdg ? base : home,
+                         xdg ? "" : "/.cache");
+    if (begin + 128 > YKI_PLAN_PATH)
+        begin = 0;
+    folder[begin] = '\0';
+    if (begin == 0)
+        return;
+    snprintf(folder + begin, 128, "%s-%s", gpu, library);
+    for (char *at = folder + begin; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '.')
+            *at = '-';
+}
+
+static bool path_of(char path[YKI_PLAN_PATH], const char *folder, const char *problem)
+{
+    return snprintf(path, YKI_PLAN_PATH, "%s/%016" PRIx64 ".plan", folder, checksum(problem)) <
+           YKI_PLAN_PATH;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    long bytes = -1;
+    if (file && fseek(file, 0, SEEK_END) == 0)
+        bytes = ftell(file);
+    if (bytes > 0 && bytes < most_bytes && fseek(file, 0, SEEK_SET) == 0)
+        text = yki_calloc((size_t)bytes + 1, 1);
+    if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+/* What follows the prefix; NULL if text does not begin with it. */
+static char *after(char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return text && strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+/* Where the plan's text begins; NULL if the file is not what it should be. */
+static char *check(char *file, const char *problem, double *microseconds)
+{
+    uint64_t expected;
+    int length = 0;
+    char *at = after(after(after(file, magic), problem), "\n");
+    if (!at || sscanf(at, "%lf %" SCNx64 "%n", microseconds, &expected, &length) != 2 ||
+        at[length] != '\n')
+        return NULL;
+    at += length + 1;
+    return checksum(at) == expected ? at : NULL;
+}
+
+char *yki_plan_cache_read(const char *folder, const char *problem, double *microseconds)
+{
+    char path[YKI_PLAN_PATH];
+    *microseconds = 0;
+    if (!*folder || !path_of(path, folder, problem))
+        return NULL;
+    char *file = read_file(path), *text = check(file, problem, microseconds);
+    if (text) {
+        memmove(file, text, strlen(text) + 1);
+        return file;
+    }
+    free(file);
+    return NULL;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static bool write_file(const char *path, const char *problem, double microseconds, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return false;
+    fprintf(file, "%s%s\n%.3f %016" PRIx64 "\n%s", magic, problem, microseconds, checksum(text),
+            text);
+    bool written = fflush(file) == 0 && !ferror(file);
+    return fclose(file) == 0 && written;
+}
+
+static void warn(const char *path)
+{
+    static bool warned;
+    if (!warned)
+        YKI_WARN("device cuda: %s cannot be written (%s): the next run has to choose its plans "
+                 "again",
+                 path, strerror(errno));
+    warned = true;
+}
+
+void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,
+                          const char *text)
+{
+    char path[YKI_PLAN_PATH], whole[YKI_PLAN_PATH + 32];
+    if (!*folder || !path_of(path, folder, problem))
+        return;
+    snprintf(whole, sizeof whole, "%s.%ld", path, (long)getpid());
+    if (yki_make_folders(folder) == YK_OK && write_file(whole, problem, microseconds, text) &&
+        rename(whole, path) == 0)
+        return;
+    warn(path);
+    unlink(whole);
+}

@@ -1,0 +1,203 @@
+/* Which engines convolutions run on, and how that is kept on disk. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conv_plan.h"
+#include "harness.h"
+#include "libraries.h"
+#include "plan_cache.h"
+#include "sim_device.h"
+
+/* The engines of the stand-in for cuDNN (libraries/cudnn.c) that may be used. */
+enum { TENSOR_CORES = 2, FIRST_GOOD = 6, COMPILED = 7, FALLBACK = 8 };
+/* What is measured: so many runs of each candidate. */
+enum { RUNS = 6 };
+
+static const yki_cudnn_conv problem = {.dtype = YK_F32,
+                                       .x = {1, 8, 4, 4},
+                                       .w = {8, 8, 3, 3},
+                                       .y = {1, 8, 4, 4},
+                                       .stride = 1,
+                                       .padding = 1,
+                                       .dilation = 1};
+
+static int measured;
+
+/* The second candidate is the fastest. The first run of each, which does not count, is slow. */
+static double second_is_fastest(void)
+{
+    static const double seconds[] = {3e-3, 1e-3, 2e-3};
+    int candidate = measured / RUNS % 3;
+    return measured++ % RUNS ? seconds[candidate] : 1;
+}
+
+static yki_cuda_device *open_device(double (*seconds)(void))
+{
+    static const yki_device_options options = {.threads = 1};
+    yki_device *device;
+    assert_ok(sim_device_type.create(&device, &options));
+    sim_device_measure(device, seconds);
+    yki_cuda_device *cuda = (yki_cuda_device *)device;
+    snprintf(cuda->model, sizeof cuda->model, "Some GPU-%d", 132);
+    return cuda;
+}
+
+/* The number of the engine that a device chooses. */
+static int engine_of(yki_cuda_device *device, const yki_cudnn_conv *conv)
+{
+    const yki_cudnn *cudnn;
+    const yki_cudnn_plan *plan, *again;
+    unsigned engine;
+    assert_ok(yki_cuda_need_cudnn(device, &cudnn));
+    assert_ok(yki_cuda_conv_plan(device, cudnn, conv, &plan));
+    assert_ok(yki_cuda_conv_plan(device, cudnn, conv, &again));
+    assert_ptr_equal(plan, again);
+    char *text = yki_cudnn_plan_save(cudnn, plan);
+    assert_int_equal(sscanf(text, "{\"fake\": \"%2x", &engine), 1);
+    free(text);
+    return (int)engine;
+}
+
+static int choose(double (*seconds)(void), const yki_cudnn_conv *conv)
+{
+    yki_cuda_device *device = open_device(seconds);
+    int engine = engine_of(device, conv);
+    device->base.type->destroy(&device->base);
+    return engine;
+}
+
+/* Engines are passed over whose results vary, which are less precise, that do not work, or that
+ * need too much memory. */
+YK_TEST(the_first_engine_that_may_be_used)
+{
+    assert_int_equal(choose(NULL, &problem), FIRST_GOOD);
+    yki_cudnn_conv narrow = problem;
+    narrow.dtype = YK_BF16;
+    assert_int_equal(choose(NULL, &narrow), TENSOR_CORES);
+    setenv("YOKE_CUDA_TF32", "1", 1);
+    assert_int_equal(choose(NULL, &problem), TENSOR_CORES);
+}
+
+YK_TEST(a_malformed_variable_is_an_error)
+{
+    yki_cuda_device *device = open_device(NULL);
+    const yki_cudnn *cudnn;
+    setenv("YOKE_CUDA_TF32", "yes", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_cuda_need_cudnn(device, &cudnn));
+    assert_contains(yk_last_error(), "YOKE_CUDA_TF32");
+    device->base.type->destroy(&device->base);
+}
+
+YK_TEST(a_missing_library_is_named)
+{
+    yki_cuda_library nowhere = {.what = "cuNothing",
+                                .files = {"libcunothing.so.1"},
+                                .package = "nothing",
+                                .symbols = (const char *const[]){NULL}};
+    assert_status(YK_ERROR_UNSUPPORTED, yki_cuda_library_open(&nowhere, NULL));
+    assert_contains(yk_last_error(), "device cuda: cuNothing cannot be opened (libcunothing.so.1: "
+                                     "cannot open shared object file");
+    assert_contains(yk_last_error(), "install nothing, or put its folder into YOKE_CUDA_LIBS");
+}
+
+/* ---- on disk --------------------------------------------------------------------------------- */
+
+/* The one file that there is. */
+static void find_file(char path[YKI_PLAN_PATH])
+{
+    char folder[YKI_PLAN_PATH];
+    int count = 0;
+    yki_plan_cache_folder(folder, "Some GPU-132", "cudnn-9.19.0");
+    DIR *open = opendir(folder);
+    assert_non_null(open);
+    for (struct dirent *entry; (entry = readdir(open));)
+        if (entry->d_name[0] != '.') {
+            snprintf(path, YKI_PLAN_PATH, "%s/%s", folder, entry->d_name);
+            count++;
+        }
+    closedir(open);
+    assert_int_equal(count, 1);
+}
+
+/* The tests' environment has none, and does not measure. */
+static void use_new_cache(void)
+{
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    unsetenv("YOKE_CUDA_MEASURE");
+}
+
+YK_TEST(the_fastest_engine_is_kept)
+{
+    char path[YKI_PLAN_PATH];
+    use_new_cache();
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(measured, 3 * RUNS);
+    find_file(path);
+    assert_contains(path, "/yoke/plans/Some-GPU-132-cudnn-9.19.0/");
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(measured, 3 * RUNS);
+}
+
+YK_TEST(what_was_not_measured_is_measured_once)
+{
+    use_new_cache();
+    assert_int_equal(choose(NULL, &problem), FIRST_GOOD);
+    setenv("YOKE_CUDA_MEASURE", "0", 1);
+    assert_int_equal(choose(second_is_fastest, &problem), FIRST_GOOD);
+    assert_int_equal(measured, 0);
+    unsetenv("YOKE_CUDA_MEASURE");
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    setenv("YOKE_CUDA_MEASURE", "0", 1);
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(measured, 3 * RUNS);
+}
+
+YK_TEST(damaged_files_are_written_again)
+{
+    char path[YKI_PLAN_PATH];
+    use_new_cache();
+    choose(second_is_fastest, &problem);
+    find_file(path);
+    for (long bytes = 0; bytes < 2000; bytes += 400) {
+        measured = 0;
+        assert_int_equal(truncate(path, bytes), 0);
+        assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+        assert_int_equal(measured, 3 * RUNS);
+    }
+    FILE *file = fopen(path, "r+");
+    fseek(file, -5, SEEK_END);
+    fputc('!', file);
+    fclose(file);
+    choose(second_is_fastest, &problem);
+    assert_int_equal(measured, 6 * RUNS);
+    find_file(path);
+}
+
+YK_TEST(a_plan_of_another_problem_is_not_taken)
+{
+    char folder[YKI_PLAN_PATH];
+    double microseconds;
+    use_new_cache();
+    yki_plan_cache_folder(folder, "Some GPU-132", "cudnn-9.19.0");
+    yki_plan_cache_write(folder, "this", 5, "text\nof this");
+    char *text = yki_plan_cache_read(folder, "this", &microseconds);
+    assert_string_equal(text, "text\nof this");
+    assert_true(microseconds == 5);
+    free(text);
+    assert_null(yki_plan_cache_read(folder, "thi", &microseconds));
+    assert_null(yki_plan_cache_read(folder, "that", &microseconds));
+    yki_plan_cache_folder(folder, "Some GPU-132", "cudnn-9.20.0");
+    assert_null(yki_plan_cache_read(folder, "this", &microseconds));
+}
+
+YK_TEST(a_cache_that_cannot_be_written_is_no_failure)
+{
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    unsetenv("YOKE_CUDA_MEASURE");
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(measured, 6 * RUNS);
+}
