@@ -1,5 +1,6 @@
 /* `yoke info`: what this machine and this build offer; for what is missing, why, and how to get it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "options.h"
 #include "png_file.h"
 #include "setup.h"
+
+enum { PATH_BYTES = 4096 };
 
 static void print_processor(void)
 {
@@ -98,15 +101,56 @@ static void print_shared_memory(void)
                (double)space.f_blocks * (double)space.f_frsize / (1 << 30));
 }
 
-static void print_cache(void)
+/* $XDG_CACHE_HOME/yoke or ~/.cache/yoke; false if there is neither. */
+static bool find_cache(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && cache[0] == '/')
-        printf("  data cache    %s/yoke\n", cache);
-    else if (home && *home)
-        printf("  data cache    %s/.cache/yoke\n", home);
+    bool xdg = cache && cache[0] == '/';
+    if (!xdg && (!home || !*home))
+        return false;
+    snprintf(path, size, "%s%s/yoke", xdg ? cache : home, xdg ? "" : "/.cache");
+    return true;
+}
+
+static void print_cache(void)
+{
+    char path[PATH_BYTES];
+    if (find_cache(path, sizeof path))
+        printf("  data cache    %s\n", path);
     else
         printf("  data cache    none: neither XDG_CACHE_HOME nor HOME is set\n");
+}
+
+static int count_plans(const char *folder)
+{
+    int count = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && (entry = readdir(open));) {
+        size_t length = strlen(entry->d_name);
+        count += length > 5 && strcmp(entry->d_name + length - 5, ".plan") == 0;
+    }
+    if (open)
+        closedir(open);
+    return count;
+}
+
+/* The plans of convolutions that are kept for GPUs, one line for each GPU and version of cuDNN. */
+static void print_plans(void)
+{
+    char path[PATH_BYTES], folder[2 * PATH_BYTES];
+    if (!find_cache(path, sizeof path - sizeof "/plans"))
+        return;
+    strcat(path, "/plans");
+    DIR *open = opendir(path);
+    for (struct dirent *entry; open && (entry = readdir(open));) {
+        snprintf(folder, sizeof folder, "%s/%s", path, entry->d_name);
+        int count = entry->d_name[0] == '.' ? 0 : count_plans(folder);
+        if (count > 0)
+            printf("  plans         %s: %d convolution%s\n", entry->d_name, count,
+                   count == 1 ? "" : "s");
+    }
+    if (open)
+        closedir(open);
 }
 
 static void print_networks(void)
@@ -183,6 +227,7 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     print_cores();
     print_shared_memory();
     print_cache();
+    print_plans();
     print_build();
     printf("\nDevices\n");
     print_devices();

@@ -112,8 +112,8 @@ static yk_status name_model(yki_cuda_gpu *gpu)
     char name[64] = "";
     int count;
     YK_TRY(yki_cuda_call(DeviceGetName, name, (int)sizeof name, gpu->number));
-    YK_TRY(yki_cuda_call(DeviceGetAttribute, &count, YKI_CU_ATTRIBUTE_MULTIPROCESSORS,
-                         gpu->number));
+    YK_TRY(
+        yki_cuda_call(DeviceGetAttribute, &count, YKI_CU_ATTRIBUTE_MULTIPROCESSORS, gpu->number));
     snprintf(gpu->cuda.model, sizeof gpu->cuda.model, "%s-%d", name, count);
     return YK_OK;
 }

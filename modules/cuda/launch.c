@@ -56,10 +56,8 @@ static void *handle_of(yki_stream *stream)
 
 yk_status yki_cuda_program_load(yki_cuda_program *program)
 {
-    program->base = (yki_cuda_launcher){.find = find,
-                                        .launch = launch,
-                                        .handle_of = handle_of,
-                                        .measure = yki_cuda_gpu_measure};
+    program->base = (yki_cuda_launcher){
+        .find = find, .launch = launch, .handle_of = handle_of, .measure = yki_cuda_gpu_measure};
     for (int i = 0; yki_cuda_images[i].data; i++) {
         YK_TRY(load_image(&program->modules[i], &yki_cuda_images[i]));
         program->count = i + 1;

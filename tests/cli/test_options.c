@@ -257,6 +257,20 @@ YK_TEST(info_says_what_is_here_and_why_something_is_not)
         assert_contains(output, words[i]);
 }
 
+YK_TEST(info_lists_the_plans_that_are_kept)
+{
+    assert_int_equal(
+        yk_test_command(output, sizeof output,
+                        "cd %s && mkdir -p yoke/plans/Some-GPU-cudnn-9.19.0 yoke/plans/Other-1 &&"
+                        " cd yoke/plans/Some* && touch 1.plan 2.plan 3.plan.77",
+                        yk_test_directory()),
+        0);
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    assert_int_equal(yoke("info"), 0);
+    assert_contains(output, "  plans         Some-GPU-cudnn-9.19.0: 2 convolutions\n");
+    assert_null(strstr(output, "Other-1"));
+}
+
 YK_TEST(info_says_which_folders_count)
 {
     unsetenv("YOKE_SHM_DIR");

@@ -41,8 +41,7 @@ static yk_status measure(yki_device *device, yk_status (*work)(const void *conte
     return work(context);
 }
 
-static const yki_cuda_launcher simulator = {
-    .find = find, .launch = launch, .handle_of = handle_of};
+static const yki_cuda_launcher simulator = {.find = find, .launch = launch, .handle_of = handle_of};
 static const yki_cuda_launcher stopwatch = {
     .find = find, .launch = launch, .handle_of = handle_of, .measure = measure};
 

@@ -12,7 +12,8 @@ void sim_device_seed(uint64_t seed);
 /* What cross_entropy has found, see yki_cuda_cross_entropy_args; it is reset. */
 int32_t sim_device_bad_label(void);
 
-/* From now on the device measures plans, and each run takes what this returns; NULL: it does not. */
+/* From now on the device measures plans, and each run takes what this returns; NULL: it does not.
+ */
 void sim_device_measure(yki_device *device, double (*seconds)(void));
 
 /* Launches a kernel by its name with 256 threads in each block; fails the test if it cannot. */

@@ -57,6 +57,23 @@ YK_TEST(convolutions_and_linear_layers)
     on_cuda(&family_linear);
 }
 
+/* On disk afterwards; see tests/cuda/test_cuda_plans.c. */
+YK_TEST(plans_are_measured)
+{
+    char output[256];
+    conformance_family few = family_conv2d;
+    few.count = 3;
+    setenv("YOKE_CUDA_MEASURE", "1", 1);
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    conformance_device(&few, &settings[0]);
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cat %s/yoke/plans/Fake-GPU-0-*-cudnn-9.19.0/*.plan | "
+                                     "grep -c '^conv2d'",
+                                     yk_test_directory()),
+                     0);
+    assert_string_equal(output, "9\n");
+}
+
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
