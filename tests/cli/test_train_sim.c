@@ -1,7 +1,11 @@
-/* `yoke train --device sim`: the same bits as on ref, whose kernels it runs, or something above the
- * device does not wait, or does not order its work. */
+/*
+ * `yoke train --device sim`: the same bits as on ref, whose kernels it runs, or something above the
+ * device does not wait, does not order its work, or replays what has changed since it was recorded.
+ */
 #define _GNU_SOURCE
 #include "train_job.h"
+
+#include <stdlib.h>
 
 static const char *const keys[] = {"step", "train_loss", "val_loss"};
 
@@ -11,28 +15,80 @@ static void assert_same_metrics(const char *name, const char *expected)
         assert_true(last_value(name, keys[i]) == last_value(expected, keys[i]));
 }
 
-/* Both with these options. */
-static void train_both(const char *options)
+static void assert_same_weights(const char *name, const char *expected)
+{
+    char output[256];
+    int code = yk_test_command(output, sizeof output, "cd %s && cmp %s/model.pth %s/model.pth",
+                               yk_test_directory(), name, expected);
+    if (code != 0)
+        fail_msg("%s", output);
+}
+
+/* Both with these options; the simulated device in an order drawn from the seed. */
+static void train_both(const char *seed, const char *options)
 {
     char line[512];
+    setenv("YOKE_SIM_SEED", seed, 1);
     snprintf(line, sizeof line, "%s --device ref", options);
     assert_int_equal(train("ref", line), 0);
     snprintf(line, sizeof line, "%s --device sim", options);
     assert_int_equal(train("sim", line), 0);
     assert_same_metrics("sim", "ref");
+    assert_same_weights("sim", "ref");
+}
+
+/* Trains "sim"'s steps in two parts. */
+static void resume(const char *options, const char *first, const char *all)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%s --max-steps %s --device sim", options, first);
+    assert_int_equal(train("parts", line), 0);
+    snprintf(line, sizeof line, "%s --max-steps %s --device sim --resume auto", options, all);
+    assert_int_equal(train("parts", line), 0);
+    assert_same_weights("parts", "sim");
 }
 
 YK_TEST(two_ranks_train_as_on_ref)
 {
-    train_both("--max-steps 3 --batch-size 16 --nproc 2 --accumulate 2 --optimizer adam "
-               "--clip-grad-norm 1 --ema 0.9");
+    train_both("1", "--max-steps 5 --batch-size 16 --nproc 2 --accumulate 2 --optimizer adam "
+                    "--clip-grad-norm 1 --ema 0.9");
+}
+
+YK_TEST(four_ranks_with_zero_and_sync_bn_train_as_on_ref)
+{
+    train_both("2", "--max-steps 5 --batch-size 16 --nproc 4 --zero --sync-bn --clip-grad-norm 1");
+}
+
+YK_TEST(gradients_in_bf16_train_as_on_ref)
+{
+    train_both("3", "--max-steps 5 --batch-size 16 --nproc 2 --comm-hook bf16");
+}
+
+YK_TEST(powersgd_trains_as_on_ref_and_resumes)
+{
+    train_both("4", "--max-steps 5 --batch-size 16 --nproc 2 --comm-hook powersgd "
+                    "--powersgd-start 2");
+    resume("--batch-size 16 --nproc 2 --comm-hook powersgd --powersgd-start 2", "3", "5");
+}
+
+YK_TEST(virtual_ranks_train_as_on_ref)
+{
+    train_both("5", "--max-steps 5 --batch-size 16 --nproc 2 --virtual-ranks 4");
+}
+
+YK_TEST(replicas_train_as_on_ref)
+{
+    train_both("6", "--max-steps 5 --batch-size 16 --parallel dp --devices cpu:0,cpu:1");
 }
 
 YK_TEST(fp16_trains_as_on_ref_and_resumes)
 {
-    train_both("--max-steps 4 --batch-size 8 --amp fp16");
-    assert_int_equal(train("half", "--max-steps 2 --batch-size 8 --amp fp16 --device sim"), 0);
-    assert_int_equal(
-        train("half", "--max-steps 4 --batch-size 8 --amp fp16 --device sim --resume auto"), 0);
-    assert_same_metrics("half", "sim");
+    train_both("7", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e10 --clip-grad-norm 1");
+    resume("--batch-size 8 --amp fp16 --init-scale 1e10 --clip-grad-norm 1", "2", "5");
+}
+
+YK_TEST(fp16_on_two_ranks_trains_as_on_ref_and_resumes)
+{
+    train_both("8", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero");
+    resume("--batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero", "3", "5");
 }
