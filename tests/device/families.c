@@ -38,6 +38,8 @@ static const conformance_case conv2d_cases[] = {
     {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
     {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},
     {.x = {2, 24, 5, 6}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 24, .bias = true},
+    {.x = {5, 40, 2, 1}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40},
+    {.x = {3, 16, 9, 11}, .filters = 16, .kernel = {5}, .stride = 2, .padding = 2, .groups = 16},
     {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
     {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
     {.x = {1, 64, 14, 10}, .filters = 48, .kernel = {5}, .stride = 2, .padding = 2},

@@ -250,3 +250,22 @@ YK_TEST(deep_halving_backward_weight_has_the_same_bits_with_any_threads)
     same_halving_bits(&yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_halving, 16,
                       256, 128);
 }
+
+/* ---- depthwise ------------------------------------------------------------------------------- */
+
+/* Several parts, and images of a single column. */
+YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
+{
+    const yki_attrs depthwise = {.stride = 1, .padding = 1, .dilation = 1, .groups = CHANNELS};
+    yki_operand in = x, gradient = weight;
+    memcpy(in.dims, (int64_t[]){2000, CHANNELS, 5, 1}, 4 * sizeof *in.dims);
+    gradient.dims[0] = CHANNELS;
+    gradient.dims[1] = 1;
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &depthwise,
+                                 .in_count = 2,
+                                 .in = {in, in},
+                                 .out_count = 2,
+                                 .out = {gradient, none}},
+              &yki_cpu_conv2d_backward_weight_depthwise);
+}

@@ -28,6 +28,7 @@ extern const yki_kernel_impl yki_cpu_conv2d_halving, yki_cpu_conv2d_backward_dat
     yki_cpu_conv2d_backward_weight_halving;
 extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,
     yki_cpu_conv2d_backward_weight_strided;
+extern const yki_kernel_impl yki_cpu_conv2d_backward_weight_depthwise;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
 extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_apply,

@@ -18,6 +18,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_backward_weight_halving,
     &yki_cpu_conv2d_backward_data_strided,
     &yki_cpu_conv2d_backward_weight_strided,
+    &yki_cpu_conv2d_backward_weight_depthwise,
     &yki_cpu_conv2d_staged,
     &yki_cpu_conv2d_backward_data_staged,
     &yki_cpu_conv2d_backward_weight_staged,

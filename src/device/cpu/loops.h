@@ -1,8 +1,8 @@
 /*
  * The inner loops of the memory-bound kernels, compiled once for each width of vector register.
- * Their bodies are in loops_norm.h and loops_map.h, which loops_avx512.c, loops_avx2.c and
- * loops_generic.c compile with the flags of their instruction set. A kernel looks its table up
- * once, in prepare.
+ * Their bodies are in loops_norm.h, loops_map.h and loops_depthwise.h, which loops_avx512.c,
+ * loops_avx2.c and loops_generic.c compile with the flags of their instruction set. A kernel looks
+ * its table up once, in prepare.
  *
  * Whatever the layout, memory is a sequence of elements in which element e of a run belongs to
  * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel a
@@ -76,6 +76,17 @@ typedef struct yki_norm_sums {
     double first[YKI_PERIOD], second[YKI_PERIOD];
 } yki_norm_sums;
 
+enum { YKI_DEPTHWISE_TAPS = 49 /* at most */ };
+
+/* One channel block of x and of dy, of a depthwise convolution. */
+typedef struct yki_depthwise {
+    yk_dtype dtype;                             /* f32, bf16 or f16 */
+    int64_t rows, columns, dy_rows, dy_columns; /* of an image */
+    int64_t kernel_rows, kernel_columns, stride, padding;
+    int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
+    int64_t image, dy_image;        /* elements from one image to the next */
+} yki_depthwise;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,               /* max(a, 0) */
@@ -111,6 +122,9 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count);
+    /* Adds the weight gradient, (taps, b), over so many images, for blocks of pack / 2 channels. */
+    void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
+                               int64_t images, float *sums);
     /* Multiplies and adds on registers alone; returns how many such operations these were. */
     double (*multiply_add)(int64_t rounds);
 } yki_cpu_loops;

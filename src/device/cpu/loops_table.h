@@ -2,6 +2,7 @@
 #include "device/cpu/loops.h"
 #include "device/cpu/vector.h"
 
+#include "device/cpu/loops_depthwise.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
@@ -12,4 +13,5 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
                                  .map = map,
+                                 .depthwise_gradient = depthwise_gradient,
                                  .multiply_add = multiply_add};

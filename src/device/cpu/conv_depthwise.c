@@ -1,0 +1,134 @@
+/*
+ * The weight gradient of depthwise convolutions, on blocked activations in f32, bf16 or f16.
+ * oneDNN has no kernel for images of one or two columns, which MobileNetV2 reaches: there its
+ * reference loops take most of a training step.
+ *
+ * A unit of work is one channel block of one part of the images. Parts depend on the shape alone
+ * and their sums are added in order, so the result has the same bits with any number of threads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+
+enum {
+    UNITS = 64,         /* wanted: enough for many threads to share them evenly */
+    PART_PIXELS = 4096, /* results that a part has at least */
+    X = YKI_CONV2D_BACKWARD_WEIGHT_X,
+    DY = YKI_CONV2D_BACKWARD_WEIGHT_DY,
+    DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT
+};
+
+typedef struct depthwise {
+    yki_kernel base;
+    const yki_cpu_loops *loops;
+    yki_depthwise shape;
+    int64_t b, images, channels, blocks, parts, taps;
+    int64_t x_block, dy_block; /* elements of one block of an image */
+    int team;
+} depthwise;
+
+static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[X], *dy = &desc->in[DY], *weight = &desc->out[DWEIGHT];
+    return device->block > 0 && x->layout == YKI_BLOCKED && yki_alike(x, dy) &&
+           !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) && desc->attrs->dilation == 1 &&
+           desc->attrs->groups == x->dims[1] && dy->dims[1] == x->dims[1] &&
+           weight->dims[2] * weight->dims[3] <= YKI_DEPTHWISE_TAPS &&
+           yki_cpu_loops_of(device)->pack == 2 * device->block;
+}
+
+/* The columns of dy whose taps all lie inside x. */
+static void find_inner_columns(yki_depthwise *d)
+{
+    int64_t last = d->columns + d->padding - d->kernel_columns; /* where a kernel may begin */
+    d->inner_begin = (d->padding + d->stride - 1) / d->stride;
+    d->inner_end = last < 0 ? 0 : last / d->stride + 1;
+    if (d->inner_end > d->dy_columns)
+        d->inner_end = d->dy_columns;
+    if (d->inner_begin >= d->inner_end)
+        d->inner_begin = d->inner_end = d->dy_columns;
+}
+
+static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                   yki_kernel **kernel)
+{
+    depthwise *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a convolution");
+    yki_geometry x = yki_geometry_of(device, &desc->in[X]);
+    yki_geometry dy = yki_geometry_of(device, &desc->in[DY]);
+    const int64_t *kernel_dims = desc->out[DWEIGHT].dims;
+    k->loops = yki_cpu_loops_of(device);
+    k->x_block = x.pixels * x.b;
+    k->dy_block = dy.pixels * dy.b;
+    k->shape = (yki_depthwise){.dtype = desc->in[X].dtype,
+                               .rows = x.rows,
+                               .columns = x.columns,
+                               .dy_rows = dy.rows,
+                               .dy_columns = dy.columns,
+                               .kernel_rows = kernel_dims[2],
+                               .kernel_columns = kernel_dims[3],
+                               .stride = desc->attrs->stride,
+                               .padding = desc->attrs->padding,
+                               .image = x.blocks * k->x_block,
+                               .dy_image = x.blocks * k->dy_block};
+    find_inner_columns(&k->shape);
+    k->b = x.b;
+    k->images = x.images;
+    k->channels = x.channels;
+    k->blocks = x.blocks;
+    k->taps = kernel_dims[2] * kernel_dims[3];
+    k->team = yki_team(device, x.images * k->shape.image);
+    k->parts = (UNITS + k->blocks - 1) / k->blocks;
+    int64_t most = k->images * dy.pixels / PART_PIXELS;
+    k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
+    k->parts = k->parts < k->images ? k->parts : k->images;
+    k->base.scratch = (size_t)(k->parts * k->blocks * k->taps * k->b) * sizeof(float);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* The sums of one block over one part of the images: (taps, b). */
+static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t unit)
+{
+    int64_t part = unit / k->blocks, block = unit % k->blocks;
+    int64_t begin = k->images * part / k->parts, end = k->images * (part + 1) / k->parts;
+    size_t size = yk_dtype_size(k->shape.dtype);
+    int64_t x = begin * k->shape.image + block * k->x_block;
+    int64_t dy = begin * k->shape.dy_image + block * k->dy_block;
+    float *sums = (float *)run->scratch + unit * k->taps * k->b;
+    memset(sums, 0, (size_t)(k->taps * k->b) * sizeof *sums);
+    k->loops->depthwise_gradient(&k->shape, (const char *)run->in[X] + (size_t)x * size,
+                                 (const char *)run->in[DY] + (size_t)dy * size, end - begin, sums);
+}
+
+static void add_parts(const depthwise *k, const float *sums, float *weight)
+{
+    for (int64_t channel = 0; channel < k->channels; channel++)
+        for (int64_t t = 0; t < k->taps; t++) {
+            int64_t at = (channel / k->b * k->taps + t) * k->b + channel % k->b;
+            float sum = sums[at];
+            for (int64_t part = 1; part < k->parts; part++)
+                sum += sums[part * k->blocks * k->taps * k->b + at];
+            weight[channel * k->taps + t] = sum;
+        }
+}
+
+static yk_status depthwise_run(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const depthwise *k = (const depthwise *)kernel;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
+    for (int64_t unit = 0; unit < k->parts * k->blocks; unit++)
+        sum_unit(k, run, unit);
+    add_parts(k, run->scratch, run->out[DWEIGHT]);
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_cpu_conv2d_backward_weight_depthwise = {
+    .op = &yki_op_conv2d_backward_weight,
+    .supports = depthwise_supports,
+    .prepare = depthwise_prepare,
+    .run = depthwise_run};
