@@ -137,10 +137,10 @@ static int count_plans(const char *folder)
 /* The plans of convolutions that are kept for GPUs, one line for each GPU and version of cuDNN. */
 static void print_plans(void)
 {
-    char path[PATH_BYTES], folder[2 * PATH_BYTES];
-    if (!find_cache(path, sizeof path - sizeof "/plans"))
+    char cache[PATH_BYTES], path[PATH_BYTES + 8], folder[2 * PATH_BYTES];
+    if (!find_cache(cache, sizeof cache))
         return;
-    strcat(path, "/plans");
+    snprintf(path, sizeof path, "%s/plans", cache);
     DIR *open = opendir(path);
     for (struct dirent *entry; open && (entry = readdir(open));) {
         snprintf(folder, sizeof folder, "%s/%s", path, entry->d_name);

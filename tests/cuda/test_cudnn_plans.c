@@ -1,0 +1,229 @@
+/*
+ * Whether the real cuDNN has a plan for every convolution of the networks, in every dtype, on GPUs
+ * that are described to it: no GPU is needed, but libcudnn.so.9 is. The descriptions in gpus/ were
+ * written from published figures. A plan that must be compiled, which takes seconds, is not made:
+ * it is enough that cuDNN proposes it. With YK_ALL_PLANS=1 there are more networks and GPUs, and
+ * with YK_ALL_PLANS=2 all plans are made.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compile/rewrite.h"
+#include "cudnn_conv.h"
+#include "harness.h"
+#include "implementations.h"
+#include "libraries.h"
+#include "sim_device.h"
+
+typedef struct network {
+    const char *arch;
+    int64_t batch, pixels;
+} network;
+
+static const network networks[] = {
+    {"resnet18-cifar", 512, 32}, {"resnet18-cifar", 128, 32}, {"resnet50", 256, 224},
+    {"mobilenet_v2", 256, 224},  {"vgg16_bn", 128, 224},
+};
+static const char *const gpus[] = {"h200", "l4", "h100", "a100"};
+static const yk_dtype dtypes[] = {YK_BF16, YK_F16, YK_F32, YK_F64};
+
+static int level(void)
+{
+    const char *chosen = getenv("YK_ALL_PLANS");
+    return chosen ? atoi(chosen) : 0;
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* Makes YOKE_CUDA_LIBS the folder of a real libcudnn.so.9; false if there is none. */
+static bool find_cudnn(void)
+{
+    static const char *const places[] = {
+        "/usr/lib/*/libcudnn.so.9", "/usr/local/cuda*/lib*/libcudnn.so.9",
+        "/usr/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9",
+        "/usr/local/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9",
+        "/opt/*/lib/python3*/site-packages/nvidia/cudnn/lib/libcudnn.so.9"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        glob_t found;
+        bool any = glob(places[i], 0, NULL, &found) == 0;
+        if (any) {
+            *strrchr(found.gl_pathv[0], '/') = '\0';
+            setenv("YOKE_CUDA_LIBS", found.gl_pathv[0], 1);
+        }
+        globfree(&found);
+        if (any)
+            return true;
+    }
+    return false;
+}
+
+/* cuDNN's own search for a driver finds the one that is open already. */
+static void open_agreeable_driver(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/agreeable/libcuda.so.1", getenv("YOKE_BUILD"));
+    if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+        fail_msg("%s", dlerror());
+}
+
+/* ---- plans that are not compiled: what yoke asks for passes through these ---------------------
+ */
+
+static yki_cudnn_calls real;
+static cudnn_descriptor trusted; /* the plan that is not made */
+static int made, proposed;
+
+static bool runs_a_compiler(cudnn_descriptor config)
+{
+    cudnn_descriptor engine;
+    int notes[CUDNN_NOTES];
+    int64_t count = 0, found;
+    bool compiled = false;
+    assert_int_equal(real.create_descriptor(CUDNN_ENGINE, &engine), 0);
+    assert_int_equal(
+        real.get_attribute(config, CUDNN_CONFIG_ENGINE, CUDNN_TYPE_DESCRIPTOR, 1, &found, &engine),
+        0);
+    if (real.get_attribute(engine, CUDNN_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                           CUDNN_NOTES, &count, notes) != 0)
+        count = 0;
+    for (int64_t i = 0; i < count; i++)
+        compiled = compiled || notes[i] == CUDNN_BEHAVIOR_RUNTIME_COMPILATION;
+    real.destroy_descriptor(engine);
+    return compiled;
+}
+
+static int set_attribute(cudnn_descriptor descriptor, int name, int type, int64_t count,
+                         const void *values)
+{
+    bool config = name == CUDNN_PLAN_CONFIG && level() < 2;
+    trusted = config && runs_a_compiler(*(cudnn_descriptor const *)values) ? descriptor : NULL;
+    return real.set_attribute(descriptor, name, type, count, values);
+}
+
+static int finalize(cudnn_descriptor descriptor)
+{
+    return descriptor == trusted ? 0 : real.finalize(descriptor);
+}
+
+/* The workspace is what yoke asks a plan for: here it has one. */
+static int get_attribute(cudnn_descriptor descriptor, int name, int type, int64_t room,
+                         int64_t *count, void *values)
+{
+    bool plan = name == CUDNN_PLAN_WORKSPACE;
+    if (plan && descriptor == trusted) {
+        proposed++;
+        *(int64_t *)values = 0;
+        return 0;
+    }
+    made += plan;
+    return real.get_attribute(descriptor, name, type, room, count, values);
+}
+
+/* ---- networks -------------------------------------------------------------------------------- */
+
+static yk_graph *training_graph(const network *net, yk_dtype dtype)
+{
+    yk_graph *graph = yk_graph_create();
+    yki_gradients gradients = {0};
+    yk_value *terms[YKI_LOSS_KINDS] = {NULL}, *logits;
+    bool low = yk_dtype_size(dtype) == 2;
+    const int64_t dims[] = {YK_BATCH, 3, net->pixels, net->pixels}, rows[] = {YK_BATCH};
+    assert_non_null(graph);
+    yk_value *images = yk_input(graph, "images", low ? YK_F32 : dtype, 4, dims);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, rows);
+    logits = yk_arch_find(net->arch)(images, 1000);
+    yk_value *loss = yk_cross_entropy(logits, labels, NULL);
+    assert_non_null(loss);
+    assert_ok(yki_graph_prune(graph, loss, logits));
+    if (low)
+        assert_ok(yki_graph_autocast(graph, dtype, NULL, &logits));
+    assert_ok(yki_graph_split_loss(graph, loss, terms));
+    assert_ok(yki_graph_differentiate(graph, terms, &gradients));
+    free(gradients.of);
+    return graph;
+}
+
+static yki_operand operand_of(const yk_value *value, int64_t batch)
+{
+    if (!value)
+        return (yki_operand){.ndim = -1};
+    yki_operand operand = {.dtype = value->dtype, .ndim = value->ndim};
+    memcpy(operand.dims, value->dims, sizeof operand.dims);
+    if (operand.ndim > 0 && operand.dims[0] == YK_BATCH) {
+        operand.dims[0] = batch;
+        operand.layout = yki_cuda_layout(NULL, &operand);
+    }
+    return operand;
+}
+
+/* Its kernel for the described GPU; false if there is no plan for it. */
+static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch)
+{
+    yki_kernel_desc desc = {.op = node->op,
+                            .attrs = &node->attrs,
+                            .training = true,
+                            .in_count = node->in_count,
+                            .out_count = node->out_count};
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        desc.in[i] = operand_of(i < node->in_count ? node->in[i] : NULL, batch);
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        desc.out[i] = operand_of(i < node->out_count ? node->out[i] : NULL, batch);
+    const yki_kernel_impl *const *impl = yki_cuda_kernels;
+    while ((*impl)->op != node->op)
+        impl++;
+    yki_kernel *kernel;
+    assert_true((*impl)->supports(&device->base, &desc));
+    if ((*impl)->prepare(&device->base, &desc, &kernel) != YK_OK) {
+        print_error("%s\n", yk_last_error());
+        return false;
+    }
+    free(kernel);
+    return true;
+}
+
+static void check(const char *gpu, const network *net, yk_dtype dtype)
+{
+    static const yki_device_options options = {.threads = 1};
+    char path[512], json[4096] = "";
+    yki_device *base;
+    int missing = 0;
+    snprintf(path, sizeof path, "%s/tests/cuda/gpus/%s.json", getenv("YOKE_SOURCE"), gpu);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    json[fread(json, 1, sizeof json - 1, file)] = '\0';
+    fclose(file);
+    assert_ok(sim_device_type.create(&base, &options));
+    yki_cuda_device *device = (yki_cuda_device *)base;
+    assert_ok(yki_cudnn_open_described(&device->cudnn, json));
+    real = device->cudnn->calls;
+    device->cudnn->calls.set_attribute = set_attribute;
+    device->cudnn->calls.finalize = finalize;
+    device->cudnn->calls.get_attribute = get_attribute;
+    made = proposed = 0;
+    yk_graph *graph = training_graph(net, dtype);
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (strncmp(graph->nodes[i]->op->name, "conv2d", 6) == 0)
+            missing += !has_plan(device, graph->nodes[i], net->batch);
+    print_message("%s, %s, batch %lld, %s: %d plans, %d proposed, %d missing\n", gpu, net->arch,
+                  (long long)net->batch, yk_dtype_name(dtype), made, proposed, missing);
+    yk_graph_destroy(graph);
+    base->type->destroy(base);
+    assert_int_equal(missing, 0);
+}
+
+YK_TEST(every_convolution_has_a_plan)
+{
+    if (!find_cudnn()) {
+        print_message("there is no libcudnn.so.9\n");
+        skip();
+    }
+    open_agreeable_driver();
+    size_t most = level() ? sizeof networks / sizeof *networks : 1;
+    for (size_t n = 0; n < most; n++)
+        for (size_t g = 0; g < (level() ? 4 : 2); g++)
+            for (size_t d = 0; d < 4; d++)
+                check(gpus[g], &networks[n], dtypes[d]);
+}
