@@ -1,6 +1,11 @@
 /* MT19937, after Matsumoto and Nishimura, "Mersenne Twister" (1998), in its 2002 seeding. */
 #include "base/random.h"
 
+/* The loops over the state are the time that drawing a large network's weights takes. */
+#if !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 enum { N = 624, M = 397 };
 
 void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed)
@@ -23,9 +28,20 @@ static void refill(uint32_t *s)
 {
     for (int i = 0; i < N - M; i++)
         s[i] = twist(s[i], s[i + 1], s[i + M]);
-    for (int i = N - M; i < N - 1; i++)
+    /* Each half reads only what the one before it has written. */
+    for (int i = N - M; i < 2 * (N - M); i++)
+        s[i] = twist(s[i], s[i + 1], s[i + M - N]);
+    for (int i = 2 * (N - M); i < N - 1; i++)
         s[i] = twist(s[i], s[i + 1], s[i + M - N]);
     s[N - 1] = twist(s[N - 1], s[0], s[M - 1]);
+}
+
+static uint32_t temper(uint32_t y)
+{
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
 }
 
 uint32_t yki_mt19937_next(yki_mt19937 *generator)
@@ -34,11 +50,24 @@ uint32_t yki_mt19937_next(yki_mt19937 *generator)
         refill(generator->state);
         generator->next = 0;
     }
-    uint32_t y = generator->state[generator->next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ (y >> 18);
+    return temper(generator->state[generator->next++]);
+}
+
+void yki_mt19937_uniform24(yki_mt19937 *generator, float *out, int64_t count)
+{
+    while (count > 0) {
+        if (generator->next == N) {
+            refill(generator->state);
+            generator->next = 0;
+        }
+        int n = count < N - generator->next ? (int)count : N - generator->next;
+        const uint32_t *words = &generator->state[generator->next];
+        for (int i = 0; i < n; i++)
+            out[i] = (float)(int32_t)(temper(words[i]) & 0xffffffu) * 0x1p-24f;
+        generator->next += n;
+        out += n;
+        count -= n;
+    }
 }
 
 void yki_mt19937_skip(yki_mt19937 *generator, int64_t words)

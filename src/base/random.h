@@ -21,6 +21,8 @@ typedef struct yki_mt19937 {
 /* Matsumoto and Nishimura's reference seeding; as PyTorch, the low 32 bits of a seed. */
 void yki_mt19937_init(yki_mt19937 *generator, uint32_t seed);
 uint32_t yki_mt19937_next(yki_mt19937 *generator);
+/* The low 24 bits of each of the next `count` words, times 2^-24: in [0, 1). */
+void yki_mt19937_uniform24(yki_mt19937 *generator, float *out, int64_t count);
 /* Has the effect of `words` calls of next, whose results are discarded. */
 void yki_mt19937_skip(yki_mt19937 *generator, int64_t words);
 

@@ -2,9 +2,11 @@
  * The synthetic data set: image i shows shape i mod 10 in colours, size, place and angle of its
  * own, lit from one side, before a background that shades from one colour to another and holds a
  * blurred spot, under noise. Every draw is a function of (seed, split, index), so that an image
- * does not depend on how many are made.
+ * does not depend on how many are made. It is painted when it is first read, and then kept.
  */
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <yoke/data.h>
@@ -175,26 +177,37 @@ static void paint(const scene *drawn, dice *draws, uint8_t *pixels)
 /* ---- the data set ------------------------------------------------------------------------------
  */
 
+enum { NOT_PAINTED, BEING_PAINTED, PAINTED };
+
 typedef struct synthetic {
+    uint64_t seed;
+    yk_split split;
     uint8_t *pixels; /* (count, 3, 32, 32), from yki_map */
     size_t bytes;
+    atomic_uchar *states; /* (count) how far each image is */
 } synthetic;
 
-static void paint_all(const synthetic *set, int64_t count, uint64_t seed, yk_split split)
+/* Any thread may be the first to read an image; others wait for the microseconds it takes. */
+static const uint8_t *find_painting(synthetic *set, int64_t index)
 {
-    uint8_t *pixels = set->pixels;
-    for (int64_t i = 0; i < count; i++, pixels += IMAGE_BYTES) {
-        dice draws = {.key = yki_hash3(seed, (uint64_t)split, (uint64_t)i)};
-        scene drawn = draw_scene(&draws, &yki_shapes[i % CLASSES]);
+    uint8_t *pixels = set->pixels + index * IMAGE_BYTES;
+    atomic_uchar *state = &set->states[index];
+    unsigned char before = NOT_PAINTED;
+    if (atomic_compare_exchange_strong(state, &before, BEING_PAINTED)) {
+        dice draws = {.key = yki_hash3(set->seed, (uint64_t)set->split, (uint64_t)index)};
+        scene drawn = draw_scene(&draws, &yki_shapes[index % CLASSES]);
         paint(&drawn, &draws, pixels);
+        atomic_store(state, PAINTED);
     }
+    while (atomic_load(state) != PAINTED)
+        sched_yield();
+    return pixels;
 }
 
 static yk_status read_painting(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
 {
-    const synthetic *set = data;
     (void)worker;
-    yk_field_buffer_lend(&buffers[0], set->pixels + index * IMAGE_BYTES, IMAGE_BYTES);
+    yk_field_buffer_lend(&buffers[0], find_painting(data, index), IMAGE_BYTES);
     *(int32_t *)buffers[1].data = (int32_t)(index % CLASSES);
     return YK_OK;
 }
@@ -203,6 +216,7 @@ static void close_synthetic(void *data)
 {
     synthetic *set = data;
     yki_unmap(set->pixels, set->bytes);
+    free(set->states);
     free(set);
 }
 
@@ -224,13 +238,15 @@ static yk_status paint_data_set(yk_dataset **dataset, int64_t count, uint64_t se
     synthetic *set = yki_calloc(1, sizeof *set);
     if (!set)
         return yki_error_memory(sizeof *set, "synthetic images");
+    set->seed = seed;
+    set->split = split;
     set->bytes = (size_t)count * IMAGE_BYTES;
     set->pixels = yki_map(set->bytes);
-    yk_status status = set->pixels ? yk_dataset_create(dataset, &ops, set)
-                                   : yki_error_memory(set->bytes, "synthetic images");
-    if (status == YK_OK)
-        paint_all(set, count, seed, split);
-    else
+    set->states = yki_calloc((size_t)count, sizeof *set->states);
+    yk_status status = set->pixels && set->states
+                           ? yk_dataset_create(dataset, &ops, set)
+                           : yki_error_memory(set->bytes, "synthetic images");
+    if (status != YK_OK)
         close_synthetic(set);
     return status;
 }

@@ -65,13 +65,11 @@ static void transform_f64(double deviation, double *u)
 /* The last 16 elements are drawn again when the count is not a multiple of 16. */
 static void fill_normal_f32(yki_mt19937 *generator, double deviation, float *data, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        data[i] = (float)draw24(generator);
+    yki_mt19937_uniform24(generator, data, count);
     yki_box_muller_f32(data, count / 16, (float)deviation);
     if (count % 16 == 0)
         return;
-    for (int64_t i = count - 16; i < count; i++)
-        data[i] = (float)draw24(generator);
+    yki_mt19937_uniform24(generator, data + count - 16, 16);
     yki_box_muller_f32(data + count - 16, 1, (float)deviation);
 }
 

@@ -3,6 +3,7 @@
 #include "images.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +30,39 @@ YK_TEST(has_ten_balanced_classes)
     assert_memory_not_equal(image_of(train, 0, NULL), image_of(test, 0, NULL), BYTES);
     yk_dataset_destroy(train);
     yk_dataset_destroy(test);
+}
+
+/* Compares a data set that other threads read at the same time with one of this thread's own. */
+static void *read_all(void *argument)
+{
+    yk_dataset *own;
+    yk_reader *mine, *others;
+    const yk_tensor *painted, *expected;
+    assert_ok(yk_synthetic_create(&own, YK_SPLIT_TEST, NULL));
+    assert_ok(yk_reader_create(&mine, own));
+    assert_ok(yk_reader_create(&others, (const yk_dataset *)argument));
+    for (int64_t i = 0; i < yk_dataset_size(own); i++) {
+        assert_ok(yk_reader_read(others, i, &painted));
+        assert_ok(yk_reader_read(mine, i, &expected));
+        assert_memory_equal(painted[0].data, expected[0].data, BYTES);
+    }
+    yk_reader_destroy(mine);
+    yk_reader_destroy(others);
+    yk_dataset_destroy(own);
+    return NULL;
+}
+
+YK_TEST(several_threads_may_be_the_first_to_read)
+{
+    enum { THREADS = 4 };
+    yk_dataset *shared;
+    pthread_t threads[THREADS];
+    assert_ok(yk_synthetic_create(&shared, YK_SPLIT_TEST, NULL));
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_all, shared), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    yk_dataset_destroy(shared);
 }
 
 YK_TEST(depends_on_seed_and_index_alone)

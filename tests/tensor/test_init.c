@@ -46,6 +46,16 @@ YK_TEST(skipping_is_drawing_for_nobody)
     }
 }
 
+YK_TEST(many_numbers_are_those_drawn_one_by_one)
+{
+    float many[1500];
+    yki_mt19937 single = seeded(), bulk = seeded();
+    for (int64_t i = 0, count = 1; i + count <= 1500; i += count, count = count * 2 + 1)
+        yki_mt19937_uniform24(&bulk, many + i, count);
+    for (int64_t i = 0; i < 1013; i++) /* 1 + 3 + 7 + ... + 511 - 1, over two refills */
+        assert_true(many[i] == (float)(yki_mt19937_next(&single) & 0xffffff) / 16777216.0f);
+}
+
 YK_TEST(normal_of_a_small_tensor_is_torchs)
 {
     float data[6];
