@@ -21,6 +21,7 @@ YKI_CUDA_CALLS(CALL)
 
 static yki_cu_result result_of(yk_status status)
 {
+    fake_memory_close();
     return status == YK_OK ? fake_failure() : CU_CAPTURE_INVALID;
 }
 
@@ -205,6 +206,7 @@ static yki_cu_result StreamCreate(yki_cu_stream *stream, unsigned flags)
 static yki_cu_result StreamDestroy(yki_cu_stream stream)
 {
     yki_sim_destroy_stream(stream->of);
+    fake_memory_close();
     free(stream);
     return fake_failure();
 }

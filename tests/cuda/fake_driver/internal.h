@@ -48,7 +48,8 @@ void fake_fail(int result, const char *text);
 /* ---- memory.c ---------------------------------------------------------------------------------
  */
 
-/* Opens the device's memory to this thread, and closes it again. One thread at a time. */
+/* Opens the device's memory to this thread, if it is not open yet, and closes it again: before
+ * work is run, and at the end of every call that may have run some. */
 void fake_memory_open(void);
 void fake_memory_close(void);
 /* Whether all of it is the device's. */

@@ -1,8 +1,8 @@
 /*
  * The fake driver's memory. Each block has pages of its own, between two that are not mapped, and
  * ends where they do, as far as alignment permits; what is left over is checked when the block is
- * freed. The host has no access: with protection keys a thread gets it for as long as it runs the
- * device's work; without them all blocks are opened and closed by mprotect.
+ * freed. The host has no access: a thread gets it while it waits for the device, and runs its work,
+ * by protection keys; without them, all blocks are opened and closed by mprotect.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -56,28 +56,41 @@ static bool has_key(void)
     return key >= 0;
 }
 
+/* Whether this thread has access, and how many have. */
+static _Thread_local bool is_open;
+static int open_count;
+
 static void protect_all(int protection)
 {
-    pthread_mutex_lock(&lock);
-    for (block *b = blocks; b; b = b->next)
-        mprotect(b->pages, b->span, protection);
-    pthread_mutex_unlock(&lock);
+    if (!has_key())
+        for (block *b = blocks; b; b = b->next)
+            mprotect(b->pages, b->span, protection);
 }
 
 void fake_memory_open(void)
 {
+    if (is_open)
+        return;
+    is_open = true;
+    pthread_mutex_lock(&lock);
+    if (open_count++ == 0)
+        protect_all(PROT_READ | PROT_WRITE);
+    pthread_mutex_unlock(&lock);
     if (has_key())
         pkey_set(key, 0);
-    else
-        protect_all(PROT_READ | PROT_WRITE);
 }
 
 void fake_memory_close(void)
 {
+    if (!is_open)
+        return;
+    is_open = false;
+    pthread_mutex_lock(&lock);
+    if (--open_count == 0)
+        protect_all(PROT_NONE);
+    pthread_mutex_unlock(&lock);
     if (has_key())
         pkey_set(key, PKEY_DISABLE_ACCESS);
-    else
-        protect_all(PROT_NONE);
 }
 
 /* ---- blocks -----------------------------------------------------------------------------------
@@ -95,7 +108,7 @@ static bool map_pages(block *b)
     memset(b->pages, POISON, b->span);
     if (has_key())
         pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, key);
-    else
+    else if (open_count == 0)
         mprotect(b->pages, b->span, PROT_NONE);
     return true;
 }

@@ -25,7 +25,6 @@ static yk_status run_work(yki_sim *sim, void *given)
     pthread_mutex_lock(&running);
     fake_memory_open();
     const char *error = fake_failure() ? NULL : w->run(w->data);
-    fake_memory_close();
     if (error)
         fake_fail(CU_ILLEGAL_ADDRESS, error);
     pthread_mutex_unlock(&running);
@@ -42,8 +41,9 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     if (!stream || bytes > sizeof w.data)
         return CU_INVALID_VALUE;
     memcpy(w.data, data, bytes);
-    return yki_sim_enter(fake_sim(), stream->of, &kind, &w) == YK_OK ? YKI_CU_SUCCESS
-                                                                     : CU_CAPTURE_INVALID;
+    yk_status status = yki_sim_enter(fake_sim(), stream->of, &kind, &w); /* waits if it is full */
+    fake_memory_close();
+    return status == YK_OK ? YKI_CU_SUCCESS : CU_CAPTURE_INVALID;
 }
 
 /* ---- copies and fills --------------------------------------------------------------------------
@@ -153,5 +153,6 @@ int fake_synchronize(yki_cu_stream stream)
     pthread_mutex_lock(&sim->lock);
     (void)yki_sim_reach(sim, stream->of, stream->of->entered);
     pthread_mutex_unlock(&sim->lock);
+    fake_memory_close();
     return fake_failure();
 }

@@ -61,12 +61,12 @@ static value *value_of(machine *m, const fake_tensor *tensor, int count, const i
     return made;
 }
 
-static void round_and_store(const value *v, bool wrong)
+static void round_and_store(const value *v, double factor)
 {
     yk_dtype dtype = dtype_of(v->tensor->type);
     for (int64_t i = 0; i < count_of(v->tensor); i++) {
         double rounded;
-        yki_element_set(dtype, &rounded, 0, wrong ? (double)NAN : v->numbers[i]);
+        yki_element_set(dtype, &rounded, 0, factor * v->numbers[i]);
         v->numbers[i] = yki_element_get(dtype, &rounded, 0);
         if (v->memory)
             yki_element_set(dtype, v->memory, place(v->tensor, i), v->numbers[i]);
@@ -151,7 +151,7 @@ void fake_program_run(const fake_program *program, int count, const int64_t *ids
             convolve(op, a->numbers, b->numbers, c->numbers);
         else
             run_pointwise(op, a->numbers, b ? b->numbers : NULL, c->numbers);
-        round_and_store(made, program->wrong);
+        round_and_store(made, program->factor);
     }
     if (workspace)
         memset(workspace, 0xee, (size_t)program->workspace);

@@ -30,7 +30,7 @@ typedef struct fake_operation {
 /* Plain bytes, all of them defined. */
 typedef struct fake_program {
     int engine, count;
-    bool wrong; /* gives NaNs: nobody may run this engine */
+    double factor; /* of the results: 1, or NaN for an engine that nobody may run */
     int64_t workspace;
     fake_operation operations[FAKE_OPERATIONS];
 } fake_program;

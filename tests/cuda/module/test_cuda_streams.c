@@ -1,0 +1,250 @@
+/*
+ * Streams, events, recordings and failures of the cuda device on the fake driver, which does
+ * nothing before somebody waits for it, and then only what must come before.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include "device/device.h"
+#include "harness.h"
+
+enum { BYTES = 64 };
+
+/* A device, its own stream and another, and memory that begins as zeros. */
+typedef struct fixture {
+    yki_device *device;
+    yki_stream *stream, *other;
+    yki_event *event;
+    void *x, *y;
+    char *pinned;
+} fixture;
+
+static void begin(fixture *f)
+{
+    assert_ok(yki_device_create(&f->device, "cuda", &(yki_device_options){.threads = 1}));
+    f->stream = yki_device_stream(f->device);
+    assert_ok(yki_stream_create(f->device, &f->other));
+    assert_ok(yki_event_create(f->device, &f->event));
+    assert_ok(yki_device_alloc(f->device, BYTES, &f->x));
+    assert_ok(yki_device_alloc(f->device, BYTES, &f->y));
+    void *pinned;
+    assert_ok(yki_device_alloc_pinned(f->device, BYTES, &pinned));
+    f->pinned = pinned;
+}
+
+static void end(fixture *f)
+{
+    yki_device_free(f->device, f->x, BYTES);
+    yki_device_free(f->device, f->y, BYTES);
+    yki_device_free_pinned(f->device, f->pinned, BYTES);
+    yki_event_destroy(f->device, f->event);
+    yki_stream_destroy(f->device, f->other);
+    yki_device_destroy(f->device);
+}
+
+static void fill(const fixture *f, void *memory, int byte, yki_stream *stream)
+{
+    assert_ok(yki_device_fill(f->device, memory, byte, BYTES, stream));
+}
+
+static void copy_x_to_y(const fixture *f, yki_stream *stream)
+{
+    assert_ok(yki_device_copy(f->device, f->y, f->x, BYTES, YKI_WITHIN_DEVICE, stream));
+}
+
+/* What y holds once all that is in the stream is done. */
+static int byte_of_y(const fixture *f, yki_stream *stream)
+{
+    char bytes[BYTES];
+    assert_ok(yki_device_copy(f->device, bytes, f->y, BYTES, YKI_TO_HOST, stream));
+    assert_ok(yki_stream_wait(f->device, stream));
+    for (int i = 1; i < BYTES; i++)
+        assert_int_equal(bytes[i], bytes[0]);
+    return bytes[0];
+}
+
+/* ---- events ------------------------------------------------------------------------------------
+ */
+
+YK_TEST(streams_wait_for_events_and_for_nothing_else)
+{
+    fixture f;
+    begin(&f);
+    fill(&f, f.x, 1, f.stream);
+    copy_x_to_y(&f, f.other); /* nothing makes it wait for the fill */
+    assert_int_equal(byte_of_y(&f, f.other), 0);
+    assert_ok(yki_event_mark(f.device, f.event, f.stream));
+    assert_ok(yki_event_follow(f.device, f.event, f.other));
+    copy_x_to_y(&f, f.other);
+    assert_int_equal(byte_of_y(&f, f.other), 1);
+    end(&f);
+}
+
+YK_TEST(events_can_be_polled)
+{
+    fixture f;
+    bool reached;
+    begin(&f);
+    assert_ok(yki_event_query(f.device, f.event, &reached)); /* never marked */
+    assert_true(reached);
+    for (int i = 0; i < 3; i++)
+        fill(&f, f.x, i, f.stream);
+    assert_ok(yki_event_mark(f.device, f.event, f.stream));
+    int asked = 0;
+    do {
+        assert_ok(yki_event_query(f.device, f.event, &reached));
+        asked++;
+    } while (!reached);
+    assert_true(asked > 1);
+    end(&f);
+}
+
+YK_TEST(copies_read_the_host_when_they_are_done)
+{
+    fixture f;
+    begin(&f);
+    memset(f.pinned, 1, BYTES);
+    assert_ok(yki_device_copy(f.device, f.y, f.pinned, BYTES, YKI_TO_DEVICE, f.stream));
+    memset(f.pinned, 2, BYTES); /* too early */
+    assert_int_equal(byte_of_y(&f, f.stream), 2);
+    end(&f);
+}
+
+/* ---- recordings --------------------------------------------------------------------------------
+ */
+
+YK_TEST(recordings_are_done_when_they_are_replayed)
+{
+    fixture f;
+    yki_recording *recording;
+    begin(&f);
+    assert_true(yki_device_records(f.device));
+    assert_ok(yki_record_begin(f.device, f.stream));
+    copy_x_to_y(&f, f.stream);
+    assert_ok(yki_record_end(f.device, f.stream, &recording));
+    fill(&f, f.x, 1, f.stream);
+    assert_int_equal(byte_of_y(&f, f.stream), 0);
+    for (int i = 2; i < 5; i++) {
+        fill(&f, f.x, i, f.stream);
+        assert_ok(yki_replay(f.device, recording, f.stream));
+        assert_int_equal(byte_of_y(&f, f.stream), i);
+    }
+    yki_recording_destroy(f.device, recording);
+    end(&f);
+}
+
+YK_TEST(streams_join_recordings_by_events)
+{
+    fixture f;
+    yki_recording *recording;
+    begin(&f);
+    assert_ok(yki_record_begin(f.device, f.stream));
+    fill(&f, f.x, 7, f.stream);
+    assert_ok(yki_event_mark(f.device, f.event, f.stream));
+    assert_ok(yki_event_follow(f.device, f.event, f.other));
+    copy_x_to_y(&f, f.other);
+    assert_ok(yki_event_mark(f.device, f.event, f.other));
+    assert_ok(yki_event_follow(f.device, f.event, f.stream));
+    assert_ok(yki_record_end(f.device, f.stream, &recording));
+    assert_ok(yki_replay(f.device, recording, f.stream));
+    assert_int_equal(byte_of_y(&f, f.stream), 7);
+    yki_recording_destroy(f.device, recording);
+    end(&f);
+}
+
+YK_TEST(recordings_that_a_stream_has_not_left_fail)
+{
+    fixture f;
+    yki_recording *recording;
+    begin(&f);
+    assert_ok(yki_record_begin(f.device, f.stream));
+    assert_ok(yki_event_mark(f.device, f.event, f.stream));
+    assert_ok(yki_event_follow(f.device, f.event, f.other));
+    copy_x_to_y(&f, f.other);
+    assert_status(YK_ERROR_INTERNAL, yki_record_end(f.device, f.stream, &recording));
+    assert_null(recording);
+    assert_contains(yk_last_error(), "device cuda: cuStreamEndCapture failed with CUDA_ERROR_");
+    fill(&f, f.y, 3, f.stream); /* the streams are as before */
+    assert_int_equal(byte_of_y(&f, f.stream), 3);
+    end(&f);
+}
+
+/* ---- failures ----------------------------------------------------------------------------------
+ */
+
+/* relu of 16 floats in x, or cross_entropy of 4 rows of x with labels in y. */
+static yki_kernel *kernel_of(const fixture *f, const yki_op *op)
+{
+    static const yki_attrs attrs = {.reduction = YK_LOSS_MEAN};
+    const yki_operand absent = {.ndim = -1};
+    yki_kernel_desc desc = {.op = op, .attrs = &attrs, .training = true};
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        desc.in[i] = absent;
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        desc.out[i] = absent;
+    desc.in_count = op == &yki_op_relu ? 1 : 2;
+    desc.out_count = desc.in_count;
+    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 2, .dims = {4, 4}};
+    if (op == &yki_op_relu) {
+        desc.out[0] = desc.in[0];
+    } else {
+        desc.in[1] = (yki_operand){.dtype = YK_I32, .ndim = 1, .dims = {4}};
+        desc.out[0] = (yki_operand){.dtype = YK_F32};
+    }
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(f->device, &desc, &kernel));
+    return kernel;
+}
+
+static yk_status run(const fixture *f, const yki_kernel *kernel, void *out, void *scratch)
+{
+    void *in[YKI_MAX_IN] = {f->x, f->y}, *outs[YKI_MAX_OUT] = {out};
+    const yki_kernel_args args = {.in = in, .out = outs, .stream = f->stream, .scratch = scratch};
+    return kernel->impl->run(kernel, &args);
+}
+
+/* The wait that follows reports it in one line; the GPU's context is lost with it. */
+YK_TEST(a_fault_in_a_kernel_is_reported_by_the_next_wait_and_by_all_others)
+{
+    fixture f;
+    setenv("YK_FAKE_FAULT", "relu_f32:2", 1);
+    begin(&f);
+    yki_kernel *relu = kernel_of(&f, &yki_op_relu);
+    assert_ok(run(&f, relu, f.y, NULL));
+    assert_ok(yki_stream_wait(f.device, f.stream));
+    assert_ok(run(&f, relu, f.y, NULL));
+    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(f.device, f.stream));
+    assert_contains(yk_last_error(),
+                    "device cuda: the work before this event (cuEventSynchronize) failed with "
+                    "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered");
+    void *memory;
+    assert_status(YK_ERROR_INTERNAL, yki_device_alloc(f.device, BYTES, &memory));
+    assert_contains(yk_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_status(YK_ERROR_INTERNAL, run(&f, relu, f.y, NULL));
+    yki_kernel_destroy(relu);
+    end(&f);
+}
+
+/* A label is the user's mistake: the device goes on. */
+YK_TEST(labels_that_are_no_class_are_reported)
+{
+    fixture f;
+    begin(&f);
+    const int32_t labels[4] = {0, 3, 4, 1}, right[4] = {0, 3, 2, 1};
+    yki_kernel *loss = kernel_of(&f, &yki_op_cross_entropy);
+    void *out, *scratch;
+    assert_ok(yki_device_alloc(f.device, sizeof(float), &out));
+    assert_ok(yki_device_alloc(f.device, loss->scratch, &scratch));
+    for (int i = 0; i < 2; i++) {
+        memcpy(f.pinned, i ? right : labels, sizeof labels);
+        assert_ok(yki_device_copy(f.device, f.y, f.pinned, sizeof labels, YKI_TO_DEVICE, f.stream));
+        assert_ok(run(&f, loss, out, scratch));
+        assert_status(i ? YK_OK : YK_ERROR_INVALID_ARGUMENT, yki_stream_wait(f.device, f.stream));
+        if (i == 0)
+            assert_contains(yk_last_error(), "the label of sample 2 is none of the classes");
+    }
+    yki_device_free(f.device, out, sizeof(float));
+    yki_device_free(f.device, scratch, loss->scratch);
+    yki_kernel_destroy(loss);
+    end(&f);
+}
