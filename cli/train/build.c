@@ -247,12 +247,13 @@ static bool create_trainer(cli_training *t)
     options.output = t->output;
     options.arch = t->options.arch;
     options.program = t->options.kept;
-    options.callbacks = (yk_trainer_callbacks){.context = t,
-                                               .on_step_begin = on_step_begin,
-                                               .on_step = on_step,
-                                               .on_epoch = on_epoch,
-                                               .on_resume = on_resume,
-                                               .on_evaluation = on_evaluation};
+    options.callbacks =
+        (yk_trainer_callbacks){.context = t,
+                               .on_step_begin = t->options.trace ? on_step_begin : NULL,
+                               .on_step = on_step,
+                               .on_epoch = on_epoch,
+                               .on_resume = on_resume,
+                               .on_evaluation = on_evaluation};
     return cli_ok(yk_trainer_create(&t->trainer, t->model, t->optimizer, t->train, &options)) &&
            (!t->resumed[0] || cli_ok(yk_trainer_resume(t->trainer, t->resumed)));
 }

@@ -192,7 +192,9 @@ typedef struct yk_trainer_callbacks {
     void *context; /**< passed to each of them */
     /** Before a step waits for its first batch. */
     yk_status (*on_step_begin)(void *context, yk_trainer *trainer);
-    /** After a step; state->epoch_batch is the number of its steps in the epoch. */
+    /** After a step; state->epoch_batch is the number of its steps in the epoch. On a device that
+     * works behind the host's back, yk_trainer_fit calls it while the next step computes, so that
+     * the device need not wait; not if there is an on_step_begin. */
     yk_status (*on_step)(void *context, yk_trainer *trainer, const yk_step_record *record);
     /** After the evaluation that ends an epoch or the run. */
     yk_status (*on_epoch)(void *context, yk_trainer *trainer, const yk_epoch_record *record);

@@ -54,11 +54,3 @@ yk_status yki_block_send_part(yki_block *block, size_t bytes, yki_stream *stream
                            bytes, YKI_TO_DEVICE, stream));
     return yki_event_mark(block->device, block->copied[slot], stream);
 }
-
-yk_status yki_block_read(const yki_block *block, size_t offset, size_t bytes, void *host)
-{
-    yki_stream *stream = yki_device_stream(block->device);
-    YK_TRY(yki_device_copy(block->device, host, (const char *)block->memory + offset, bytes,
-                           YKI_TO_HOST, stream));
-    return yki_stream_wait(block->device, stream);
-}

@@ -35,8 +35,4 @@ yk_status yki_block_send(yki_block *block, yki_stream *stream);
 /* Sends the first bytes only; the others are undefined for the device. */
 yk_status yki_block_send_part(yki_block *block, size_t bytes, yki_stream *stream);
 
-/* Brings the host what the device has written into the block, once all that is in the device's
- * stream is done. */
-yk_status yki_block_read(const yki_block *block, size_t offset, size_t bytes, void *host);
-
 #endif

@@ -3,12 +3,15 @@
 
 #include "model/model.h"
 
-yk_status yki_model_take_loss_scale(yk_model *model)
+yk_status yki_model_take_loss_scale(yk_model *model, yk_status (*settle)(void *context),
+                                    void *context)
 {
     YK_TRY(yki_model_check_trained(model, "grad scaler"));
     if (model->loss_scale.taken)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "grad scaler: the model has one already");
     model->loss_scale.taken = true;
+    model->loss_scale.settle = settle;
+    model->loss_scale.context = context;
     return YK_OK;
 }
 
@@ -16,6 +19,7 @@ void yki_model_release_loss_scale(yk_model *model)
 {
     model->loss_scale.factor = 1;
     model->loss_scale.taken = false;
+    model->loss_scale.settle = NULL;
 }
 
 void yki_model_set_loss_scale(yk_model *model, double scale)
@@ -23,10 +27,21 @@ void yki_model_set_loss_scale(yk_model *model, double scale)
     model->loss_scale.factor = scale;
 }
 
+yk_status yki_model_settle_loss_scale(const yk_model *model)
+{
+    const yki_loss_scale *scale = &model->loss_scale;
+    return scale->settle ? scale->settle(scale->context) : YK_OK;
+}
+
 void yk_model_set_loss_weight(yk_model *model, double weight)
 {
     if (model)
         model->loss_scale.weight = weight;
+}
+
+bool yki_model_reduces_maximum(const yk_model *model)
+{
+    return model->distribution.hooks.reduce_maximum;
 }
 
 yk_status yki_model_reduce_maximum(yk_model *model, double *value)

@@ -6,20 +6,28 @@
 #include <yoke/model.h>
 
 typedef struct yki_loss_scale {
-    double factor; /* of the grad scaler */
-    double weight; /* yk_model_set_loss_weight */
-    bool taken;    /* by a grad scaler */
+    double factor;                      /* of the grad scaler */
+    double weight;                      /* yk_model_set_loss_weight */
+    bool taken;                         /* by a grad scaler */
+    yk_status (*settle)(void *context); /* of the scaler: sets the factor, if it has not yet */
+    void *context;
 } yki_loss_scale;
 
-/* Fails when another grad scaler has taken the scale. */
-yk_status yki_model_take_loss_scale(yk_model *model);
+/* Fails when another grad scaler has taken the scale. settle(context) is called before a backward
+ * reads the scale. */
+yk_status yki_model_take_loss_scale(yk_model *model, yk_status (*settle)(void *context),
+                                    void *context);
 /* Gives the scale back, as 1. */
 void yki_model_release_loss_scale(yk_model *model);
 /* From the next backward on. */
 void yki_model_set_loss_scale(yk_model *model, double scale);
+/* Before the factor is read. */
+yk_status yki_model_settle_loss_scale(const yk_model *model);
 
 /* Makes *value the largest that any rank passes; collective. A model that is not distributed leaves
  * it as it is. */
 yk_status yki_model_reduce_maximum(yk_model *model, double *value);
+/* Whether that has anything to do. */
+bool yki_model_reduces_maximum(const yk_model *model);
 
 #endif

@@ -36,12 +36,17 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
     YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_SQUARES, NULL,
                          &coefficients[YKI_CLIP_SQUARES], stream));
     YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_CLIP, coefficients, NULL, stream));
-    if (total_norm) {
-        double squares;
-        YK_TRY(yki_block_read(&optimizer->clipping, YKI_CLIP_SQUARES * sizeof squares,
-                              sizeof squares, &squares));
-        *total_norm = sqrt(squares);
-    }
+    YK_TRY(yki_late_take(&optimizer->squares, &coefficients[YKI_CLIP_SQUARES], stream));
+    if (total_norm)
+        YK_TRY(yki_clip_norm(optimizer, total_norm));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "clip gradients");
+    return YK_OK;
+}
+
+yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm)
+{
+    const void *squares;
+    YK_TRY(yki_late_read(&optimizer->squares, &squares));
+    *norm = sqrt(*(const double *)squares);
     return YK_OK;
 }

@@ -98,6 +98,7 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
     YK_TRY(make_state(optimizer));
     YK_TRY(yki_optimizer_prepare_update(optimizer, yki_model_used(optimizer->model)));
     YK_TRY(yki_gradients_create(&optimizer->gradients, optimizer->model));
+    YK_TRY(yki_late_create(&optimizer->squares, optimizer->device, sizeof(double)));
     return yki_block_create(&optimizer->clipping, optimizer->device,
                             YKI_SWEEP_COEFFICIENTS * sizeof(double));
 }
@@ -128,6 +129,12 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     return YK_OK;
 }
 
+/* What fails here is reported by the next call that waits for the device, too. */
+static yk_status settle_step(const yk_optimizer *optimizer)
+{
+    return optimizer->settle ? optimizer->settle(optimizer->settle_context) : YK_OK;
+}
+
 void yki_optimizer_retain(yk_optimizer *optimizer)
 {
     yki_reference_retain(&optimizer->reference);
@@ -138,6 +145,7 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     if (!yki_reference_release(&optimizer->reference))
         return;
     yki_device *device = optimizer->device;
+    settle_step(optimizer);
     yki_stream_wait(device, yki_device_stream(device)); /* for steps that have been entered */
     for (int slot = 0; slot < optimizer->slots; slot++)
         free(optimizer->state[slot]);
@@ -145,6 +153,7 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     yki_sweep_destroy(optimizer->gradients);
     yki_block_destroy(&optimizer->coefficients);
     yki_block_destroy(&optimizer->clipping);
+    yki_late_destroy(&optimizer->squares);
     yki_device_free(device, optimizer->memory, optimizer->memory_bytes);
     free(optimizer->groups);
     free(optimizer->group_of);
@@ -197,14 +206,22 @@ static void place_update(yk_optimizer *optimizer)
     }
 }
 
-static yk_status send_coefficients(yk_optimizer *optimizer, yki_stream *stream)
+/* skip: NULL, or where the device finds whether it is to leave the step out. */
+static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, yki_stream *stream)
 {
     void *values;
+    double *coefficients = optimizer->coefficients.memory;
     YK_TRY(yki_block_open(&optimizer->coefficients, &values));
+    memset(values, 0, optimizer->coefficients.bytes);
     for (size_t g = 0; g < optimizer->group_count; g++)
         optimizer->rule->prepare((double *)values + g * YKI_SWEEP_COEFFICIENTS,
                                  optimizer->groups[g].hyperparameters, optimizer->steps);
-    return yki_block_send(&optimizer->coefficients, stream);
+    YK_TRY(yki_block_send(&optimizer->coefficients, stream));
+    for (size_t g = 0; skip && g < optimizer->group_count; g++)
+        YK_TRY(yki_device_copy(optimizer->device,
+                               &coefficients[g * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP], skip,
+                               sizeof *skip, YKI_WITHIN_DEVICE, stream));
+    return YK_OK;
 }
 
 static yk_status check_can_step(const yk_optimizer *optimizer)
@@ -220,21 +237,42 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
     return YK_OK;
 }
 
-yk_status yk_optimizer_step(yk_optimizer *optimizer)
+static yk_status take_step(yk_optimizer *optimizer, const double *skip)
 {
-    YKI_NOT_NULL(optimizer);
     double begin = yki_trace_begin();
     YK_TRY(check_can_step(optimizer));
+    YK_TRY(settle_step(optimizer));
     yki_stream *stream = yki_device_stream(optimizer->device);
     place_update(optimizer);
     optimizer->steps++;
-    YK_TRY(send_coefficients(optimizer, stream));
+    YK_TRY(send_coefficients(optimizer, skip, stream));
     YK_TRY(yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
                          NULL, stream));
     yk_model_zero_grad(optimizer->model);
     yk_model_parameters_changed(optimizer->model);
     YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");
     return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
+}
+
+yk_status yk_optimizer_step(yk_optimizer *optimizer)
+{
+    YKI_NOT_NULL(optimizer);
+    return take_step(optimizer, NULL);
+}
+
+yk_status yki_optimizer_step_unless(yk_optimizer *optimizer, const double *skip,
+                                    yk_status (*settle)(void *context), void *context)
+{
+    YK_TRY(take_step(optimizer, skip));
+    optimizer->settle = settle;
+    optimizer->settle_context = context;
+    return YK_OK;
+}
+
+void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken)
+{
+    optimizer->settle = NULL;
+    optimizer->steps -= !taken;
 }
 
 /* ---- what can be seen and set --------------------------------------------------------------- */
@@ -251,7 +289,10 @@ yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer)
 
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer)
 {
-    return optimizer ? optimizer->steps : 0;
+    if (!optimizer)
+        return 0;
+    settle_step(optimizer);
+    return optimizer->steps;
 }
 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer)
@@ -261,8 +302,10 @@ size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer)
 
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
 {
-    if (optimizer)
-        optimizer->steps = steps;
+    if (!optimizer)
+        return;
+    settle_step(optimizer);
+    optimizer->steps = steps;
 }
 
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot)

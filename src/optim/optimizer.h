@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/reference.h"
 #include "device/block.h"
+#include "device/late.h"
 #include "device/sweep.h"
 #include "optim/references.h"
 #include "optim/shards.h"
@@ -55,6 +56,11 @@ struct yk_optimizer {
     yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
     yki_sweep *gradients;   /* over all gradients, for clipping */
     yki_block clipping;     /* what YKI_SWEEP_CLIP reads */
+    yki_late squares;       /* of the gradients that were clipped last */
+    /* If set, the device decides whether the last step is taken, and the host does not know yet:
+     * settle tells yki_optimizer_end_step. */
+    yk_status (*settle)(void *context);
+    void *settle_context;
     /* Of a sharded optimizer: it updates this rank's parameters, and after_step brings the others.
      * State pointers are NULL for parameters of other ranks. */
     bool sharded;
@@ -77,6 +83,17 @@ double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
 /* State tensors that each parameter has memory for, and their names in torch.optim. */
 int yki_optimizer_slot_count(const yk_optimizer *optimizer);
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
+
+/*
+ * A step that the device leaves out if *skip, in its memory, is not 0 by then. settle(context) is
+ * called before the number of steps is read; it finds out and calls yki_optimizer_end_step.
+ */
+yk_status yki_optimizer_step_unless(yk_optimizer *optimizer, const double *skip,
+                                    yk_status (*settle)(void *context), void *context);
+void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken);
+
+/* The joint norm of the gradients at the last yk_clip_grad_norm, for which it waits. */
+yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm);
 
 /* Prepares the sweep of updates over the parameters that are to be kept. */
 yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep);

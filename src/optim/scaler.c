@@ -3,6 +3,11 @@
  * after growth_interval good steps in a row, unless that would overflow, and backs off after each
  * skipped one. The inverse that gradients are multiplied by is made in f64 and rounded once.
  *
+ * Whether a gradient is not finite is known at once where the device is the host's or the ranks
+ * have to agree on it. Otherwise it is undecided: the device itself leaves the step out, and the
+ * host asks when it has to know, at the latest when the next backward needs the scale. By then the
+ * next forward has been entered, so the device is never without work.
+ *
  * Invariant: the model's loss scale is ours; stage says what has been done since the last update.
  */
 #include <yoke/scaler.h>
@@ -27,7 +32,11 @@ struct yk_grad_scaler {
     yk_model *model;
     yki_sweep *gradients;
     yki_block unscaling;
+    yki_late found; /* what the device has found */
     bool enabled, found_inf;
+    bool undecided;          /* found has not been read */
+    bool adapts;             /* the scale is to be adapted once it is */
+    yk_optimizer *optimizer; /* whose step depends on it, or NULL */
     stage stage;
     float scale;
     double growth_factor, backoff_factor;
@@ -70,6 +79,47 @@ static void adopt_state(yk_grad_scaler *scaler, const yk_grad_scaler_state *stat
     yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
 }
 
+/* ---- what the device has found -------------------------------------------------------------- */
+
+static void adapt_scale(yk_grad_scaler *scaler)
+{
+    if (scaler->found_inf) {
+        scaler->scale = (float)((double)scaler->scale * scaler->backoff_factor);
+        scaler->growth_tracker = 0;
+    } else if (++scaler->growth_tracker == scaler->growth_interval) {
+        float grown = (float)((double)scaler->scale * scaler->growth_factor);
+        if (isfinite(grown))
+            scaler->scale = grown;
+        scaler->growth_tracker = 0;
+    }
+    yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
+}
+
+/* Waits for what was found, and does what depends on it. */
+static yk_status settle(void *context)
+{
+    yk_grad_scaler *scaler = context;
+    const void *found;
+    if (!scaler->undecided)
+        return YK_OK;
+    scaler->undecided = false;
+    yk_status status = yki_late_read(&scaler->found, &found);
+    scaler->found_inf = status == YK_OK && *(const double *)found != 0;
+    if (scaler->optimizer)
+        yki_optimizer_end_step(scaler->optimizer, !scaler->found_inf);
+    scaler->optimizer = NULL;
+    if (scaler->adapts)
+        adapt_scale(scaler);
+    scaler->adapts = false;
+    return status;
+}
+
+static void settle_const(const yk_grad_scaler *scaler)
+{
+    if (scaler)
+        settle((void *)(uintptr_t)scaler);
+}
+
 yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options)
 {
@@ -96,8 +146,11 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                               YKI_SWEEP_COEFFICIENTS * sizeof(double));
     if (status != YK_OK)
         goto discard;
+    status = yki_late_create(&made->found, yki_model_device(model), sizeof(double));
+    if (status != YK_OK)
+        goto discard;
     if (made->enabled) {
-        status = yki_model_take_loss_scale(model);
+        status = yki_model_take_loss_scale(model, settle, made);
         if (status != YK_OK)
             goto discard;
         adopt_state(made, &start);
@@ -108,6 +161,7 @@ yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
 discard:
     yki_sweep_destroy(made->gradients);
     yki_block_destroy(&made->unscaling);
+    yki_late_destroy(&made->found);
     free(made);
     return status;
 }
@@ -122,18 +176,20 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
     if (!scaler || !yki_reference_release(&scaler->reference))
         return;
     yki_device *device = scaler->unscaling.device;
+    settle(scaler);
     if (scaler->enabled)
         yki_model_release_loss_scale(scaler->model);
     yki_stream_wait(device, yki_device_stream(device));
     yki_sweep_destroy(scaler->gradients);
     yki_block_destroy(&scaler->unscaling);
+    yki_late_destroy(&scaler->found);
     yk_model_destroy(scaler->model);
     free(scaler);
 }
 
 /* ---- unscaling ------------------------------------------------------------------------------ */
 
-static yk_status unscale(yk_grad_scaler *scaler, double *found)
+static yk_status unscale(yk_grad_scaler *scaler)
 {
     yki_stream *stream = yki_device_stream(scaler->unscaling.device);
     double *coefficients = scaler->unscaling.memory;
@@ -145,7 +201,17 @@ static yk_status unscale(yk_grad_scaler *scaler, double *found)
     yki_gradients_place(scaler->gradients, scaler->model);
     YK_TRY(yki_sweep_run(scaler->gradients, YKI_SWEEP_UNSCALE, coefficients, &coefficients[FOUND],
                          stream));
-    return yki_block_read(&scaler->unscaling, FOUND * sizeof *found, sizeof *found, found);
+    return yki_late_take(&scaler->found, &coefficients[FOUND], stream);
+}
+
+/* Whether any rank has found a gradient that is not finite. */
+static yk_status decide(yk_grad_scaler *scaler)
+{
+    YK_TRY(settle(scaler));
+    double found = scaler->found_inf;
+    YK_TRY(yki_model_reduce_maximum(scaler->model, &found));
+    scaler->found_inf = found != 0;
+    return YK_OK;
 }
 
 yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
@@ -157,12 +223,21 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
     double begin = yki_trace_begin();
-    double found;
-    YK_TRY(unscale(scaler, &found));
+    YK_TRY(settle(scaler));
+    YK_TRY(unscale(scaler));
     scaler->stage = UNSCALED;
-    YK_TRY(yki_model_reduce_maximum(scaler->model, &found));
-    scaler->found_inf = found != 0;
+    scaler->undecided = true;
+    if (yki_device_is_host(scaler->unscaling.device) || yki_model_reduces_maximum(scaler->model))
+        YK_TRY(decide(scaler));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "unscale gradients");
+    return YK_OK;
+}
+
+static yk_status step_unless_found(yk_grad_scaler *scaler, yk_optimizer *optimizer)
+{
+    const double *coefficients = scaler->unscaling.memory;
+    YK_TRY(yki_optimizer_step_unless(optimizer, &coefficients[FOUND], settle, scaler));
+    scaler->optimizer = optimizer;
     return YK_OK;
 }
 
@@ -183,6 +258,8 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
     if (scaler->stage == READY)
         YK_TRY(yk_grad_scaler_unscale(scaler));
     scaler->stage = STEPPED;
+    if (scaler->undecided)
+        return step_unless_found(scaler, optimizer);
     if (!scaler->found_inf)
         return yk_optimizer_step(optimizer);
     yk_model_zero_grad(scaler->model);
@@ -197,17 +274,11 @@ yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
     if (scaler->stage == READY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: update without unscale or step before it");
-    if (scaler->found_inf) {
-        scaler->scale = (float)((double)scaler->scale * scaler->backoff_factor);
-        scaler->growth_tracker = 0;
-    } else if (++scaler->growth_tracker == scaler->growth_interval) {
-        float grown = (float)((double)scaler->scale * scaler->growth_factor);
-        if (isfinite(grown))
-            scaler->scale = grown;
-        scaler->growth_tracker = 0;
-    }
-    yki_model_set_loss_scale(scaler->model, (double)scaler->scale);
     scaler->stage = READY;
+    if (scaler->undecided)
+        scaler->adapts = true;
+    else
+        adapt_scale(scaler);
     return YK_OK;
 }
 
@@ -215,11 +286,13 @@ yk_status yk_grad_scaler_update(yk_grad_scaler *scaler)
 
 double yk_grad_scaler_scale(const yk_grad_scaler *scaler)
 {
+    settle_const(scaler);
     return scaler && scaler->enabled ? (double)scaler->scale : 1;
 }
 
 bool yk_grad_scaler_found_inf(const yk_grad_scaler *scaler)
 {
+    settle_const(scaler);
     return scaler && scaler->found_inf;
 }
 
@@ -227,6 +300,7 @@ yk_grad_scaler_state yk_grad_scaler_get_state(const yk_grad_scaler *scaler)
 {
     if (!scaler || !scaler->enabled)
         return (yk_grad_scaler_state){0};
+    settle_const(scaler);
     return (yk_grad_scaler_state){.enabled = true,
                                   .scale = (double)scaler->scale,
                                   .growth_factor = scaler->growth_factor,
@@ -242,6 +316,7 @@ yk_status yk_grad_scaler_set_state(yk_grad_scaler *scaler, const yk_grad_scaler_
     if (!scaler->enabled || !state->enabled)
         return YK_OK;
     YK_TRY(check_scaler_state(state));
+    YK_TRY(settle(scaler));
     adopt_state(scaler, state);
     return YK_OK;
 }

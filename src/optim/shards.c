@@ -18,7 +18,7 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
     if (optimizer->sharded)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
-    if (optimizer->steps > 0)
+    if (yk_optimizer_steps(optimizer) > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "ZeRO: the optimizer has taken %lld steps: shard it before the first, and "
                          "before a checkpoint is loaded",

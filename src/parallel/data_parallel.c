@@ -22,6 +22,7 @@
 #include "base/options.h"
 #include "base/reference.h"
 #include "base/trace.h"
+#include "model/loss_scale.h"
 #include "model/replica.h"
 #include "parallel/device_threads.h"
 #include "parallel/references.h"
@@ -212,6 +213,7 @@ static yk_status reduce_device_slice(void *context, int device)
 static yk_status backward_all(void *context)
 {
     yk_data_parallel *dp = ((replica *)context)->dp;
+    YK_TRY(yki_model_settle_loss_scale(dp->replicas[0].model)); /* all take it over */
     if (dp->active == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);

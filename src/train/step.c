@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
+#include "optim/optimizer.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 
@@ -138,28 +139,27 @@ static yk_status clip_gradients(yk_trainer *t, yk_step_record *record)
         return YK_OK;
     if (t->options.scaler)
         YK_TRY(yk_grad_scaler_unscale(t->options.scaler));
-    return yk_clip_grad_norm(t->optimizer, t->options.clip_grad_norm, &record->grad_norm);
+    return yk_clip_grad_norm(t->optimizer, t->options.clip_grad_norm, NULL);
 }
 
 /* The optimizer's step; with a grad scaler, unless a gradient on any rank is not finite. */
-static yk_status step_optimizer(yk_trainer *t, yk_step_record *record)
+static yk_status step_optimizer(const yk_trainer *t)
 {
     yk_grad_scaler *scaler = t->options.scaler;
     if (!scaler)
         return yk_optimizer_step(t->optimizer);
-    record->scale = yk_grad_scaler_scale(scaler);
     YK_TRY(yk_grad_scaler_step(scaler, t->optimizer));
-    YK_TRY(yk_grad_scaler_update(scaler));
-    record->skipped = yk_grad_scaler_found_inf(scaler);
-    return YK_OK;
+    return yk_grad_scaler_update(scaler);
 }
 
 static yk_status update_weights(yk_trainer *t, yk_step_record *record)
 {
+    if (t->options.scaler)
+        record->scale = yk_grad_scaler_scale(t->options.scaler); /* before the step adapts it */
     YK_TRY(clip_gradients(t, record));
     YK_TRY(yki_trainer_set_rate(t, t->schedule.per_step ? t->state.step : t->state.epoch));
-    YK_TRY(step_optimizer(t, record));
-    if (t->options.lookahead && !record->skipped)
+    YK_TRY(step_optimizer(t));
+    if (t->options.lookahead && !yk_grad_scaler_found_inf(t->options.scaler))
         YK_TRY(yk_lookahead_update(t->options.lookahead));
     return t->options.ema ? yk_ema_update(t->options.ema) : YK_OK;
 }
@@ -178,6 +178,30 @@ static yk_status sum_totals(yk_trainer *t)
     return YK_OK;
 }
 
+yk_status yki_trainer_tell_step(yk_trainer *t)
+{
+    yk_step_record *record = &t->record;
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    if (!t->has_record)
+        return YK_OK;
+    t->has_record = false;
+    if (record->has_grad_norm)
+        YK_TRY(yki_clip_norm(t->optimizer, &record->grad_norm));
+    record->skipped = yk_grad_scaler_found_inf(t->options.scaler);
+    return callbacks->on_step ? callbacks->on_step(callbacks->context, t, record) : YK_OK;
+}
+
+/* Whether nothing happens before the next step that is to come after on_step. */
+static bool can_lag(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    int64_t step = t->state.step;
+    bool saves = (o->output && step % o->save_every == 0) || t->totals->saved > 0;
+    bool compares = o->ddp && step % o->check_divergence == 0;
+    bool ends = t->state.epoch_batch == t->steps_per_epoch || t->stopped || yki_steps_are_over(t);
+    return t->lags && !saves && !compares && !ends;
+}
+
 static yk_status record_step(yk_trainer *t, double begin_s, yk_step_record *record)
 {
     const yki_step_totals *totals = t->totals;
@@ -194,8 +218,9 @@ static yk_status record_step(yk_trainer *t, double begin_s, yk_step_record *reco
     t->times.compute_s += record->compute_s;
     t->times.waiting_s += record->waiting_s;
     t->times.exposed_comm_s += record->exposed_comm_s;
-    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
-    return callbacks->on_step ? callbacks->on_step(callbacks->context, t, record) : YK_OK;
+    t->record = *record;
+    t->has_record = true;
+    return can_lag(t) ? YK_OK : yki_trainer_tell_step(t);
 }
 
 static yk_status check_divergence(const yk_trainer *t)
@@ -225,6 +250,7 @@ yk_status yki_trainer_step(yk_trainer *t)
     if (t->state.epoch_batch == 0)
         t->state.epoch_loss = t->state.epoch_samples = 0;
     YK_TRY(compute_gradients(t, &record));
+    YK_TRY(yki_trainer_tell_step(t)); /* of the step before */
     double exchange_s = yki_now(), loss = own_loss(t);
     YK_TRY(sum_totals(t));
     double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;

@@ -372,13 +372,24 @@ static bool save_is_due(const yk_trainer *t)
            !is_finished(t);
 }
 
+/* The step before the one that has failed is told all the same. */
+static yk_status end_failed(yk_trainer *t, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    yki_error_copy(line, sizeof line);
+    yki_trainer_tell_step(t);
+    return yki_error_set_line(status, line);
+}
+
 /* Trains until the epoch, the steps asked for or the run's time is over. */
 static yk_status train_epoch(yk_trainer *t)
 {
     int64_t epoch = t->state.epoch;
     t->times = (yki_epoch_times){.start_s = yki_now()};
     while (!is_finished(t) && t->state.epoch == epoch) {
-        YK_TRY(yki_trainer_step(t));
+        yk_status status = yki_trainer_step(t);
+        if (status != YK_OK)
+            return end_failed(t, status);
         if (save_is_due(t))
             YK_TRY(yk_trainer_save(t));
     }
@@ -417,10 +428,8 @@ static yk_status stop_at_start(yk_trainer *t)
                                                                      : YK_OK;
 }
 
-yk_status yk_trainer_fit(yk_trainer *trainer)
+static yk_status fit(yk_trainer *t)
 {
-    YKI_NOT_NULL(trainer);
-    yk_trainer *t = trainer;
     t->times = (yki_epoch_times){.start_s = yki_now()};
     yk_group_note_step(t->options.group, t->state.step);
     YK_TRY(yki_trainer_look(t));
@@ -433,6 +442,16 @@ yk_status yk_trainer_fit(yk_trainer *trainer)
     }
     YK_TRY(yk_trainer_wait(t));
     return t->stopped ? agree_on_reason(t) : YK_OK;
+}
+
+yk_status yk_trainer_fit(yk_trainer *trainer)
+{
+    YKI_NOT_NULL(trainer);
+    trainer->lags = !yki_device_is_host(yki_model_device(trainer->model)) &&
+                    !trainer->options.callbacks.on_step_begin;
+    yk_status status = fit(trainer);
+    trainer->lags = false;
+    return status;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

@@ -42,8 +42,11 @@ struct yk_trainer {
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;
-    int64_t saved_step;   /* of the newest checkpoint, saved or resumed; -1: none */
-    yki_folder_view view; /* of the output folder, once it has been looked at */
+    bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
+    bool has_record;       /* there is one ... */
+    yk_step_record record; /* ... that has not been told */
+    int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */
+    yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;
     yk_checkpoint_saver *saver; /* on rank 0, with save_async */
     bool saving;      /* a checkpoint is being written in the background; same on all ranks */
@@ -86,6 +89,13 @@ yk_status yki_trainer_saved(yk_trainer *t);
 
 /* Trains one step. */
 yk_status yki_trainer_step(yk_trainer *t);
+/*
+ * Tells on_step of the last step, if it has not been told. What the device has found in a step, the
+ * norm of its gradients and whether it was skipped, is read here, and in yk_trainer_fit that is
+ * when the next step's passes have been entered: the device always has work. On a host device, and
+ * before anything else than another step happens, it is told at once.
+ */
+yk_status yki_trainer_tell_step(yk_trainer *t);
 /* Sets the learning rate of step or epoch `at`, whichever the schedule counts. */
 yk_status yki_trainer_set_rate(yk_trainer *t, int64_t at);
 /* Fills in what the state says about the run and what does not change while it trains. */

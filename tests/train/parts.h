@@ -19,6 +19,7 @@ static inline yk_model *create_model(void)
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", 10);
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = yk_test_device("cpu");
     options.logits = logits;
     options.threads = 1;
     yk_model *model;

@@ -147,6 +147,8 @@ SWEEP(clip)
 template <typename R> DEVICE void sgd(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const typename rules<R>::sgd k = rules<R>::read_sgd(p.c);
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
     if (p.span->at[2])
         each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, R) {
             value = rules<R>::sgd_momentum(&k, value, grad, &buffer);
@@ -160,6 +162,8 @@ SWEEP(sgd)
 template <typename R> DEVICE void adam(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const typename rules<R>::adam k = rules<R>::read_adam(p.c);
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
     each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square) {
         value = rules<R>::adam_step(&k, value, grad, &mean, &square);
     });

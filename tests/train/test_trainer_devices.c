@@ -1,0 +1,89 @@
+/* When the trainer tells of a step: on a device that works behind the host's back, while the next
+ * one computes. */
+#define _GNU_SOURCE
+#include <yoke/yoke.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "parts.h"
+
+enum { EPOCHS = 2, STEPS = 10 }; /* steps of an epoch */
+
+typedef struct listener {
+    yk_model *model;
+    int64_t told, late; /* steps; late: after the next one's forward */
+    int64_t spoils;     /* the step after which it makes the weights NaN; 0: none */
+} listener;
+
+static void spoil_weights(const yk_model *model)
+{
+    yk_tensor value = yk_model_parameter(model, 0).value;
+    size_t count = (size_t)yk_tensor_count(&value);
+    float *values = malloc(count * sizeof *values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = NAN;
+    assert_ok(yk_tensor_write(&value, values));
+    free(values);
+}
+
+static yk_status listen(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    listener *l = context;
+    (void)trainer;
+    assert_int_equal(record->step, ++l->told);
+    assert_true(record->has_grad_norm && record->grad_norm > 0);
+    l->late += yk_model_forwards(l->model) > record->step;
+    if (record->step == l->spoils)
+        spoil_weights(l->model);
+    return YK_OK;
+}
+
+static yk_status begin_step(void *context, yk_trainer *trainer)
+{
+    const listener *l = context;
+    assert_int_equal(l->told, yk_trainer_state(trainer)->step);
+    return YK_OK;
+}
+
+static void fit(listener *l, const char *device, bool begins, yk_status expected)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = EPOCHS;
+    options.clip_grad_norm = 1;
+    options.callbacks = (yk_trainer_callbacks){
+        .context = l, .on_step = listen, .on_step_begin = begins ? begin_step : NULL};
+    setenv("YK_TEST_DEVICE", device, 1);
+    parts p = create_parts(&options, (int64_t)20 * STEPS);
+    l->model = p.model;
+    assert_status(expected, yk_trainer_fit(p.trainer));
+    destroy_parts(p);
+}
+
+YK_TEST(a_step_is_told_while_the_next_computes)
+{
+    listener sim = {.told = 0}, cpu = {.told = 0};
+    fit(&sim, "sim", false, YK_OK);
+    assert_int_equal(sim.told, EPOCHS * STEPS);
+    assert_int_equal(sim.late, EPOCHS * (STEPS - 1)); /* not the last of an epoch */
+    fit(&cpu, "cpu", false, YK_OK);
+    assert_int_equal(cpu.told, EPOCHS * STEPS);
+    assert_int_equal(cpu.late, 0);
+}
+
+YK_TEST(a_step_is_told_before_the_next_begins_if_that_is_told_too)
+{
+    listener sim = {.told = 0};
+    fit(&sim, "sim", true, YK_OK);
+    assert_int_equal(sim.told, EPOCHS * STEPS);
+    assert_int_equal(sim.late, 0);
+}
+
+/* The weights that step 5 updates are no numbers, and so is the loss of step 6. */
+YK_TEST(the_step_before_one_that_fails_is_told)
+{
+    listener sim = {.spoils = 4};
+    fit(&sim, "sim", false, YK_ERROR_INVALID_ARGUMENT);
+    assert_contains(yk_last_error(), "step 6: the loss is nan; stopped before the weights");
+    assert_int_equal(sim.told, 5);
+}
