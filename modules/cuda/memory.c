@@ -37,6 +37,13 @@ static yk_status gpu_alloc(yki_device *device, size_t bytes, void **memory)
     return status;
 }
 
+static yk_status gpu_available(yki_device *device, size_t *bytes)
+{
+    size_t total;
+    YK_TRY(yki_cuda_gpu_enter(yki_cuda_gpu_of(device)));
+    return yki_cuda_call(MemGetInfo, bytes, &total);
+}
+
 static void gpu_free(yki_device *device, void *memory, size_t bytes)
 {
     (void)bytes;
@@ -85,6 +92,7 @@ static yk_status gpu_fill(yki_device *device, void *to, int byte, size_t bytes, 
 
 const yki_memory_ops yki_cuda_memory_ops = {.alloc = gpu_alloc,
                                             .free = gpu_free,
+                                            .available = gpu_available,
                                             .alloc_pinned = gpu_alloc_pinned,
                                             .free_pinned = gpu_free_pinned,
                                             .copy = gpu_copy,

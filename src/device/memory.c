@@ -77,6 +77,13 @@ void yki_device_free(yki_device *device, void *memory, size_t bytes)
         device->type->memory->free(device, memory, bytes);
 }
 
+size_t yki_device_available(yki_device *device)
+{
+    const yki_memory_ops *memory = device->type->memory;
+    size_t bytes = 0;
+    return memory->available && memory->available(device, &bytes) == YK_OK ? bytes : 0;
+}
+
 yk_status yki_device_alloc_pinned(yki_device *device, size_t bytes, void **memory)
 {
     *memory = NULL;

@@ -61,6 +61,8 @@ typedef struct yki_memory_ops {
     yk_status (*copy)(yki_device *device, void *to, const void *from, size_t bytes,
                       yki_direction direction, yki_stream *stream);
     yk_status (*fill)(yki_device *device, void *to, int byte, size_t bytes, yki_stream *stream);
+    /* How many bytes can be allocated now; NULL where a device does not know. */
+    yk_status (*available)(yki_device *device, size_t *bytes);
     /* Gives what lies wholly within back to the system until it is written again; its contents are
      * lost. NULL where a device cannot. */
     void (*unuse)(yki_device *device, void *memory, size_t bytes);
@@ -98,6 +100,8 @@ bool yki_device_is_host(const yki_device *device);
 /* bytes may be 0, which gives NULL. */
 yk_status yki_device_alloc(yki_device *device, size_t bytes, void **memory);
 void yki_device_free(yki_device *device, void *memory, size_t bytes);
+/* How much can be allocated now; 0 where the device does not know. */
+size_t yki_device_available(yki_device *device);
 yk_status yki_device_alloc_pinned(yki_device *device, size_t bytes, void **memory);
 void yki_device_free_pinned(yki_device *device, void *memory, size_t bytes);
 yk_status yki_device_copy(yki_device *device, void *to, const void *from, size_t bytes,

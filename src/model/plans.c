@@ -1,6 +1,7 @@
 /* See plans.h. */
 #include "model/plans.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -9,6 +10,21 @@
 void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan, const yki_step *step)
 {
     return step->scratch >= 0 ? (char *)plans->arena + plan->slots[step->scratch].offset : NULL;
+}
+
+/* What a plan needs grows with its batch: the error says which batch would do. */
+static yk_status no_arena(yki_device *device, const yki_plan *plan, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    snprintf(line, sizeof line, "%s", yki_error_text());
+    size_t available = yki_device_available(device);
+    if (status != YK_ERROR_OUT_OF_MEMORY || available == 0)
+        return status;
+    int64_t fits = (int64_t)((double)plan->batch * (double)available / (double)plan->arena_bytes);
+    if (fits < 1)
+        return yki_error(status, "%s; not even a batch of 1 sample fits", line);
+    return yki_error(status, "%s; a batch of %lld samples would fit, instead of %lld", line,
+                     (long long)fits, (long long)plan->batch);
 }
 
 /* The arena is as large as the largest plan so far needs. */
@@ -21,7 +37,9 @@ yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan
     yki_device_free(device, plans->arena, plans->arena_bytes);
     plans->arena_bytes = 0;
     plans->moves++;
-    YK_TRY(yki_device_alloc(device, bytes, &plans->arena));
+    yk_status status = yki_device_alloc(device, bytes, &plans->arena);
+    if (status != YK_OK)
+        return no_arena(device, plan, status);
     plans->arena_bytes = bytes;
     return YK_OK;
 }
