@@ -23,7 +23,12 @@ void yki_late_destroy(yki_late *late)
 
 yk_status yki_late_take(yki_late *late, const void *from, yki_stream *stream)
 {
-    YK_TRY(yki_device_copy(late->device, late->values, from, late->bytes, YKI_TO_HOST, stream));
+    return yki_late_take_part(late, from, late->bytes, stream);
+}
+
+yk_status yki_late_take_part(yki_late *late, const void *from, size_t bytes, yki_stream *stream)
+{
+    YK_TRY(yki_device_copy(late->device, late->values, from, bytes, YKI_TO_HOST, stream));
     return yki_event_mark(late->device, late->taken, stream);
 }
 

@@ -23,6 +23,8 @@ void yki_late_destroy(yki_late *late);
 
 /* The values taken before are gone. */
 yk_status yki_late_take(yki_late *late, const void *from, yki_stream *stream);
+/* The first bytes only; the others are undefined. */
+yk_status yki_late_take_part(yki_late *late, const void *from, size_t bytes, yki_stream *stream);
 /* *values: those taken last, until more are taken. */
 yk_status yki_late_read(yki_late *late, const void **values);
 

@@ -12,6 +12,8 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "device/memory.h"
+#include "model/model_hooks.h"
+#include "model/outcome.h"
 #include "train/sums.h"
 #include "train/tta.h"
 
@@ -58,6 +60,21 @@ static int64_t count_rows(const yk_tensor *logits, const yk_tensor *labels)
     return correct;
 }
 
+static yk_status check_answers(const yk_tensor *logits, const yk_tensor *labels)
+{
+    if (!labels || !((labels->ndim == 1 && labels->dtype == YK_I32) ||
+                     (labels->ndim == 2 && labels->dtype == YK_F32)))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32, "
+                         "or of probabilities of shape (N, C), float32");
+    if (logits->ndim != 2 || logits->dims[0] != labels->dims[0])
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
+                         "have %d dimensions, the first of %lld",
+                         (long long)labels->dims[0], logits->ndim, (long long)logits->dims[0]);
+    return YK_OK;
+}
+
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch)
 {
     yk_tensor logits;
@@ -67,16 +84,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
     YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
     const yk_tensor *labels = find_tensor(batch, "labels");
-    if (!labels || !((labels->ndim == 1 && labels->dtype == YK_I32) ||
-                     (labels->ndim == 2 && labels->dtype == YK_F32)))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32, "
-                         "or of probabilities of shape (N, C), float32");
-    if (logits.ndim != 2 || logits.dims[0] != labels->dims[0])
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
-                         "have %d dimensions, the first of %lld",
-                         (long long)labels->dims[0], logits.ndim, (long long)logits.dims[0]);
+    YK_TRY(check_answers(&logits, labels));
     *correct = count_rows(&logits, labels);
     return YK_OK;
 }
@@ -124,6 +132,14 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 /* loss, correct answers, samples, labels among the largest five, correct ones with augmentation */
 enum { SUMS = 5, TOP = 5 };
 
+/* A batch that has been entered, and is scored when the next one has been. */
+typedef struct kept_batch {
+    yki_outcome outcome;
+    yk_tensor labels; /* a copy */
+    size_t room;      /* bytes of it */
+    double *sums;     /* where it counts; NULL: there is none */
+} kept_batch;
+
 typedef struct evaluation_run {
     yk_model *model;
     yk_loader *loader;
@@ -131,6 +147,9 @@ typedef struct evaluation_run {
     double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
+    bool lags;         /* batches are kept: the device works behind the host's back */
+    kept_batch kept[2];
+    int next; /* of them, to be used */
     yki_tta tta;
 } evaluation_run;
 
@@ -168,35 +187,92 @@ static void add_confusion(int64_t *confusion, const yk_tensor *logits, const yk_
 }
 
 /* After the batch's own forward: the answers that are correct with test-time augmentation. */
-static yk_status count_augmented(evaluation_run *run, const yk_batch *batch, int64_t *correct)
+static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     yk_tensor logits;
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    *correct = count_rows(&logits, find_tensor(batch, "labels"));
+    sums[4] += (double)count_rows(&logits, find_tensor(batch, "labels"));
     return YK_OK;
+}
+
+static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_tensor *logits,
+                            const yk_tensor *labels, double loss)
+{
+    YK_TRY(check_answers(logits, labels));
+    double samples = (double)logits->dims[0], correct = (double)count_rows(logits, labels);
+    sums[3] += (double)count_top(logits, labels);
+    run->classes = logits->dims[1];
+    if (run->options.confusion)
+        add_confusion(run->options.confusion, logits, labels);
+    sums[0] += loss * samples;
+    sums[1] += correct;
+    sums[2] += samples;
+    sums[4] += run->tta.kind == YK_TTA_NONE ? correct : 0;
+    return YK_OK;
+}
+
+static yk_status score_kept(evaluation_run *run, kept_batch *kept)
+{
+    double loss, *sums = kept->sums;
+    yk_tensor logits;
+    kept->sums = NULL;
+    if (!sums)
+        return YK_OK;
+    YK_TRY(yki_outcome_read(&kept->outcome, &loss, &logits));
+    return add_scores(run, sums, &logits, &kept->labels, loss);
+}
+
+static yk_status copy_labels(kept_batch *kept, const yk_tensor *labels)
+{
+    size_t bytes = yk_tensor_bytes(labels);
+    void *data = kept->labels.data;
+    if (bytes > kept->room) {
+        free(data);
+        data = yki_calloc(1, bytes);
+        kept->room = data ? bytes : 0;
+    }
+    kept->labels = *labels;
+    kept->labels.device = NULL;
+    kept->labels.data = data;
+    return data || bytes == 0 ? yk_tensor_read(labels, data)
+                              : yki_error_memory(bytes, "the labels of an evaluation");
+}
+
+/* Keeps what the forward before has entered, and scores the batch before it. */
+static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
+{
+    kept_batch *kept = &run->kept[run->next];
+    const yk_tensor *labels = find_tensor(batch, "labels");
+    run->next = 1 - run->next;
+    if (!kept->outcome.device)
+        YK_TRY(yki_outcome_create(&kept->outcome, run->model));
+    YK_TRY(yki_outcome_take(&kept->outcome, run->model));
+    YK_TRY(check_answers(&kept->outcome.shape, labels));
+    YK_TRY(copy_labels(kept, labels));
+    kept->sums = sums;
+    return score_kept(run, &run->kept[run->next]);
+}
+
+static void free_kept(evaluation_run *run)
+{
+    for (int i = 0; i < 2; i++) {
+        yki_outcome_destroy(&run->kept[i].outcome);
+        free(run->kept[i].labels.data);
+    }
 }
 
 static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
-    int64_t correct;
     yk_tensor logits;
     yk_model *model = run->model;
     YK_TRY(yk_model_forward(model, batch));
-    YK_TRY(yk_count_correct(&correct, model, batch));
+    if (run->lags)
+        return keep_batch(run, sums, batch);
     YK_TRY(yk_model_output(model, &logits));
-    const yk_tensor *labels = find_tensor(batch, "labels");
-    sums[3] += (double)count_top(&logits, labels);
-    run->classes = logits.dims[1];
-    if (run->options.confusion)
-        add_confusion(run->options.confusion, &logits, labels);
-    sums[0] += yk_model_loss(model) * (double)batch->size;
-    sums[1] += (double)correct;
-    sums[2] += (double)batch->size;
-    YK_TRY(count_augmented(run, batch, &correct));
-    sums[4] += (double)correct;
-    return YK_OK;
+    YK_TRY(add_scores(run, sums, &logits, find_tensor(batch, "labels"), yk_model_loss(model)));
+    return add_augmented(run, sums, batch);
 }
 
 /* One batch, where this rank has one left, and whether any rank wants to stop. */
@@ -242,6 +318,7 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
         YK_TRY(run_round(run, round, batches, &result->stopped));
     if (result->stopped)
         return YK_OK;
+    YK_TRY(score_kept(run, &run->kept[1 - run->next]));
     yk_loader_next(run->loader); /* NULL: takes the end of the epoch, for the next evaluation */
     YK_TRY(yki_sum_over_ranks(group, sums, run->virtual_ranks, SUMS,
                               sums + run->virtual_ranks * SUMS));
@@ -283,10 +360,13 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     run.sums = yki_calloc(rows * SUMS, sizeof *run.sums);
     if (!run.sums)
         return yki_error_memory(rows * SUMS * sizeof *run.sums, "an evaluation");
+    run.lags = run.tta.kind == YK_TTA_NONE && !yki_device_is_host(yki_model_device(model)) &&
+               !yki_model_is_replicated(model);
     yk_model_eval(model);
     yk_status status = run_evaluation(&run, result);
     yk_model_train(model);
     yki_tta_free(&run.tta);
+    free_kept(&run);
     free(run.sums);
     return status;
 }

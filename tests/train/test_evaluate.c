@@ -7,7 +7,7 @@
 #include "harness.h"
 
 /* images (N, 3, 32, 32) -> logits (N, 10), without hidden layers: the logits can be foretold. */
-static yk_model *create_model(void)
+static yk_model *create_model_on(const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -16,9 +16,15 @@ static yk_model *create_model(void)
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     options.logits = logits;
     options.threads = 1;
+    options.device = device;
     yk_model *model;
     assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), &options));
     return model;
+}
+
+static yk_model *create_model(void)
+{
+    return create_model_on("cpu");
 }
 
 /* The same answer for every image: this class. */
@@ -47,6 +53,35 @@ static yk_loader *create_loader(yk_dataset *dataset, yk_group *group)
 static bool stop_at_third(void *context)
 {
     return ++*(int *)context == 3;
+}
+
+/* Each batch is scored when the next one has been entered; the last is smaller. */
+YK_TEST(an_evaluation_on_a_device_gives_the_bits_of_ref)
+{
+    static const char *const devices[] = {"ref", "sim"};
+    yk_evaluation results[2];
+    int64_t confusion[2][100] = {{0}};
+    yk_dataset *dataset;
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TEST,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 200)));
+    for (int i = 0; i < 2; i++) {
+        yk_model *model = create_model_on(devices[i]);
+        yk_loader *loader = create_loader(dataset, NULL);
+        for (int again = 0; again < 2; again++)
+            assert_ok(yk_evaluate(&results[i], model, loader,
+                                  YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT,
+                                          o.confusion = confusion[i])));
+        yk_loader_destroy(loader);
+        yk_model_destroy(model);
+    }
+    assert_int_equal(results[1].count, 200);
+    assert_true(results[1].loss > 0 && results[1].loss == results[0].loss);
+    assert_int_equal(results[1].correct, results[0].correct);
+    assert_true(results[1].top5 == results[0].top5);
+    assert_true(results[1].tta_accuracy == results[1].accuracy);
+    assert_memory_equal(confusion[1], confusion[0], sizeof confusion[0]);
+    yk_dataset_destroy(dataset);
 }
 
 YK_TEST(an_evaluation_counts_every_sample_once)

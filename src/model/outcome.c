@@ -1,0 +1,130 @@
+/* What the last forward has computed, for the host: now or, with an outcome, later. */
+#include "model/outcome.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "model/steps.h"
+
+/* ---- now ------------------------------------------------------------------------------------- */
+
+static double read_scalar(const yk_model *model, const yk_value *value, const yki_place *place)
+{
+    yki_readback *readback = model->executor.readback;
+    const void *data;
+    yk_status status = yki_readback_show(readback, YKI_WINDOW_LOSS,
+                                         yki_step_address(model, model->executor.last->plan, place),
+                                         yk_dtype_size(value->dtype), &data);
+    if (status != YK_OK) {
+        yki_readback_keep_failure(readback, status); /* for the next forward or backward */
+        return NAN;
+    }
+    return value->dtype == YK_F64 ? *(const double *)data : *(const float *)data;
+}
+
+double yki_model_loss(const yk_model *model)
+{
+    const yki_executor *executor = &model->executor;
+    bool known = executor->last && !executor->last->plan->mode.inference;
+    return known ? read_scalar(model, executor->source.loss, &executor->last->plan->loss) : NAN;
+}
+
+double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
+{
+    const yki_executor *executor = &model->executor;
+    const yk_value *term = executor->source.terms[kind];
+    bool known = executor->last && !executor->last->plan->mode.inference;
+    return term && known ? read_scalar(model, term, &executor->last->plan->terms[kind]) : 0;
+}
+
+/* The logits of the last forward as the host sees them, without data. */
+static yk_status describe_output(const yk_model *model, yk_tensor *output)
+{
+    const yk_value *logits = model->options.logits; /* by its shape, and as the plan keeps it */
+    const yki_program *program = model->executor.last;
+    if (!logits)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
+    if (!program)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
+    *output = (yk_tensor){.dtype = model->executor.source.logits->dtype, .ndim = logits->ndim};
+    memcpy(output->dims, logits->dims, sizeof output->dims);
+    if (output->ndim && output->dims[0] == YK_BATCH)
+        output->dims[0] = program->plan->batch;
+    return YK_OK;
+}
+
+static void *output_address(const yk_model *model)
+{
+    const yki_plan *plan = model->executor.last->plan;
+    return yki_step_address(model, plan, &plan->logits);
+}
+
+yk_status yki_model_output(yk_model *model, yk_tensor *output)
+{
+    const void *data;
+    YK_TRY(describe_output(model, output));
+    YK_TRY(yki_readback_show(model->executor.readback, YKI_WINDOW_OUTPUT, output_address(model),
+                             yk_tensor_bytes(output), &data));
+    output->data = (void *)(uintptr_t)data;
+    return YK_OK;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+yk_status yki_outcome_create(yki_outcome *outcome, const yk_model *model)
+{
+    *outcome = (yki_outcome){.device = yki_model_device(model)};
+    return yki_late_create(&outcome->loss, outcome->device, sizeof(yki_scalar));
+}
+
+void yki_outcome_destroy(yki_outcome *outcome)
+{
+    if (!outcome->device)
+        return;
+    yki_stream_wait(outcome->device, yki_device_stream(outcome->device)); /* for copies */
+    yki_late_destroy(&outcome->loss);
+    yki_late_destroy(&outcome->logits);
+    *outcome = (yki_outcome){0};
+}
+
+static yk_status reserve_logits(yki_outcome *outcome, size_t bytes)
+{
+    if (bytes <= outcome->logits.bytes)
+        return YK_OK;
+    YK_TRY(yki_stream_wait(outcome->device, yki_device_stream(outcome->device)));
+    yki_late_destroy(&outcome->logits);
+    return yki_late_create(&outcome->logits, outcome->device, bytes);
+}
+
+yk_status yki_outcome_take(yki_outcome *outcome, const yk_model *model)
+{
+    yki_stream *stream = yki_device_stream(outcome->device);
+    yk_tensor *shape = &outcome->shape;
+    YK_TRY(describe_output(model, shape));
+    const yki_plan *plan = model->executor.last->plan;
+    size_t bytes = yk_tensor_bytes(shape);
+    const yk_value *loss = plan->mode.inference ? NULL : model->executor.source.loss;
+    YK_TRY(reserve_logits(outcome, bytes));
+    outcome->has_loss = loss;
+    if (loss) {
+        outcome->loss_dtype = loss->dtype;
+        YK_TRY(yki_late_take_part(&outcome->loss, yki_step_address(model, plan, &plan->loss),
+                                  yk_dtype_size(loss->dtype), stream));
+    }
+    return yki_late_take_part(&outcome->logits, output_address(model), bytes, stream);
+}
+
+yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits)
+{
+    const void *values, *number;
+    *loss = NAN;
+    YK_TRY(yki_late_read(&outcome->logits, &values));
+    YK_TRY(yki_late_read(&outcome->loss, &number));
+    const yki_scalar *scalar = number;
+    if (outcome->has_loss)
+        *loss = outcome->loss_dtype == YK_F64 ? scalar->f64 : scalar->f32;
+    *logits = outcome->shape;
+    logits->data = (void *)(uintptr_t)values;
+    return YK_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * The loss and the logits of a forward, which the host reads when it has entered the next one, so
+ * that the device always has work. On a host device they are copied at once.
+ */
+#ifndef YKI_OUTCOME_H
+#define YKI_OUTCOME_H
+
+#include <yoke/model.h>
+
+#include "device/late.h"
+
+typedef struct yki_outcome {
+    yki_device *device;
+    yki_late loss, logits;
+    bool has_loss; /* the model has one */
+    yk_dtype loss_dtype;
+    yk_tensor shape; /* of the logits, without data */
+} yki_outcome;
+
+yk_status yki_outcome_create(yki_outcome *outcome, const yk_model *model);
+/* Accepts one that was never created. */
+void yki_outcome_destroy(yki_outcome *outcome);
+
+/* Keeps those of the model's last forward; the loss is NAN where none was computed. The model runs
+ * by itself: it is not replicated. */
+yk_status yki_outcome_take(yki_outcome *outcome, const yk_model *model);
+/* Waits for that forward. The logits stay until the next ones are taken. */
+yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits);
+
+#endif
