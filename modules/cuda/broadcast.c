@@ -115,14 +115,14 @@ static yk_status prepare_add(yki_device *device, const yki_kernel_desc *desc, yk
 {
     return prepare(device, desc, "add", kernel);
 }
-IMPLEMENTATION(add, yki_cuda_supports, prepare_add, run_broadcast, 1);
+IMPLEMENTATION(add, yki_cuda_supports_any_layout, prepare_add, run_broadcast, 1);
 
 static yk_status prepare_multiply(yki_device *device, const yki_kernel_desc *desc,
                                   yki_kernel **kernel)
 {
     return prepare(device, desc, "multiply", kernel);
 }
-IMPLEMENTATION(multiply, yki_cuda_supports, prepare_multiply, run_broadcast, 1);
+IMPLEMENTATION(multiply, yki_cuda_supports_any_layout, prepare_multiply, run_broadcast, 1);
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
@@ -151,4 +151,4 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     args.repeated = yki_operand_count(dy) / args.count;
     return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
 }
-IMPLEMENTATION(reduce, yki_cuda_supports, prepare_reduce, run_reduce, 0);
+IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);

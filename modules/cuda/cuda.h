@@ -68,7 +68,10 @@ yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
 
 /* Operands in the device's layout with fewer than 2^31 elements. */
 bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc);
-/* The same in f32 or f64. */
+/* The same, but images may be plain, as parameters are: for kernels that do not look at dimensions,
+ * or look at layouts too. */
+bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_desc *desc);
+/* As yki_cuda_supports, in f32 or f64. */
 bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc);
 
 yk_status yki_cuda_prepare(yki_device *device, const yki_kernel_desc *desc,

@@ -196,7 +196,7 @@ static bool may_use(const yki_cudnn *cudnn, int note, bool is_f32)
     if (note == CUDNN_NOTE_NONDETERMINISTIC || note == CUDNN_NOTE_REDUCED_PRECISION)
         return false;
     if (winograd || note == CUDNN_NOTE_FFT)
-        return cudnn->winograd;
+        return is_f32 && cudnn->winograd;
     if (note == CUDNN_NOTE_TENSOR_CORE || note == CUDNN_NOTE_DOWN_CONVERT_INPUTS)
         return !is_f32 || cudnn->tf32;
     return true;

@@ -20,7 +20,7 @@ typedef struct yki_cudnn {
     void *handle;               /* of the GPU in whose context it was opened, or NULL ... */
     cudnn_descriptor described; /* ... and a GPU that need not be here */
     size_t version;             /* e.g. 91900 */
-    bool tf32, winograd;        /* what engines of f32 may use */
+    bool tf32, winograd;        /* what engines of f32 may use; FFTs count as Winograd's */
 } yki_cudnn;
 
 /* For the GPU whose context is current. */

@@ -38,7 +38,7 @@ yk_status yki_cuda_run_map(const yki_kernel *kernel, const yki_kernel_args *run)
     {                                                                                              \
         return yki_cuda_prepare_one(device, desc, #name, true, kernel);                            \
     }                                                                                              \
-    IMPLEMENTATION(name, yki_cuda_supports, prepare_##name, yki_cuda_run_map, 1)
+    IMPLEMENTATION(name, yki_cuda_supports_any_layout, prepare_##name, yki_cuda_run_map, 1)
 
 MAP(relu);
 MAP(relu_backward);
@@ -60,7 +60,7 @@ static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, y
     snprintf(name, sizeof name, "cast_%s", yki_cuda_suffix(desc->in[0].dtype));
     return yki_cuda_prepare_named(device, desc, name, desc->out[0].dtype, true, kernel);
 }
-IMPLEMENTATION(cast, yki_cuda_supports, prepare_cast, yki_cuda_run_map, 0);
+IMPLEMENTATION(cast, yki_cuda_supports_any_layout, prepare_cast, yki_cuda_run_map, 0);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 

@@ -35,6 +35,23 @@ bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
     return true;
 }
 
+static bool supported_in_any_layout(const yki_operand *operand)
+{
+    return operand->ndim < 0 || (operand->layout != YKI_BLOCKED && operand->dtype != YK_U8 &&
+                                 yki_operand_count(operand) <= INT32_MAX);
+}
+
+bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    bool supports = true;
+    for (int i = 0; i < desc->in_count; i++)
+        supports = supports && supported_in_any_layout(&desc->in[i]);
+    for (int i = 0; i < desc->out_count; i++)
+        supports = supports && supported_in_any_layout(&desc->out[i]);
+    return supports;
+}
+
 bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc)
 {
     yk_dtype dtype = desc->in[0].dtype;

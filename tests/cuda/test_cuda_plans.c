@@ -12,7 +12,7 @@
 #include "sim_device.h"
 
 /* The engines of the stand-in for cuDNN (libraries/cudnn.c) that may be used. */
-enum { TENSOR_CORES = 2, FIRST_GOOD = 6, COMPILED = 7, FALLBACK = 8 };
+enum { TENSOR_CORES = 2, WINOGRAD = 3, FIRST_GOOD = 6, COMPILED = 7, FALLBACK = 8 };
 /* What is measured: so many runs of each candidate. */
 enum { RUNS = 6 };
 
@@ -77,6 +77,12 @@ YK_TEST(the_first_engine_that_may_be_used)
     yki_cudnn_conv narrow = problem;
     narrow.dtype = YK_BF16;
     assert_int_equal(choose(NULL, &narrow), TENSOR_CORES);
+    narrow.dtype = YK_F64;
+    assert_int_equal(choose(NULL, &narrow), TENSOR_CORES);
+    yki_cuda_device *device = open_device(NULL);
+    device->winograd = true;
+    assert_int_equal(engine_of(device, &problem), WINOGRAD);
+    device->base.type->destroy(&device->base);
     setenv("YOKE_CUDA_TF32", "1", 1);
     assert_int_equal(choose(NULL, &problem), TENSOR_CORES);
 }
