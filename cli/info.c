@@ -168,9 +168,12 @@ static void print_backends(void)
            "  self: one rank\n"
            "  shm: ranks of one machine, through shared memory\n");
     const char *file, *backend;
-    for (size_t i = 0; (file = yk_backend_module_file(i, &backend)); i++)
+    for (size_t i = 0; (file = yk_backend_module_file(i, &backend)); i++) {
+        bool gpus = strcmp(backend, "nccl") == 0;
+        const char *what = gpus ? "memory of NVIDIA GPUs" : "ranks of several machines";
         printf("  %s (%s): %s\n", backend, file,
-               yk_backend_module_check(i) == YK_OK ? "ranks of several machines" : cli_reason());
+               yk_backend_module_check(i) == YK_OK ? what : cli_reason());
+    }
 }
 
 /* The mixed-precision policy of each operator, and how to override it. */

@@ -244,6 +244,8 @@ static void introduce(FILE *page, const cli_training *t)
     fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
             yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
     fprintf(page, "  device      %s\n", yk_model_device_description(t->model));
+    if (*yk_group_exchange(t->world))
+        fprintf(page, "  exchange    %s\n", yk_group_exchange(t->world));
     if (t->dp)
         fprintf(page, "  devices     %s (--parallel dp)\n", yk_data_parallel_description(t->dp));
     print_precision(page, t);

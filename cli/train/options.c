@@ -255,7 +255,8 @@ static const cli_option table[] = {
             "number of local ranks [1, in this process; when\nresuming, as many as before]",
             &parsed.nproc, &parsed.given.nproc, 1, CLI_MAX_RANKS),
     CLI_TEXT(0, "backend", "NAME",
-             "what moves data between ranks: shm, gloo, mpi, ... [by\nwhere the ranks are]",
+             "what moves data between ranks: shm, gloo, mpi, nccl, ...\n[by where the ranks are, "
+             "and their devices]",
              &parsed.group.backend, NULL),
     CLI_INT(0, "threads", "T",
             "kernel threads per rank [cores / local ranks; 1\nwith --virtual-ranks]",

@@ -108,7 +108,7 @@ typedef struct yk_backend_device {
 
 /**
  * Where a backend is opened. Everything in it stays valid until the backend is closed. set and get
- * may be called by any thread, look only by the one that is in open, post or alloc.
+ * may be called by any thread, look only by the one that is in open, post, alloc or enqueue.
  */
 typedef struct yk_backend_site {
     size_t size;                      /**< of this struct */
@@ -123,9 +123,9 @@ typedef struct yk_backend_site {
     yk_status (*get)(void *context, const char *key, void *value, size_t size, size_t *used,
                      double timeout_s);
     /**
-     * For a backend that waits inside post or open: called about every 20 ms, it tells whether to
-     * keep waiting. missing tells whether a rank is still waited for. When the result is not
-     * YK_OK, the backend gives up with it.
+     * For a backend that waits inside post, enqueue or open: called about every 20 ms, it tells
+     * whether to keep waiting. missing tells whether a rank is still waited for. When the result is
+     * not YK_OK, the backend gives up with it.
      */
     yk_status (*look)(void *context, bool (*missing)(const void *wait, int rank), const void *wait);
     const yk_backend_device *device; /**< with YK_BACKEND_DEVICE_MEMORY; else NULL */

@@ -47,6 +47,10 @@ typedef struct yk_group_options {
      * "self", "shm", a network ("gloo", "mpi" or a module of YOKE_MODULES), or "shm+" and a
      * network. NULL [default] reads YOKE_BACKEND, and where that is not set chooses by the ranks'
      * places.
+     *
+     * "nccl" insists that the memory of GPUs travels through NCCL; the backend for the host's
+     * memory is then chosen by the ranks' places. Without it NCCL is used where it can be. Any
+     * other name has the memory of GPUs staged through the host's.
      */
     const char *backend;
     int rank;         /**< this process; YK_FROM_ENVIRONMENT [default] reads RANK */
@@ -130,6 +134,12 @@ int yk_group_local_rank(const yk_group *group);
 int yk_group_local_size(const yk_group *group);
 /** The backend's name, e.g. "shm"; "" where group is NULL. */
 const char *yk_group_backend(const yk_group *group);
+
+/**
+ * How the memory of a device travels between the ranks: "nccl, in the device's streams", or
+ * "staged through shm: " and the reason. "" as long as none has, and where group is NULL.
+ */
+const char *yk_group_exchange(const yk_group *group);
 
 /**
  * Says how many training steps this rank has finished, for `yoke ps`. Cheap enough for every step:

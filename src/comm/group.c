@@ -164,6 +164,11 @@ const char *yk_group_backend(const yk_group *group)
     return group ? group->backend->ops->name : "";
 }
 
+const char *yk_group_exchange(const yk_group *group)
+{
+    return group ? group->exchange : "";
+}
+
 void yk_group_note_step(yk_group *group, int64_t step)
 {
     if (group && group->job.watch && step >= 0)

@@ -48,7 +48,7 @@ struct yk_group {
     bool named;                 /* the backend was asked for by name */
     const char *device_backend; /* the one that was asked for to move a device's memory, or NULL */
     struct yki_plane *planes;   /* see comm/plane.h */
-    bool told_of_staging;       /* that a device's memory is staged has been reported */
+    char exchange[320];         /* see yk_group_exchange */
     yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
     bool is_part;               /* made of another group, whose store and processes job refers to */
     yk_group *parent;           /* that group; NULL in its channel, which it owns */

@@ -23,7 +23,7 @@ static const known_module known_modules[] = {
     {"gloo", "libyoke-gloo.so", "libgloo-dev", NULL},
     {"mpi", "libyoke-mpi-openmpi.so", "libopenmpi-dev", "OMPI_COMM_WORLD_SIZE"},
     {"mpi", "libyoke-mpi-mpich.so", "libmpich-dev", "PMI_SIZE"},
-    {"nccl", "libyoke-nccl.so", "libnccl-dev", NULL},
+    {"nccl", "libyoke-nccl.so", "libnccl2", NULL}, /* which it opens itself */
 };
 
 enum { KNOWN = sizeof known_modules / sizeof *known_modules };
@@ -122,8 +122,10 @@ yk_status yk_backend_module_check(size_t index)
     if (index >= KNOWN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no module %zu", index);
     const known_module *known = &known_modules[index];
-    if (yki_module_locate(path, known->file))
-        return open_file(&ops, path, known->package);
+    if (yki_module_locate(path, known->file)) {
+        YK_TRY(open_file(&ops, path, known->package));
+        return ops->available ? ops->available() : YK_OK;
+    }
     return yki_error(YK_ERROR_UNSUPPORTED,
                      "not installed; build yoke where Debian's package %s is installed",
                      known->package);

@@ -110,10 +110,11 @@ static yk_status note_call(yki_plane *plane, const yki_call *call)
     return yki_event_mark(plane->device, noted->over, plane->stream);
 }
 
-static yk_status enter(yki_plane *plane, const yki_call *call, yki_event *ready, yki_event *landed)
+static yk_status enter(yki_plane *plane, yki_call *call, yki_event *ready, yki_event *landed)
 {
     yki_device *device = plane->device;
     yk_backend_call moved = call->base;
+    plane->host->running = call; /* for an engine that looks at the other ranks */
     moved.compare_only = false;
     moved.stream = yki_stream_native(device, plane->stream);
     YK_TRY(yki_event_follow(device, ready, plane->stream));
@@ -131,7 +132,6 @@ static yk_status enter_or_fail(yki_plane *plane, yki_call *call, yki_event *read
     if (status == YK_OK)
         return YK_OK;
     snprintf(text, sizeof text, "%s", yki_error_text());
-    plane->host->running = call;
     return yki_group_fail(plane->host, plane->host->job.rank, status, text);
 }
 
@@ -279,13 +279,21 @@ static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *devi
     return YK_OK;
 }
 
-/* Reports once for each group that memory is staged, and why. */
-static void tell_of_staging(yk_group *group, const yki_device *device, const char *why)
+/* Reports how memory travels, when that is news. */
+static void report_exchange(yk_group *group, const yki_device *device, const char *text)
 {
-    if (!group->told_of_staging && yk_group_rank(group) == 0)
-        YKI_INFO("memory of %s is staged through %s: %s", device->type->name,
-                 yk_group_backend(group), why);
-    group->told_of_staging = true;
+    if (strcmp(group->exchange, text) == 0)
+        return;
+    snprintf(group->exchange, sizeof group->exchange, "%s", text);
+    if (yk_group_rank(group) == 0)
+        YKI_INFO("memory of device %s: %s", device->type->name, text);
+}
+
+static void report_staging(yk_group *group, const yki_device *device, const char *why)
+{
+    char text[sizeof group->exchange];
+    snprintf(text, sizeof text, "staged through %s: %.250s", yk_group_backend(group), why);
+    report_exchange(group, device, text);
 }
 
 /* The backend for this device, if all ranks can use it. */
@@ -310,32 +318,38 @@ static yki_plane *find_plane(const yk_group *group, const yki_device *device, yk
     return plane;
 }
 
-yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
+/* A new plane. Where there can be none, *plane is NULL, which is an error if it was asked for. */
+static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
 {
     const yk_backend_ops *ops;
+    char text[96];
+    yk_status status = find_backend(&ops, group, device);
+    if (status == YK_OK && ops) /* always both */
+        status = create_plane(plane, group, device, use, ops);
+    if (status != YK_OK && (group->device_backend || atomic_load(&group->watched.failed)))
+        return status;
+    if (status != YK_OK || !ops) {
+        report_staging(group, device, yki_error_text());
+        return YK_OK;
+    }
+    snprintf(text, sizeof text, "%.60s, in the device's streams", ops->name);
+    report_exchange(group, device, text);
+    return YK_OK;
+}
+
+yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
+{
     *plane = NULL;
     if (yki_device_is_host(device) || yk_group_size(group) == 1)
         return YK_OK;
     if (group->named) {
-        tell_of_staging(group, device, "as asked for");
+        report_staging(group, device, "as asked for");
         return YK_OK;
     }
     *plane = find_plane(group, device, use);
-    if (*plane) {
-        (*plane)->references++;
-        return YK_OK;
-    }
-    yk_status status = find_backend(&ops, group, device);
-    if (status == YK_OK)
-        status = create_plane(plane, group, device, use, ops);
-    if (status != YK_OK && (group->device_backend || atomic_load(&group->watched.failed)))
-        return status;
-    if (status != YK_OK) {
-        tell_of_staging(group, device, yki_error_text());
-        return YK_OK;
-    }
-    if (yk_group_rank(group) == 0 && use == YKI_PLANE_BESIDE)
-        YKI_INFO("backend %s: memory of %s", ops->name, device->name);
+    if (!*plane)
+        return open_new(plane, group, device, use);
+    (*plane)->references++;
     return YK_OK;
 }
 

@@ -13,6 +13,8 @@
 
 #include "device/memory.h"
 
+#pragma GCC visibility push(default)
+
 enum { YKI_SIM_LINK_NAME = 48 };
 
 typedef struct yki_sim_link yki_sim_link;
@@ -22,17 +24,18 @@ typedef void yki_sim_reduce(void *const *to, int copies, const void *const *from
                             size_t count, yk_dtype dtype, yk_reduce_op op);
 
 /* This rank's end of a link, and the name by which the others attach it. */
-yk_status yki_sim_link_create(yki_sim_link **link, yki_device *device, int rank, int ranks,
-                              yki_sim_reduce *reduce);
+yk_status yki_sim_link_create(yki_sim_link **link, int rank, int ranks, yki_sim_reduce *reduce);
 void yki_sim_link_name(const yki_sim_link *link, char name[YKI_SIM_LINK_NAME]);
 /* For each of the other ranks, before the first collective. */
 yk_status yki_sim_link_attach(yki_sim_link *link, int rank, const char *name);
 /* Ends what has been entered, too. Accepts NULL. */
 void yki_sim_link_destroy(yki_sim_link *link);
 
-/* Any collective with buffers; see yk_backend_ops.enqueue. */
+/* Any collective with buffers; see yk_backend_ops.enqueue. The streams are those of one device. */
 yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *call, yki_stream *stream);
 /* What has been entered fails with this, unless it is over. */
 void yki_sim_link_abort(yki_sim_link *link, yk_status status, const char *line);
+
+#pragma GCC visibility pop
 
 #endif

@@ -70,6 +70,7 @@ YK_TEST(two_ranks_train_as_on_ref)
 {
     train_both("1", "--max-steps 5 --batch-size 16 --nproc 2 --accumulate 2 --optimizer adam "
                     "--clip-grad-norm 1 --ema 0.9");
+    assert_contains(unwrapped(), "exchange sim, in the device's streams");
 }
 
 YK_TEST(four_ranks_with_zero_and_sync_bn_train_as_on_ref)

@@ -316,7 +316,7 @@ YK_TEST(promise_01_a_rank_dies_in_a_collective_of_its_device)
 static void stopped_body(int rank, int world)
 {
     (void)world;
-    wait_for_rank_1(rank, 1, SIGSTOP, YK_ERROR_TIMEOUT, "rank 1 did not take part");
+    wait_for_rank_1(rank, 1, SIGSTOP, YK_ERROR_TIMEOUT, "1 did not take part");
 }
 
 static pid_t stopped;

@@ -39,6 +39,10 @@ static void begin(fixture *f, const struct way *way)
     assert_ok(yki_device_create(&f->device, way->device, &(yki_device_options){.threads = 1}));
     assert_ok(yki_staging_create(&f->staging, group, f->device, PARTS * BYTES));
     assert_int_equal(f->staging.plane != NULL, !yki_device_is_host(f->device) && !way->backend);
+    assert_string_equal(yk_group_exchange(group), yki_device_is_host(f->device) ? ""
+                                                  : way->backend
+                                                      ? "staged through shm: as asked for"
+                                                      : "sim, in the device's streams");
     assert_ok(yki_staging_open_host(&f->staging));
     for (int part = 0; part < PARTS; part++)
         assert_ok(yki_staged_part_create(&f->part[part], &f->staging, part_at(f, part), ELEMENTS,

@@ -39,8 +39,8 @@ typedef struct window {
 } window;
 
 struct yki_sim_link {
-    atomic_int references; /* this rank's own, and one for each operation */
-    yki_sim *sim;
+    atomic_int references;  /* this rank's own, and one for each operation */
+    _Atomic(yki_sim *) sim; /* of the first stream; NULL before */
     int rank, ranks;
     window *windows; /* [ranks] */
     yki_sim_reduce *reduce;
@@ -139,11 +139,12 @@ static yk_status offer(const exchange *x)
     const yki_sim_link *link = x->link;
     const window *own = &link->windows[link->rank];
     size_t bytes = bytes_of(&x->what) * pieces_offered(&x->what, link->rank, link->ranks);
+    yki_sim *sim = atomic_load(&link->sim);
     void *found;
     own->header->what[x->number % 2] = x->what;
     if (bytes == 0)
         return YK_OK;
-    YK_TRY(yki_sim_find(link->sim, x->in, bytes, &found));
+    YK_TRY(yki_sim_find(sim, x->in, bytes, &found));
     return transfer(own->file, found, bytes, slot_of(x->number), true);
 }
 
@@ -159,14 +160,14 @@ static void arrive(exchange *x)
     }
     atomic_store(&link->windows[link->rank].header->arrived, x->number);
     for (int r = 0; r < link->ranks; r++)
-        if (r != link->rank)
+        if (r != link->rank && link->windows[r].header)
             call(link->windows[r].header);
 }
 
 static bool all_have_arrived(const yki_sim_link *link, uint64_t number)
 {
     for (int r = 0; r < link->ranks; r++)
-        if (atomic_load(&link->windows[r].header->arrived) < number)
+        if (!link->windows[r].header || atomic_load(&link->windows[r].header->arrived) < number)
             return false;
     return true;
 }
@@ -311,10 +312,12 @@ static bool is_awaited(const yki_sim_link *link)
 /* Does what leads to the collective that another rank waits for, as far as it has been entered. */
 static bool answer_once(yki_sim_link *link)
 {
-    yki_sim *sim = link->sim;
+    yki_sim *sim = atomic_load(&link->sim);
     bool busy, ran = false;
     yki_stream *stream;
     uint64_t number;
+    if (!sim)
+        return false;
     pthread_mutex_lock(&sim->lock);
     if (yki_sim_find_work(sim, &kind, link, &stream, &number)) {
         yki_sim_want(sim, stream, number);
@@ -357,15 +360,13 @@ static yk_status create_own_window(yki_sim_link *link)
     return YK_OK;
 }
 
-yk_status yki_sim_link_create(yki_sim_link **out, yki_device *device, int rank, int ranks,
-                              yki_sim_reduce *combine)
+yk_status yki_sim_link_create(yki_sim_link **out, int rank, int ranks, yki_sim_reduce *combine)
 {
     *out = NULL;
     yki_sim_link *link = yki_calloc(1, sizeof *link);
     if (!link)
         return yki_error_memory(sizeof *link, "a link of sim devices");
     atomic_init(&link->references, 1);
-    link->sim = (yki_sim *)device;
     link->rank = rank;
     link->reduce = combine;
     link->windows = yki_calloc((size_t)ranks, sizeof *link->windows);
@@ -413,7 +414,10 @@ yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *entered,
 {
     const exchange x = {
         .link = link, .what = entered->what, .in = entered->in, .out = entered->out};
-    YK_TRY(yki_sim_enter(link->sim, stream, &kind, &x));
+    if (!stream)
+        return yki_error(YK_ERROR_INTERNAL, "device sim: a collective is entered in no stream");
+    atomic_store(&link->sim, stream->sim);
+    YK_TRY(yki_sim_enter(stream->sim, stream, &kind, &x));
     call(link->windows[link->rank].header);
     return YK_OK;
 }
@@ -427,5 +431,7 @@ void yki_sim_link_abort(yki_sim_link *link, yk_status status, const char *line)
         atomic_store(&link->aborted, (int)status);
     }
     pthread_mutex_unlock(&lock);
-    pthread_cond_broadcast(&link->sim->progress);
+    yki_sim *sim = atomic_load(&link->sim);
+    if (sim)
+        pthread_cond_broadcast(&sim->progress);
 }

@@ -1,0 +1,359 @@
+/*
+ * The nccl backend: NCCL moves the memory of NVIDIA GPUs between ranks.
+ *
+ * A communicator never blocks the host: a call that NCCL has not finished is polled, while the
+ * group looks at the other ranks. Before a call returns, its kernels have been entered in the
+ * stream, so that events mark what they seem to mark. A communicator that has failed, or waits for
+ * a rank that is dead, is aborted, which ends its kernels. NCCL's own environment variables
+ * (NCCL_SOCKET_IFNAME, NCCL_IB_..., NCCL_DEBUG) are left to the user.
+ */
+#define _GNU_SOURCE
+#include <yoke/backend.h>
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "library.h"
+
+#define POLL_NS    50000L
+#define LOOKS_EACH 400   /* polls, so about every 20 ms */
+#define CLOSING    20000 /* polls, about a second */
+
+enum { MAGIC = 0xcafebeef, VERSION_OF_CONFIG = NCCL_OLDEST, TEXT = 320 };
+
+static const char FAILURE[] = "failed"; /* key: why a rank could not open its communicator */
+
+typedef struct nccl_backend {
+    yk_backend base;
+    const nccl_library *nccl;
+    const yk_backend_site *site;
+    nccl_comm *comm; /* NULL: it was aborted */
+} nccl_backend;
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        yk_status try_status_ = (call);                                                            \
+        if (try_status_ != YK_OK)                                                                  \
+            return try_status_;                                                                    \
+    } while (0)
+
+static void poll_pause(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static yk_status nccl_failed(const nccl_backend *b, yk_status status, nccl_result result,
+                             const char *what)
+{
+    const char *detail = b->nccl->GetLastError(b->comm);
+    return yk_set_error(status, "%s: %s (NCCL %s)%s%.200s", what, b->nccl->GetErrorString(result),
+                        b->nccl->name, detail && *detail ? ": " : "", detail ? detail : "");
+}
+
+static void abort_communicator(nccl_backend *b)
+{
+    if (b->comm)
+        b->nccl->CommAbort(b->comm);
+    b->comm = NULL;
+}
+
+static bool any_rank(const void *wait, int rank)
+{
+    (void)wait, (void)rank;
+    return true;
+}
+
+/* Polls until NCCL has finished what it returned `result` for. */
+static yk_status settle(nccl_backend *b, nccl_result result, const char *what)
+{
+    for (int polls = 1; result == NCCL_IN_PROGRESS; polls++) {
+        nccl_result asked = b->nccl->CommGetAsyncError(b->comm, &result);
+        if (asked != NCCL_SUCCESS)
+            result = asked;
+        if (result != NCCL_IN_PROGRESS)
+            break;
+        if (polls % LOOKS_EACH == 0)
+            TRY(b->site->look(b->site->context, any_rank, NULL));
+        poll_pause();
+    }
+    return result == NCCL_SUCCESS ? YK_OK : nccl_failed(b, YK_ERROR_NETWORK, result, what);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static nccl_config make_config(void)
+{
+    return (nccl_config){.size = sizeof(nccl_config),
+                         .magic = MAGIC,
+                         .version = VERSION_OF_CONFIG,
+                         .blocking = 0,
+                         .cga_cluster_size = INT_MIN,
+                         .min_ctas = INT_MIN,
+                         .max_ctas = INT_MIN,
+                         .split_share = INT_MIN};
+}
+
+/* The first rank makes the id by which the communicators find each other. */
+static yk_status share_id(const nccl_backend *b, nccl_id *id)
+{
+    const yk_backend_site *site = b->site;
+    size_t used;
+    if (site->rank == 0) {
+        nccl_result result = b->nccl->GetUniqueId(id);
+        if (result != NCCL_SUCCESS)
+            return nccl_failed(b, YK_ERROR_UNSUPPORTED, result, "ncclGetUniqueId");
+        return site->set(site->context, "id", id, sizeof *id);
+    }
+    for (;;) {
+        yk_status status = site->get(site->context, "id", id, sizeof *id, &used, 0.02);
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        TRY(site->look(site->context, any_rank, NULL));
+    }
+}
+
+static nccl_result start_communicator(nccl_backend *b, const nccl_id *id, const char **what)
+{
+    nccl_config config = make_config();
+    const yk_backend_site *site = b->site;
+    const nccl_backend *sibling = (const nccl_backend *)site->device->sibling;
+    if (sibling && sibling->comm) {
+        *what = "ncclCommSplit";
+        return b->nccl->CommSplit(sibling->comm, 0, site->rank, &b->comm, &config);
+    }
+    *what = "ncclCommInitRankConfig";
+    return b->nccl->CommInitRankConfig(&b->comm, site->ranks, *id, site->rank, &config);
+}
+
+/* Whether another rank has said why it cannot open its communicator. */
+static yk_status ask_others(const nccl_backend *b)
+{
+    char text[TEXT];
+    size_t used;
+    const yk_backend_site *site = b->site;
+    if (site->get(site->context, FAILURE, text, sizeof text - 1, &used, 0) == YK_OK) {
+        text[used] = '\0';
+        return yk_set_error(YK_ERROR_UNSUPPORTED, "%s", text);
+    }
+    return site->look(site->context, any_rank, NULL);
+}
+
+/* A rank that NCCL refuses tells the others, which wait for it within NCCL. */
+static yk_status refuse(const nccl_backend *b, nccl_result result, const char *what)
+{
+    char text[TEXT];
+    const char *detail = b->nccl->GetLastError(b->comm);
+    if (detail && strstr(detail, "Duplicate GPU"))
+        snprintf(text, sizeof text, "several ranks share a GPU, which NCCL %s refuses",
+                 b->nccl->name);
+    else
+        snprintf(text, sizeof text, "%s: %s (NCCL %s)%s%.160s", what,
+                 b->nccl->GetErrorString(result), b->nccl->name, detail && *detail ? ": " : "",
+                 detail ? detail : "");
+    b->site->set(b->site->context, FAILURE, text, strlen(text));
+    return yk_set_error(YK_ERROR_UNSUPPORTED, "%s", text);
+}
+
+static yk_status open_communicator(nccl_backend *b)
+{
+    nccl_id id;
+    const char *what;
+    const nccl_backend *sibling = (const nccl_backend *)b->site->device->sibling;
+    if (!sibling || !sibling->comm)
+        TRY(share_id(b, &id));
+    nccl_result result = start_communicator(b, &id, &what);
+    for (int polls = 1; result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS; polls++) {
+        nccl_result asked = b->nccl->CommGetAsyncError(b->comm, &result);
+        if (asked != NCCL_SUCCESS)
+            result = asked;
+        if (result == NCCL_SUCCESS)
+            return YK_OK;
+        if (polls % LOOKS_EACH == 0)
+            TRY(ask_others(b));
+        poll_pause();
+    }
+    return refuse(b, result, what);
+}
+
+static yk_status check_device(const yk_backend_device *device)
+{
+    if (strcmp(device->type, "cuda") == 0 || getenv("YOKE_TEST_NCCL"))
+        return YK_OK;
+    return yk_set_error(YK_ERROR_UNSUPPORTED, "NCCL does not move the memory of device %s",
+                        device->type);
+}
+
+extern const yk_backend_ops yk_backend_module;
+
+static yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
+{
+    const nccl_library *nccl;
+    *backend = NULL;
+    TRY(check_device(site->device));
+    TRY(nccl_open_library(&nccl));
+    nccl_backend *b = calloc(1, sizeof *b);
+    if (!b)
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the nccl backend");
+    b->base.ops = &yk_backend_module;
+    b->nccl = nccl;
+    b->site = site;
+    yk_status status = open_communicator(b);
+    if (status != YK_OK) {
+        abort_communicator(b);
+        free(b);
+        return status;
+    }
+    *backend = &b->base;
+    return YK_OK;
+}
+
+/* The other ranks may still be at work in what this one has finished, so it waits for them in
+ * NCCL, but not for long. */
+static void close_backend(yk_backend *backend)
+{
+    nccl_backend *b = (nccl_backend *)backend;
+    nccl_result result = b->comm ? b->nccl->CommFinalize(b->comm) : NCCL_SUCCESS;
+    for (int polls = 0; b->comm && result == NCCL_IN_PROGRESS && polls < CLOSING; polls++) {
+        if (b->nccl->CommGetAsyncError(b->comm, &result) != NCCL_SUCCESS)
+            break;
+        if (result == NCCL_IN_PROGRESS)
+            poll_pause();
+    }
+    if (b->comm && result == NCCL_SUCCESS)
+        b->nccl->CommDestroy(b->comm);
+    else
+        abort_communicator(b);
+    free(b);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+static nccl_dtype dtype_of(const yk_descriptor *what)
+{
+    static const nccl_dtype dtypes[YK_DTYPE_COUNT] = {
+        [YK_F32] = NCCL_FLOAT32, [YK_F64] = NCCL_FLOAT64, [YK_BF16] = NCCL_BFLOAT16,
+        [YK_F16] = NCCL_FLOAT16, [YK_I32] = NCCL_INT32,   [YK_I64] = NCCL_INT64,
+        [YK_U8] = NCCL_UINT8};
+    return dtypes[what->dtype];
+}
+
+static nccl_op op_of(const yk_descriptor *what)
+{
+    static const nccl_op ops[] = {[YK_REDUCE_SUM] = NCCL_SUM,
+                                  [YK_REDUCE_AVG] = NCCL_AVG,
+                                  [YK_REDUCE_MIN] = NCCL_MIN,
+                                  [YK_REDUCE_MAX] = NCCL_MAX,
+                                  [YK_REDUCE_PRODUCT] = NCCL_PROD};
+    return ops[what->reduce];
+}
+
+static char *piece(const void *all, const yk_descriptor *what, int rank)
+{
+    size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);
+    return (char *)(uintptr_t)all + (size_t)rank * bytes;
+}
+
+/* Gather and scatter are messages, which NCCL passes at once between GroupStart and GroupEnd. */
+static nccl_result pass_messages(const nccl_backend *b, const yk_backend_call *call)
+{
+    const nccl_library *nccl = b->nccl;
+    const yk_descriptor *what = &call->what;
+    bool gathers = what->operation == YK_OPERATION_GATHER, root = b->site->rank == what->root;
+    nccl_dtype dtype = dtype_of(what);
+    size_t count = what->count;
+    nccl_result result = nccl->GroupStart();
+    for (int r = 0; root && r < b->site->ranks && result == NCCL_SUCCESS; r++)
+        result = gathers
+                     ? nccl->Recv(piece(call->out, what, r), count, dtype, r, b->comm, call->stream)
+                     : nccl->Send(piece(call->in, what, r), count, dtype, r, b->comm, call->stream);
+    if (result == NCCL_SUCCESS)
+        result = gathers ? nccl->Send(call->in, count, dtype, what->root, b->comm, call->stream)
+                         : nccl->Recv(call->out, count, dtype, what->root, b->comm, call->stream);
+    nccl_result ended = nccl->GroupEnd();
+    return result == NCCL_SUCCESS ? ended : result;
+}
+
+static nccl_result start_collective(const nccl_backend *b, const yk_backend_call *call)
+{
+    const nccl_library *nccl = b->nccl;
+    const yk_descriptor *what = &call->what;
+    nccl_dtype dtype = dtype_of(what);
+    switch ((yk_operation)what->operation) {
+    case YK_OPERATION_ALL_REDUCE:
+        return nccl->AllReduce(call->in, call->out, what->count, dtype, op_of(what), b->comm,
+                               call->stream);
+    case YK_OPERATION_BROADCAST:
+        return nccl->Broadcast(call->in, call->out, what->count, dtype, what->root, b->comm,
+                               call->stream);
+    case YK_OPERATION_ALL_GATHER:
+        return nccl->AllGather(call->in, call->out, what->count, dtype, b->comm, call->stream);
+    case YK_OPERATION_REDUCE_SCATTER:
+        return nccl->ReduceScatter(call->in, call->out, what->count, dtype, op_of(what), b->comm,
+                                   call->stream);
+    default:
+        return pass_messages(b, call);
+    }
+}
+
+static yk_status enqueue(yk_backend *backend, const yk_backend_call *call)
+{
+    static const char *const names[] = {[YK_OPERATION_ALL_REDUCE] = "ncclAllReduce",
+                                        [YK_OPERATION_BROADCAST] = "ncclBroadcast",
+                                        [YK_OPERATION_ALL_GATHER] = "ncclAllGather",
+                                        [YK_OPERATION_REDUCE_SCATTER] = "ncclReduceScatter",
+                                        [YK_OPERATION_GATHER] = "gather in NCCL",
+                                        [YK_OPERATION_SCATTER] = "scatter in NCCL"};
+    nccl_backend *b = (nccl_backend *)backend;
+    if (!b->comm)
+        return yk_set_error(YK_ERROR_NETWORK, "the communicator of NCCL was aborted");
+    if (call->what.count == 0)
+        return YK_OK;
+    return settle(b, start_collective(b, call), names[call->what.operation]);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static yk_status check(yk_backend *backend)
+{
+    nccl_backend *b = (nccl_backend *)backend;
+    nccl_result error = NCCL_SUCCESS;
+    if (!b->comm)
+        return YK_OK;
+    nccl_result asked = b->nccl->CommGetAsyncError(b->comm, &error);
+    if (asked != NCCL_SUCCESS)
+        error = asked;
+    bool well = error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS;
+    return well ? YK_OK : nccl_failed(b, YK_ERROR_NETWORK, error, "a collective has failed");
+}
+
+static void abort_backend(yk_backend *backend, yk_status status, const char *line)
+{
+    (void)status, (void)line;
+    abort_communicator((nccl_backend *)backend);
+}
+
+static yk_status available(void)
+{
+    const nccl_library *nccl;
+    return nccl_open_library(&nccl);
+}
+
+__attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = {
+    .version = YK_BACKEND_VERSION,
+    .size = sizeof(yk_backend_ops),
+    .name = "nccl",
+    .capabilities = YK_BACKEND_DEVICE_MEMORY,
+    .max_works = 1,
+    .open = open_backend,
+    .close = close_backend,
+    .available = available,
+    .enqueue = enqueue,
+    .check = check,
+    .abort = abort_backend,
+};

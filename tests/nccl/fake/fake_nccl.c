@@ -1,0 +1,383 @@
+/*
+ * A libnccl for tests: communicators between the processes of one machine, whose collectives are
+ * entered in the streams of simulated devices (device/sim_link.h). Like NCCL's they wait in a
+ * stream for the other ranks' streams, so that a wrong order of collectives never ends; and like a
+ * non-blocking communicator's, every call is first in progress: what it does happens when the
+ * caller asks for the second time.
+ *
+ * YOKE_FAKE_NCCL tells what goes wrong: "duplicate" refuses ranks that share a device, "fail:R:N"
+ * fails the N-th collective of rank R asynchronously.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/sim_link.h"
+#include "library.h"
+#include "reduce.h"
+
+enum { RANKS = 16, SPLITS = 8 };
+
+/* Shared by the ranks of a communicator, in the memory of the first one. */
+typedef struct meeting {
+    char names[RANKS][YKI_SIM_LINK_NAME];
+    atomic_bool here[RANKS];
+    char splits[SPLITS][YKI_SIM_LINK_NAME]; /* meetings of communicators made of this one */
+    atomic_bool is_split[SPLITS];
+} meeting;
+
+typedef enum phase { MEETING, JOINING, OPEN } phase;
+
+struct nccl_comm {
+    int rank, ranks;
+    phase phase;
+    nccl_comm *parent; /* where its meeting is announced; NULL once it has come */
+    int splits;        /* how many have been made of it; in one that is being made, its number */
+    meeting *meeting;
+    yki_sim_link *link, *hung;
+    int asked;            /* how often since the last call */
+    yk_backend_call call; /* that is in progress */
+    bool calling;
+    int calls;
+    nccl_result error;
+};
+
+static _Thread_local char last_error[160];
+/* Between GroupStart and GroupEnd. */
+static _Thread_local struct {
+    bool on;
+    int sends, receives, peer;
+    yk_backend_call call;
+    nccl_comm *comm;
+} group;
+
+/* ---- what goes wrong ------------------------------------------------------------------------- */
+
+static const char *fault(void)
+{
+    const char *text = getenv("YOKE_FAKE_NCCL");
+    return text ? text : "";
+}
+
+static bool fails_now(const nccl_comm *comm)
+{
+    int rank, call;
+    return sscanf(fault(), "fail:%d:%d", &rank, &call) == 2 && comm->rank == rank &&
+           comm->calls == call;
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+static meeting *map_meeting(int file)
+{
+    void *memory = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* The file stays open: its name is that of the descriptor. */
+static meeting *create_meeting(char name[YKI_SIM_LINK_NAME])
+{
+    int file = memfd_create("fake-nccl", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, sizeof(meeting)) != 0)
+        return NULL;
+    snprintf(name, YKI_SIM_LINK_NAME, "/proc/%d/fd/%d", (int)getpid(), file);
+    return map_meeting(file);
+}
+
+static meeting *open_meeting(const char *name)
+{
+    int file = open(name, O_RDWR | O_CLOEXEC);
+    meeting *found = file < 0 ? NULL : map_meeting(file);
+    if (file >= 0)
+        close(file);
+    return found;
+}
+
+static nccl_result enter_meeting(nccl_comm *comm)
+{
+    if (yki_sim_link_create(&comm->link, comm->rank, comm->ranks, fake_nccl_reduce) != YK_OK)
+        return NCCL_SYSTEM_ERROR;
+    yki_sim_link_name(comm->link, comm->meeting->names[comm->rank]);
+    atomic_store(&comm->meeting->here[comm->rank], true);
+    comm->phase = JOINING;
+    return NCCL_IN_PROGRESS;
+}
+
+static nccl_result join(nccl_comm *comm)
+{
+    for (int r = 0; r < comm->ranks; r++)
+        if (!atomic_load(&comm->meeting->here[r]))
+            return NCCL_IN_PROGRESS;
+    for (int r = 0; r < comm->ranks; r++)
+        if (r != comm->rank && yki_sim_link_attach(comm->link, r, comm->meeting->names[r]) != YK_OK)
+            return NCCL_SYSTEM_ERROR;
+    comm->phase = OPEN;
+    return NCCL_SUCCESS;
+}
+
+static nccl_result await_split(nccl_comm *comm)
+{
+    meeting *announced = comm->parent->meeting;
+    int number = comm->splits;
+    if (comm->rank == 0 && !atomic_load(&announced->is_split[number])) {
+        comm->meeting = create_meeting(announced->splits[number]);
+        atomic_store(&announced->is_split[number], true);
+    }
+    if (!atomic_load(&announced->is_split[number]))
+        return NCCL_IN_PROGRESS;
+    if (!comm->meeting)
+        comm->meeting = open_meeting(announced->splits[number]);
+    comm->parent = NULL;
+    comm->splits = 0;
+    return comm->meeting ? enter_meeting(comm) : NCCL_SYSTEM_ERROR;
+}
+
+/* ---- NCCL's functions ------------------------------------------------------------------------ */
+
+#pragma GCC visibility push(default)
+#define NCCL_DECLARE(name, arguments) nccl_result nccl##name arguments;
+NCCL_FUNCTIONS(NCCL_DECLARE)
+const char *ncclGetErrorString(nccl_result result);
+const char *ncclGetLastError(nccl_comm *comm);
+#pragma GCC visibility pop
+
+nccl_result ncclGetVersion(int *version)
+{
+    *version = 22809;
+    return NCCL_SUCCESS;
+}
+
+const char *ncclGetErrorString(nccl_result result)
+{
+    return result == NCCL_INVALID_USAGE  ? "invalid usage"
+           : result == NCCL_REMOTE_ERROR ? "remote process exited or there was a network error"
+           : result == NCCL_SUCCESS      ? "no error"
+                                         : "unhandled system error";
+}
+
+const char *ncclGetLastError(nccl_comm *comm)
+{
+    (void)comm;
+    return last_error;
+}
+
+nccl_result ncclGetUniqueId(nccl_id *id)
+{
+    char name[YKI_SIM_LINK_NAME];
+    memset(id, 0, sizeof *id);
+    if (!create_meeting(name))
+        return NCCL_SYSTEM_ERROR;
+    memcpy(id->bytes, name, sizeof name);
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommInitRankConfig(nccl_comm **comm, int ranks, nccl_id id, int rank,
+                                   nccl_config *config)
+{
+    if (strcmp(fault(), "duplicate") == 0) {
+        snprintf(last_error, sizeof last_error,
+                 "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000");
+        return NCCL_INVALID_USAGE;
+    }
+    nccl_comm *made = calloc(1, sizeof *made);
+    if (!made || config->magic != 0xcafebeef || config->blocking != 0 || ranks > RANKS)
+        return NCCL_INVALID_USAGE;
+    made->rank = rank;
+    made->ranks = ranks;
+    made->meeting = open_meeting(id.bytes);
+    *comm = made;
+    return made->meeting ? enter_meeting(made) : NCCL_SYSTEM_ERROR;
+}
+
+nccl_result ncclCommSplit(nccl_comm *comm, int color, int key, nccl_comm **part,
+                          nccl_config *config)
+{
+    nccl_comm *made = calloc(1, sizeof *made);
+    if (!made || color != 0 || key != comm->rank || config->blocking != 0)
+        return NCCL_INVALID_USAGE;
+    made->rank = comm->rank;
+    made->ranks = comm->ranks;
+    made->parent = comm;
+    made->splits = comm->splits++;
+    *part = made;
+    return NCCL_IN_PROGRESS;
+}
+
+/* Enters what was called. One that fails hangs in the stream, as a kernel does. */
+static nccl_result begin_call(nccl_comm *comm)
+{
+    yki_sim_link *link = comm->link;
+    comm->calling = false;
+    comm->calls++;
+    if (fails_now(comm)) {
+        comm->error = NCCL_REMOTE_ERROR;
+        snprintf(last_error, sizeof last_error, "connection closed by remote peer");
+        if (yki_sim_link_create(&comm->hung, 0, 2, fake_nccl_reduce) != YK_OK)
+            return NCCL_SYSTEM_ERROR;
+        link = comm->hung;
+    }
+    return yki_sim_link_enter(link, &comm->call, comm->call.stream) == YK_OK ? NCCL_SUCCESS
+                                                                             : NCCL_SYSTEM_ERROR;
+}
+
+nccl_result ncclCommGetAsyncError(nccl_comm *comm, nccl_result *error)
+{
+    bool soon = comm->asked++ == 0;
+    *error = comm->parent             ? await_split(comm)
+             : comm->phase == JOINING ? join(comm)
+             : soon                   ? NCCL_IN_PROGRESS
+             : comm->calling          ? begin_call(comm)
+                                      : comm->error;
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommFinalize(nccl_comm *comm)
+{
+    comm->asked = 0;
+    return NCCL_IN_PROGRESS;
+}
+
+static void end_communicator(nccl_comm *comm)
+{
+    yki_sim_link_destroy(comm->link);
+    yki_sim_link_destroy(comm->hung);
+    if (comm->meeting)
+        munmap(comm->meeting, sizeof *comm->meeting);
+    free(comm);
+}
+
+nccl_result ncclCommDestroy(nccl_comm *comm)
+{
+    end_communicator(comm);
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommAbort(nccl_comm *comm)
+{
+    end_communicator(comm);
+    return NCCL_SUCCESS;
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+static yk_dtype dtype_of(nccl_dtype dtype)
+{
+    return dtype == NCCL_UINT8     ? YK_U8
+           : dtype == NCCL_INT32   ? YK_I32
+           : dtype == NCCL_INT64   ? YK_I64
+           : dtype == NCCL_FLOAT16 ? YK_F16
+           : dtype == NCCL_FLOAT32 ? YK_F32
+           : dtype == NCCL_FLOAT64 ? YK_F64
+                                   : YK_BF16;
+}
+
+static yk_backend_call make_call(yk_operation operation, const void *in, void *out, size_t count,
+                                 nccl_dtype dtype, nccl_stream stream)
+{
+    return (yk_backend_call){.what = {.operation = (uint8_t)operation,
+                                      .dtype = (uint8_t)dtype_of(dtype),
+                                      .count = count},
+                             .in = in,
+                             .out = out,
+                             .stream = stream};
+}
+
+static nccl_result start(nccl_comm *comm, const yk_backend_call *call)
+{
+    if (comm->phase != OPEN || comm->calling)
+        return NCCL_INVALID_USAGE;
+    comm->call = *call;
+    comm->calling = true;
+    comm->asked = 0;
+    return NCCL_IN_PROGRESS;
+}
+
+nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_dtype dtype, nccl_op op,
+                          nccl_comm *comm, nccl_stream stream)
+{
+    yk_backend_call call = make_call(YK_OPERATION_ALL_REDUCE, in, out, count, dtype, stream);
+    call.what.reduce = (uint8_t)op;
+    return start(comm, &call);
+}
+
+nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_dtype dtype, int root,
+                          nccl_comm *comm, nccl_stream stream)
+{
+    yk_backend_call call = make_call(YK_OPERATION_BROADCAST, in, out, count, dtype, stream);
+    call.what.root = root;
+    return start(comm, &call);
+}
+
+nccl_result ncclAllGather(const void *in, void *out, size_t count, nccl_dtype dtype,
+                          nccl_comm *comm, nccl_stream stream)
+{
+    yk_backend_call call = make_call(YK_OPERATION_ALL_GATHER, in, out, count, dtype, stream);
+    return start(comm, &call);
+}
+
+nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_dtype dtype, nccl_op op,
+                              nccl_comm *comm, nccl_stream stream)
+{
+    yk_backend_call call = make_call(YK_OPERATION_REDUCE_SCATTER, in, out, count, dtype, stream);
+    call.what.reduce = (uint8_t)op;
+    return start(comm, &call);
+}
+
+/* ---- messages, of which only gathers and scatters are known ---------------------------------- */
+
+nccl_result ncclGroupStart(void)
+{
+    memset(&group, 0, sizeof group);
+    group.on = true;
+    return NCCL_SUCCESS;
+}
+
+/* Messages to and from the root come in the order of ranks: the first has the lowest address. */
+static nccl_result add_message(bool sends, const void *data, size_t count, nccl_dtype dtype,
+                               int peer, nccl_comm *comm, nccl_stream stream)
+{
+    if (!group.on || comm->phase != OPEN)
+        return NCCL_INVALID_USAGE;
+    yk_backend_call call =
+        make_call(YK_OPERATION_GATHER, group.call.in, group.call.out, count, dtype, stream);
+    if (sends && group.sends++ == 0)
+        call.in = data;
+    if (!sends && group.receives++ == 0)
+        call.out = (void *)(uintptr_t)data;
+    group.call = call;
+    group.comm = comm;
+    group.peer = peer;
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclSend(const void *in, size_t count, nccl_dtype dtype, int to, nccl_comm *comm,
+                     nccl_stream stream)
+{
+    return add_message(true, in, count, dtype, to, comm, stream);
+}
+
+nccl_result ncclRecv(void *out, size_t count, nccl_dtype dtype, int from, nccl_comm *comm,
+                     nccl_stream stream)
+{
+    return add_message(false, out, count, dtype, from, comm, stream);
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    nccl_comm *comm = group.comm;
+    group.on = false;
+    if (!comm)
+        return NCCL_SUCCESS;
+    bool root = group.sends + group.receives == comm->ranks + 1;
+    bool gathers = root ? group.sends == 1 : group.receives == 0;
+    group.call.what.operation = gathers ? YK_OPERATION_GATHER : YK_OPERATION_SCATTER;
+    group.call.what.root = root ? comm->rank : group.peer;
+    return start(comm, &group.call);
+}
