@@ -54,6 +54,29 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
     }
 
+/** Hyperparameters of Muon (Jordan et al. 2024) for convolutions' filters, and of SGD for the rest. */
+typedef struct yk_muon_options {
+    size_t size;         /**< set by YK_MUON_OPTIONS_INIT */
+    double lr;           /**< learning rate of the filters, at least 0 [0.02] */
+    double momentum;     /**< of the filters, above 0 [0.95] */
+    double weight_decay; /**< of the filters: a step shrinks them by lr times it; at least 0 [0] */
+    bool nesterov;       /**< of the filters [true] */
+    int ns_steps;        /**< Newton-Schulz steps towards an orthogonal update, 1 to 99 [5] */
+    bool normalize;      /**< give the filters of a convolution the joint norm sqrt(their number)
+                              before each step, in place of weight decay [false] */
+    yk_sgd_options sgd;  /**< of all other parameters; with a momentum above 0, without dampening
+                              [lr 1e-3, momentum 0.9, nesterov] */
+} yk_muon_options;
+
+/** The defaults of yk_muon_options. */
+#define YK_MUON_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_muon_options), 0.02, 0.95, 0, true, 5, false,                                    \
+        {                                                                                          \
+            sizeof(yk_sgd_options), 1e-3, 0.9, 0, 0, true                                          \
+        }                                                                                          \
+    }
+
 /**
  * Creates an optimizer for all parameters of the model, which it keeps alive: the two can be
  * destroyed in any order. On failure *optimizer is NULL: YK_ERROR_INVALID_ARGUMENT for a
@@ -63,6 +86,13 @@ typedef struct yk_adam_options {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/**
+ * Likewise, for Muon: parameter group 1 are the filters, tensors of 4 dimensions, and group 0 the
+ * rest; hyperparameters are those of SGD without dampening, and "ns_steps" (0 for SGD) and
+ * "normalize". YK_ERROR_INVALID_ARGUMENT also for a model without filters or without anything else,
+ * YK_ERROR_UNSUPPORTED for filters other than float32 and where the device does not have it.
+ */
+yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muon_options *options);
 /** Gives the optimizer up; accepts NULL. */
 void yk_optimizer_destroy(yk_optimizer *optimizer);
 
@@ -77,7 +107,7 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer);
 double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from. */
 void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam" or "adamw". */
+/** "sgd", "adam", "adamw" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);

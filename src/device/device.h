@@ -12,6 +12,7 @@
 #define YKI_DEVICE_H
 
 #include "device/memory.h"
+#include "device/muon.h"
 #include "device/scalars.h"
 #include "device/sweep.h"
 #include "device/sync.h"
@@ -110,6 +111,8 @@ typedef struct yki_device_type {
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
     /* One pass over many tensors, see sweep.h; may not allocate. */
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
+    /* The update of one matrix by Muon, see muon.h; NULL where the device has none. */
+    yk_status (*muon)(yki_device *device, const yki_muon_args *args);
     /* Measures what the device can do; NULL where nothing is known. */
     yk_status (*measure)(yki_device *device, yki_limits *limits);
     const yki_memory_ops *memory;

@@ -91,7 +91,8 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
 static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyperparameters)
 {
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
-    if (!optimizer->views)
+    optimizer->updated = yki_calloc(optimizer->parameters, sizeof *optimizer->updated);
+    if (!optimizer->views || !optimizer->updated)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
     refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
@@ -158,6 +159,8 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
+    free(optimizer->updated);
+    yki_muon_destroy(optimizer);
     yki_model_release(optimizer->model);
     free(optimizer);
 }
@@ -187,6 +190,7 @@ yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep
     YK_TRY(status);
     yki_sweep_destroy(optimizer->update);
     optimizer->update = update;
+    memcpy(optimizer->updated, keep, optimizer->parameters * sizeof *keep);
     return YK_OK;
 }
 
@@ -198,7 +202,9 @@ static void place_update(yk_optimizer *optimizer)
         size_t group = optimizer->group_of[i];
         int slots = optimizer->rule->slots(optimizer->groups[group].hyperparameters);
         yki_sweep_regroup(optimizer->update, i, (int)group);
-        yki_sweep_move(optimizer->update, i, AT_VALUE, optimizer->views[i].value.data);
+        void *update = yki_muon_update(optimizer, i);
+        yki_sweep_move(optimizer->update, i, AT_VALUE,
+                       update ? update : optimizer->views[i].value.data);
         yki_sweep_move(optimizer->update, i, AT_GRADIENT, optimizer->views[i].grad.data);
         for (int slot = 0; slot < optimizer->slots; slot++)
             yki_sweep_move(optimizer->update, i, AT_STATE + slot,
@@ -248,6 +254,8 @@ static yk_status take_step(yk_optimizer *optimizer, const double *skip)
     YK_TRY(send_coefficients(optimizer, skip, stream));
     YK_TRY(yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
                          NULL, stream));
+    if (optimizer->rule->finish)
+        YK_TRY(optimizer->rule->finish(optimizer, stream));
     yk_model_zero_grad(optimizer->model);
     yk_model_parameters_changed(optimizer->model);
     YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");

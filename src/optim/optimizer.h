@@ -16,7 +16,7 @@
 #include "optim/references.h"
 #include "optim/shards.h"
 
-enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 5, YKI_LR = 0 };
+enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
 
 typedef struct yki_optimizer_rule {
     yki_sweep_op update;
@@ -28,6 +28,8 @@ typedef struct yki_optimizer_rule {
     yk_status (*check)(const double *hyperparameters);
     /* Writes the coefficients of a step, which counts from 1. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
+    /* Completes the sweep's work, in the stream; may be NULL. */
+    yk_status (*finish)(yk_optimizer *optimizer, yki_stream *stream);
 } yki_optimizer_rule;
 
 /* torch.optim's param_group. */
@@ -53,6 +55,8 @@ struct yk_optimizer {
     char *memory;                /* the device's */
     size_t memory_bytes;
     yki_sweep *update;      /* over value, gradient and state of each parameter */
+    bool *updated;          /* (parameters) whether the sweep has it */
+    struct yki_muon *muon;  /* of Muon; NULL for other rules */
     yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
     yki_sweep *gradients;   /* over all gradients, for clipping */
     yki_block clipping;     /* what YKI_SWEEP_CLIP reads */
@@ -94,6 +98,11 @@ void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken);
 
 /* The joint norm of the gradients at the last yk_clip_grad_norm, for which it waits. */
 yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm);
+
+/* Where the sweep writes the update of a parameter instead of to its value, or NULL; and the end of
+ * what belongs to Muon (muon.c). */
+void *yki_muon_update(const yk_optimizer *optimizer, size_t parameter);
+void yki_muon_destroy(yk_optimizer *optimizer);
 
 /* Prepares the sweep of updates over the parameters that are to be kept. */
 yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep);

@@ -42,6 +42,7 @@ const yki_device_type yki_device_ref = {.name = "ref",
                                         .layout = layout,
                                         .kernels = kernels,
                                         .sweep = yki_ref_sweep,
+                                        .muon = yki_ref_muon,
                                         .memory = &yki_host_memory};
 
 /* ---- what the kernels share ----------------------------------------------------------------- */

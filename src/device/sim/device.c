@@ -74,6 +74,7 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .layout = layout,
                                         .kernels = yki_sim_kernels,
                                         .sweep = yki_sim_sweep,
+                                        .muon = yki_sim_muon,
                                         .memory = &yki_sim_memory_ops,
                                         .streams = &streams,
                                         .backend = "sim"};

@@ -79,4 +79,8 @@ void yki_sim_fill_kernels(void);
 
 yk_status yki_sim_sweep(yki_device *device, const yki_sweep_args *args);
 
+/* ---- muon.c ---------------------------------------------------------------------------------- */
+
+yk_status yki_sim_muon(yki_device *device, const yki_muon_args *args);
+
 #endif

@@ -1,0 +1,57 @@
+/*
+ * The update of one matrix by Muon (Jordan et al., "Muon: An optimizer for hidden layers in neural
+ * networks", 2024), which devices do at one go:
+ *
+ *     X = U / (|U| + 1e-7)                        (rows and columns exchanged if U is tall)
+ *     `steps` times:  A = X X^T,  X = 3.4445 X + (2.0315 A A - 4.775 A) X
+ *     value = (1 - lr weight_decay) value - lr X                 or, normalised,
+ *     value = (1 - lr weight_decay) value sqrt(rows) / |value| - lr X
+ *
+ * These are steps of Newton and Schulz towards the orthogonal matrix that is nearest to U. All
+ * numbers are f32. Every sum is one of fused multiply-adds in the order of its terms, and norms are
+ * summed in double: on every processor and for every number of threads the bits are the same, so
+ * that ranks which have the same gradients keep the same weights.
+ */
+#ifndef YKI_MUON_H
+#define YKI_MUON_H
+
+#include "device/sweep.h"
+
+/* The coefficient of a group whose matrices are updated: behind those of YKI_SWEEP_SGD, which makes
+ * U. YKI_SWEEP_SKIP is obeyed as well. */
+enum { YKI_MUON_LR = YKI_SGD_NESTEROV + 1 };
+
+/* All pointers are to the device's memory. */
+typedef struct yki_muon_args {
+    float *value;        /* (rows, columns) */
+    const float *update; /* (rows, columns): U */
+    float *scratch;      /* (yki_muon_scratch) */
+    int64_t rows, columns;
+    const double *coefficients; /* of the matrix's group */
+    double weight_decay;
+    int steps;
+    bool normalize;
+    yki_stream *stream;
+} yki_muon_args;
+
+/* Elements of scratch for such a matrix: X and the next X, X^T, A and B. */
+static inline int64_t yki_muon_scratch(int64_t rows, int64_t columns)
+{
+    int64_t side = rows < columns ? rows : columns;
+    return 3 * rows * columns + 2 * side * side;
+}
+
+/* c (m, n) = alpha d + beta p q for p (m, k) and q (k, n); d may be NULL. */
+typedef struct yki_muon_product {
+    float *c;
+    const float *d, *p, *q;
+    int64_t m, n, k;
+    float alpha, beta;
+} yki_muon_product;
+
+/* The whole update, whose products are made by `multiply` (muon.c). */
+void yki_muon_run(const yki_muon_args *args,
+                  void (*multiply)(const yki_device *device, const yki_muon_product *product),
+                  const yki_device *device);
+
+#endif
