@@ -135,8 +135,14 @@ static bool check_owned(const cli_train_options *o, const owned_option *owned, s
 static bool check_owners(const cli_train_options *o)
 {
     const owned_option of_optimizers[] = {
-        {"momentum", o->given.momentum, "sgd"},  {"dampening", o->given.dampening, "sgd"},
-        {"beta1", o->given.beta1, "adam|adamw"}, {"beta2", o->given.beta2, "adam|adamw"},
+        {"momentum", o->given.momentum, "sgd|muon"},
+        {"dampening", o->given.dampening, "sgd"},
+        {"muon-lr", o->given.muon_lr, "muon"},
+        {"muon-momentum", o->given.muon_momentum, "muon"},
+        {"muon-steps", o->given.muon_steps, "muon"},
+        {"muon-normalize", o->given.muon_normalize, "muon"},
+        {"beta1", o->given.beta1, "adam|adamw"},
+        {"beta2", o->given.beta2, "adam|adamw"},
         {"eps", o->given.eps, "adam|adamw"},
     };
     const owned_option of_schedules[] = {
@@ -188,8 +194,11 @@ static const char *optimizer_trouble(const cli_train_options *o)
 {
     if (!(o->lr > 0))
         return "--lr must be more than 0";
-    if (o->sgd.nesterov && o->optimizer != CLI_OPTIMIZER_SGD)
-        return "--nesterov requires --optimizer sgd";
+    bool muon = o->optimizer == CLI_OPTIMIZER_MUON;
+    if (o->sgd.nesterov && o->optimizer != CLI_OPTIMIZER_SGD && !muon)
+        return "--nesterov requires --optimizer sgd or muon";
+    if (muon && o->sgd.momentum == 0)
+        return "--optimizer muon requires a --momentum above 0";
     if (o->sgd.nesterov && (o->sgd.momentum == 0 || o->sgd.dampening != 0))
         return "--nesterov requires a --momentum above 0 and no --dampening";
     if (!o->decay_norms && o->weight_decay == 0)

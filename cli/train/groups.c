@@ -4,9 +4,9 @@
  * and biases from weight decay. With both, each part that has both kinds of parameters becomes two
  * groups.
  *
- * Groups are numbered from 1 on in this order: the patterns of --lr-group as they are listed, first
- * what decays, then what does not; last the norms and biases that match no pattern. In a resumed
- * run they exist already, under the same numbers.
+ * Groups are numbered from 1 on, with Muon from 2 on, in this order: the patterns of --lr-group as
+ * they are listed, first what decays, then what does not; last the norms and biases that match no
+ * pattern. In a resumed run they exist already, under the same numbers.
  */
 #include <math.h>
 #include <stdio.h>
@@ -170,7 +170,8 @@ static yk_status exempt_rest(cli_training *t, size_t group)
 yk_status cli_training_set_groups(cli_training *t, double factor)
 {
     rule r;
-    size_t group = 1;
+    size_t group =
+        t->options.optimizer == CLI_OPTIMIZER_MUON ? cli_train_muon_group(&t->options) + 1 : 1;
     const char *at = t->options.lr_groups ? t->options.lr_groups : "";
     while (next_rule(&at, &r)) {
         yk_status status = set_pattern(t, &group, r.pattern, r.rate * factor);
@@ -196,10 +197,12 @@ yk_status cli_training_end_groups(cli_training *t)
     double unit = t->schedule.per_step ? (double)t->steps_per_epoch : 1;
     for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
         yk_parameter_view view = yk_model_parameter(t->model, i);
-        if (!find_rule(t, &view, &r) || r.epochs == HUGE_VAL)
+        size_t group = yk_optimizer_group_of(t->optimizer, i);
+        if (group == cli_train_muon_group(&t->options) || !find_rule(t, &view, &r) ||
+            r.epochs == HUGE_VAL)
             continue;
-        yk_status status = yk_optimizer_set_group_end(
-            t->optimizer, yk_optimizer_group_of(t->optimizer, i), (int64_t)ceil(r.epochs * unit));
+        yk_status status =
+            yk_optimizer_set_group_end(t->optimizer, group, (int64_t)ceil(r.epochs * unit));
         if (status != YK_OK)
             return status;
     }

@@ -55,6 +55,11 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
     fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
             t->options.decay_norms ? "" : ", not on norms and biases");
+    const yk_muon_options *muon = &t->options.muon;
+    if (t->options.optimizer == CLI_OPTIMIZER_MUON)
+        fprintf(page,
+                "  filters     Muon, learning rate %g, momentum %g, %d Newton-Schulz steps%s\n",
+                muon->lr, muon->momentum, muon->ns_steps, muon->normalize ? ", normalised" : "");
     if (t->options.lr_groups)
         fprintf(page, "  rates       %s (--lr-group)\n", t->options.lr_groups);
 }

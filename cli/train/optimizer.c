@@ -63,15 +63,43 @@ double cli_train_decay(const cli_train_options *o, double rate)
     return o->independent_decay ? o->weight_decay / rate : o->weight_decay;
 }
 
+static yk_muon_options muon_of(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_muon_options muon = o->muon;
+    muon.lr *= lr_factor(o, t->ranks);
+    muon.weight_decay = muon.normalize ? 0 : cli_train_decay(o, muon.lr);
+    return muon;
+}
+
+static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
+{
+    yk_muon_options muon = muon_of(t);
+    muon.sgd = *rest;
+    return yk_muon_create(&t->optimizer, t->model, &muon);
+}
+
 static yk_status create_optimizer(cli_training *t)
 {
     yk_sgd_options sgd = t->options.sgd;
     yk_adam_options adam = t->options.adam;
     sgd.lr = adam.lr = t->lr;
     sgd.weight_decay = adam.weight_decay = cli_train_decay(&t->options, t->lr);
-    return t->options.optimizer == CLI_OPTIMIZER_SGD
-               ? yk_sgd_create(&t->optimizer, t->model, &sgd)
-               : yk_adam_create(&t->optimizer, t->model, &adam);
+    switch (t->options.optimizer) {
+    case CLI_OPTIMIZER_SGD:
+        return yk_sgd_create(&t->optimizer, t->model, &sgd);
+    case CLI_OPTIMIZER_MUON:
+        return create_muon(t, &sgd);
+    case CLI_OPTIMIZER_ADAM:
+    case CLI_OPTIMIZER_ADAMW:
+        break;
+    }
+    return yk_adam_create(&t->optimizer, t->model, &adam);
+}
+
+size_t cli_train_muon_group(const cli_train_options *o)
+{
+    return o->optimizer == CLI_OPTIMIZER_MUON ? 1 : SIZE_MAX;
 }
 
 double cli_train_first_lr(const cli_train_options *o)
@@ -84,6 +112,37 @@ bool cli_training_create_optimizer(cli_training *t)
     double factor = lr_factor(&t->options, t->ranks);
     t->lr = cli_train_first_lr(&t->options) * factor;
     return cli_ok(create_optimizer(t)) && cli_ok(cli_training_set_groups(t, factor));
+}
+
+/* A hyperparameter of all groups but Muon's. */
+static yk_status set_in_all(const cli_training *t, const char *name, double value)
+{
+    yk_status status = YK_OK;
+    for (size_t g = 0; g < yk_optimizer_group_count(t->optimizer) && status == YK_OK; g++)
+        if (g != cli_train_muon_group(&t->options))
+            status = yk_optimizer_set_group_hyperparameter(t->optimizer, g, name, value);
+    return status;
+}
+
+static yk_status override_muon(const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_muon_options muon = muon_of(t);
+    const struct {
+        const char *name;
+        bool given;
+        double value;
+    } all[] = {{"lr", true, muon.lr},
+               {"momentum", o->given.muon_momentum, muon.momentum},
+               {"weight_decay", o->given.weight_decay || o->independent_decay, muon.weight_decay},
+               {"ns_steps", o->given.muon_steps, muon.ns_steps},
+               {"normalize", o->given.muon_normalize, muon.normalize}};
+    yk_status status = YK_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all && status == YK_OK; i++)
+        if (all[i].given)
+            status = yk_optimizer_set_group_hyperparameter(t->optimizer, cli_train_muon_group(o),
+                                                           all[i].name, all[i].value);
+    return status;
 }
 
 yk_status cli_training_override_hyperparameters(cli_training *t)
@@ -104,9 +163,10 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         yk_status status = YK_OK;
         if (all[i].given)
-            status = yk_optimizer_set_hyperparameter(t->optimizer, all[i].name, all[i].value);
+            status = set_in_all(t, all[i].name, all[i].value);
         if (status != YK_OK)
             return status;
     }
-    return cli_training_set_groups(t, lr_factor(o, t->ranks));
+    yk_status status = o->optimizer == CLI_OPTIMIZER_MUON ? override_muon(t) : YK_OK;
+    return status == YK_OK ? cli_training_set_groups(t, lr_factor(o, t->ranks)) : status;
 }

@@ -33,6 +33,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .schedule = YK_SCHEDULE_INIT,
                                            .sgd = YK_SGD_OPTIONS_INIT,
                                            .adam = YK_ADAM_OPTIONS_INIT,
+                                           .muon = YK_MUON_OPTIONS_INIT,
                                            .lr = NAN,
                                            .weight_decay = NAN,
                                            .grace_s = 30,
@@ -137,23 +138,36 @@ static const cli_option table[] = {
                "same bits",
                &parsed.model.recompute),
     CLI_GROUP_KEPT("Optimizer"),
-    CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS, "update rule [sgd]", &parsed.optimizer, NULL),
-    CLI_REAL(0, "lr", "RATE", "learning rate [sgd 0.1, adam and adamw 0.001]", &parsed.lr,
+    CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS,
+             "update rule; muon is for the filters of convolutions,\nand sgd for the rest [sgd]",
+             &parsed.optimizer, NULL),
+    CLI_REAL(0, "lr", "RATE", "learning rate [sgd and muon 0.1, adam and adamw 0.001]", &parsed.lr,
              &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
              NULL),
-    CLI_REAL(0, "momentum", "M", "SGD momentum [0.9]", &parsed.sgd.momentum, &parsed.given.momentum,
-             0, 1),
+    CLI_REAL(0, "momentum", "M", "momentum of sgd and muon [0.9]", &parsed.sgd.momentum,
+             &parsed.given.momentum, 0, 1),
     CLI_REAL(0, "dampening", "D", "dampening of SGD momentum [0]", &parsed.sgd.dampening,
              &parsed.given.dampening, 0, 1),
     CLI_SWITCH(0, "nesterov", "use Nesterov momentum (SGD)", &parsed.sgd.nesterov),
+    CLI_REAL(0, "muon-lr", "RATE", "muon: learning rate of the filters [0.02]", &parsed.muon.lr,
+             &parsed.given.muon_lr, 0, 1e6),
+    CLI_REAL(0, "muon-momentum", "M", "muon: Nesterov momentum of the filters [0.95]",
+             &parsed.muon.momentum, &parsed.given.muon_momentum, 1e-6, 1),
+    CLI_INT(0, "muon-steps", "N", "muon: Newton-Schulz steps of an update [5]",
+            &parsed.muon.ns_steps, &parsed.given.muon_steps, 1, 99),
+    {.type = CLI_OPTION_SWITCH,
+     .name = "muon-normalize",
+     .help = "muon: give the filters of a convolution a fixed norm\ninstead of weight decay",
+     .value = &parsed.muon.normalize,
+     .given = &parsed.given.muon_normalize},
     CLI_REAL(0, "beta1", "B", "Adam beta1 [0.9]", &parsed.adam.beta1, &parsed.given.beta1, 0,
              0.9999999),
     CLI_REAL(0, "beta2", "B", "Adam beta2 [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
              0.9999999),
     CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
-    CLI_REAL(0, "weight-decay", "W", "weight decay [sgd 0.0005, adam 0, adamw 0.01]",
+    CLI_REAL(0, "weight-decay", "W", "weight decay [sgd and muon 0.0005, adam 0, adamw 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
     CLI_SWITCH(0, "independent-decay",
                "--weight-decay is what a step takes from a weight at\nthe peak of the schedule, "
@@ -385,7 +399,7 @@ static void resume_when_restarted(void)
 /* What depends on other options. */
 static void derive(void)
 {
-    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD,
+    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD || parsed.optimizer == CLI_OPTIMIZER_MUON,
          adamw = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
     if (isnan(parsed.lr))
         parsed.lr = sgd ? 0.1 : 1e-3;
@@ -458,7 +472,8 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
     set_defaults(options->name, options->argc, options->argv);
     if (parse_words(count, words, true) >= 0)
         return false;
-    parsed.saved_momentum = parsed.optimizer == CLI_OPTIMIZER_SGD ? parsed.sgd.momentum : 0;
+    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD || parsed.optimizer == CLI_OPTIMIZER_MUON;
+    parsed.saved_momentum = sgd ? parsed.sgd.momentum : 0;
     parsed.saved_decay_norms = parsed.decay_norms;
     parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";
     memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */

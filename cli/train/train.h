@@ -12,11 +12,12 @@
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
-#define CLI_OPTIMIZERS "sgd|adam|adamw"
+#define CLI_OPTIMIZERS "sgd|adam|adamw|muon"
 typedef enum cli_optimizer {
     CLI_OPTIMIZER_SGD,
     CLI_OPTIMIZER_ADAM,
-    CLI_OPTIMIZER_ADAMW
+    CLI_OPTIMIZER_ADAMW,
+    CLI_OPTIMIZER_MUON
 } cli_optimizer;
 #define CLI_LR_SCALES "none|linear|sqrt"
 typedef enum cli_lr_scale {
@@ -56,6 +57,7 @@ typedef struct cli_train_options {
     yk_loader_options loader;
     yk_trainer_options trainer;
     yk_schedule schedule;           /* its lengths are known once the loader is made */
+    yk_muon_options muon;           /* of the filters; the rest is sgd's */
     yk_sgd_options sgd;             /* lr and weight_decay: see below */
     yk_adam_options adam;           /* likewise */
     double lr, weight_decay;        /* NaN: the optimizer's usual */
@@ -87,6 +89,7 @@ typedef struct cli_train_options {
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence;
+        bool muon_lr, muon_momentum, muon_steps, muon_normalize;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
@@ -121,6 +124,8 @@ double cli_train_decay(const cli_train_options *options, double rate);
 yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
                              int64_t steps_per_epoch);
 
+/* The number of the group that Muon updates; SIZE_MAX with another optimizer. */
+size_t cli_train_muon_group(const cli_train_options *options);
 /* The rate of the first parameter group. With --lr-group, --max-lr is this group's peak, and the
  * others have theirs. */
 double cli_train_first_lr(const cli_train_options *options);

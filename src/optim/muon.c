@@ -1,11 +1,11 @@
 /*
  * Muon (Jordan et al. 2024): SGD with momentum whose update of a matrix is replaced by the nearest
- * orthogonal one, for the filters of convolutions as matrices (filters, rest); device/muon.h has the
- * arithmetic. Groups with ns_steps = 0 are updated by SGD.
+ * orthogonal one, for the filters of convolutions as matrices (filters, rest); device/muon.h has
+ * the arithmetic. Groups with ns_steps = 0 are updated by SGD.
  *
- * The sweep of SGD makes the updates: for a group of matrices it writes them to memory that has been
- * cleared, as if these were the values and the learning rate -1. Then the device takes over, matrix
- * by matrix.
+ * The sweep of SGD makes the updates: for a group of matrices it writes them to memory that has
+ * been cleared, as if these were the values and the learning rate -1. Then the device takes over,
+ * matrix by matrix.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -80,14 +80,15 @@ void *yki_muon_update(const yk_optimizer *optimizer, size_t parameter)
 static yk_status update_matrix(const yk_optimizer *optimizer, size_t parameter, yki_stream *stream)
 {
     const yk_tensor *value = &optimizer->views[parameter].value;
-    const double *h = group_of(optimizer, parameter), *coefficients = optimizer->coefficients.memory;
+    const double *h = group_of(optimizer, parameter),
+                 *coefficients = optimizer->coefficients.memory;
     yki_muon_args args = {.value = value->data,
                           .update = yki_muon_update(optimizer, parameter),
                           .scratch = optimizer->muon->scratch,
                           .rows = value->dims[0],
                           .columns = yk_tensor_count(value) / value->dims[0],
-                          .coefficients = coefficients + optimizer->group_of[parameter] *
-                                                             YKI_SWEEP_COEFFICIENTS,
+                          .coefficients = coefficients +
+                                          optimizer->group_of[parameter] * YKI_SWEEP_COEFFICIENTS,
                           .weight_decay = h[WEIGHT_DECAY],
                           .steps = (int)h[NS_STEPS],
                           .normalize = h[NORMALIZE] != 0,
@@ -199,8 +200,8 @@ static yk_status add_matrices(yk_optimizer *optimizer, const yk_muon_options *o)
     YK_TRY(make_memory(optimizer));
     YK_TRY(yk_optimizer_add_param_group(optimizer, is_filter, NULL, NULL));
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        YK_TRY(yk_optimizer_set_group_hyperparameter(optimizer, MATRICES, own[i].name,
-                                                     own[i].value));
+        YK_TRY(
+            yk_optimizer_set_group_hyperparameter(optimizer, MATRICES, own[i].name, own[i].value));
     return YK_OK;
 }
 

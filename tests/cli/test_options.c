@@ -72,12 +72,13 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --recipe fast", "--recipe fast: expected one of airbench94");
     refused("train --recipe airbench94 --lr 0", "--lr must be more than 0");
     refused("train --lookahead-steps 3", "require --lookahead");
+    refused("train --muon-lr 3", "--muon-lr applies to --optimizer muon, not sgd");
     refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");
     refused("train --tta rotate", "expected one of none|mirror|translate");
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
-    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw");
+    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|muon");
     refused("train --arch vgg", "expected one of resnet9");
     refused("train --no-winograd=1", "--no-winograd takes no value");
     refused("train --winograd=true", "--winograd takes no value");

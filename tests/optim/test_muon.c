@@ -45,12 +45,11 @@ static void backward(yk_model *model, int step)
         x[i] = (float)sin(0.37 * i * (1 + step % 7) + step);
     for (int n = 0; n < BATCH; n++)
         labels[n] = (step + n) % CLASSES;
-    yk_batch batch = {
-        .size = BATCH,
-        .count = 2,
-        .names = (const char *[]){"images", "labels"},
-        .tensors =
-            (yk_tensor[]){{.data = x, .dtype = YK_F32, .ndim = 4, .dims = {BATCH, 2, SIDE, SIDE}},
+    yk_batch batch = {.size = BATCH,
+                      .count = 2,
+                      .names = (const char *[]){"images", "labels"},
+                      .tensors = (yk_tensor[]){
+                          {.data = x, .dtype = YK_F32, .ndim = 4, .dims = {BATCH, 2, SIDE, SIDE}},
                           {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {BATCH}}}};
     assert_ok(yk_model_forward(model, &batch));
     assert_ok(yk_model_backward(model));
