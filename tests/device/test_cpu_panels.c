@@ -2,6 +2,7 @@
  * What the conformance suite does not ask of the cpu device's own convolutions: that they are the
  * ones that run, and that their results have the same bits with any number of threads.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,21 +66,31 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
     return out[0];
 }
 
-static bool has_avx512(void)
+/* The lanes of the kernels that are tested. */
+static int lanes = YKI_PANEL_LANES;
+
+/* oneDNN reads the variable when it is first used, and each test is a process. */
+static void on_avx2(void)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    lanes = 8;
+}
+
+static bool has_lanes(void)
 {
     yki_device *device;
     assert_ok(
         yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .winograd = true}));
-    bool avx512 = device->block == YKI_PANEL_LANES;
+    bool has = device->block == lanes;
     yki_device_destroy(device);
-    return avx512;
+    return has;
 }
 
 static void same_bits_with(const yki_kernel_desc *desc, const yki_kernel_impl *expected,
                            int threads)
 {
-    if (!has_avx512())
-        skip_because("this processor has no AVX-512");
+    if (!has_lanes())
+        skip_because(lanes == 8 ? "this processor has no AVX2" : "this processor has no AVX-512");
     void *one = run(*desc, expected, 1), *many = run(*desc, expected, threads);
     size_t bytes = (size_t)yki_operand_count(&desc->out[0]) * sizeof(float);
     assert_memory_equal(one, many, bytes);
@@ -203,54 +214,6 @@ YK_TEST(strided_backward_weight_has_the_same_bits_with_any_threads)
               &yki_cpu_conv2d_backward_weight_strided);
 }
 
-/* ---- stride 2 by Winograd's algorithm -------------------------------------------------------- */
-
-/* x of 13x15 and y of 7x8 with so many channels. */
-static void same_halving_bits(const yki_op *op, const yki_kernel_impl *expected, int64_t images,
-                              int64_t channels, int64_t filters)
-{
-    yki_operand in = x, out = y, taps = weight;
-    memcpy(in.dims, (int64_t[]){images, channels, 13, 15}, 4 * sizeof *in.dims);
-    memcpy(out.dims, (int64_t[]){images, filters, 7, 8}, 4 * sizeof *out.dims);
-    taps.dims[0] = filters;
-    taps.dims[1] = channels;
-    bool forward = op == &yki_op_conv2d, data = op == &yki_op_conv2d_backward_data;
-    same_bits(&(yki_kernel_desc){.op = op,
-                                 .attrs = &halving,
-                                 .in_count = forward ? 3 : 2,
-                                 .in = {data ? out : in, forward || data ? taps : out, none},
-                                 .out_count = forward || data ? 1 : 2,
-                                 .out = {forward ? out
-                                         : data  ? in
-                                                 : taps,
-                                         none}},
-              expected);
-}
-
-YK_TEST(halving_has_the_same_bits_with_any_threads)
-{
-    same_halving_bits(&yki_op_conv2d, &yki_cpu_conv2d_halving, 18, 64, 128);
-}
-
-YK_TEST(halving_backward_data_has_the_same_bits_with_any_threads)
-{
-    same_halving_bits(&yki_op_conv2d_backward_data, &yki_cpu_conv2d_backward_data_halving, 18, 64,
-                      128);
-}
-
-YK_TEST(halving_backward_weight_has_the_same_bits_with_any_threads)
-{
-    same_halving_bits(&yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_halving, 33,
-                      64, 128);
-}
-
-/* Each thread sums whole pairs of 64 and 64 channels. */
-YK_TEST(deep_halving_backward_weight_has_the_same_bits_with_any_threads)
-{
-    same_halving_bits(&yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_halving, 16,
-                      256, 128);
-}
-
 /* ---- depthwise ------------------------------------------------------------------------------- */
 
 /* Several parts, and images of a single column. */
@@ -268,4 +231,80 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
                                  .out_count = 2,
                                  .out = {gradient, none}},
               &yki_cpu_conv2d_backward_weight_depthwise);
+}
+
+/* ---- minimal filtering ----------------------------------------------------------------------- */
+
+/* One of forward and the two gradients, of images of 13x15 with so many channels. */
+static void same_minimal_bits(const yki_op *op, int64_t stride, int64_t images, int64_t channels,
+                              int64_t filters)
+{
+    yki_operand in = x, out = y, taps = weight;
+    const yki_attrs strided = {.stride = stride, .padding = 1, .dilation = 1, .groups = 1};
+    memcpy(in.dims, (int64_t[]){images, channels, 13, 15}, 4 * sizeof *in.dims);
+    memcpy(out.dims, (int64_t[]){images, filters, 12 / stride + 1, 14 / stride + 1},
+           4 * sizeof *out.dims);
+    taps.dims[0] = filters;
+    taps.dims[1] = channels;
+    bool forward = op == &yki_op_conv2d, data = op == &yki_op_conv2d_backward_data;
+    same_bits(&(yki_kernel_desc){.op = op,
+                                 .attrs = &strided,
+                                 .in_count = forward ? 3 : 2,
+                                 .in = {data ? out : in, forward || data ? taps : out, none},
+                                 .out_count = forward || data ? 1 : 2,
+                                 .out = {forward ? out
+                                         : data  ? in
+                                                 : taps,
+                                         none}},
+              forward ? &yki_cpu_conv2d_minimal
+              : data  ? &yki_cpu_conv2d_backward_data_minimal
+                      : &yki_cpu_conv2d_backward_weight_minimal);
+}
+
+YK_TEST(minimal_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d, 2, 18, 64, 128);
+}
+
+/* One thread takes output channels and several take blocks. */
+YK_TEST(deep_minimal_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d, 2, 17, 64, 448);
+}
+
+YK_TEST(minimal_backward_data_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 18, 64, 128);
+}
+
+YK_TEST(minimal_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 33, 64, 128);
+}
+
+/* Each thread sums whole pairs of 64 and 64 channels. */
+YK_TEST(deep_minimal_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 16, 256, 128);
+}
+
+YK_TEST(minimal_has_the_same_bits_on_avx2)
+{
+    on_avx2();
+    same_minimal_bits(&yki_op_conv2d, 1, 5, 64, 64);
+    same_minimal_bits(&yki_op_conv2d, 2, 18, 64, 64);
+}
+
+YK_TEST(minimal_backward_data_has_the_same_bits_on_avx2)
+{
+    on_avx2();
+    same_minimal_bits(&yki_op_conv2d_backward_data, 1, 5, 64, 64);
+    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 18, 64, 64);
+}
+
+YK_TEST(minimal_backward_weight_has_the_same_bits_on_avx2)
+{
+    on_avx2();
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 1, 17, 64, 64);
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 18, 64, 64);
 }

@@ -11,13 +11,7 @@ enum { SUM_PIXELS = 512, NINE = 9 };
 /* One pixel of a channel block as wide as a vector. */
 YKI_FORCE_INLINE yki_lanes load_pixel(const void *memory, int64_t pixel, yk_dtype dtype)
 {
-    if (dtype == YK_F32)
-        return *(const yki_lanes_at *)((const float *)memory + pixel * YKI_WIDTH);
-    const uint16_t *halves = (const uint16_t *)memory + pixel * YKI_WIDTH;
-    if (dtype == YK_F16)
-        return yki_widen_f16(halves);
-    typedef uint16_t yki_halves __attribute__((vector_size(2 * YKI_WIDTH), aligned(2), may_alias));
-    return (yki_lanes)(__builtin_convertvector(*(const yki_halves *)halves, yki_bits) << 16);
+    return yki_load_lanes(memory, pixel * YKI_WIDTH, dtype);
 }
 
 /* The taps in [begin, end) read pixels of x; `corner` is the pixel that the first tap reads. */

@@ -31,8 +31,10 @@
 typedef float yki_lanes __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef uint32_t yki_bits __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef double yki_wide __attribute__((vector_size(8 * YKI_WIDTH)));
+typedef uint16_t yki_halves __attribute__((vector_size(2 * YKI_WIDTH)));
 typedef yki_lanes yki_lanes_at __attribute__((aligned(4), may_alias));
 typedef yki_bits yki_bits_at __attribute__((aligned(2), may_alias));
+typedef yki_halves yki_halves_at __attribute__((aligned(2), may_alias));
 
 enum { YKI_PACK = 2 * YKI_WIDTH };
 
@@ -208,6 +210,28 @@ YKI_FORCE_INLINE void yki_stream_end(void)
 #if defined(__AVX__)
     _mm_sfence();
 #endif
+}
+
+/* One vector of consecutive elements, all in memory order. */
+YKI_FORCE_INLINE yki_lanes yki_load_lanes(const void *memory, int64_t element, yk_dtype dtype)
+{
+    if (dtype == YK_F32)
+        return *(const yki_lanes_at *)((const float *)memory + element);
+    const uint16_t *halves = (const uint16_t *)memory + element;
+    if (dtype == YK_F16)
+        return yki_widen_f16(halves);
+    return (yki_lanes)(__builtin_convertvector(*(const yki_halves_at *)halves, yki_bits) << 16);
+}
+
+YKI_FORCE_INLINE void yki_store_lanes(void *memory, int64_t element, yki_lanes x, yk_dtype dtype)
+{
+    uint16_t *halves = (uint16_t *)memory + element;
+    if (dtype == YK_F32)
+        *(yki_lanes_at *)((float *)memory + element) = x;
+    else if (dtype == YK_F16)
+        yki_narrow_f16(halves, x);
+    else
+        *(yki_halves_at *)halves = __builtin_convertvector(yki_round(x) >> 16, yki_halves);
 }
 
 YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)

@@ -1,0 +1,607 @@
+/*
+ * 3x3 convolutions with padding 1 by minimal filtering, Winograd's algorithm, forward and both
+ * gradients: stride 2 on AVX-512 and AVX2, stride 1 on AVX2 (winograd.c has it for AVX-512).
+ * Activations are in f32, bf16 or f16, weights and arithmetic in f32. The mathematics and the inner
+ * loops are in minimal.h; this file divides the work among threads and orders it.
+ *
+ * Forward and the gradient of x take, for a block of tiles and 64 output channels at a time, the
+ * products of each of the 36 matrices, over all input channels, before the next. Where weights are
+ * larger than activations, the activations are transformed first, and then 64 output channels are
+ * a unit of work, which transforms its own weights; they never pass through memory. Elsewhere all
+ * weights are transformed first, and then a block is a unit.
+ *
+ * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
+ * the sums of all pairs are small, the blocks are divided into parts: a part's blocks are
+ * transformed and multiplied one after the other into sums that belong to the part, and the parts'
+ * sums are added in order. Otherwise all blocks are transformed first, and then each pair is a unit
+ * of work.
+ *
+ * Threads take the next unit when they have finished one, so that a thread whose core is shared
+ * with another process does less, and they wait for each other twice a kernel. The order in which
+ * sums are added depends on the shape alone: the result has the same bits with any number of
+ * threads.
+ */
+#include "device/cpu/minimal.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+#include "device/cpu/onednn.h"
+#include "device/cpu/panel.h"
+
+enum {
+    SIDE = YKI_MINIMAL_SIDE,
+    TILE = YKI_MINIMAL_TILE,
+    MATRICES = YKI_MINIMAL_MATRICES,
+    MATRIX = YKI_MINIMAL_MATRIX,
+    WEIGHTS = YKI_MINIMAL_WEIGHTS, /* floats of a pair's 36 matrices */
+    PIECE = 16,                    /* columns of a pair that are written at a time */
+    PIECES = SIDE / PIECE,
+    TAPS = 9,
+    ROWS = 6,         /* that a product takes at a time: blocks have a multiple of them */
+    LEAST_TILES = 64, /* with fewer the weights' transformation costs more than it saves */
+    LEAST_PARTS = 4,
+    MOST_PARTS = 8,
+    PART_BLOCKS = 8, /* that a part should have: each costs a pass over its sums */
+    LEAST_PAIRS = 8, /* units of work; fewer would leave threads without any */
+    THREAD_BLOCKS = 3,
+    OUTPUTS_A_THREAD = 3
+};
+
+typedef struct minimal {
+    yki_kernel base;
+    const yki_minimal *algorithm;
+    int64_t slab;                                /* floats */
+    int64_t offsets[MATRICES], points[MATRICES]; /* of a slab's matrices */
+
+    /* What is read and what is made; for the weights' gradient x and dy. */
+    yki_panel_activation x, y;
+    int64_t tiles_down, tiles_across, tiles, blocks;
+    int team;
+    /* The location of the weight of row r (an input channel) and column c (an output channel). */
+    int64_t row_stride, column_stride;
+    bool turned;     /* the gradient of x */
+    bool by_outputs; /* and not by blocks */
+    /* Weights' gradient: */
+    int64_t parts;      /* of the blocks; 0: all are transformed first */
+    bool split_outputs; /* a part's output groups are units of their own */
+} minimal;
+
+/* ---- tiles ---------------------------------------------------------------------------------- */
+
+/* Of tiles, blocks or groups: [begin, end). */
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+static range block_range(const minimal *k, int64_t block)
+{
+    int64_t sixes = (k->tiles + ROWS - 1) / ROWS;
+    int64_t end = sixes * (block + 1) / k->blocks * ROWS;
+    return (range){sixes * block / k->blocks * ROWS, end < k->tiles ? end : k->tiles};
+}
+
+/* The plane of a vector's channels, from `channel` of `group` on. */
+static yki_minimal_plane plane_of(const yki_panel_activation *a, const void *data, int64_t image,
+                                  int64_t group, int64_t channel)
+{
+    int64_t channels = (image * a->groups + group) * SIDE + channel;
+    size_t offset = (size_t)(channels * a->rows * a->columns) * yk_dtype_size(a->dtype);
+    return (yki_minimal_plane){.data = (char *)(uintptr_t)data + offset,
+                               .dtype = a->dtype,
+                               .rows = a->rows,
+                               .columns = a->columns};
+}
+
+static int64_t image_of(const minimal *k, int64_t tile)
+{
+    return tile / (k->tiles_down * k->tiles_across);
+}
+
+static yki_minimal_tile tile_of(const minimal *k, int64_t tile, int64_t first)
+{
+    int64_t in_image = tile % (k->tiles_down * k->tiles_across);
+    return (yki_minimal_tile){.down = in_image / k->tiles_across,
+                              .across = in_image % k->tiles_across,
+                              .row = tile - first};
+}
+
+/* These groups of an activation into slabs, one each. */
+static void transform_groups(const minimal *k, yki_minimal_to_points *transform,
+                             const yki_panel_activation *a, const void *data, range tiles,
+                             range groups, float *slabs)
+{
+    for (int64_t group = groups.begin; group < groups.end; group++, slabs += k->slab)
+        for (int64_t t = tiles.begin; t < tiles.end; t++) {
+            yki_minimal_tile at = tile_of(k, t, tiles.begin);
+            for (int64_t channel = 0; channel < SIDE; channel += k->algorithm->lanes) {
+                yki_minimal_plane plane = plane_of(a, data, image_of(k, t), group, channel);
+                transform(&plane, &at, slabs + channel);
+            }
+        }
+}
+
+static void write_result(const minimal *k, const float *slab, range tiles, int64_t group,
+                         void *data)
+{
+    const yki_minimal *algorithm = k->algorithm;
+    yki_minimal_to_pixels *transform = k->turned ? algorithm->gradient_result : algorithm->result;
+    for (int64_t t = tiles.begin; t < tiles.end; t++) {
+        yki_minimal_tile at = tile_of(k, t, tiles.begin);
+        for (int64_t channel = 0; channel < SIDE; channel += algorithm->lanes) {
+            yki_minimal_plane plane = plane_of(&k->y, data, image_of(k, t), group, channel);
+            transform(slab + channel, &plane, &at);
+        }
+    }
+}
+
+/* ---- forward, and the gradient of x --------------------------------------------------------- */
+
+/*
+ * The weights from group `in` to group `out`, among those of one output group: its 36 matrices,
+ * each for all input groups in turn.
+ */
+static void transform_weights(const minimal *k, const float *weight, int64_t in, int64_t out,
+                              float *weights)
+{
+    const float *corner = weight + in * SIDE * k->row_stride + out * SIDE * k->column_stride;
+    for (int64_t row = 0; row < SIDE; row++)
+        for (int64_t column = 0; column < SIDE; column += k->algorithm->lanes)
+            k->algorithm->weight(corner + row * k->row_stride + column * k->column_stride,
+                                 k->column_stride, k->turned,
+                                 weights + in * MATRIX + row * SIDE + column, k->x.groups * MATRIX);
+}
+
+static void transform_input(const minimal *k, const void *x, range tiles, range groups,
+                            float *slabs)
+{
+    transform_groups(k, k->turned ? k->algorithm->gradient_data : k->algorithm->data, &k->x, x,
+                     tiles, groups, slabs);
+}
+
+/* A block's results in one output group. */
+static void convolve_group(const minimal *k, const float *data, const float *weights, int64_t out,
+                           range tiles, float *product, void *y)
+{
+    for (int64_t m = 0; m < MATRICES; m++)
+        for (int64_t in = 0; in < k->x.groups; in++)
+            k->algorithm->multiply(
+                data + in * k->slab + k->offsets[m], weights + (m * k->x.groups + in) * MATRIX,
+                product + k->offsets[m], (tiles.end - tiles.begin) * k->points[m], in == 0);
+    write_result(k, product, tiles, out, y);
+}
+
+/* ---- ... by blocks --------------------------------------------------------------------------- */
+
+/* `own`: the thread's memory, a slab for each input group and one for the product. */
+static void minimal_convolve_block(const minimal *k, const void *x, const float *weights, void *y,
+                                   int64_t block, float *own)
+{
+    range tiles = block_range(k, block);
+    float *product = own, *data = own + k->slab;
+    transform_input(k, x, tiles, (range){0, k->x.groups}, data);
+    for (int64_t out = 0; out < k->y.groups; out++)
+        convolve_group(k, data, weights + out * k->x.groups * WEIGHTS, out, tiles, product, y);
+}
+
+static void convolve_by_blocks(const minimal *k, const yki_kernel_args *run)
+{
+    const int64_t pairs = k->x.groups * k->y.groups;
+    float *weights = run->scratch, *threads = weights + pairs * WEIGHTS;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < pairs; i++)
+            transform_weights(k, run->in[1], i % k->x.groups, i / k->x.groups,
+                              weights + i / k->x.groups * k->x.groups * WEIGHTS);
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t block = 0; block < k->blocks; block++)
+            minimal_convolve_block(k, run->in[0], weights, run->out[0], block,
+                                   threads + omp_get_thread_num() * (k->x.groups + 1) * k->slab);
+    }
+}
+
+/* ---- ... by output groups -------------------------------------------------------------------- */
+
+/* `own`: the thread's memory, the weights of an output group and a slab for the product. */
+static void convolve_out(const minimal *k, const float *data, const float *weight, int64_t out,
+                         void *y, float *own)
+{
+    float *product = own, *weights = own + k->slab;
+    for (int64_t in = 0; in < k->x.groups; in++)
+        transform_weights(k, weight, in, out, weights);
+    for (int64_t block = 0; block < k->blocks; block++)
+        convolve_group(k, data + block * k->x.groups * k->slab, weights, out, block_range(k, block),
+                       product, y);
+}
+
+/* Of a thread. */
+static int64_t own_floats(const minimal *k)
+{
+    return k->slab + k->x.groups * WEIGHTS;
+}
+
+static void convolve_by_outputs(const minimal *k, const yki_kernel_args *run)
+{
+    float *data = run->scratch, *threads = data + k->blocks * k->x.groups * k->slab;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < k->blocks * k->x.groups; i++) {
+            int64_t block = i / k->x.groups, group = i % k->x.groups;
+            transform_input(k, run->in[0], block_range(k, block), (range){group, group + 1},
+                            data + i * k->slab);
+        }
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t out = 0; out < k->y.groups; out++)
+            convolve_out(k, data, run->in[1], out, run->out[0],
+                         threads + omp_get_thread_num() * own_floats(k));
+    }
+}
+
+static yk_status minimal_convolve(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const minimal *k = (const minimal *)kernel;
+    if (k->by_outputs)
+        convolve_by_outputs(k, run);
+    else
+        convolve_by_blocks(k, run);
+    return YK_OK;
+}
+
+/* ---- the weights' gradient ------------------------------------------------------------------ */
+
+/* The transformed x of a block, all groups, and dy of some groups. */
+typedef struct points {
+    float *x, *dy;
+    int64_t tiles;
+} points;
+
+static points transform_block(const minimal *k, const yki_kernel_args *run, int64_t block,
+                              range outputs, float *slabs)
+{
+    range tiles = block_range(k, block);
+    points p = {.tiles = tiles.end - tiles.begin};
+    p.x = slabs;
+    p.dy = slabs + k->x.groups * k->slab;
+    transform_groups(k, k->algorithm->data, &k->x, run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], tiles,
+                     (range){0, k->x.groups}, p.x);
+    transform_groups(k, k->algorithm->result_gradient, &k->y,
+                     run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], tiles, outputs, p.dy);
+    return p;
+}
+
+/* Adds the products of a block's points in one matrix to the sum of a pair. */
+static void add_products(const minimal *k, const float *x, const float *dy, int64_t tiles, int m,
+                         bool first, float *sum)
+{
+    k->algorithm->multiply_transposed(x + k->offsets[m], dy + k->offsets[m], sum + m * MATRIX,
+                                      tiles * k->points[m], first);
+}
+
+/* Pairs are numbered in group * output groups + out group, and written in PIECES. */
+static void write_columns(const minimal *k, const float *sum, int64_t pair, int64_t column,
+                          float *weight)
+{
+    int64_t in = pair / k->y.groups * SIDE, out = pair % k->y.groups * SIDE;
+    for (int64_t c = column; c < column + PIECE; c += k->algorithm->lanes)
+        for (int64_t row = 0; row < SIDE; row++)
+            k->algorithm->weight_gradient(sum + row * SIDE + c,
+                                          weight + (in + row) * k->row_stride +
+                                              (out + c) * k->column_stride,
+                                          k->column_stride);
+}
+
+/* ---- by parts ------------------------------------------------------------------------------- */
+
+/* All blocks of a part into its sums, for these output groups. */
+static void sum_part(const minimal *k, const yki_kernel_args *run, int64_t part, range outputs,
+                     float *sums, float *own)
+{
+    int64_t begin = k->blocks * part / k->parts, end = k->blocks * (part + 1) / k->parts;
+    for (int64_t block = begin; block < end; block++) {
+        points p = transform_block(k, run, block, outputs, own);
+        for (int m = 0; m < MATRICES; m++)
+            for (int64_t out = outputs.begin; out < outputs.end; out++)
+                for (int64_t in = 0; in < k->x.groups; in++)
+                    add_products(k, p.x + in * k->slab, p.dy + (out - outputs.begin) * k->slab,
+                                 p.tiles, m, block == begin,
+                                 sums + (in * k->y.groups + out) * WEIGHTS);
+    }
+}
+
+/* One thread adds each part's sums at once, in the same order, while its cache holds them. */
+static void sum_alone(const minimal *k, const yki_kernel_args *run)
+{
+    const int64_t pairs = k->x.groups * k->y.groups;
+    float *total = run->scratch, *sums = total + pairs * WEIGHTS, *own = sums + pairs * WEIGHTS;
+    for (int64_t part = 0; part < k->parts; part++) {
+        sum_part(k, run, part, (range){0, k->y.groups}, part == 0 ? total : sums, own);
+        for (int64_t pair = 0; part > 0 && pair < pairs; pair++)
+            k->algorithm->add(sums + pair * WEIGHTS, SIDE, total + pair * WEIGHTS);
+    }
+    for (int64_t i = 0; i < pairs * PIECES; i++)
+        write_columns(k, total + i / PIECES * WEIGHTS, i / PIECES, i % PIECES * PIECE,
+                      run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
+/* Adds the parts' sums in order for piece i of the pairs, and writes its gradient. */
+static void finish_columns(const minimal *k, float *sums, int64_t i, float *weight)
+{
+    const int64_t all = k->x.groups * k->y.groups * WEIGHTS, column = i % PIECES * PIECE;
+    float *total = sums + i / PIECES * WEIGHTS;
+    for (int64_t part = 1; part < k->parts; part++)
+        k->algorithm->add(total + part * all + column, PIECE, total + column);
+    write_columns(k, total, i / PIECES, column, weight);
+}
+
+static void sum_by_parts(const minimal *k, const yki_kernel_args *run)
+{
+    const int64_t pairs = k->x.groups * k->y.groups;
+    const int64_t pieces = k->split_outputs ? k->y.groups : 1;
+    float *sums = run->scratch, *threads = sums + k->parts * pairs * WEIGHTS;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * k->slab;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < k->parts * pieces; i++) {
+            range outputs = {i % pieces, k->split_outputs ? i % pieces + 1 : k->y.groups};
+            sum_part(k, run, i / pieces, outputs, sums + i / pieces * pairs * WEIGHTS, own);
+        }
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t i = 0; i < pairs * PIECES; i++)
+            finish_columns(k, sums, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+    }
+}
+
+/* ---- by pairs ------------------------------------------------------------------------------- */
+
+/* A pair's sum over all blocks, and its gradient. */
+static void finish_pair(const minimal *k, const float *slabs, int64_t pair, float *sum,
+                        float *weight)
+{
+    const int64_t in = pair / k->y.groups, out = pair % k->y.groups;
+    for (int m = 0; m < MATRICES; m++)
+        for (int64_t block = 0; block < k->blocks; block++) {
+            const float *of_block = slabs + block * (k->x.groups + k->y.groups) * k->slab;
+            range tiles = block_range(k, block);
+            add_products(k, of_block + in * k->slab, of_block + (k->x.groups + out) * k->slab,
+                         tiles.end - tiles.begin, m, block == 0, sum);
+        }
+    for (int64_t column = 0; column < SIDE; column += PIECE)
+        write_columns(k, sum, pair, column, weight);
+}
+
+static void sum_by_pairs(const minimal *k, const yki_kernel_args *run)
+{
+    const int64_t slabs_a_block = k->x.groups + k->y.groups;
+    float *slabs = run->scratch, *threads = slabs + k->blocks * slabs_a_block * k->slab;
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t block = 0; block < k->blocks; block++)
+            transform_block(k, run, block, (range){0, k->y.groups},
+                            slabs + block * slabs_a_block * k->slab);
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t pair = 0; pair < k->x.groups * k->y.groups; pair++)
+            finish_pair(k, slabs, pair, threads + omp_get_thread_num() * WEIGHTS,
+                        run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+    }
+}
+
+static yk_status minimal_convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const minimal *k = (const minimal *)kernel;
+    if (k->parts == 0)
+        sum_by_pairs(k, run);
+    else if (k->team == 1)
+        sum_alone(k, run);
+    else
+        sum_by_parts(k, run);
+    return YK_OK;
+}
+
+/* ---- preparation ---------------------------------------------------------------------------- */
+
+/* NULL if there is none. */
+static const yki_minimal *algorithm_of(const yki_device *device, int64_t stride)
+{
+#if defined(__x86_64__)
+    if (device->block == yki_minimal_halving_avx512.lanes && stride == 2)
+        return &yki_minimal_halving_avx512;
+    if (yki_cpu_loops_of(device) == &yki_cpu_loops_avx2)
+        return stride == 1   ? &yki_minimal_winograd_avx2
+               : stride == 2 ? &yki_minimal_halving_avx2
+                             : NULL;
+#else
+    (void)device;
+    (void)stride;
+#endif
+    return NULL;
+}
+
+/* small: of x and y the one with fewer pixels, which is cut into tiles. */
+static int64_t tiles_of(const yki_operand *small)
+{
+    return small->dims[0] * ((small->dims[2] + TILE - 1) / TILE) *
+           ((small->dims[3] + TILE - 1) / TILE);
+}
+
+/* Tiles at the edges compute pixels that are not there: enough of all must be. */
+static bool fills_tiles(const yki_operand *small, int64_t stride)
+{
+    int64_t pixels = small->dims[0] * small->dims[2] * small->dims[3];
+    int64_t least = stride == 1 ? 35 : 70; /* percent */
+    return 100 * pixels >= least * TILE * TILE * tiles_of(small);
+}
+
+static bool takes(const yki_device *device, const yki_operand *a)
+{
+    bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
+    return !native && yki_is_float(a) && a->ndim == 4 && a->layout == YKI_BLOCKED &&
+           a->dims[1] % SIDE == 0;
+}
+
+static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
+                             const yki_operand *large, const yki_operand *small,
+                             const yki_operand *weight)
+{
+    return ((const yki_cpu_device *)device)->winograd && algorithm_of(device, attrs->stride) &&
+           takes(device, large) && takes(device, small) && weight->dims[2] == 3 &&
+           weight->dims[3] == 3 && attrs->padding == 1 && attrs->dilation == 1 &&
+           attrs->groups == 1 && tiles_of(small) >= LEAST_TILES &&
+           fills_tiles(small, attrs->stride);
+}
+
+static minimal *minimal_create(const yki_device *device, const yki_attrs *attrs,
+                               const yki_operand *x, const yki_operand *y, const yki_operand *small)
+{
+    minimal *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return NULL;
+    const yki_minimal *algorithm = algorithm_of(device, attrs->stride);
+    k->algorithm = algorithm;
+    for (int64_t m = 0; m < MATRICES; m++) {
+        k->offsets[m] = yki_minimal_offset(algorithm->stride, algorithm->tiles, m);
+        k->points[m] = yki_minimal_points(algorithm->stride, m);
+    }
+    k->slab = yki_minimal_offset(algorithm->stride, algorithm->tiles, MATRICES);
+    k->x = yki_panel_activation_of(x);
+    k->y = yki_panel_activation_of(y);
+    k->tiles_down = (small->dims[2] + TILE - 1) / TILE;
+    k->tiles_across = (small->dims[3] + TILE - 1) / TILE;
+    k->tiles = tiles_of(small);
+    k->blocks = (k->tiles + algorithm->tiles - 1) / algorithm->tiles;
+    k->team = device->threads;
+    return k;
+}
+
+/* Enough blocks for all threads; returns the floats that these need. */
+static int64_t plan_blocks(minimal *k)
+{
+    int64_t sixes = (k->tiles + ROWS - 1) / ROWS, wanted = (int64_t)THREAD_BLOCKS * k->team;
+    if (k->team > 1 && k->blocks < wanted)
+        k->blocks = sixes < wanted ? sixes : wanted;
+    return k->team * (k->x.groups + 1) * k->slab;
+}
+
+/* How the work is divided does not change bits: all blocks and groups are computed alike. */
+static yk_status minimal_prepare_convolve(const yki_device *device, const yki_attrs *attrs,
+                                          const yki_operand *x, const yki_operand *y, bool turned,
+                                          yki_kernel **kernel)
+{
+    minimal *k = minimal_create(device, attrs, x, y, turned ? x : y);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a convolution");
+    k->turned = turned;
+    /* The weights are (K, C, 3, 3), K being forward's output channels. */
+    k->row_stride = turned ? TAPS * y->dims[1] : TAPS;
+    k->column_stride = turned ? TAPS : TAPS * x->dims[1];
+    int64_t data = k->blocks * k->x.groups * k->slab, weights = k->x.groups * k->y.groups * WEIGHTS;
+    k->by_outputs = data < weights && k->y.groups >= OUTPUTS_A_THREAD * (int64_t)k->team;
+    int64_t floats = data + k->team * own_floats(k);
+    if (!k->by_outputs)
+        floats = weights + plan_blocks(k);
+    k->base.scratch = (size_t)floats * sizeof(float);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* ---- forward: x, weight -> y ---------------------------------------------------------------- */
+
+static bool minimal_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return !yki_has_in(desc, YKI_CONV2D_BIAS) &&
+           minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
+                            &desc->in[YKI_CONV2D_WEIGHT]);
+}
+
+static yk_status minimal_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
+                                         yki_kernel **kernel)
+{
+    return minimal_prepare_convolve(device, desc->attrs, &desc->in[YKI_CONV2D_X],
+                                    &desc->out[YKI_CONV2D_Y], false, kernel);
+}
+
+const yki_kernel_impl yki_cpu_conv2d_minimal = {.op = &yki_op_conv2d,
+                                                .supports = minimal_supports_forward,
+                                                .prepare = minimal_prepare_forward,
+                                                .run = minimal_convolve};
+
+/* ---- gradient of x: dy, weight -> dx -------------------------------------------------------- */
+
+static bool minimal_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return minimal_supports(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
+}
+
+static yk_status minimal_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
+                                               yki_kernel **kernel)
+{
+    return minimal_prepare_convolve(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                                    &desc->out[YKI_CONV2D_BACKWARD_DATA_DX], true, kernel);
+}
+
+const yki_kernel_impl yki_cpu_conv2d_backward_data_minimal = {
+    .op = &yki_op_conv2d_backward_data,
+    .supports = minimal_supports_backward_data,
+    .prepare = minimal_prepare_backward_data,
+    .run = minimal_convolve};
+
+/* ---- gradient of the weights: x, dy -> dweight ---------------------------------------------- */
+
+static bool minimal_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) &&
+           minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                            &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
+                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
+/* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
+ * sums does. */
+static int64_t plan_parts(minimal *k)
+{
+    const int64_t pairs = k->x.groups * k->y.groups;
+    k->parts = k->blocks / PART_BLOCKS < MOST_PARTS ? k->blocks / PART_BLOCKS : MOST_PARTS;
+    if (k->parts < LEAST_PARTS)
+        k->parts = k->blocks < LEAST_PARTS ? k->blocks : LEAST_PARTS;
+    k->split_outputs = k->parts < 2 * (int64_t)k->team;
+    int64_t sums = k->team == 1 ? 2 : k->parts; /* at a time */
+    return sums * pairs * WEIGHTS + k->team * (k->x.groups + k->y.groups) * k->slab;
+}
+
+static int64_t plan_pairs(const minimal *k)
+{
+    return k->blocks * (k->x.groups + k->y.groups) * k->slab + k->team * WEIGHTS;
+}
+
+static yk_status minimal_prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
+                                                 yki_kernel **kernel)
+{
+    const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
+    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    minimal *k = minimal_create(device, desc->attrs, x, dy, dy);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a convolution");
+    k->row_stride = TAPS;
+    k->column_stride = TAPS * x->dims[1];
+    /* Whichever takes less memory, if there are enough pairs. */
+    int64_t pairs = k->x.groups * k->y.groups;
+    bool by_pairs = pairs >= LEAST_PAIRS && k->blocks * (k->x.groups + k->y.groups) * k->slab <
+                                                LEAST_PARTS * pairs * WEIGHTS;
+    int64_t floats = by_pairs ? plan_pairs(k) : plan_parts(k);
+    k->base.scratch = (size_t)floats * sizeof(float);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+const yki_kernel_impl yki_cpu_conv2d_backward_weight_minimal = {
+    .op = &yki_op_conv2d_backward_weight,
+    .supports = minimal_supports_backward_weight,
+    .prepare = minimal_prepare_backward_weight,
+    .run = minimal_convolve_weight};
