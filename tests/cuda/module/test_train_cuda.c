@@ -1,0 +1,87 @@
+/* `yoke train --device cuda` on the fake driver: about ref's numbers, its own bits again, and one
+ * line where there is no GPU to train on. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../cli/train_job.h"
+
+static void assert_close(const char *name, const char *expected, const char *key, double tolerance)
+{
+    double value = last_value(name, key), right = last_value(expected, key);
+    if (!(fabs(value - right) <= tolerance * fabs(right)))
+        fail_msg("%s of %s is %.9g, of %s %.9g", key, name, value, expected, right);
+}
+
+static void assert_same_weights(const char *name, const char *expected)
+{
+    char output[256];
+    int code = yk_test_command(output, sizeof output, "cd %s && cmp %s/model.pth %s/model.pth",
+                               yk_test_directory(), name, expected);
+    if (code != 0)
+        fail_msg("%s", output);
+}
+
+/* On few pixels, because each thread of a GPU is simulated. */
+static void train_well(const char *name, const char *options)
+{
+    char line[512];
+    snprintf(line, sizeof line, "--data random:1x6x6,10 --augment none %s", options);
+    if (train(name, line) != 0)
+        fail_msg("%s", job.output);
+}
+
+/* The same numbers as on ref, but for the order of sums; the same bits in every order of streams,
+ * and with an interruption. */
+#define SETTINGS "--max-steps 5 --batch-size 16 --nproc 2 --clip-grad-norm 1 --ema 0.9"
+YK_TEST(two_ranks_train_as_on_ref_and_resume)
+{
+    train_well("ref", SETTINGS " --device ref");
+    train_well("cuda", SETTINGS " --device cuda");
+    assert_contains(job.output, "cuda:0: Fake GPU 0, 4.0 GiB, compute capability 9.0");
+    assert_close("cuda", "ref", "train_loss", 1e-4);
+    assert_close("cuda", "ref", "val_loss", 1e-4);
+    setenv("YOKE_SIM_SEED", "7", 1);
+    train_well("again", SETTINGS " --device cuda");
+    assert_same_weights("again", "cuda");
+    train_well("parts", SETTINGS " --device cuda --max-steps 2");
+    train_well("parts", SETTINGS " --device cuda --resume auto");
+    assert_same_weights("parts", "cuda");
+}
+
+YK_TEST(ranks_have_gpus_of_their_own_or_say_that_they_share)
+{
+    setenv("YK_FAKE_GPUS", "2", 1);
+    train_well("two", "--max-steps 1 --batch-size 16 --nproc 2 --device cuda");
+    assert_null(strstr(job.output, "shares"));
+    setenv("YK_FAKE_GPUS", "1", 1);
+    train_well("one", "--max-steps 1 --batch-size 16 --nproc 2 --device cuda");
+    assert_contains(job.output, "local rank 1 shares cuda:0 with other ranks, because there is 1 "
+                                "GPU");
+    assert_same_weights("one", "two");
+}
+
+YK_TEST(replicas_on_two_gpus)
+{
+    setenv("YK_FAKE_GPUS", "2", 1);
+    train_well("dp", "--max-steps 2 --batch-size 16 --parallel dp --devices cuda:0,cuda:1");
+    assert_contains(job.output, "cuda:0, cuda:1 (--parallel dp)");
+    train_well("one", "--max-steps 2 --batch-size 16 --device cuda:1");
+    assert_close("dp", "one", "train_loss", 1e-4);
+}
+
+/* The reason is that of `yoke info`. */
+YK_TEST(without_a_gpu_one_line_says_why)
+{
+    setenv("YK_FAKE_GPUS", "0", 1);
+    assert_int_equal(train("none", "--device cuda"), 1);
+    assert_contains(job.output, "yoke: device cuda: the NVIDIA driver finds no GPU");
+    char output[8192], program[512];
+    snprintf(program, sizeof program, "%s info", getenv("YOKE_PROGRAM"));
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", program), 0);
+    assert_contains(output, "  cuda: the NVIDIA driver finds no GPU");
+    setenv("YK_FAKE_GPUS", "2", 1);
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", program), 0);
+    assert_contains(output, "  cuda:0: Fake GPU 0, ");
+    assert_contains(output, "  cuda:1: Fake GPU 1, ");
+}
