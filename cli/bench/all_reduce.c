@@ -75,9 +75,10 @@ static bool add_backends(contest *all)
 
 static bool add_bound(contest *all)
 {
-    const yk_group *world = all->entries[0].world;
+    yk_group *world = all->entries[0].world;
     all->has_bound = yk_group_local_size(world) == yk_group_size(world);
-    return !all->has_bound || cli_memory_bound_init(&all->bound, most_bytes);
+    return !all->has_bound ||
+           cli_memory_bound_init(&all->bound, world, most_bytes, all->options.is_private);
 }
 
 static bool remove_backends(contest *all)
@@ -123,7 +124,7 @@ static bool time_bound(double *seconds, const contest *all, size_t bytes)
         return false;
     double start = cli_clock_s();
     for (int call = 0; call < calls; call++)
-        cli_memory_bound_pass(&all->bound, bytes, all->options.is_private);
+        cli_memory_bound_pass(&all->bound, bytes);
     if (!cli_ok(yk_barrier(world)))
         return false;
     *seconds = (cli_clock_s() - start) / calls;

@@ -1,12 +1,22 @@
-/* See memory_bound.h. */
+/*
+ * See memory_bound.h. Ranks map each other's memory through /proc: the group's own memory
+ * (yk_group_alloc) shows a program its own part only.
+ */
+#define _GNU_SOURCE
 #include "bench/memory_bound.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "setup.h"
 
 enum { STAGING = 64 << 10 }; /* floats: 256 KiB, as much as the shm backend stages at a time */
+static const size_t staging_bytes = STAGING * sizeof(float);
 
 /* Loads and stores as wide as the processor has. */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
@@ -28,33 +38,111 @@ WIDE static void add(float *restrict data, const float *restrict more, size_t co
         data[i] += more[i];
 }
 
-bool cli_memory_bound_init(cli_memory_bound *bound, size_t most_bytes)
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+/* Where the other ranks find this rank's memory. */
+typedef struct owner {
+    int64_t pid, fd;
+} owner;
+
+static bool map_staging(float **staging, const owner *of)
 {
-    bound->data = calloc(1, most_bytes);
-    bound->staging = calloc(STAGING, sizeof *bound->staging);
-    if (!bound->data || !bound->staging)
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)of->pid, (long long)of->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    void *memory =
+        fd < 0 ? MAP_FAILED : mmap(NULL, staging_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        cli_complain("%s: cannot map the memory of another rank: %s", path, strerror(errno));
+    else
+        *staging = memory;
+    if (fd >= 0)
+        close(fd);
+    return memory != MAP_FAILED;
+}
+
+static bool map_all(cli_memory_bound *bound, yk_group *world, const owner *mine)
+{
+    owner *all = calloc((size_t)bound->world, sizeof *all);
+    bool fine = all || cli_complain("no memory for a table of ranks");
+    fine = fine && cli_ok(yk_all_gather(world, all, mine, 2, YK_I64, NULL));
+    for (int r = 0; fine && r < bound->world; r++)
+        fine = map_staging(&bound->staging[r], &all[r]);
+    free(all);
+    return fine && cli_ok(yk_barrier(world)); /* all have opened it before its owner closes it */
+}
+
+static bool share_staging(cli_memory_bound *bound, yk_group *world)
+{
+    owner mine = {.pid = getpid(), .fd = memfd_create("yoke-bench", MFD_CLOEXEC)};
+    if (mine.fd < 0 || ftruncate((int)mine.fd, (off_t)staging_bytes)) {
+        cli_complain("cannot create shared memory: %s", strerror(errno));
+        if (mine.fd >= 0)
+            close((int)mine.fd);
+        return false;
+    }
+    bool fine = map_all(bound, world, &mine);
+    close((int)mine.fd);
+    return fine;
+}
+
+bool cli_memory_bound_init(cli_memory_bound *bound, yk_group *world, size_t most_bytes,
+                           bool is_private)
+{
+    *bound = (cli_memory_bound){
+        .is_private = is_private, .rank = yk_group_rank(world), .world = yk_group_size(world)};
+    bound->data = malloc(most_bytes);
+    bound->staging = is_private ? calloc((size_t)bound->world, sizeof *bound->staging) : NULL;
+    if (!bound->data || (is_private && !bound->staging))
         return cli_complain("no memory for a buffer of %zu bytes", most_bytes);
     memset(bound->data, 0, most_bytes); /* its pages are there before it is timed */
-    return true;
+    return !is_private || share_staging(bound, world);
 }
 
 void cli_memory_bound_fini(cli_memory_bound *bound)
 {
-    free(bound->data);
+    for (int r = 0; bound->staging && r < bound->world; r++)
+        if (bound->staging[r])
+            munmap(bound->staging[r], staging_bytes);
     free(bound->staging);
-    *bound = (cli_memory_bound){NULL, NULL};
+    free(bound->data);
+    *bound = (cli_memory_bound){.data = NULL};
 }
 
-void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes, bool is_private)
+/* ---- a pass ---------------------------------------------------------------------------------- */
+
+/* Copies all but this rank's slice. */
+static void copy_others(float *to, const float *from, size_t begin, size_t end, size_t count)
 {
-    size_t count = bytes / sizeof(float);
-    if (!is_private) {
-        add_to_itself(bound->data, count);
+    memcpy(to, from, begin * sizeof *to);
+    memcpy(to + end, from + end, (count - end) * sizeof *to);
+}
+
+static void pass_private(const cli_memory_bound *bound, float *data, size_t count)
+{
+    size_t world = (size_t)bound->world, rank = (size_t)bound->rank;
+    size_t begin = count * rank / world, end = count * (rank + 1) / world;
+    float *mine = bound->staging[rank];
+    if (world == 2) {
+        memcpy(mine, data, count * sizeof *data);
+        add(data, bound->staging[1 - rank], count);
         return;
     }
-    for (size_t start = 0; start < count; start += STAGING) {
-        size_t n = count - start < STAGING ? count - start : STAGING;
-        memcpy(bound->staging, bound->data + start, n * sizeof(float));
-        add(bound->data + start, bound->staging, n);
-    }
+    copy_others(mine, data, begin, end, count);
+    for (size_t r = 0; r < world; r++)
+        if (r != rank)
+            add(data + begin, bound->staging[r] + begin, end - begin);
+    for (size_t r = 0; r < world; r++)
+        if (r != rank)
+            memcpy(bound->staging[r] + begin, data + begin, (end - begin) * sizeof *data);
+    copy_others(data, mine, begin, end, count);
+}
+
+void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes)
+{
+    size_t count = bytes / sizeof(float);
+    if (!bound->is_private)
+        add_to_itself(bound->data, count);
+    for (size_t start = 0; bound->is_private && start < count; start += STAGING)
+        pass_private(bound, bound->data + start, count - start < STAGING ? count - start : STAGING);
 }

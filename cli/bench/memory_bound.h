@@ -5,21 +5,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <yoke/group.h>
+
 /* Buffers from which bounds are measured. */
 typedef struct cli_memory_bound {
-    float *data, *staging;
+    bool is_private;
+    int rank, world;
+    float *data;
+    float **staging; /* (world): memory of each rank that all ranks map; NULL unless private */
 } cli_memory_bound;
 
-/* Returns false after an error line. cli_memory_bound_fini() is needed after a failure too. */
-bool cli_memory_bound_init(cli_memory_bound *bound, size_t most_bytes);
+/* All ranks, which are on one machine, call this at the same time. Returns false after an error
+ * line. cli_memory_bound_fini() is needed after a failure too. */
+bool cli_memory_bound_init(cli_memory_bound *bound, yk_group *world, size_t most_bytes,
+                           bool is_private);
 void cli_memory_bound_fini(cli_memory_bound *bound);
 
 /*
  * Moves as many bytes as one rank must for an all-reduce of `bytes` in shared memory, without
  * waiting for others. Of buffers that all ranks can reach, each rank reduces its share: together it
- * reads and writes as many bytes as its buffer has. Private buffers are also copied to memory that
- * the other ranks can read, in pieces that stay in the cache.
+ * reads and writes as many bytes as its buffer has. Of private buffers, each rank copies what the
+ * others need to memory that they can read, and fetches what it needs from the caches of others.
  */
-void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes, bool is_private);
+void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes);
 
 #endif

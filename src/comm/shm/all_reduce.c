@@ -8,7 +8,9 @@
  *                      and writes the result to all of them. One exchange before, one step after;
  *                      each byte is read and written once by each rank, no copies
  *   private buffers    in chunks through stage[]. Of two ranks each reduces the whole chunk to
- *                      where it is wanted; with more, slices as above and then a copy out
+ *                      where it is wanted; with more, slices as above, and the others' slices are
+ *                      copied in before and out after. A rank reads its own data where it is wanted
+ *                      too: stage[] is in the cache of whoever fetches it
  *
  * Every element is reduced in rank order by one rank or by all alike: bitwise equal everywhere.
  * The slices are those of the "reduce-scatter + all-gather" scheme (Rabenseifner 2004), with loads
@@ -31,7 +33,7 @@ static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int
     return start < count ? start : count;
 }
 
-/* Reduces this rank's slice of the buffers in shm->to, to all of them. */
+/* Reduces this rank's slice of the buffers that shm->to points to, to all of them. */
 static void reduce_own_slice(shm_backend *shm, const yk_descriptor *what, size_t count)
 {
     size_t size = yk_dtype_size((yk_dtype)what->dtype);
@@ -55,26 +57,75 @@ static void reduce_whole(shm_backend *shm, const yk_descriptor *what, void *out,
                    (yk_reduce_op)what->reduce);
 }
 
+/* Copies the slices of the other ranks. */
+static void copy_others(const shm_backend *shm, void *to, const void *from, size_t count,
+                        size_t size)
+{
+    size_t begin = slice_start(shm, count, size, shm->rank) * size;
+    size_t end = slice_start(shm, count, size, shm->rank + 1) * size;
+    memcpy(to, from, begin);
+    memcpy((char *)to + end, (const char *)from + end, count * size - end);
+}
+
+/* A part of a private buffer that fits stage[]. */
+typedef struct chunk {
+    void *data;
+    size_t count, size; /* elements, and of one the bytes */
+    int half;           /* of stage[] */
+} chunk;
+
+static chunk chunk_at(const shm_backend *shm, const yk_backend_call *call, size_t start)
+{
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype), most = SHM_STAGE / size;
+    size_t left = call->what.count - start;
+    return (chunk){.data = (char *)call->out + start * size,
+                   .count = left < most ? left : most,
+                   .size = size,
+                   .half = (int)((shm->chunk + start / most) & 1)};
+}
+
+static void copy_in(const shm_backend *shm, const chunk *c)
+{
+    if (shm->world == 2)
+        memcpy(shm->me->stage[c->half], c->data, c->count * c->size);
+    else
+        copy_others(shm, shm->me->stage[c->half], c->data, c->count, c->size);
+}
+
+static void reduce_chunk(shm_backend *shm, const yk_descriptor *what, const chunk *c)
+{
+    for (int r = 0; r < shm->world; r++)
+        shm->from[r] = shm->to[r] =
+            r == shm->rank ? c->data : (void *)shm->ranks[r]->stage[c->half];
+    if (shm->world == 2)
+        reduce_whole(shm, what, c->data, c->count);
+    else
+        reduce_own_slice(shm, what, c->count);
+}
+
+/* One step a chunk: after it, all ranks have reduced one chunk and copied in the next. */
 static yk_status reduce_private(shm_backend *shm, const yk_backend_call *call)
 {
-    const yk_descriptor *what = &call->what;
-    size_t size = yk_dtype_size((yk_dtype)what->dtype), chunk = SHM_STAGE / size;
-    for (size_t done = 0; done < what->count; done += chunk) {
-        size_t n = what->count - done < chunk ? what->count - done : chunk;
-        int half = shm->chunk++ & 1;
-        char *out = (char *)call->out + done * size;
-        memcpy(shm->me->stage[half], out, n * size);
-        YK_TRY(yki_shm_step(shm));
-        for (int r = 0; r < shm->world; r++)
-            shm->from[r] = shm->to[r] = shm->ranks[r]->stage[half];
-        if (shm->world == 2) {
-            reduce_whole(shm, what, out, n);
-            continue;
+    bool slices = shm->world > 2;
+    size_t start = 0;
+    chunk now = chunk_at(shm, call, 0);
+    copy_in(shm, &now);
+    YK_TRY(yki_shm_step(shm));
+    for (bool more = true; more; start += now.count) {
+        now = chunk_at(shm, call, start);
+        more = start + now.count < call->what.count;
+        reduce_chunk(shm, &call->what, &now);
+        if (more) {
+            chunk next = chunk_at(shm, call, start + now.count);
+            copy_in(shm, &next);
         }
-        reduce_own_slice(shm, what, n);
-        YK_TRY(yki_shm_step(shm));
-        memcpy(out, shm->me->stage[half], n * size);
+        if (more || slices)
+            YK_TRY(yki_shm_step(shm));
+        if (slices)
+            copy_others(shm, now.data, shm->me->stage[now.half], now.count, now.size);
     }
+    size_t most = SHM_STAGE / now.size;
+    shm->chunk += (uint32_t)((call->what.count + most - 1) / most);
     return YK_OK;
 }
 
