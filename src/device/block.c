@@ -41,16 +41,11 @@ yk_status yki_block_open(yki_block *block, void **values)
 
 yk_status yki_block_send(yki_block *block, yki_stream *stream)
 {
-    return yki_block_send_part(block, block->bytes, stream);
-}
-
-yk_status yki_block_send_part(yki_block *block, size_t bytes, yki_stream *stream)
-{
     if (!block->slots)
         return YK_OK;
     int slot = block->slot;
     block->slot = (slot + 1) % YKI_BLOCK_SLOTS;
     YK_TRY(yki_device_copy(block->device, block->memory, block->slots + (size_t)slot * block->bytes,
-                           bytes, YKI_TO_DEVICE, stream));
+                           block->bytes, YKI_TO_DEVICE, stream));
     return yki_event_mark(block->device, block->copied[slot], stream);
 }

@@ -32,7 +32,5 @@ void yki_block_destroy(yki_block *block);
 /* The values are undefined and must all be written. */
 yk_status yki_block_open(yki_block *block, void **values);
 yk_status yki_block_send(yki_block *block, yki_stream *stream);
-/* Sends the first bytes only; the others are undefined for the device. */
-yk_status yki_block_send_part(yki_block *block, size_t bytes, yki_stream *stream);
 
 #endif

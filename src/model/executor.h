@@ -2,6 +2,7 @@
 #ifndef YKI_EXECUTOR_H
 #define YKI_EXECUTOR_H
 
+#include "device/block.h"
 #include "model/inputs.h"
 #include "model/plans.h"
 #include "model/profile.h"

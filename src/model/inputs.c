@@ -31,13 +31,14 @@ yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_gra
         if (graph->values[i]->kind == YKI_INPUT)
             inputs->list[inputs->count++].value = graph->values[i];
     find_labels(inputs, graph);
-    return YK_OK;
+    return yki_stream_create(device, &inputs->copies);
 }
 
 void yki_inputs_destroy(yki_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++)
-        yki_block_destroy(&inputs->list[i].copy);
+        yki_feed_destroy(&inputs->list[i].feed);
+    yki_stream_destroy(inputs->device, inputs->copies);
     free(inputs->list);
 }
 
@@ -102,30 +103,30 @@ static yk_status check_labels(const yki_input *input, const int32_t *labels, int
     return YK_OK;
 }
 
-/* The copy has room for the largest batch so far. */
-static yk_status reserve_copy(yki_inputs *inputs, yki_input *input, size_t bytes)
+/* There is room for the largest batch so far. */
+static yk_status reserve_feed(yki_inputs *inputs, yki_input *input, size_t bytes)
 {
     yki_device *device = inputs->device;
-    if (bytes <= input->copy.bytes)
+    if (bytes <= input->feed.bytes)
         return YK_OK;
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
-    yki_block_destroy(&input->copy);
+    yki_feed_destroy(&input->feed);
     inputs->moves++;
-    return yki_block_create(&input->copy, device, bytes);
+    return yki_feed_create(&input->feed, device, bytes);
 }
 
 static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
 {
     size_t bytes = yk_tensor_bytes(tensor);
     void *room;
-    YK_TRY(reserve_copy(inputs, input, bytes));
-    input->data = input->copy.memory;
+    YK_TRY(reserve_feed(inputs, input, bytes));
+    input->data = input->feed.memory;
     if (bytes == 0)
         return YK_OK;
-    YK_TRY(yki_block_open(&input->copy, &room));
+    YK_TRY(yki_feed_open(&input->feed, &room));
     YK_TRY(yk_tensor_read(tensor, room));
     YK_TRY(check_labels(input, room, yk_tensor_count(tensor)));
-    return yki_block_send_part(&input->copy, bytes, yki_device_stream(inputs->device));
+    return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
 static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)

@@ -7,14 +7,14 @@
 
 #include <yoke/model.h>
 
-#include "device/block.h"
+#include "device/feed.h"
 #include "graph/graph.h"
 
 typedef struct yki_input {
     const yk_value *value;
     bool absent;      /* from the last batch */
     const void *data; /* where kernels read it */
-    yki_block copy;   /* on a device that is not a host device */
+    yki_feed feed;    /* on a device that is not a host device */
     int64_t classes;  /* if they are labels of so many; else 0 */
 } yki_input;
 
@@ -22,7 +22,8 @@ typedef struct yki_inputs {
     yki_device *device;
     yki_input *list; /* in order of declaration */
     size_t count;
-    uint64_t moves; /* of copies */
+    yki_stream *copies; /* of batches, to the device */
+    uint64_t moves;     /* of where kernels read */
 } yki_inputs;
 
 yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_graph *graph);
