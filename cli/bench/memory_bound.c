@@ -64,8 +64,9 @@ static bool map_staging(float **staging, const owner *of)
 static bool map_all(cli_memory_bound *bound, yk_group *world, const owner *mine)
 {
     owner *all = calloc((size_t)bound->world, sizeof *all);
-    bool fine = all || cli_complain("no memory for a table of ranks");
-    fine = fine && cli_ok(yk_all_gather(world, all, mine, 2, YK_I64, NULL));
+    if (!all)
+        return cli_complain("no memory for a table of ranks");
+    bool fine = cli_ok(yk_all_gather(world, all, mine, 2, YK_I64, NULL));
     for (int r = 0; fine && r < bound->world; r++)
         fine = map_staging(&bound->staging[r], &all[r]);
     free(all);

@@ -74,10 +74,18 @@ typedef struct chunk {
     int half;           /* of stage[] */
 } chunk;
 
+static size_t most_of_chunk(const yk_descriptor *what)
+{
+    size_t size = yk_dtype_size((yk_dtype)what->dtype);
+    assert(size > 0);
+    return SHM_STAGE / size;
+}
+
 static chunk chunk_at(const shm_backend *shm, const yk_backend_call *call, size_t start)
 {
-    size_t size = yk_dtype_size((yk_dtype)call->what.dtype), most = SHM_STAGE / size;
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype), most = most_of_chunk(&call->what);
     size_t left = call->what.count - start;
+    assert(most > 0);
     return (chunk){.data = (char *)call->out + start * size,
                    .count = left < most ? left : most,
                    .size = size,
@@ -124,7 +132,8 @@ static yk_status reduce_private(shm_backend *shm, const yk_backend_call *call)
         if (slices)
             copy_others(shm, now.data, shm->me->stage[now.half], now.count, now.size);
     }
-    size_t most = SHM_STAGE / now.size;
+    size_t most = most_of_chunk(&call->what);
+    assert(most > 0);
     shm->chunk += (uint32_t)((call->what.count + most - 1) / most);
     return YK_OK;
 }
