@@ -86,6 +86,8 @@ MAP(relu6_backward, YKI_MAP_RELU6_BACKWARD)
 MAP(sigmoid_backward, YKI_MAP_SIGMOID_BACKWARD)
 MAP(silu, YKI_MAP_SILU)
 MAP(silu_backward, YKI_MAP_SILU_BACKWARD)
+MAP(gelu, YKI_MAP_GELU)
+MAP(gelu_backward, YKI_MAP_GELU_BACKWARD)
 MAP(hardswish, YKI_MAP_HARDSWISH)
 MAP(hardswish_backward, YKI_MAP_HARDSWISH_BACKWARD)
 MAP(add, YKI_MAP_ADD)
@@ -109,39 +111,6 @@ static yk_status sigmoid(const yki_kernel *kernel, const yki_kernel_args *run)
     const eltwise *k = (const eltwise *)kernel;
     eltwise_map(kernel, run, YKI_MAP_SIGMOID);
     yki_operand_clear_padding(k->device, &k->padded, run->out[YKI_SIGMOID_Y]);
-    return YK_OK;
-}
-
-/* ---- gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016) ------ */
-
-static float phi(float x)
-{
-    return 0.5f * erfcf(-0.70710678f * x);
-}
-
-static yk_status gelu(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    const eltwise *k = (const eltwise *)kernel;
-    const void *x = run->in[YKI_GELU_X];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->count; i++) {
-        float value = yki_get(x, i, k->dtype);
-        yki_put(run->out[YKI_GELU_Y], i, value * phi(value), k->dtype);
-    }
-    return YK_OK;
-}
-
-static yk_status gelu_backward(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    const eltwise *k = (const eltwise *)kernel;
-    const void *dy = run->in[YKI_GELU_BACKWARD_DY], *x = run->in[YKI_GELU_BACKWARD_X];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->count; i++) {
-        float value = yki_get(x, i, k->dtype);
-        float density = 0.39894228f * expf(-0.5f * value * value);
-        yki_put(run->out[YKI_GELU_BACKWARD_DX], i,
-                yki_get(dy, i, k->dtype) * (phi(value) + value * density), k->dtype);
-    }
     return YK_OK;
 }
 
