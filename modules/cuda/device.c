@@ -1,6 +1,7 @@
 /* The cuda device itself, and the table of the module. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -63,9 +64,23 @@ static yk_status get_compute(yki_cu_device number, int *compute)
     return YK_OK;
 }
 
+/* "580.65.06, ", or nothing where the kernel does not tell. */
+static void read_driver(char *text, size_t size)
+{
+    FILE *file = fopen("/sys/module/nvidia/version", "re");
+    text[0] = '\0';
+    if (!file)
+        return;
+    if (fgets(text, (int)size - 2, file)) {
+        size_t end = strcspn(text, "\n");
+        snprintf(text + end, size - end, ", ");
+    }
+    fclose(file);
+}
+
 static yk_status describe(int index, char *text, size_t size)
 {
-    char name[64] = "";
+    char name[64] = "", driver[32];
     size_t bytes;
     int compute;
     yki_cu_device number;
@@ -73,8 +88,9 @@ static yk_status describe(int index, char *text, size_t size)
     YK_TRY(yki_cuda_call(DeviceGetName, name, (int)sizeof name, number));
     YK_TRY(yki_cuda_call(DeviceTotalMem, &bytes, number));
     YK_TRY(get_compute(number, &compute));
-    snprintf(text, size, "cuda:%d: %s, %.1f GiB, compute capability %d.%d, driver for CUDA %d.%d",
-             index, name, (double)bytes / (1 << 30), compute / 10, compute % 10,
+    read_driver(driver, sizeof driver);
+    snprintf(text, size, "cuda:%d: %s, %.1f GiB, compute capability %d.%d, driver %sCUDA %d.%d",
+             index, name, (double)bytes / (1 << 30), compute / 10, compute % 10, driver,
              yki_cu.version / 1000, yki_cu.version % 1000 / 10);
     return YK_OK;
 }

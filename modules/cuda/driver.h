@@ -85,7 +85,7 @@ enum { YKI_CU_JIT_ERROR_LOG = 5, YKI_CU_JIT_ERROR_LOG_BYTES = 6 };
     CALL(EventQuery, (yki_cu_event event))                                                         \
     CALL(EventSynchronize, (yki_cu_event event))                                                   \
     CALL(EventElapsedTime, (float *milliseconds, yki_cu_event begin, yki_cu_event end))            \
-    CALL(GraphInstantiate,                                                                         \
+    CALL(GraphInstantiateWithFlags,                                                                \
          (yki_cu_graph_exec * exec, yki_cu_graph graph, unsigned long long flags))                 \
     CALL(GraphLaunch, (yki_cu_graph_exec exec, yki_cu_stream stream))                              \
     CALL(GraphExecDestroy, (yki_cu_graph_exec exec))                                               \

@@ -298,8 +298,8 @@ static yki_cu_result StreamEndCapture(yki_cu_stream stream, yki_cu_graph *graph)
     return YKI_CU_SUCCESS;
 }
 
-static yki_cu_result GraphInstantiate(yki_cu_graph_exec *exec, yki_cu_graph graph,
-                                      unsigned long long flags)
+static yki_cu_result GraphInstantiateWithFlags(yki_cu_graph_exec *exec, yki_cu_graph graph,
+                                               unsigned long long flags)
 {
     (void)flags;
     *exec = malloc(sizeof **exec);
@@ -341,7 +341,7 @@ static yki_cu_result ModuleLoadDataEx(yki_cu_module *module, const void *image, 
     if (setting && strcmp(setting, "broken") == 0) {
         for (unsigned i = 0; i < count; i++)
             if (options[i] == YKI_CU_JIT_ERROR_LOG)
-                strcpy(values[i], "ptxas fatal: unsupported version of PTX\nmore");
+                snprintf(values[i], 64, "ptxas fatal: unsupported version of PTX\nmore");
         return YKI_CU_NO_BINARY_FOR_GPU;
     }
     *module = (yki_cu_module)(void *)&loaded;

@@ -166,8 +166,9 @@ int fake_memory_free(yki_cu_address address)
     *at = b->next;
     used[b->gpu] -= b->bytes;
     check_rest(b);
-    mmap(b->pages, b->span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-         0);
+    if (mmap(b->pages, b->span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+             -1, 0) == MAP_FAILED)
+        give_up("its pages cannot be unmapped", address);
     pthread_mutex_unlock(&lock);
     free(b);
     return YKI_CU_SUCCESS;
