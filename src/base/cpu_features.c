@@ -1,7 +1,10 @@
 /* See cpu_features.h. */
+#define _GNU_SOURCE
 #include "base/cpu_features.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <yoke/system.h>
 #if defined(__x86_64__)
@@ -40,4 +43,16 @@ bool yki_cpu_has_avx2_f16c(void)
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == PRESENT;
+}
+
+bool yki_cpu_use_amx(void)
+{
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }

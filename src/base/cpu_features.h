@@ -10,4 +10,10 @@
  */
 bool yki_cpu_has_avx2_f16c(void);
 
+/*
+ * Whether this process may use AMX's tiles of bf16: the processor and the system have them, and the
+ * system permits it, which it then does for all threads.
+ */
+bool yki_cpu_use_amx(void);
+
 #endif

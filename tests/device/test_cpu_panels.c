@@ -31,14 +31,16 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-static float *random_numbers(const yki_device *device, const yki_operand *operand)
+static void *random_numbers(const yki_device *device, const yki_operand *operand)
 {
-    size_t bytes = yki_operand_bytes(device, operand);
-    float *numbers = allocate(bytes);
+    size_t bytes = yki_operand_bytes(device, operand), size = yk_dtype_size(operand->dtype);
+    char *numbers = allocate(bytes);
     uint32_t state = (uint32_t)bytes;
-    for (size_t i = 0; i < bytes / sizeof *numbers; i++) {
+    for (size_t i = 0; i < bytes / size; i++) {
         state = state * 1664525u + 1013904223u;
-        numbers[i] = (float)(int32_t)state / 2147483648.0f;
+        float number = (float)(int32_t)state / 2147483648.0f;
+        /* The upper half of an f32 is a bf16. */
+        memcpy(numbers + i * size, (const char *)&number + sizeof number - size, size);
     }
     return numbers;
 }
@@ -92,7 +94,7 @@ static void same_bits_with(const yki_kernel_desc *desc, const yki_kernel_impl *e
     if (!has_lanes())
         skip_because(lanes == 8 ? "this processor has no AVX2" : "this processor has no AVX-512");
     void *one = run(*desc, expected, 1), *many = run(*desc, expected, threads);
-    size_t bytes = (size_t)yki_operand_count(&desc->out[0]) * sizeof(float);
+    size_t bytes = (size_t)yki_operand_count(&desc->out[0]) * yk_dtype_size(desc->out[0].dtype);
     assert_memory_equal(one, many, bytes);
     yki_unmap(one, bytes);
     yki_unmap(many, bytes);
@@ -132,6 +134,39 @@ YK_TEST(backward_weight_has_the_same_bits_with_any_threads)
                                  .attrs = &attrs,
                                  .in_count = 2,
                                  .in = {x, y},
+                                 .out_count = 2,
+                                 .out = {weight, none}},
+              &yki_cpu_conv2d_backward_weight_winograd);
+}
+
+/* Processors with AMX multiply what is kept in 16 bits in another form. */
+static yki_operand in_bf16(const yki_operand *operand)
+{
+    yki_operand low = *operand;
+    low.dtype = YK_BF16;
+    return low;
+}
+
+YK_TEST(convolutions_in_bf16_have_the_same_bits_with_any_threads)
+{
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                 .attrs = &attrs,
+                                 .in_count = 3,
+                                 .in = {in_bf16(&x), weight, none},
+                                 .out_count = 1,
+                                 .out = {in_bf16(&y)}},
+              &yki_cpu_conv2d_winograd);
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {in_bf16(&y), weight},
+                                 .out_count = 1,
+                                 .out = {in_bf16(&x)}},
+              &yki_cpu_conv2d_backward_data_winograd);
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {in_bf16(&x), in_bf16(&y)},
                                  .out_count = 2,
                                  .out = {weight, none}},
               &yki_cpu_conv2d_backward_weight_winograd);

@@ -14,6 +14,7 @@ typedef struct yki_cpu_device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     bool winograd;
+    bool has_amx;     /* our own kernels may use its bf16 tiles */
     bool has_bf16;    /* oneDNN has bf16 arithmetic here */
     bool native_bf16; /* and convolutions gain by it; else they are staged through f32 */
 } yki_cpu_device;

@@ -1,14 +1,14 @@
 /*
  * 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3), forward and both gradients, on AVX-512;
- * activations in f32, bf16 or f16, weights and arithmetic in f32. The inner loops and the
- * mathematics are in winograd.h; this file divides the work among threads and orders it.
+ * activations in f32, bf16 or f16, weights and arithmetic in f32. The transformations are in
+ * winograd.h and the products in panel.h; this file divides the work among threads and orders it.
  *
- * The unit of work is a block of up to 64 tiles. Forward and backward data (a convolution with
- * rotated weights) keep the transformed input of one block and, for 64 output channels at a time,
- * loop over the input channels: 36 products of (tiles, 64) by (64, 64) each. The transformed
- * weights are four times as large as the weights. If there are few blocks, they are computed where
- * they are used; deep layers gain most from that, since their weights would otherwise pass through
- * memory. Otherwise they are computed once.
+ * Forward and backward data (a convolution with rotated weights) work on blocks of up to 64 tiles.
+ * A block's input is transformed, and for 64 output channels at a time its 36 products sum over all
+ * input channels. The transformed weights are four times as large as the weights. If there are few
+ * blocks, they are computed where they are used; deep layers gain most from that, since their
+ * weights would otherwise pass through memory. Otherwise they are computed once, and stored in the
+ * order in which they are multiplied by.
  *
  * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
  * there are few pairs and many blocks, the blocks are divided into parts: a part's blocks are
@@ -29,16 +29,16 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
-#include "device/cpu/panel.h"
 
 enum {
     SIDE = YKI_WINOGRAD_SIDE,
     TILE = YKI_WINOGRAD_TILE,
     POINTS = YKI_WINOGRAD_POINTS,
-    MATRIX = YKI_WINOGRAD_MATRIX,
-    SLAB = YKI_WINOGRAD_SLAB,
-    LANES = 16,
+    LANES = YKI_WINOGRAD_LANES,
     COLUMNS = SIDE / LANES, /* vectors of a row */
+    PANEL = YKI_PANEL,
+    PAD = LANES,                   /* floats between matrices, see winograd.h */
+    SUMS = POINTS * (PANEL + PAD), /* floats of a slab of 64 x 64 sums */
     TAPS = 9,
     LEAST_TILES =
         32, /* a thread; with fewer the weights' transformation costs more than it saves */
@@ -50,12 +50,14 @@ enum {
     BATCH_SLABS = 8   /* a thread; of blocks that pairs take their products from */
 };
 
+typedef yki_winograd_span span;
+
 typedef struct winograd {
     yki_kernel base;
+    const yki_winograd_form *form;
     /* What is read and what is made; for the weights' gradient x and dy. */
-    yki_panel_activation x, y;
-    int64_t padding;
-    int64_t tiles_down, tiles_across, tiles, blocks;
+    yki_winograd_tiles x, y;
+    int64_t tiles, blocks, rows; /* rows of a block's matrices: its tiles at most */
     int team;
     /* Where the weight of row r (an input channel) and column c (an output channel) stands. */
     int64_t row_stride, column_stride;
@@ -68,81 +70,61 @@ typedef struct winograd {
     bool whole_pairs;  /* ... all of them; a thread sums a pair alone and writes its gradient */
 } winograd;
 
-/* ---- tiles ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
-/* Tiles of a block: [begin, end). */
-typedef struct span {
-    int64_t begin, end;
-} span;
+/* The index-th slab of a block's tiles, 64 channels of them. */
+static yki_winograd_slab slab_at(const winograd *k, float *slabs, int64_t index)
+{
+    int64_t stride = k->rows * SIDE + PAD;
+    return (yki_winograd_slab){slabs + index * POINTS * stride, stride};
+}
+
+static int64_t slab_floats(const winograd *k)
+{
+    return POINTS * (k->rows * SIDE + PAD);
+}
+
+/* The index-th slab of 64 x 64 sums of the weights' gradient. */
+static yki_winograd_slab sums_at(float *sums, int64_t index)
+{
+    return (yki_winograd_slab){sums + index * SUMS, PANEL + PAD};
+}
+
+/*
+ * Transformed weights, all those of 64 outputs together: at each point the panels of all inputs
+ * follow each other, in the order in which they are used.
+ */
+static yki_winograd_slab weights_at(float *weights, int64_t groups, int64_t in, int64_t out)
+{
+    int64_t stride = groups * PANEL + PAD;
+    return (yki_winograd_slab){weights + out * POINTS * stride + in * PANEL, stride};
+}
+
+static int64_t weights_floats(int64_t groups)
+{
+    return POINTS * (groups * PANEL + PAD);
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------- */
 
 static span block_span(const winograd *k, int64_t block)
 {
     return (span){k->tiles * block / k->blocks, k->tiles * (block + 1) / k->blocks};
 }
 
-typedef struct tile {
-    int64_t image, y, x;
-} tile;
-
-static tile tile_of(const winograd *k, int64_t index)
+/* Divides the tiles into blocks of at most so many. */
+static void divide_tiles(winograd *k, int64_t most)
 {
-    int64_t in_image = index % (k->tiles_down * k->tiles_across);
-    return (tile){.image = index / (k->tiles_down * k->tiles_across),
-                  .y = in_image / k->tiles_across * TILE,
-                  .x = in_image % k->tiles_across * TILE};
+    k->blocks = (k->tiles + most - 1) / most;
+    int64_t rows = (k->tiles + k->blocks - 1) / k->blocks, multiple = k->form->rows;
+    k->rows = (rows + multiple - 1) / multiple * multiple;
 }
 
-/* The plane of 16 channels, `part` of 4 in `group`. */
-static yki_winograd_plane plane_of(const yki_panel_activation *a, const void *data, int64_t image,
-                                   int64_t group, int64_t part)
+static yki_winograd_tiles with_data(const yki_winograd_tiles *tiles, const void *data)
 {
-    int64_t channels = (image * a->groups + group) * SIDE + part * LANES;
-    size_t offset = (size_t)(channels * a->rows * a->columns) * yk_dtype_size(a->dtype);
-    return (yki_winograd_plane){.data = (char *)(uintptr_t)data + offset,
-                                .dtype = a->dtype,
-                                .rows = a->rows,
-                                .columns = a->columns};
-}
-
-/* A block's transformed input, `groups` of its channels, one slab each; rows are tiles. */
-static void transform_data(const winograd *k, const void *data, span tiles, span groups,
-                           float *slabs)
-{
-    for (int64_t group = groups.begin; group < groups.end; group++, slabs += SLAB)
-        for (int64_t t = tiles.begin; t < tiles.end; t++) {
-            tile at = tile_of(k, t);
-            float *row = slabs + (t - tiles.begin) * SIDE;
-            for (int64_t part = 0; part < SIDE / LANES; part++) {
-                yki_winograd_plane plane = plane_of(&k->x, data, at.image, group, part);
-                yki_winograd_data(&plane, at.y - k->padding, at.x - k->padding, row + part * LANES);
-            }
-        }
-}
-
-static void transform_result_gradient(const winograd *k, const void *data, span tiles, float *slabs)
-{
-    for (int64_t group = 0; group < k->y.groups; group++, slabs += SLAB)
-        for (int64_t t = tiles.begin; t < tiles.end; t++) {
-            tile at = tile_of(k, t);
-            float *row = slabs + (t - tiles.begin) * SIDE;
-            for (int64_t part = 0; part < SIDE / LANES; part++) {
-                yki_winograd_plane plane = plane_of(&k->y, data, at.image, group, part);
-                yki_winograd_result_gradient(&plane, at.y, at.x, row + part * LANES);
-            }
-        }
-}
-
-static void write_result(const winograd *k, const float *slab, span tiles, int64_t group,
-                         void *data)
-{
-    for (int64_t t = tiles.begin; t < tiles.end; t++) {
-        tile at = tile_of(k, t);
-        const float *row = slab + (t - tiles.begin) * SIDE;
-        for (int64_t part = 0; part < SIDE / LANES; part++) {
-            yki_winograd_plane plane = plane_of(&k->y, data, at.image, group, part);
-            yki_winograd_result(row + part * LANES, &plane, at.y, at.x);
-        }
-    }
+    yki_winograd_tiles with = *tiles;
+    with.data = (void *)(uintptr_t)data;
+    return with;
 }
 
 /* ---- weights -------------------------------------------------------------------------------- */
@@ -153,74 +135,103 @@ static int64_t weight_at(const winograd *k, int64_t row, int64_t column)
 }
 
 /* The weights from 64 input channels to 64 output channels; rows are input channels. */
-static void transform_weight(const winograd *k, const float *weight, int64_t in_group,
-                             int64_t out_group, float *slab)
+static void transform_weight(const winograd *k, const float *weight, int64_t in, int64_t out,
+                             yki_winograd_slab to)
 {
-    for (int64_t column = 0; column < SIDE; column += LANES)
-        for (int64_t row = 0; row < SIDE; row++)
-            yki_winograd_weight(weight +
-                                    weight_at(k, in_group * SIDE + row, out_group * SIDE + column),
-                                k->column_stride, k->turned, slab + row * SIDE + column);
+    yki_winograd_weights from = {.at = weight + weight_at(k, in * SIDE, out * SIDE),
+                                 .row = k->row_stride,
+                                 .column = k->column_stride,
+                                 .turned = k->turned};
+    k->form->weight(&from, to);
 }
 
-/* 16 of a pair's 64 output channels. */
-static void write_weight_gradient(const winograd *k, const float *slab, int64_t in_group,
-                                  int64_t out_group, int64_t column, float *weight)
+static void enter(const winograd *k)
 {
-    for (int64_t row = 0; row < SIDE; row++)
-        yki_winograd_weight_gradient(
-            slab + row * SIDE + column,
-            weight + weight_at(k, in_group * SIDE + row, out_group * SIDE + column),
-            k->column_stride);
+    if (k->form->begin)
+        k->form->begin();
+}
+
+static void leave(const winograd *k)
+{
+    if (k->form->end)
+        k->form->end();
 }
 
 /* ---- forward, and backward data ------------------------------------------------------------- */
 
-/* A thread's own memory: the block's transformed input, products, and weights unless made once. */
-static int64_t thread_slabs(const winograd *k)
+/* One block's inputs, `groups` slabs, times the weights from them to 64 outputs. */
+static void multiply_points(const winograd *k, yki_winograd_slab data, int64_t groups,
+                            yki_winograd_slab weights, int64_t rows, bool first,
+                            yki_winograd_slab results)
 {
-    return k->x.groups + 1 + (k->weights_once ? 0 : 1);
+    for (int64_t p = 0; p < POINTS; p++)
+        k->form->multiply(&(yki_winograd_product){.a = data.at + p * data.stride,
+                                                  .b = weights.at + p * weights.stride,
+                                                  .c = results.at + p * results.stride,
+                                                  .groups = groups,
+                                                  .a_step = slab_floats(k),
+                                                  .b_step = PANEL,
+                                                  .rows = rows,
+                                                  .first = first});
 }
 
-static void winograd_convolve_block(const winograd *k, const void *x, const float *weight,
-                                    const float *all_weights, void *y, int64_t block, float *own)
+/* A thread's own memory: the block's input, 64 channels of its results, and the weights of a pair
+ * unless all are there. */
+static int64_t own_floats(const winograd *k)
 {
+    return (k->x.of.groups + 1) * slab_floats(k) + (k->weights_once ? 0 : weights_floats(1));
+}
+
+static void multiply_block(const winograd *k, const float *weight, float *all_weights, int64_t rows,
+                           int64_t out, float *own)
+{
+    const int64_t groups = k->x.of.groups;
+    yki_winograd_slab results = slab_at(k, own, groups);
+    if (k->weights_once) {
+        multiply_points(k, slab_at(k, own, 0), groups, weights_at(all_weights, groups, 0, out),
+                        rows, true, results);
+        return;
+    }
+    yki_winograd_slab weights = weights_at(own + (groups + 1) * slab_floats(k), 1, 0, 0);
+    for (int64_t in = 0; in < groups; in++) {
+        transform_weight(k, weight, in, out, weights);
+        multiply_points(k, slab_at(k, own, in), 1, weights, rows, in == 0, results);
+    }
+}
+
+static void convolve_block(const winograd *k, const yki_kernel_args *run, float *weights,
+                           int64_t block, float *own)
+{
+    const int64_t groups = k->x.of.groups;
     span tiles = block_span(k, block);
-    float *data = own, *product = data + k->x.groups * SLAB, *weights_here = product + SLAB;
-    transform_data(k, x, tiles, (span){0, k->x.groups}, data);
-    for (int64_t out = 0; out < k->y.groups; out++) {
-        for (int64_t in = 0; in < k->x.groups; in++) {
-            const float *weights = weights_here;
-            if (k->weights_once)
-                weights = all_weights + (out * k->x.groups + in) * SLAB;
-            else
-                transform_weight(k, weight, in, out, weights_here);
-            for (int64_t p = 0; p < POINTS; p++)
-                yki_panel_multiply(data + in * SLAB + p * MATRIX, weights + p * MATRIX,
-                                   product + p * MATRIX, tiles.end - tiles.begin, in == 0);
-        }
-        write_result(k, product, tiles, out, y);
+    yki_winograd_tiles x = with_data(&k->x, run->in[0]), y = with_data(&k->y, run->out[0]);
+    for (int64_t in = 0; in < groups; in++)
+        k->form->data(&x, tiles, in, slab_at(k, own, in));
+    for (int64_t out = 0; out < k->y.of.groups; out++) {
+        multiply_block(k, run->in[1], weights, tiles.end - tiles.begin, out, own);
+        yki_winograd_result(slab_at(k, own, groups), &y, tiles, out);
     }
 }
 
 static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const winograd *k = (const winograd *)kernel;
-    float *all_weights = run->scratch;
-    int64_t pairs = k->x.groups * k->y.groups;
-    float *threads = all_weights + (k->weights_once ? pairs * SLAB : 0);
+    const int64_t groups = k->x.of.groups, outputs = k->y.of.groups;
+    float *weights = run->scratch;
+    float *threads = weights + (k->weights_once ? outputs * weights_floats(groups) : 0);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
+        enter(k);
         if (k->weights_once) {
 #pragma omp for schedule(dynamic)
-            for (int64_t i = 0; i < pairs; i++)
-                transform_weight(k, run->in[1], i % k->x.groups, i / k->x.groups,
-                                 all_weights + i * SLAB);
+            for (int64_t i = 0; i < groups * outputs; i++)
+                transform_weight(k, run->in[1], i % groups, i / groups,
+                                 weights_at(weights, groups, i % groups, i / groups));
         }
 #pragma omp for schedule(dynamic) nowait
         for (int64_t block = 0; block < k->blocks; block++)
-            winograd_convolve_block(k, run->in[0], run->in[1], all_weights, run->out[0], block,
-                                    threads + omp_get_thread_num() * thread_slabs(k) * SLAB);
+            convolve_block(k, run, weights, block, threads + omp_get_thread_num() * own_floats(k));
+        leave(k);
     }
     return YK_OK;
 }
@@ -236,44 +247,51 @@ typedef struct transformed {
 static void transform_block(const winograd *k, const yki_kernel_args *run, const transformed *t,
                             int64_t block)
 {
+    yki_winograd_tiles x = with_data(&k->x, run->in[YKI_CONV2D_BACKWARD_WEIGHT_X]);
+    yki_winograd_tiles dy = with_data(&k->y, run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
+    const int64_t slot = block - t->blocks.begin, groups = t->groups.end - t->groups.begin;
     span tiles = block_span(k, block);
-    int64_t slot = block - t->blocks.begin;
-    transform_data(k, run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], tiles, t->groups,
-                   t->data + slot * (t->groups.end - t->groups.begin) * SLAB);
-    transform_result_gradient(k, run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], tiles,
-                              t->gradient + slot * k->y.groups * SLAB);
+    for (int64_t in = 0; in < groups; in++)
+        k->form->left(&x, tiles, t->groups.begin + in, slab_at(k, t->data, slot * groups + in));
+    for (int64_t out = 0; out < k->y.of.groups; out++)
+        k->form->right(&dy, tiles, out, slab_at(k, t->gradient, slot * k->y.of.groups + out));
 }
 
 /* Adds the blocks' products at one point to a pair's sum there. */
 static void add_products(const winograd *k, const transformed *t, int64_t in, int64_t out,
-                         int64_t point, bool first, float *sum)
+                         int64_t point, bool first, yki_winograd_slab sums)
 {
-    int64_t groups = t->groups.end - t->groups.begin;
+    const int64_t groups = t->groups.end - t->groups.begin;
     for (int64_t b = t->blocks.begin; b < t->blocks.end; b++) {
         span tiles = block_span(k, b);
         int64_t slot = b - t->blocks.begin;
-        const float *data = t->data + (slot * groups + in - t->groups.begin) * SLAB;
-        const float *gradient = t->gradient + (slot * k->y.groups + out) * SLAB;
-        yki_panel_multiply_transposed(data + point * MATRIX, gradient + point * MATRIX,
-                                      sum + point * MATRIX, tiles.end - tiles.begin,
-                                      first && b == t->blocks.begin);
+        yki_winograd_slab x = slab_at(k, t->data, slot * groups + in - t->groups.begin);
+        yki_winograd_slab dy = slab_at(k, t->gradient, slot * k->y.of.groups + out);
+        k->form->multiply_transposed(
+            &(yki_winograd_product){.a = x.at + point * x.stride,
+                                    .b = dy.at + point * dy.stride,
+                                    .c = sums.at + point * sums.stride,
+                                    .groups = 1,
+                                    .rows = tiles.end - tiles.begin,
+                                    .first = first && b == t->blocks.begin});
     }
 }
 
-/* Pairs are numbered in group * output groups + out group, and each is written in COLUMNS pieces.
- */
-static void write_columns(const winograd *k, const float *sums, int64_t i, float *weight)
+/* Pairs are numbered in group * output groups + out group; 16 columns of a pair's gradient. */
+static void write_columns(const winograd *k, yki_winograd_slab sums, int64_t pair, int64_t column,
+                          float *weight)
 {
-    const int64_t pair = i / COLUMNS;
-    write_weight_gradient(k, sums + pair * SLAB, pair / k->y.groups, pair % k->y.groups,
-                          i % COLUMNS * LANES, weight);
+    const int64_t in = pair / k->y.of.groups, out = pair % k->y.of.groups;
+    yki_winograd_weight_gradient(sums, column,
+                                 weight + weight_at(k, in * SIDE, out * SIDE + column),
+                                 k->row_stride, k->column_stride);
 }
 
 /* ---- backward weight, by parts -------------------------------------------------------------- */
 
-static float *part_sum(const winograd *k, float *sums, int64_t part, int64_t pair)
+static yki_winograd_slab part_sum(const winograd *k, float *sums, int64_t part, int64_t pair)
 {
-    return sums + (part * k->x.groups * k->y.groups + pair) * SLAB;
+    return sums_at(sums, part * k->x.of.groups * k->y.of.groups + pair);
 }
 
 /* All blocks of a part into `sums`, for these input groups and all output groups. */
@@ -282,14 +300,14 @@ static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part
 {
     int64_t begin = k->blocks * part / k->parts, end = k->blocks * (part + 1) / k->parts;
     for (int64_t block = begin; block < end; block++) {
-        float *data = own, *gradient = own + k->x.groups * SLAB;
+        float *data = own, *gradient = own + k->x.of.groups * slab_floats(k);
         transformed t = {{block, block + 1}, groups, data, gradient};
         transform_block(k, run, &t, block);
         for (int64_t in = groups.begin; in < groups.end; in++)
-            for (int64_t out = 0; out < k->y.groups; out++)
+            for (int64_t out = 0; out < k->y.of.groups; out++)
                 for (int64_t p = 0; p < POINTS; p++)
                     add_products(k, &t, in, out, p, block == begin,
-                                 sums + (in * k->y.groups + out) * SLAB);
+                                 sums_at(sums, in * k->y.of.groups + out));
     }
 }
 
@@ -297,39 +315,49 @@ static void sum_part(const winograd *k, const yki_kernel_args *run, int64_t part
 static void finish_columns(const winograd *k, float *sums, int64_t i, float *weight)
 {
     const int64_t pair = i / COLUMNS, column = i % COLUMNS * LANES;
-    for (int64_t part = 1; part < k->parts; part++)
-        yki_winograd_add(part_sum(k, sums, part, pair) + column, LANES,
-                         part_sum(k, sums, 0, pair) + column);
-    write_columns(k, sums, i, weight);
+    yki_winograd_slab total = part_sum(k, sums, 0, pair), to = total;
+    to.at += column;
+    for (int64_t part = 1; part < k->parts; part++) {
+        yki_winograd_slab from = part_sum(k, sums, part, pair);
+        from.at += column;
+        yki_winograd_add(from, LANES, to);
+    }
+    write_columns(k, total, pair, column, weight);
 }
 
 /* One thread adds each part's sums at once, in the same order, while its cache holds them. */
 static void convolve_weight_alone(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups;
-    float *total = run->scratch, *sums = part_sum(k, total, 1, 0), *own = part_sum(k, total, 2, 0);
+    const int64_t pairs = k->x.of.groups * k->y.of.groups;
+    float *total = run->scratch, *sums = total + pairs * SUMS, *own = sums + pairs * SUMS;
+    enter(k);
     for (int64_t part = 0; part < k->parts; part++) {
-        sum_part(k, run, part, (span){0, k->x.groups}, part == 0 ? total : sums, own);
+        sum_part(k, run, part, (span){0, k->x.of.groups}, part == 0 ? total : sums, own);
         for (int64_t pair = 0; part > 0 && pair < pairs; pair++)
-            yki_winograd_add(sums + pair * SLAB, SIDE, total + pair * SLAB);
+            yki_winograd_add(sums_at(sums, pair), SIDE, sums_at(total, pair));
     }
+    leave(k);
     for (int64_t i = 0; i < pairs * COLUMNS; i++)
-        write_columns(k, total, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+        write_columns(k, sums_at(total, i / COLUMNS), i / COLUMNS, i % COLUMNS * LANES,
+                      run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
 static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups;
-    const int64_t pieces = k->split_inputs ? k->x.groups : 1;
-    float *sums = run->scratch, *threads = sums + k->parts * pairs * SLAB;
+    const int64_t pairs = k->x.of.groups * k->y.of.groups;
+    const int64_t pieces = k->split_inputs ? k->x.of.groups : 1;
+    float *sums = run->scratch, *threads = sums + k->parts * pairs * SUMS;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * SLAB;
+        float *own =
+            threads + omp_get_thread_num() * (k->x.of.groups + k->y.of.groups) * slab_floats(k);
+        enter(k);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < k->parts * pieces; i++) {
-            span groups = {i % pieces, k->split_inputs ? i % pieces + 1 : k->x.groups};
-            sum_part(k, run, i / pieces, groups, part_sum(k, sums, i / pieces, 0), own);
+            span groups = {i % pieces, k->split_inputs ? i % pieces + 1 : k->x.of.groups};
+            sum_part(k, run, i / pieces, groups, sums + i / pieces * pairs * SUMS, own);
         }
+        leave(k);
 #pragma omp for schedule(dynamic) nowait
         for (int64_t i = 0; i < pairs * COLUMNS; i++)
             finish_columns(k, sums, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
@@ -339,48 +367,58 @@ static void convolve_weight_by_parts(const winograd *k, const yki_kernel_args *r
 /* ---- backward weight, by pairs -------------------------------------------------------------- */
 
 /* A pair's whole sum, and its gradient. */
-static void finish_pair(const winograd *k, const transformed *t, int64_t pair, float *sum,
-                        float *weight)
+static void finish_pair(const winograd *k, const transformed *t, int64_t pair,
+                        yki_winograd_slab sums, float *weight)
 {
-    int64_t in = pair / k->y.groups, out = pair % k->y.groups;
+    int64_t in = pair / k->y.of.groups, out = pair % k->y.of.groups;
     for (int64_t p = 0; p < POINTS; p++)
-        add_products(k, t, in, out, p, true, sum);
+        add_products(k, t, in, out, p, true, sums);
     for (int64_t column = 0; column < SIDE; column += LANES)
-        write_weight_gradient(k, sum, in, out, column, weight);
+        write_columns(k, sums, pair, column, weight);
+}
+
+/* All pairs' products of a batch at one point, for one input group: what they read stays in the
+ * cache. */
+static void add_point(const winograd *k, const transformed *t, int64_t i, float *sums)
+{
+    const int64_t in = i % k->x.of.groups, point = i / k->x.of.groups;
+    for (int64_t out = 0; out < k->y.of.groups; out++)
+        add_products(k, t, in, out, point, t->blocks.begin == 0,
+                     sums_at(sums, in * k->y.of.groups + out));
 }
 
 static void convolve_weight_by_pairs(const winograd *k, const yki_kernel_args *run)
 {
-    const int64_t pairs = k->x.groups * k->y.groups;
-    float *data = run->scratch, *gradient = data + k->batch * k->x.groups * SLAB;
-    float *sums = gradient + k->batch * k->y.groups * SLAB;
+    const int64_t pairs = k->x.of.groups * k->y.of.groups;
+    float *data = run->scratch, *gradient = data + k->batch * k->x.of.groups * slab_floats(k);
+    float *sums = gradient + k->batch * k->y.of.groups * slab_floats(k);
+    float *weight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
-    for (int64_t first = 0; first < k->blocks; first += k->batch) {
-        int64_t last = first + k->batch < k->blocks ? first + k->batch : k->blocks;
-        transformed t = {{first, last}, {0, k->x.groups}, data, gradient};
+    {
+        enter(k);
+        for (int64_t first = 0; first < k->blocks; first += k->batch) {
+            int64_t last = first + k->batch < k->blocks ? first + k->batch : k->blocks;
+            transformed t = {{first, last}, {0, k->x.of.groups}, data, gradient};
 #pragma omp for schedule(dynamic)
-        for (int64_t block = first; block < last; block++)
-            transform_block(k, run, &t, block);
-        if (k->whole_pairs) {
+            for (int64_t block = first; block < last; block++)
+                transform_block(k, run, &t, block);
+            if (k->whole_pairs) {
 #pragma omp for schedule(dynamic)
-            for (int64_t pair = 0; pair < pairs; pair++)
-                finish_pair(k, &t, pair, sums + omp_get_thread_num() * SLAB,
-                            run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
-            continue;
-        }
-        /* What all pairs read at one point stays in the cache. */
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < POINTS * k->x.groups; i++)
-            for (int64_t out = 0; out < k->y.groups; out++) {
-                int64_t in = i % k->x.groups;
-                add_products(k, &t, in, out, i / k->x.groups, first == 0,
-                             sums + (in * k->y.groups + out) * SLAB);
+                for (int64_t pair = 0; pair < pairs; pair++)
+                    finish_pair(k, &t, pair, sums_at(sums, omp_get_thread_num()), weight);
+                continue;
             }
-        if (last < k->blocks)
-            continue;
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < pairs * COLUMNS; i++)
-            write_columns(k, sums, i, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+            for (int64_t i = 0; i < POINTS * k->x.of.groups; i++)
+                add_point(k, &t, i, sums);
+            if (last < k->blocks)
+                continue;
+#pragma omp for schedule(dynamic)
+            for (int64_t i = 0; i < pairs * COLUMNS; i++)
+                write_columns(k, sums_at(sums, i / COLUMNS), i / COLUMNS, i % COLUMNS * LANES,
+                              weight);
+        }
+        leave(k);
     }
 }
 
@@ -419,14 +457,16 @@ static winograd *winograd_create(const yki_device *device, const yki_operand *x,
     winograd *k = yki_calloc(1, sizeof *k);
     if (!k)
         return NULL;
-    k->x = yki_panel_activation_of(x);
-    k->y = yki_panel_activation_of(y);
-    k->padding = padding;
-    k->tiles_down = (y->dims[2] + TILE - 1) / TILE;
-    k->tiles_across = (y->dims[3] + TILE - 1) / TILE;
+    k->y = (yki_winograd_tiles){.of = yki_panel_activation_of(y),
+                                .down = (y->dims[2] + TILE - 1) / TILE,
+                                .across = (y->dims[3] + TILE - 1) / TILE};
+    k->x = k->y;
+    k->x.of = yki_panel_activation_of(x);
+    k->x.offset = -padding;
+    k->form = ((const yki_cpu_device *)device)->has_amx && x->dtype != YK_F32 ? &yki_winograd_amx
+                                                                              : &yki_winograd_f32;
     k->tiles = tiles_of(y);
     k->team = device->threads;
-    k->blocks = (k->tiles + SIDE - 1) / SIDE;
     k->base.flop = 2.0 * POINTS * (double)(k->tiles * x->dims[1] * y->dims[1]);
     return k;
 }
@@ -442,13 +482,13 @@ static yk_status winograd_prepare_convolve(const yki_device *device, const yki_o
     k->turned = turned;
     k->row_stride = turned ? TAPS * y->dims[1] : TAPS;
     k->column_stride = turned ? TAPS : TAPS * x->dims[1];
-    if (k->blocks < k->team)
-        k->blocks = k->team;
+    int64_t share = (k->tiles + k->team - 1) / k->team; /* each thread gets a block */
+    divide_tiles(k, share < SIDE ? share : SIDE);
     k->weights_once = k->blocks > 2 * (int64_t)k->team;
-    int64_t slabs = thread_slabs(k) * k->team;
+    int64_t floats = own_floats(k) * k->team;
     if (k->weights_once)
-        slabs += k->x.groups * k->y.groups;
-    k->base.scratch = (size_t)(slabs * SLAB) * sizeof(float);
+        floats += k->y.of.groups * weights_floats(k->x.of.groups);
+    k->base.scratch = (size_t)floats * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -507,32 +547,34 @@ static bool winograd_supports_backward_weight(const yki_device *device, const yk
                              &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
-/* Both return the slabs of memory that they need. Parts depend on the shape alone, as the order of
+/* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
  * sums does. */
 static int64_t plan_parts(winograd *k)
 {
     if (k->blocks < LEAST_PARTS) { /* few tiles: smaller blocks */
-        int64_t half = (k->tiles + SIDE / 2 - 1) / (SIDE / 2);
-        k->blocks = half < LEAST_PARTS ? half : LEAST_PARTS;
+        int64_t least = (k->tiles + LEAST_PARTS - 1) / LEAST_PARTS;
+        divide_tiles(k, least < SIDE / 2 ? SIDE / 2 : least);
     }
     k->parts = k->blocks / PART_BLOCKS < MOST_PARTS ? k->blocks / PART_BLOCKS : MOST_PARTS;
     if (k->parts < LEAST_PARTS)
         k->parts = k->blocks < LEAST_PARTS ? k->blocks : LEAST_PARTS;
     k->split_inputs = k->team > k->parts;
     int64_t sums = k->team == 1 ? 2 : k->parts; /* at a time */
-    return sums * k->x.groups * k->y.groups + k->team * (k->x.groups + k->y.groups);
+    return sums * k->x.of.groups * k->y.of.groups * SUMS +
+           k->team * (k->x.of.groups + k->y.of.groups) * slab_floats(k);
 }
 
 static int64_t plan_pairs(winograd *k)
 {
-    int64_t pairs = k->x.groups * k->y.groups, slabs_a_block = k->x.groups + k->y.groups;
+    int64_t pairs = k->x.of.groups * k->y.of.groups;
+    int64_t slabs_a_block = k->x.of.groups + k->y.of.groups;
     k->batch = slabs_a_block < BATCH_SLABS ? BATCH_SLABS / slabs_a_block : 1;
     k->batch *= k->team;
     /* Where reading blocks again for each pair is cheaper than keeping all sums. */
     k->whole_pairs = k->blocks * slabs_a_block < pairs;
     if (k->whole_pairs || k->batch > k->blocks)
         k->batch = k->blocks;
-    return k->batch * slabs_a_block + (k->whole_pairs ? k->team : pairs);
+    return k->batch * slabs_a_block * slab_floats(k) + (k->whole_pairs ? k->team : pairs) * SUMS;
 }
 
 static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
@@ -544,10 +586,10 @@ static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
     k->column_stride = TAPS * desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X].dims[1];
-    int64_t pairs = k->x.groups * k->y.groups;
+    divide_tiles(k, SIDE);
+    int64_t pairs = k->x.of.groups * k->y.of.groups;
     bool by_pairs = pairs >= MANY_PAIRS || (pairs > 1 && k->blocks < FEW_BLOCKS);
-    int64_t slabs = by_pairs ? plan_pairs(k) : plan_parts(k);
-    k->base.scratch = (size_t)(slabs * SLAB) * sizeof(float);
+    k->base.scratch = (size_t)(by_pairs ? plan_pairs(k) : plan_parts(k)) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }

@@ -1,227 +1,186 @@
 /*
- * Winograd's transformations with AVX-512. CMake gives this file its flags; nothing here runs
- * unless the processor has them.
+ * Winograd's transformations and products in f32, with AVX-512. CMake gives this file its flags;
+ * nothing here runs unless the processor has them.
+ *
+ * Tiles change faster than channels, so that the rows of neighbouring tiles are read and written as
+ * long runs, which the processor fetches ahead.
  */
 #include "device/cpu/winograd.h"
 
 #if defined(__x86_64__)
-#include "device/cpu/avx512.h"
-
-enum { LANES = 16, MATRIX = YKI_WINOGRAD_MATRIX };
-
-typedef yki_vec vec;
-
-YKI_FORCE_INLINE vec mul(float factor, vec a)
-{
-    return _mm512_mul_ps(_mm512_set1_ps(factor), a);
-}
-
-/* c + factor a */
-YKI_FORCE_INLINE vec multiply_add(float factor, vec a, vec c)
-{
-    return _mm512_fmadd_ps(_mm512_set1_ps(factor), a, c);
-}
-
-/* ---- the matrices, each applied to a column ------------------------------------------------- */
-
-/* B' d: 6 -> 6 */
-YKI_FORCE_INLINE void apply_b(const vec *d, vec *out)
-{
-    vec p = multiply_add(-4, d[2], d[4]), q = multiply_add(-4, d[1], d[3]);
-    vec r = _mm512_sub_ps(d[4], d[2]), s = mul(2, _mm512_sub_ps(d[3], d[1]));
-    out[0] = multiply_add(4, d[0], multiply_add(-5, d[2], d[4]));
-    out[1] = _mm512_add_ps(p, q);
-    out[2] = _mm512_sub_ps(p, q);
-    out[3] = _mm512_add_ps(r, s);
-    out[4] = _mm512_sub_ps(r, s);
-    out[5] = multiply_add(4, d[1], multiply_add(-5, d[3], d[5]));
-}
-
-/* A' m: 6 -> 4 */
-YKI_FORCE_INLINE void apply_a(const vec *m, vec *out)
-{
-    vec p = _mm512_add_ps(m[1], m[2]), q = _mm512_sub_ps(m[1], m[2]);
-    vec r = _mm512_add_ps(m[3], m[4]), s = _mm512_sub_ps(m[3], m[4]);
-    out[0] = _mm512_add_ps(_mm512_add_ps(m[0], p), r);
-    out[1] = multiply_add(2, s, q);
-    out[2] = multiply_add(4, r, p);
-    out[3] = multiply_add(8, s, _mm512_add_ps(q, m[5]));
-}
-
-/* A d: 4 -> 6 */
-YKI_FORCE_INLINE void apply_a_transposed(const vec *d, vec *out)
-{
-    vec p = _mm512_add_ps(d[0], d[2]), q = _mm512_add_ps(d[1], d[3]);
-    vec r = multiply_add(4, d[2], d[0]), s = multiply_add(8, d[3], mul(2, d[1]));
-    out[0] = d[0];
-    out[1] = _mm512_add_ps(p, q);
-    out[2] = _mm512_sub_ps(p, q);
-    out[3] = _mm512_add_ps(r, s);
-    out[4] = _mm512_sub_ps(r, s);
-    out[5] = d[3];
-}
-
-/* G g: 3 -> 6 */
-YKI_FORCE_INLINE void apply_g(const vec *g, vec *out)
-{
-    vec p = mul(-1.0f / 6, _mm512_add_ps(g[0], g[2])), q = mul(-1.0f / 6, g[1]);
-    vec r = multiply_add(1.0f / 24, g[0], mul(1.0f / 6, g[2])), s = mul(1.0f / 12, g[1]);
-    out[0] = mul(0.25f, g[0]);
-    out[1] = _mm512_add_ps(p, q);
-    out[2] = _mm512_sub_ps(p, q);
-    out[3] = _mm512_add_ps(r, s);
-    out[4] = _mm512_sub_ps(r, s);
-    out[5] = g[2];
-}
-
-/* G' u: 6 -> 3 */
-YKI_FORCE_INLINE void apply_g_transposed(const vec *u, vec *out)
-{
-    vec p = mul(1.0f / 6, _mm512_add_ps(u[1], u[2])), q = _mm512_sub_ps(u[2], u[1]);
-    vec r = _mm512_add_ps(u[3], u[4]), s = _mm512_sub_ps(u[3], u[4]);
-    out[0] = multiply_add(0.25f, u[0], multiply_add(1.0f / 24, r, mul(-1, p)));
-    out[1] = multiply_add(1.0f / 6, q, mul(1.0f / 12, s));
-    out[2] = _mm512_add_ps(multiply_add(1.0f / 6, r, mul(-1, p)), u[5]);
-}
+#include "device/cpu/winograd_patch.h"
 
 /* ---- transformations ------------------------------------------------------------------------ */
 
-/* The patch of size x size at (y, x), row by row, zero outside the plane. */
-YKI_FORCE_INLINE void load_patch(const yki_winograd_plane *plane, int64_t y, int64_t x, int size,
-                                 yk_dtype dtype, vec *patch)
+YKI_FORCE_INLINE float *row_of(yki_winograd_slab slab, int64_t row, int64_t part)
 {
-    int64_t corner = y * plane->columns + x;
-    bool all = y >= 0 && x >= 0 && y + size <= plane->rows && x + size <= plane->columns;
-    for (int r = 0; r < size; r++)
-        for (int c = 0; c < size; c++) {
-            bool inside =
-                all || (y + r >= 0 && y + r < plane->rows && x + c >= 0 && x + c < plane->columns);
-            int64_t pixel = corner + r * plane->columns + c;
-            patch[r * size + c] =
-                inside ? yki_vec_load(plane->data, pixel * LANES, dtype) : _mm512_setzero_ps();
+    return slab.at + row * SIDE + part * LANES;
+}
+
+YKI_FORCE_INLINE void store_row(const vec row[PATCH], int r, float *at, int64_t stride)
+{
+    for (int c = 0; c < PATCH; c++)
+        _mm512_store_ps(at + (r * PATCH + c) * stride, row[c]);
+}
+
+YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_span tiles,
+                                     int64_t group, yki_winograd_slab to, yk_dtype dtype)
+{
+    for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
+        tile at = tile_of(x, tiles.begin);
+        for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(x, &at)) {
+            place p = place_of(x, at, group, part, PATCH);
+            float *out = row_of(to, t - tiles.begin, part);
+            vec patch[PATCH][PATCH], half[PATCH][PATCH], row[PATCH];
+            load_patch(&p, PATCH, dtype, patch[0]);
+            COLUMNS_OF(apply_b, PATCH, PATCH, patch, half);
+            for (int r = 0; r < PATCH; r++) {
+                ROW_OF(apply_b, PATCH, half, r, row);
+                store_row(row, r, out, to.stride);
+            }
+        }
+    }
+}
+
+static void data(const yki_winograd_tiles *x, yki_winograd_span tiles, int64_t group,
+                 yki_winograd_slab to)
+{
+    BY_DTYPE(transform_data, x->of.dtype, x, tiles, group, to);
+}
+
+YKI_FORCE_INLINE void transform_result_gradient(const yki_winograd_tiles *dy,
+                                                yki_winograd_span tiles, int64_t group,
+                                                yki_winograd_slab to, yk_dtype dtype)
+{
+    for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
+        tile at = tile_of(dy, tiles.begin);
+        for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(dy, &at)) {
+            place p = place_of(dy, at, group, part, YKI_WINOGRAD_TILE);
+            float *out = row_of(to, t - tiles.begin, part);
+            vec patch[4][4], half[4][PATCH], row[PATCH];
+            load_patch(&p, YKI_WINOGRAD_TILE, dtype, patch[0]);
+            COLUMNS_OF(apply_a_transposed, 4, PATCH, patch, half);
+            for (int r = 0; r < PATCH; r++) {
+                ROW_OF(apply_a_transposed, 4, half, r, row);
+                store_row(row, r, out, to.stride);
+            }
+        }
+    }
+}
+
+static void result_gradient(const yki_winograd_tiles *dy, yki_winograd_span tiles, int64_t group,
+                            yki_winograd_slab to)
+{
+    BY_DTYPE(transform_result_gradient, dy->of.dtype, dy, tiles, group, to);
+}
+
+static void weight(const yki_winograd_weights *w, yki_winograd_slab to)
+{
+    for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++)
+        for (int64_t r = 0; r < SIDE; r++) {
+            vec half[3][PATCH], row[PATCH];
+            transform_weight_columns(w, r, part, half);
+            for (int i = 0; i < PATCH; i++) {
+                ROW_OF(apply_g, 3, half, i, row);
+                store_row(row, i, row_of(to, r, part), to.stride);
+            }
         }
 }
 
-/* Applies a matrix of in -> out to both sides of a patch. */
-#define BOTH_SIDES(apply, in, out, patch, result)                                                  \
-    do {                                                                                           \
-        vec half_[in][out];                                                                        \
-        for (int c_ = 0; c_ < (in); c_++) {                                                        \
-            vec column_[in];                                                                       \
-            for (int r_ = 0; r_ < (in); r_++)                                                      \
-                column_[r_] = (patch)[r_][c_];                                                     \
-            apply(column_, half_[c_]);                                                             \
-        }                                                                                          \
-        for (int r_ = 0; r_ < (out); r_++) {                                                       \
-            vec row_[in];                                                                          \
-            for (int c_ = 0; c_ < (in); c_++)                                                      \
-                row_[c_] = half_[c_][r_];                                                          \
-            apply(row_, (result)[r_]);                                                             \
-        }                                                                                          \
-    } while (0)
+/* ---- products ------------------------------------------------------------------------------- */
 
-YKI_FORCE_INLINE void load_slab(const float *slab, vec patch[6][6])
+static void multiply(const yki_winograd_product *p)
 {
-    for (int r = 0; r < 6; r++)
-        for (int c = 0; c < 6; c++)
-            patch[r][c] = _mm512_load_ps(slab + (r * 6 + c) * MATRIX);
+    for (int64_t group = 0; group < p->groups; group++)
+        yki_panel_multiply(p->a + group * p->a_step, p->b + group * p->b_step, p->c, p->rows,
+                           p->first && group == 0);
 }
 
-YKI_FORCE_INLINE void store_slab(vec patch[6][6], float *slab)
+static void multiply_transposed(const yki_winograd_product *p)
 {
-    for (int r = 0; r < 6; r++)
-        for (int c = 0; c < 6; c++)
-            _mm512_store_ps(slab + (r * 6 + c) * MATRIX, patch[r][c]);
+    for (int64_t group = 0; group < p->groups; group++)
+        yki_panel_multiply_transposed(p->a + group * p->a_step, p->b + group * p->b_step, p->c,
+                                      p->rows, p->first && group == 0);
 }
 
-/* Calls `loop` with the plane's dtype as a constant. */
-#define BY_DTYPE(loop, plane, y, x, slab)                                                          \
-    do {                                                                                           \
-        if ((plane)->dtype == YK_F32)                                                              \
-            loop(plane, y, x, YK_F32, slab);                                                       \
-        else if ((plane)->dtype == YK_BF16)                                                        \
-            loop(plane, y, x, YK_BF16, slab);                                                      \
-        else                                                                                       \
-            loop(plane, y, x, YK_F16, slab);                                                       \
-    } while (0)
+const yki_winograd_form yki_winograd_f32 = {.rows = 1,
+                                            .data = data,
+                                            .weight = weight,
+                                            .multiply = multiply,
+                                            .left = data,
+                                            .right = result_gradient,
+                                            .multiply_transposed = multiply_transposed};
 
-YKI_FORCE_INLINE void data(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                           float *slab)
+/* ---- and back -------------------------------------------------------------------------------- */
+
+YKI_FORCE_INLINE void load_columns(const float *sums, int64_t stride, vec patch[PATCH][PATCH])
 {
-    vec patch[6][6], out[6][6];
-    load_patch(plane, y, x, 6, dtype, patch[0]);
-    BOTH_SIDES(apply_b, 6, 6, patch, out);
-    store_slab(out, slab);
+    for (int r = 0; r < PATCH; r++)
+        for (int c = 0; c < PATCH; c++)
+            patch[r][c] = _mm512_load_ps(sums + (r * PATCH + c) * stride);
 }
 
-void yki_winograd_data(const yki_winograd_plane *plane, int64_t y, int64_t x, float *slab)
+YKI_FORCE_INLINE void write_tile(const place *p, const float *sums, int64_t stride, yk_dtype dtype)
 {
-    BY_DTYPE(data, plane, y, x, slab);
-}
-
-YKI_FORCE_INLINE void result(const yki_winograd_plane *plane, int64_t y, int64_t x, yk_dtype dtype,
-                             const float *slab)
-{
-    vec patch[6][6], out[4][4];
-    load_slab(slab, patch);
-    BOTH_SIDES(apply_a, 6, 4, patch, out);
-    int64_t corner = y * plane->columns + x;
-    for (int r = 0; r < 4 && y + r < plane->rows; r++)
-        for (int c = 0; c < 4 && x + c < plane->columns; c++)
-            yki_vec_store(plane->data, (corner + r * plane->columns + c) * LANES, out[r][c], dtype);
-}
-
-void yki_winograd_result(const float *slab, const yki_winograd_plane *plane, int64_t y, int64_t x)
-{
-    BY_DTYPE(result, plane, y, x, slab);
-}
-
-YKI_FORCE_INLINE void result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
-                                      yk_dtype dtype, float *slab)
-{
-    vec patch[4][4], out[6][6];
-    load_patch(plane, y, x, 4, dtype, patch[0]);
-    BOTH_SIDES(apply_a_transposed, 4, 6, patch, out);
-    store_slab(out, slab);
-}
-
-void yki_winograd_result_gradient(const yki_winograd_plane *plane, int64_t y, int64_t x,
-                                  float *slab)
-{
-    BY_DTYPE(result_gradient, plane, y, x, slab);
-}
-
-void yki_winograd_weight(const float *weight, int64_t lane, bool turned, float *slab)
-{
-    vec patch[3][3], out[6][6];
-    __m512i lanes = yki_lanes_apart(lane);
-    for (int tap = 0; tap < 9; tap++) {
-        int at = turned ? 8 - tap : tap;
-        patch[at / 3][at % 3] = _mm512_i32gather_ps(lanes, weight + tap, sizeof(float));
+    vec patch[PATCH][PATCH], half[PATCH][4], row[4];
+    load_columns(sums, stride, patch);
+    COLUMNS_OF(apply_a, PATCH, 4, patch, half);
+    for (int r = 0; r < 4; r++) {
+        if (!(p->rows_in >> r & 1))
+            continue;
+        ROW_OF(apply_a, PATCH, half, r, row);
+        for (int c = 0; c < 4; c++)
+            if (p->columns_in >> c & 1)
+                yki_vec_store((void *)(uintptr_t)p->data, p->corner + (r * p->columns + c) * LANES,
+                              row[c], dtype);
     }
-    BOTH_SIDES(apply_g, 3, 6, patch, out);
-    store_slab(out, slab);
 }
 
-void yki_winograd_add(const float *slab, int64_t columns, float *to)
+YKI_FORCE_INLINE void write_tiles(yki_winograd_slab slab, const yki_winograd_tiles *y,
+                                  yki_winograd_span tiles, int64_t group, yk_dtype dtype)
 {
-    for (int64_t point = 0; point < YKI_WINOGRAD_POINTS; point++)
-        for (int64_t row = 0; row < YKI_WINOGRAD_SIDE; row++)
+    for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
+        tile at = tile_of(y, tiles.begin);
+        for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(y, &at)) {
+            place p = place_of(y, at, group, part, YKI_WINOGRAD_TILE);
+            const float *row = slab.at + (t - tiles.begin) * SIDE + part * LANES;
+            write_tile(&p, row, slab.stride, dtype);
+        }
+    }
+}
+
+void yki_winograd_result(yki_winograd_slab slab, const yki_winograd_tiles *y,
+                         yki_winograd_span tiles, int64_t group)
+{
+    BY_DTYPE(write_tiles, y->of.dtype, slab, y, tiles, group);
+}
+
+void yki_winograd_add(yki_winograd_slab slab, int64_t columns, yki_winograd_slab to)
+{
+    for (int64_t point = 0; point < POINTS; point++)
+        for (int64_t row = 0; row < SIDE; row++)
             for (int64_t column = 0; column < columns; column += LANES) {
-                int64_t at = point * MATRIX + row * YKI_WINOGRAD_SIDE + column;
-                _mm512_store_ps(to + at,
-                                _mm512_add_ps(_mm512_load_ps(to + at), _mm512_load_ps(slab + at)));
+                float *at = to.at + point * to.stride + row * SIDE + column;
+                const float *from = slab.at + point * slab.stride + row * SIDE + column;
+                _mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), _mm512_load_ps(from)));
             }
 }
 
-void yki_winograd_weight_gradient(const float *slab, float *weight, int64_t lane)
+void yki_winograd_weight_gradient(yki_winograd_slab slab, int64_t column, float *weight,
+                                  int64_t row_step, int64_t column_step)
 {
-    vec patch[6][6], out[3][3];
-    load_slab(slab, patch);
-    BOTH_SIDES(apply_g_transposed, 6, 3, patch, out);
-    __m512i lanes = yki_lanes_apart(lane);
-    for (int tap = 0; tap < 9; tap++)
-        _mm512_i32scatter_ps(weight + tap, lanes, out[tap / 3][tap % 3], sizeof(float));
+    __m512i lanes = yki_lanes_apart(column_step);
+    for (int64_t r = 0; r < SIDE; r++) {
+        vec patch[PATCH][PATCH], half[PATCH][3], row[3];
+        load_columns(slab.at + r * SIDE + column, slab.stride, patch);
+        COLUMNS_OF(apply_g_transposed, PATCH, 3, patch, half);
+        for (int i = 0; i < 3; i++) {
+            ROW_OF(apply_g_transposed, PATCH, half, i, row);
+            for (int j = 0; j < 3; j++)
+                _mm512_i32scatter_ps(weight + r * row_step + i * 3 + j, lanes, row[j],
+                                     sizeof(float));
+        }
+    }
 }
 
 #endif
