@@ -21,8 +21,9 @@ typedef struct entered_call {
 struct yki_plane {
     yki_plane *next; /* of the group */
     int references;
-    yk_group *group; /* which it belongs to, */
-    yk_group *host;  /* and its duplicate */
+    yk_group *group;     /* which it belongs to */
+    yk_group *comparing; /* on which calls are compared: the group, or its channel */
+    yk_group *host;      /* a duplicate, by which any thread looks at the other ranks */
     yki_device *device;
     yki_plane_use use;
     yk_backend_device description;
@@ -34,6 +35,7 @@ struct yki_plane {
     pthread_mutex_t lock; /* of host, engine and everything below */
     entered_call calls[CALLS];
     uint64_t entered, over; /* numbers of calls; those before `over` are known to be */
+    yki_call agreed;        /* see yki_plane_agree */
     yk_status failure;      /* YK_OK: none */
     char line[YKI_ERROR_LINE];
 };
@@ -100,54 +102,90 @@ static yk_status look(void *context)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static yk_status note_call(yki_plane *plane, const yki_call *call)
+/* It is over when the stream has come to its end. */
+static yk_status note_call(yki_plane *plane, const yki_call *call, yki_stream *stream)
 {
     if (plane->entered - plane->over == CALLS)
         plane->over++;
     entered_call *noted = &plane->calls[plane->entered % CALLS];
     noted->call = *call;
     plane->entered++;
-    return yki_event_mark(plane->device, noted->over, plane->stream);
+    return yki_event_mark(plane->device, noted->over, stream);
 }
 
-static yk_status enter(yki_plane *plane, yki_call *call, yki_event *ready, yki_event *landed)
+static yk_status enter(yki_plane *plane, yki_call *call, const yk_backend_call *moved,
+                       yki_event *ready, yki_event *landed)
 {
     yki_device *device = plane->device;
-    yk_backend_call moved = call->base;
     plane->host->running = call; /* for an engine that looks at the other ranks */
-    moved.compare_only = false;
-    moved.stream = yki_stream_native(device, plane->stream);
     YK_TRY(yki_event_follow(device, ready, plane->stream));
-    YK_TRY(plane->engine->ops->enqueue(plane->engine, &moved));
-    YK_TRY(yki_event_mark(device, landed, plane->stream));
-    return note_call(plane, call);
+    YK_TRY(plane->engine->ops->enqueue(plane->engine, moved));
+    return yki_event_mark(device, landed, plane->stream);
 }
 
 /* The others have entered it, so they must learn that this rank has not. */
-static yk_status enter_or_fail(yki_plane *plane, yki_call *call, yki_event *ready,
-                               yki_event *landed)
+static yk_status enter_or_fail(yki_plane *plane, yki_call *call, const yk_descriptor *what,
+                               const void *in, void *out, yki_event *ready, yki_event *landed)
 {
     char text[YKI_ERROR_LINE];
-    yk_status status = enter(plane, call, ready, landed);
+    const yk_backend_call moved = {.what = *what,
+                                   .sequence = call->base.sequence,
+                                   .in = in,
+                                   .out = out,
+                                   .stream = yki_stream_native(plane->device, plane->stream)};
+    yk_status status = enter(plane, call, &moved, ready, landed);
     if (status == YK_OK)
         return YK_OK;
     snprintf(text, sizeof text, "%s", yki_error_text());
-    return yki_group_fail(plane->host, plane->host->job.rank, status, text);
+    return fail_plane(plane, yki_group_fail(plane->host, plane->host->job.rank, status, text));
+}
+
+/* The ranks compare a call. */
+static yk_status agree_on(yki_plane *plane, const yk_descriptor *what, yki_call *call)
+{
+    *call = (yki_call){.base = {.what = *what, .compare_only = true}};
+    YK_TRY(known_failure(plane));
+    yk_status status = yki_group_submit(plane->comparing, call, YK_OK, NULL);
+    return status == YK_OK || status == YK_ERROR_MISMATCH ? status : fail_plane(plane, status);
 }
 
 yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
                           yki_event *ready, yki_event *landed)
 {
-    yki_call call = {.base = {.what = *what, .in = in, .out = out, .compare_only = true}};
+    yki_call call;
+    pthread_mutex_lock(&plane->lock);
+    yk_status status = agree_on(plane, what, &call);
+    if (status == YK_OK)
+        status = enter_or_fail(plane, &call, what, in, out, ready, landed);
+    if (status == YK_OK)
+        status = note_call(plane, &call, plane->stream);
+    pthread_mutex_unlock(&plane->lock);
+    return status;
+}
+
+yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what)
+{
+    pthread_mutex_lock(&plane->lock);
+    yk_status status = agree_on(plane, what, &plane->agreed);
+    pthread_mutex_unlock(&plane->lock);
+    return status;
+}
+
+yk_status yki_plane_enter(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                          yki_event *ready, yki_event *landed)
+{
     pthread_mutex_lock(&plane->lock);
     yk_status status = known_failure(plane);
-    if (status == YK_OK) {
-        status = yki_group_submit(plane->host, &call, YK_OK, NULL);
-        if (status == YK_OK)
-            status = enter_or_fail(plane, &call, ready, landed);
-        if (status != YK_OK && status != YK_ERROR_MISMATCH)
-            status = fail_plane(plane, status);
-    }
+    if (status == YK_OK)
+        status = enter_or_fail(plane, &plane->agreed, what, in, out, ready, landed);
+    pthread_mutex_unlock(&plane->lock);
+    return status;
+}
+
+yk_status yki_plane_entered(yki_plane *plane, yki_stream *stream)
+{
+    pthread_mutex_lock(&plane->lock);
+    yk_status status = note_call(plane, &plane->agreed, stream);
     pthread_mutex_unlock(&plane->lock);
     return status;
 }
@@ -250,8 +288,10 @@ static yk_status build_plane(yki_plane *plane, const yk_backend_ops *ops)
 static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *device,
                               yki_plane_use use, const yk_backend_ops *ops)
 {
-    yk_group *host;
+    yk_group *host, *comparing = group;
     *out = NULL;
+    if (use == YKI_PLANE_WITHIN)
+        YK_TRY(yki_group_channel(&comparing, group));
     YK_TRY(yk_group_duplicate(&host, group));
     yki_plane *plane = yki_calloc(1, sizeof *plane);
     if (!plane) {
@@ -260,6 +300,7 @@ static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *devi
     }
     plane->references = 1;
     plane->group = group;
+    plane->comparing = comparing;
     plane->host = host;
     plane->device = device;
     plane->use = use;

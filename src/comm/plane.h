@@ -1,11 +1,11 @@
 /*
  * A plane: the ranks of a group exchange a device's memory, in order with the device's streams,
- * through a backend with YK_BACKEND_DEVICE_MEMORY. The host's part of it is a group of its own, a
- * duplicate, on which the ranks compare every collective before they enter it; it also notices
- * deaths and timeouts. Then the plane ends what has been entered, and whoever waits for the device
- * gets the failure (yki_watcher).
+ * through a backend with YK_BACKEND_DEVICE_MEMORY. The ranks compare every collective on the group
+ * before they enter it, in order with the group's own calls. A duplicate of the group notices
+ * deaths and timeouts while a thread waits for the device. Then the plane ends what has been
+ * entered, and whoever waits gets the failure (yki_watcher).
  *
- * One thread at a time uses a plane.
+ * One thread at a time uses a plane, the one that uses its group.
  */
 #ifndef YKI_PLANE_H
 #define YKI_PLANE_H
@@ -40,7 +40,17 @@ void yki_plane_close(yki_plane *plane);
  */
 yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
                           yki_event *ready, yki_event *landed);
-/* The same in order with a stream: after what is in it, and before what is entered next. */
+/*
+ * The same for several collectives that are always entered together, which may be recorded: before
+ * them, the ranks compare `what`, which stands for all of them; whoever makes them sees to it that
+ * they are the same on all ranks. After the last one, or after the recording was replayed,
+ * yki_plane_entered marks their end, to which the stream has come by then.
+ */
+yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what);
+yk_status yki_plane_enter(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
+                          yki_event *ready, yki_event *landed);
+yk_status yki_plane_entered(yki_plane *plane, yki_stream *stream);
+/* One collective, in order with a stream: after what is in it, and before what is entered next. */
 yk_status yki_plane_run(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
                         yki_stream *stream);
 

@@ -199,10 +199,11 @@ static yk_status finish_gradient(yk_model *model, size_t parameter)
                                 yki_steps_scalars(model)->kept_weight));
     if (!hooks->grad_ready)
         return YK_OK;
-    if (!hooks->grad_needs_host)
+    if (model->executor.in_streams)
         return tell_ready(model, (int64_t)parameter);
     return yki_tape_call(model->executor.tape, tell_ready, model, (int64_t)parameter,
-                         hooks->grad_needs_host(hooks->context, parameter));
+                         hooks->grad_needs_host &&
+                             hooks->grad_needs_host(hooks->context, parameter));
 }
 
 /* The loss does not depend on the parameters after the first `finished` in grad_order, or they are
@@ -258,7 +259,8 @@ static yk_status run_backward_steps(yk_model *model, const yki_backward *backwar
     executor->values.kept_weight[0] = backward->kept_weight;
     YK_TRY(send_scalars(executor));
     YK_TRY(pack_parameters(model, program));
-    return run_tape(model, program, &program->backward[backward->adds],
+    executor->in_streams = backward->in_streams;
+    return run_tape(model, program, &program->backward[backward->adds][backward->in_streams],
                     yki_steps_moves(model) + model->variables.gradient_moves, enter_backward);
 }
 
@@ -273,6 +275,17 @@ static yk_status end_backward(const yki_model_hooks *hooks, yk_status status)
     yki_error_copy(line, sizeof line);
     hooks->backward_end(hooks->context);
     return yki_error_set_line(status, line);
+}
+
+/* The same on all ranks, whatever the sizes of their batches. */
+static bool is_unbroken(const yk_model *model, const yki_plan *plan)
+{
+    if (plan->mode.training && model->distribution.sync)
+        return false;
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].node && plan->steps[i].node->op->custom)
+            return false;
+    return true;
 }
 
 yk_status yki_model_backward(yk_model *model)
@@ -296,6 +309,7 @@ yk_status yki_model_backward(yk_model *model)
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->plan->batch);
     backward.training = executor->current->plan->mode.training;
+    backward.unbroken = is_unbroken(model, executor->current->plan);
     YK_TRY(hooks->backward_begin ? hooks->backward_begin(hooks->context, &backward)
                                  : yki_backward_check(&backward));
     yk_status status = end_backward(hooks, run_backward_steps(model, &backward));

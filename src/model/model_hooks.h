@@ -22,6 +22,11 @@ typedef struct yki_backward {
     double mean_weight;   /* multiplies the gradient of the loss's means over samples */
     double sum_weight;    /* multiplies the gradient of its sums over samples */
     double kept_weight;   /* multiplies the gradients that are there */
+    bool unbroken;        /* nothing in it waits for the host: no synchronised batch_norm and no
+                             operator of the program */
+    /* Set by backward_begin where unbroken is: grad_ready does no more than enter work in streams,
+     * which becomes a part of the recording. Replays do not call it. */
+    bool in_streams;
 } yki_backward;
 
 /*
@@ -46,8 +51,7 @@ typedef struct yki_model_hooks {
      * this point of the device's stream; on a host device it is now. */
     void (*grad_ready)(void *context, size_t parameter);
     /* Whether grad_ready does more for this parameter than count: on a device that records, the
-     * part of backward before it is then entered first. NULL: grad_ready does no more than enter
-     * work in streams, which becomes a part of the recording; replays do not call it. */
+     * part of backward before it is then entered first. NULL: it never does. */
     bool (*grad_needs_host)(const void *context, size_t parameter);
     /* After the last kernel of backward has been entered: waits for what is in flight. */
     yk_status (*backward_end)(void *context);

@@ -48,8 +48,8 @@ static void destroy_program(yki_program *program)
 {
     yki_tape_drop(&program->packing);
     yki_tape_drop(&program->forward);
-    for (int adds = 0; adds < 2; adds++)
-        yki_tape_drop(&program->backward[adds]);
+    for (int i = 0; i < 4; i++)
+        yki_tape_drop(&program->backward[i / 2][i % 2]);
     yki_plan_destroy(program->plan);
     free(program);
 }

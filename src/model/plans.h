@@ -12,7 +12,8 @@ typedef struct yki_program {
     yki_plan *plan;
     yki_tape packing; /* of the parameters that its kernels want packed */
     yki_tape forward;
-    yki_tape backward[2]; /* that sets the gradients, and that adds to them */
+    /* That sets the gradients, and that adds to them; without and with the work of hooks. */
+    yki_tape backward[2][2];
 } yki_program;
 
 typedef struct yki_plans {

@@ -97,6 +97,7 @@ struct yk_ddp {
 
     bool no_sync;
     bool exchanging;  /* whether the running backward is synced */
+    bool in_streams;  /* see yki_backward; of the running backward */
     bool reduced;     /* whether the last one was, so that all ranks have the same gradients */
     yk_status status; /* the first failure of a launch in the running backward */
     char error[YKI_ERROR_LINE];

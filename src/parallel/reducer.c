@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/trace.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
@@ -123,12 +124,30 @@ static yk_status place_gradients(yk_ddp *ddp)
     return status;
 }
 
+/* The ranks compare the buckets once, where they do not compare each all-reduce. */
+static yk_status check_equal(const yk_ddp *ddp)
+{
+    if (!ddp->gradients.plane)
+        return YK_OK;
+    uint64_t hash = ddp->bucket_count;
+    for (size_t b = 0; b < ddp->bucket_count; b++)
+        hash = yki_mix64(hash ^ (ddp->buckets[b].part.elements << 8 | ddp->buckets[b].plan.dtype));
+    int64_t most[2] = {(int64_t)(hash >> 1), -(int64_t)(hash >> 1)};
+    YK_TRY(yk_all_reduce(ddp->group, most, 2, YK_I64, YK_REDUCE_MAX, NULL));
+    if (most[0] == -most[1])
+        return YK_OK;
+    return yki_error(YK_ERROR_MISMATCH,
+                     "ddp: the ranks divide their gradients into different buckets: give the same "
+                     "sizes of buckets on all of them");
+}
+
 yk_status yki_reducer_create(yk_ddp *ddp)
 {
     YK_TRY(yki_ddp_find_used(ddp));
     YK_TRY(plan_buckets(ddp));
     YK_TRY(find_completing(ddp));
-    return place_gradients(ddp);
+    YK_TRY(place_gradients(ddp));
+    return check_equal(ddp);
 }
 
 void yki_reducer_destroy(yk_ddp *ddp)
@@ -187,6 +206,17 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+/* Before backward, for all of its buckets, which do not differ between ranks. */
+static yk_status agree_on_buckets(const yk_ddp *ddp)
+{
+    yk_descriptor what = {.operation = YK_OPERATION_ALL_REDUCE,
+                          .dtype = (uint8_t)ddp->buckets[0].plan.dtype,
+                          .reduce = YK_REDUCE_SUM};
+    for (size_t b = 0; b < ddp->bucket_count; b++)
+        what.count += ddp->buckets[b].part.elements;
+    return yki_plane_agree(ddp->gradients.plane, &what);
+}
+
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 {
     yk_ddp *ddp = context;
@@ -214,7 +244,19 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     else
         weigh_sum(ddp, backward);
     ddp->reduced = ddp->exchanging;
-    return YK_OK;
+    ddp->in_streams = backward->in_streams = ddp->exchanging && backward->unbroken &&
+                                             ddp->bucket_count && ddp->gradients.plane &&
+                                             !ddp->hook.run;
+    return ddp->in_streams ? agree_on_buckets(ddp) : YK_OK;
+}
+
+/* Everything that a recording of backward is to contain: what comes after the last bucket in the
+ * compute stream follows all of them. */
+static yk_status launch_in_stream(yk_ddp *ddp, yki_reduced_bucket *bucket)
+{
+    YK_TRY(yki_staged_all_reduce_agreed(&bucket->part));
+    bool last = bucket == &ddp->buckets[ddp->bucket_count - 1];
+    return last ? yki_staged_part_land(&bucket->part) : YK_OK;
 }
 
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
@@ -224,6 +266,8 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
     yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
     if (ddp->hook.run)
         ddp->status = yki_hook_launch(bucket);
+    else if (ddp->in_streams)
+        ddp->status = launch_in_stream(ddp, bucket);
     else
         ddp->status = yki_staged_all_reduce(&bucket->part, &bucket->work);
     if (ddp->status != YK_OK)
@@ -247,9 +291,22 @@ bool yki_reducer_needs_host(const void *context, size_t parameter)
     return ddp->completes[parameter];
 }
 
+/* The device is left to itself. */
+static yk_status end_in_streams(yk_ddp *ddp)
+{
+    yki_stream *stream = yki_device_stream(yki_model_device(ddp->model));
+    ddp->stats.waiting_s = ddp->waited_s;
+    ddp->waited_s = 0;
+    if (ddp->status != YK_OK)
+        return yki_error_set_line(ddp->status, ddp->error);
+    return yki_plane_entered(ddp->gradients.plane, stream);
+}
+
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
+    if (ddp->in_streams)
+        return end_in_streams(ddp);
     double start = yki_now(), waiting = 0;
     yki_work_times times = {.finished = 0};
     for (size_t b = 0; b < ddp->bucket_count; b++) {

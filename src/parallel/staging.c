@@ -183,7 +183,7 @@ static yk_status launch_part(yki_staged_part *part, yk_status (*exchange)(void *
     return yki_group_run(part->staging->group, exchange_part, part, work);
 }
 
-static yk_status sum_in_plane(yki_staged_part *part)
+static yk_status sum_in_plane(yki_staged_part *part, bool agreed)
 {
     yki_staging *staging = part->staging;
     yki_device *device = staging->device;
@@ -193,7 +193,13 @@ static yk_status sum_in_plane(yki_staged_part *part)
                           .count = part->elements};
     void *data = (char *)staging->memory + part->offset;
     YK_TRY(yki_event_mark(device, part->ready, yki_device_stream(device)));
-    return yki_plane_start(staging->plane, &what, data, data, part->ready, part->landed);
+    return (agreed ? yki_plane_enter : yki_plane_start)(staging->plane, &what, data, data,
+                                                        part->ready, part->landed);
+}
+
+yk_status yki_staged_all_reduce_agreed(yki_staged_part *part)
+{
+    return sum_in_plane(part, true);
 }
 
 yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work)
@@ -201,7 +207,7 @@ yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work)
     yki_staging *staging = part->staging;
     *work = NULL;
     if (staging->plane)
-        return sum_in_plane(part);
+        return sum_in_plane(part, false);
     if (!is_direct(staging))
         return launch_part(part, sum_part, part, work);
     return yk_all_reduce(staging->group, staging->host + part->offset, part->elements, part->dtype,

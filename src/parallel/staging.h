@@ -69,6 +69,9 @@ void yki_staged_part_destroy(yki_staged_part *part);
  * yki_staged_part_land makes what is entered in the compute stream from then on follow the result.
  */
 yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work);
+/* The same in the plane, without a word to the other ranks: they have agreed before, see
+ * yki_plane_agree. May be recorded. */
+yk_status yki_staged_all_reduce_agreed(yki_staged_part *part);
 /* The same with exchange(context) in place of the sum. It runs on the group's thread and finds the
  * part at yki_staging_host. */
 yk_status yki_staged_run(yki_staged_part *part, yk_status (*exchange)(void *context), void *context,

@@ -1,0 +1,107 @@
+/* Buckets that are reduced in a device's streams, and recorded with backward. */
+#define _GNU_SOURCE
+#include "parallel/ddp.h"
+#include "side.h"
+
+static const network sim_norm = {.device = "sim", .dtype = YK_F32, .norm = true};
+
+enum { STEPS = 9 };
+
+/* All gradients, one after the other. */
+static size_t read_gradients(const yk_model *model, float *to)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_tensor grad = yk_model_parameter(model, i).grad;
+        assert_ok(yk_tensor_read(&grad, to + count));
+        count += (size_t)yk_tensor_count(&grad);
+    }
+    return count;
+}
+
+/* Steps that are synced and not, set gradients and add to them, with batches of two sizes; each is
+ * walked, recorded and replayed. */
+static size_t train(const char *backend, float *gradients)
+{
+    side s = {.net = sim_norm};
+    assert_ok(yk_group_init(&s.group,
+                            YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = backend)));
+    s.rank = yk_group_rank(s.group);
+    s.model = make_model(&sim_norm);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = 0)));
+    assert_true(yk_ddp_bucket_count(s.ddp) > 2);
+    size_t count = 0;
+    for (int i = 0; i < STEPS; i++) {
+        int64_t size = i % 3 == 2 ? 2 : 4;
+        yk_ddp_set_no_sync(s.ddp, true);
+        step(s.model, take_samples(&s.own, YK_F32, 50 * i + 4 * s.rank, size));
+        yk_ddp_set_no_sync(s.ddp, false);
+        step(s.model, take_samples(&s.own, YK_F32, 50 * i + 20 + 4 * s.rank, size));
+        assert_int_equal(s.ddp->in_streams, !backend);
+        count += read_gradients(s.model, gradients + count);
+        yk_model_zero_grad(s.model);
+        step(s.model, take_samples(&s.own, YK_F32, 50 * i + 30 + 4 * s.rank, size));
+        count += read_gradients(s.model, gradients + count);
+        yk_model_zero_grad(s.model);
+    }
+    side_end(&s);
+    return count;
+}
+
+static void compare_ways(void)
+{
+    enum { ROOM = 1 << 20 };
+    float *planes = calloc(ROOM, sizeof *planes), *staged = calloc(ROOM, sizeof *staged);
+    assert_true(planes && staged);
+    size_t count = train(NULL, planes);
+    assert_true(count > 0 && count <= ROOM);
+    assert_int_equal(train("shm", staged), count);
+    assert_memory_equal(planes, staged, count * sizeof *planes);
+    free(planes);
+    free(staged);
+}
+
+YK_TEST_RANKS(two_ranks_have_the_bits_of_staged_gradients, 2)
+{
+    compare_ways();
+}
+
+YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_gradients, 4)
+{
+    setenv("YOKE_SIM_SEED", "7", 1);
+    compare_ways();
+}
+
+YK_TEST_RANKS(promise_05_ranks_with_different_buckets_are_refused, 2)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_status(YK_ERROR_MISMATCH, yk_ddp_create(&s.ddp, s.model, s.group,
+                                                   YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT,
+                                                           o.bucket_cap_mb = rank ? 25 : 0)));
+    assert_contains(yk_last_error(), "different buckets");
+    side_end(&s);
+}
+
+/* A rank that does not sync where the others do is found before any stream waits for it. */
+YK_TEST_RANKS(promise_05_a_rank_that_does_not_sync_is_found, 2)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    for (int i = 0; i < 4; i++)
+        step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
+    yk_ddp_set_no_sync(s.ddp, rank == 1);
+    yk_status status = yk_model_forward(s.model, take_samples(&s.own, YK_F32, 0, 4));
+    if (status == YK_OK)
+        status = yk_model_backward(s.model);
+    if (status == YK_OK) /* rank 1, which has not exchanged anything yet */
+        status = yk_barrier(s.group);
+    assert_int_equal(status, YK_ERROR_MISMATCH);
+    side_end(&s);
+}
