@@ -160,6 +160,9 @@ bool cli_step_write_json(const cli_step_result *r, const char *path)
         write_profile(file, r);
     fprintf(file, "  \"step_ms\": %.6g,\n  \"images_per_s\": %.6g,\n", r->step_ms,
             1e3 * (double)r->batch_size / r->step_ms);
+    if (r->slowest_rank >= 0)
+        fprintf(file, "  \"slowest_rank\": %d,\n  \"waited_ms\": %.6g,\n", r->slowest_rank,
+                r->waited_ms);
     fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
             r->exposed_ms);
     bool written = !ferror(file);

@@ -13,6 +13,8 @@ typedef struct cli_step_result {
     int64_t batch_size;                     /* over all ranks */
     double step_ms, waiting_ms, exposed_ms; /* medians */
     double mean_ms;                         /* of a step: what the kernels' times are parts of */
+    int slowest_rank;                       /* the rank that the others waited for, or -1 */
+    double waited_ms;                       /* how long, in each step */
     const yk_model *model;
     bool profiled;           /* the model has a profile */
     yk_device_limits limits; /* zeros if unknown */

@@ -25,10 +25,12 @@ typedef struct cli_scaling_result {
     double images_per_s; /* of all steps after the first, which also prepares kernels */
     double seconds;      /* of all steps, at that pace */
     double data_share, waiting_share, exposed_share;
-    double accuracy; /* after it, 0..1 */
-    double wall_s;   /* of the whole job, from its start to its end */
-    double cpu_s;    /* processor time of the job */
-    double others_s; /* CPU time that other processes took meanwhile on the same cores */
+    int slowest_rank; /* the rank that the others waited for, or -1 */
+    double waited_s;  /* how long, on average */
+    double accuracy;  /* after it, 0..1 */
+    double wall_s;    /* of the whole job, from its start to its end */
+    double cpu_s;     /* processor time of the job */
+    double others_s;  /* CPU time that other processes took meanwhile on the same cores */
 } cli_scaling_result;
 
 typedef enum cli_scaling_kind { CLI_SINGLE, CLI_DATA_PARALLEL, CLI_DDP } cli_scaling_kind;

@@ -238,6 +238,17 @@ static void add_step_record(cli_scaling_result *result, sums *all, const char *l
     all->exposed_s += exposed_s;
 }
 
+/* Of several epochs, the rank of the one in which the others waited longest. */
+static void add_epoch_record(cli_scaling_result *result, const char *line)
+{
+    double rank = value_of(line, "slowest_rank"), waited_s = value_of(line, "waited_s");
+    result->accuracy = value_of(line, "val_accuracy");
+    if (rank < 0 || waited_s <= result->waited_s)
+        return;
+    result->slowest_rank = (int)rank;
+    result->waited_s = waited_s;
+}
+
 static bool read_metrics(cli_scaling_result *result, const char *folder)
 {
     char path[FOLDER + 32];
@@ -248,10 +259,10 @@ static bool read_metrics(cli_scaling_result *result, const char *folder)
     sums all = {0};
     char *line = NULL;
     size_t size = 0;
-    *result = (cli_scaling_result){.accuracy = -1};
+    *result = (cli_scaling_result){.accuracy = -1, .slowest_rank = -1};
     while (getline(&line, &size, file) > 0) {
         if (strstr(line, "\"type\": \"epoch\""))
-            result->accuracy = value_of(line, "val_accuracy");
+            add_epoch_record(result, line);
         else if (strstr(line, "\"type\": \"step\""))
             add_step_record(result, &all, line);
     }

@@ -41,6 +41,17 @@ static void print_row(const cli_scaling_row *row)
            efficiency, waiting, exposed, accuracy, row->oversubscribed ? "  *" : "");
 }
 
+/* A rank that is slower than its peers: a busy core, a hot processor, slower memory. */
+static void name_slow_ranks(const cli_scaling *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const cli_scaling_result *r = &s->rows[i].result;
+        if (s->rows[i].kind == CLI_DDP && r->slowest_rank >= 0)
+            printf("%s: rank %d is slower: the other ranks waited %.1f s for it\n", s->rows[i].name,
+                   r->slowest_rank, r->waited_s);
+    }
+}
+
 static void warn_of_unreliable_rows(const cli_scaling *s)
 {
     int unreliable = 0;
@@ -71,6 +82,7 @@ void cli_scaling_print(const cli_scaling *s)
            "time\nspent waiting for slower ranks; exposed: time spent moving data (DataParallel: "
            "copying)\nwhile nothing was computed; efficiency: speed-up / ranks%s\n",
            oversubscribed ? ";\n*: oversubscribed, more threads than cores" : "");
+    name_slow_ranks(s);
     warn_of_unreliable_rows(s);
 }
 
@@ -93,6 +105,8 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
             (long long)row->batch_size, row->oversubscribed ? "true" : "false", (long long)r->steps,
             r->seconds, r->images_per_s, r->cpu_s, r->others_s, r->data_share, r->waiting_share,
             r->exposed_share);
+    if (row->kind == CLI_DDP && r->slowest_rank >= 0)
+        fprintf(file, "\"slowest_rank\": %d, \"waited_s\": %.4g, ", r->slowest_rank, r->waited_s);
     if (row->unreliable)
         fprintf(file, "\"speed_up\": null, \"efficiency\": null, \"unreliable\": \"%s\",\n     ",
                 row->unreliable);

@@ -138,9 +138,39 @@ static void print_result(const cli_step_result *r, const char *amp)
         printf(", waiting for ranks %.2f ms, exposed communication %.2f ms", r->waiting_ms,
                r->exposed_ms);
     printf(" (median of %d)\n", r->steps);
+    if (r->slowest_rank >= 0)
+        printf("rank %d is slower: the other ranks waited %.2f ms a step for it\n", r->slowest_rank,
+               r->waited_ms);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
+
+/*
+ * The rank that the others wait for is the one that itself waits least, if the others wait for a
+ * noticeable part of a step longer. Collective.
+ */
+static bool find_slowest(cli_step_result *r, yk_group *world)
+{
+    const double noticeable = 0.05; /* of a step, as yoke train has it for epochs */
+    double *waiting = calloc((size_t)r->ranks, sizeof *waiting), sum = 0;
+    int slowest = 0;
+    r->slowest_rank = -1;
+    if (!waiting)
+        return cli_complain("no memory for a table of ranks");
+    bool fine = cli_ok(yk_all_gather(world, waiting, &r->waiting_ms, 1, YK_F64, NULL));
+    for (int rank = 0; fine && rank < r->ranks; rank++) {
+        sum += waiting[rank];
+        if (waiting[rank] < waiting[slowest])
+            slowest = rank;
+    }
+    double others = r->ranks > 1 ? (sum - waiting[slowest]) / (r->ranks - 1) : 0;
+    if (fine && others - waiting[slowest] > noticeable * r->step_ms) {
+        r->slowest_rank = slowest;
+        r->waited_ms = others - waiting[slowest];
+    }
+    free(waiting);
+    return fine;
+}
 
 static bool report(training *t, step_times *times, const cli_step_options *o)
 {
@@ -159,6 +189,8 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
     /* All ranks measure at the same time, as they compute at the same time. */
     if (o->profile && yk_model_measure_limits(t->model, &r.limits) != YK_OK)
         r.limits = (yk_device_limits){0, 0};
+    if (!find_slowest(&r, t->world))
+        return false;
     if (yk_group_rank(t->world) != 0)
         return true;
     print_result(&r, o->model.amp ? r.amp : "f32");

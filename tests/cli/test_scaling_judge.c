@@ -13,7 +13,8 @@ static cli_scaling two_rows(double single, double two_ranks)
     s.rows[0] = (cli_scaling_row){.name = "Single device", .kind = CLI_SINGLE, .ranks = 1};
     s.rows[1] = (cli_scaling_row){.name = "DDP x2", .kind = CLI_DDP, .ranks = 2};
     for (int i = 0; i < 3; i++) {
-        cli_scaling_result result = {.steps = 5, .seconds = 1, .wall_s = 10, .cpu_s = 10};
+        cli_scaling_result result = {
+            .steps = 5, .seconds = 1, .wall_s = 10, .cpu_s = 10, .slowest_rank = -1};
         s.rows[0].results[i] = s.rows[1].results[i] = result;
         s.rows[0].results[i].images_per_s = single * (1 + 0.05 * i);
         s.rows[1].results[i].images_per_s = two_ranks * (1 + 0.05 * i);
@@ -87,4 +88,22 @@ YK_TEST(what_is_not_believed_is_neither_labelled_nor_drawn)
     assert_true(cli_scaling_write_json(&s, path));
     yk_test_command(text, sizeof text, "cat %s", path);
     assert_contains(text, "\"speed_up\": null, \"efficiency\": null");
+}
+
+YK_TEST(a_rank_that_the_others_wait_for_is_named)
+{
+    char path[256], text[32768];
+    cli_scaling s = two_rows(100, 190);
+    s.rows[1].results[1].slowest_rank = 1; /* of the median */
+    s.rows[1].results[1].waited_s = 2.5;
+    cli_scaling_conclude(&s);
+    output_capture capture = output_capture_begin(STDOUT_FILENO);
+    cli_scaling_print(&s);
+    const char *table = output_capture_end(&capture);
+    assert_contains(table, "DDP x2: rank 1 is slower: the other ranks waited 2.5 s for it\n");
+    assert_null(strstr(table, "Single device: rank"));
+    snprintf(path, sizeof path, "%s/a.json", yk_test_directory());
+    assert_true(cli_scaling_write_json(&s, path));
+    yk_test_command(text, sizeof text, "cat %s", path);
+    assert_contains(text, "\"slowest_rank\": 1, \"waited_s\": 2.5, ");
 }
