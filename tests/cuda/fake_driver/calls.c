@@ -403,6 +403,7 @@ yki_cu_result cuGetProcAddress_v2(const char *name, void **address, int version,
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (strcmp(calls[i].name, name) == 0)
             *address = calls[i].address;
-    *found = *address ? 0 : 1;
+    if (found)
+        *found = *address ? 0 : 1;
     return *address ? YKI_CU_SUCCESS : YKI_CU_NOT_FOUND;
 }
