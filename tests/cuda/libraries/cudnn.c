@@ -408,6 +408,11 @@ EXPORT int cudnnBackendGetAttribute(cudnn_descriptor from, int name, int type, i
     case CUDNN_PLAN_WORKSPACE:
         *(int64_t *)values = d->program.workspace;
         return OK;
+    case CUDNN_DEVICE_JSON:
+        *count = sizeof "{\"deviceName\": \"a fake\"}" - 1;
+        if (values)
+            memcpy(values, "{\"deviceName\": \"a fake\"}", (size_t)*count);
+        return OK;
     case CUDNN_PLAN_JSON:
         *count = (int64_t)text_length();
         if (values)

@@ -1,0 +1,60 @@
+/* The scripts for machines with a GPU: they say where there is none, and run on the fake one. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include "harness.h"
+
+static char output[16384];
+
+static void need_python(void)
+{
+    if (yk_test_command(output, sizeof output, "python3 --version") != 0) {
+        print_message("there is no python3\n");
+        skip();
+    }
+}
+
+YK_TEST(without_a_gpu_they_say_so_in_one_line)
+{
+    need_python();
+    setenv("YK_FAKE_GPUS", "0", 1);
+    static const char *const scripts[] = {"tests/gpu/verify", "bench/gpu/run"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(yk_test_command(output, sizeof output,
+                                         "cd %s && $YOKE_SOURCE/%s $YOKE_BUILD",
+                                         yk_test_directory(), scripts[i]),
+                         0);
+        assert_contains(output, "there is no GPU here");
+        assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
+    }
+}
+
+/* Sections that take long are left to a real GPU. */
+YK_TEST(verify_runs)
+{
+    need_python();
+    int code =
+        yk_test_command(output, sizeof output,
+                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+                        "--only machine,description,copies && "
+                        "grep -c '\"result\"' out/verify.json",
+                        yk_test_directory());
+    if (code != 0)
+        fail_msg("%s", output);
+    assert_contains(output, "== 3 sections passed, 0 failed: none; out/verify.json\n3\n");
+}
+
+YK_TEST(verify_goes_on_after_a_failure)
+{
+    need_python();
+    setenv("YK_FAKE_FAULT", "add_f32:1", 1);
+    int code =
+        yk_test_command(output, sizeof output,
+                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+                        "--only operators,copies",
+                        yk_test_directory());
+    assert_int_equal(code, 1);
+    assert_contains(output, "batch_norm: passed");
+    assert_contains(output, "FAILED");
+    assert_contains(output, "== 1 sections passed, 1 failed: operators");
+}
