@@ -17,6 +17,7 @@ struct yki_sweep {
     size_t bytes;
     yki_span *spans; /* as the host sees them: on a host device those that sweeps read */
     bool moved;      /* they differ from the device's */
+    uint64_t moves;
     yki_event *copied;
 };
 
@@ -115,6 +116,7 @@ void yki_sweep_destroy(yki_sweep *sweep)
 /* The device may still be copying the spans. */
 static void change_spans(yki_sweep *sweep)
 {
+    sweep->moves++;
     if (!sweep->copied || sweep->moved)
         return;
     yki_event_wait(sweep->device, sweep->copied);
@@ -135,6 +137,11 @@ void yki_sweep_regroup(yki_sweep *sweep, size_t span, int group)
         return;
     change_spans(sweep);
     sweep->spans[span].group = group;
+}
+
+uint64_t yki_sweep_moves(const yki_sweep *sweep)
+{
+    return sweep->moves;
 }
 
 static yk_status upload_spans(yki_sweep *sweep, yki_stream *stream)

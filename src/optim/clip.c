@@ -22,6 +22,16 @@ static yk_status send_max_norm(yk_optimizer *optimizer, double max_norm, yki_str
     return yki_block_send(&optimizer->clipping, stream);
 }
 
+static yk_status enter_clipping(void *context)
+{
+    const yk_optimizer *optimizer = context;
+    yki_stream *stream = yki_device_stream(optimizer->device);
+    double *coefficients = optimizer->clipping.memory;
+    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_SQUARES, NULL,
+                         &coefficients[YKI_CLIP_SQUARES], stream));
+    return yki_sweep_run(optimizer->gradients, YKI_SWEEP_CLIP, coefficients, NULL, stream);
+}
+
 yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm)
 {
     YKI_NOT_NULL(optimizer);
@@ -33,9 +43,8 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
     double *coefficients = optimizer->clipping.memory;
     yki_gradients_place(optimizer->gradients, optimizer->model);
     YK_TRY(send_max_norm(optimizer, max_norm, stream));
-    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_SQUARES, NULL,
-                         &coefficients[YKI_CLIP_SQUARES], stream));
-    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_CLIP, coefficients, NULL, stream));
+    YK_TRY(yki_tape_run(&optimizer->clip_tape, optimizer->device,
+                        yki_sweep_moves(optimizer->gradients), enter_clipping, optimizer));
     YK_TRY(yki_late_take(&optimizer->squares, &coefficients[YKI_CLIP_SQUARES], stream));
     if (total_norm)
         YK_TRY(yki_clip_norm(optimizer, total_norm));

@@ -67,6 +67,8 @@ yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count)
         return YK_OK;
     YK_TRY(yki_block_create(&larger, optimizer->device, bytes));
     yk_status status = yki_stream_wait(optimizer->device, yki_device_stream(optimizer->device));
+    if (status == YK_OK)
+        status = yki_tape_drop(&optimizer->update_tape);
     yki_block_destroy(status == YK_OK ? &optimizer->coefficients : &larger);
     if (status == YK_OK)
         optimizer->coefficients = larger;
@@ -150,6 +152,8 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     yki_stream_wait(device, yki_device_stream(device)); /* for steps that have been entered */
     for (int slot = 0; slot < optimizer->slots; slot++)
         free(optimizer->state[slot]);
+    yki_tape_drop(&optimizer->update_tape);
+    yki_tape_drop(&optimizer->clip_tape);
     yki_sweep_destroy(optimizer->update);
     yki_sweep_destroy(optimizer->gradients);
     yki_block_destroy(&optimizer->coefficients);
@@ -188,6 +192,7 @@ yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep
     yk_status status = yki_sweep_create(&update, optimizer->device, spans, optimizer->parameters);
     free(spans);
     YK_TRY(status);
+    yki_tape_drop(&optimizer->update_tape);
     yki_sweep_destroy(optimizer->update);
     optimizer->update = update;
     memcpy(optimizer->updated, keep, optimizer->parameters * sizeof *keep);
@@ -243,6 +248,13 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
     return YK_OK;
 }
 
+static yk_status enter_update(void *context)
+{
+    const yk_optimizer *optimizer = context;
+    return yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
+                         NULL, yki_device_stream(optimizer->device));
+}
+
 static yk_status take_step(yk_optimizer *optimizer, const double *skip)
 {
     double begin = yki_trace_begin();
@@ -252,8 +264,8 @@ static yk_status take_step(yk_optimizer *optimizer, const double *skip)
     place_update(optimizer);
     optimizer->steps++;
     YK_TRY(send_coefficients(optimizer, skip, stream));
-    YK_TRY(yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
-                         NULL, stream));
+    YK_TRY(yki_tape_run(&optimizer->update_tape, optimizer->device,
+                        yki_sweep_moves(optimizer->update), enter_update, optimizer));
     if (optimizer->rule->finish)
         YK_TRY(optimizer->rule->finish(optimizer, stream));
     yk_model_zero_grad(optimizer->model);

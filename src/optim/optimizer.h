@@ -13,6 +13,7 @@
 #include "device/block.h"
 #include "device/late.h"
 #include "device/sweep.h"
+#include "device/tape.h"
 #include "optim/references.h"
 #include "optim/shards.h"
 
@@ -54,13 +55,15 @@ struct yk_optimizer {
     char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
     char *memory;                /* the device's */
     size_t memory_bytes;
-    yki_sweep *update;      /* over value, gradient and state of each parameter */
+    yki_sweep *update; /* over value, gradient and state of each parameter */
+    yki_tape update_tape;
     bool *updated;          /* (parameters) whether the sweep has it */
     struct yki_muon *muon;  /* of Muon; NULL for other rules */
     yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
     yki_sweep *gradients;   /* over all gradients, for clipping */
-    yki_block clipping;     /* what YKI_SWEEP_CLIP reads */
-    yki_late squares;       /* of the gradients that were clipped last */
+    yki_tape clip_tape;
+    yki_block clipping; /* what YKI_SWEEP_CLIP reads */
+    yki_late squares;   /* of the gradients that were clipped last */
     /* If set, the device decides whether the last step is taken, and the host does not know yet:
      * settle tells yki_optimizer_end_step. */
     yk_status (*settle)(void *context);

@@ -4,8 +4,9 @@
 
 #include "harness.h"
 #include "model/model_hooks.h"
+#include "optim/optimizer.h"
 
-enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 6 };
+enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
@@ -45,6 +46,14 @@ static void set_gradients(const run *r, int step)
     }
 }
 
+/* Another rate in each step; from the middle on, the second group has a momentum of its own. */
+static void change_settings(const run *r, bool adam, int step)
+{
+    yk_optimizer_set_lr(r->optimizer, 0.1 / (step + 1));
+    if (!adam && step == STEPS / 2)
+        assert_ok(yk_optimizer_set_group_hyperparameter(r->optimizer, 1, "momentum", 0.5));
+}
+
 static void train(run *r, const char *device, bool adam, bool asks)
 {
     size_t group;
@@ -64,6 +73,7 @@ static void train(run *r, const char *device, bool adam, bool asks)
     assert_ok(yk_grad_scaler_create(&r->scaler, r->model, NULL));
     for (int step = 0; step < STEPS; step++) {
         set_gradients(r, step);
+        change_settings(r, adam, step);
         assert_ok(yk_grad_scaler_unscale(r->scaler));
         if (asks)
             r->found_inf[step] = yk_grad_scaler_found_inf(r->scaler);
@@ -125,6 +135,8 @@ static void check(bool adam, bool asks)
     train(&ref, "ref", adam, true);
     train(&sim, "sim", adam, asks);
     assert_non_null(yk_model_parameter(sim.model, 0).value.device);
+    assert_int_equal(sim.optimizer->update_tape.state, YKI_TAPE_RECORDED);
+    assert_int_equal(sim.optimizer->clip_tape.state, YKI_TAPE_RECORDED);
     compare(&ref, &sim, adam ? 2 : 1);
     end(&ref);
     end(&sim);
