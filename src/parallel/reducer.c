@@ -245,9 +245,9 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
         weigh_sum(ddp, backward);
     ddp->reduced = ddp->exchanging;
     ddp->in_streams = backward->in_streams = ddp->exchanging && backward->unbroken &&
-                                             ddp->bucket_count && ddp->gradients.plane &&
-                                             !ddp->hook.run;
-    return ddp->in_streams ? agree_on_buckets(ddp) : YK_OK;
+                                             ddp->bucket_count && !ddp->hook.run &&
+                                             yki_staging_is_in_streams(&ddp->gradients);
+    return ddp->in_streams && ddp->gradients.plane ? agree_on_buckets(ddp) : YK_OK;
 }
 
 /* Everything that a recording of backward is to contain: what comes after the last bucket in the
@@ -299,7 +299,7 @@ static yk_status end_in_streams(yk_ddp *ddp)
     ddp->waited_s = 0;
     if (ddp->status != YK_OK)
         return yki_error_set_line(ddp->status, ddp->error);
-    return yki_plane_entered(ddp->gradients.plane, stream);
+    return ddp->gradients.plane ? yki_plane_entered(ddp->gradients.plane, stream) : YK_OK;
 }
 
 yk_status yki_reducer_backward_end(void *context)

@@ -10,6 +10,16 @@ static bool is_direct(const yki_staging *staging)
     return yki_device_is_host(staging->device);
 }
 
+static bool is_alone(const yki_staging *staging)
+{
+    return !is_direct(staging) && yk_group_size(staging->group) == 1;
+}
+
+bool yki_staging_is_in_streams(const yki_staging *staging)
+{
+    return staging->plane || is_alone(staging);
+}
+
 /* The group's block and what copies to and from it need. */
 static yk_status open_staged(yki_staging *staging)
 {
@@ -26,7 +36,7 @@ static yk_status open_staged(yki_staging *staging)
 static yk_status open_staging(yki_staging *staging)
 {
     YK_TRY(yki_plane_open(&staging->plane, staging->group, staging->device, YKI_PLANE_BESIDE));
-    if (!staging->plane)
+    if (!yki_staging_is_in_streams(staging))
         YK_TRY(open_staged(staging));
     staging->memory = staging->host;
     return is_direct(staging) ? YK_OK
@@ -106,6 +116,8 @@ static yk_status run_in_plane(yki_staging *staging, yk_operation operation, int 
 
 yk_status yki_staging_broadcast(yki_staging *staging, int root)
 {
+    if (is_alone(staging))
+        return YK_OK;
     if (staging->plane)
         return run_in_plane(staging, YK_OPERATION_BROADCAST, root, staging->memory, staging->bytes);
     bool sends = yk_group_rank(staging->group) == root;
@@ -118,6 +130,8 @@ yk_status yki_staging_all_gather(yki_staging *staging)
 {
     size_t share = staging->bytes / (size_t)yk_group_size(staging->group);
     size_t own = share * (size_t)yk_group_rank(staging->group), after = own + share;
+    if (is_alone(staging))
+        return YK_OK;
     if (staging->plane)
         return run_in_plane(staging, YK_OPERATION_ALL_GATHER, 0, (char *)staging->memory + own,
                             share);
@@ -192,6 +206,8 @@ static yk_status sum_in_plane(yki_staged_part *part, bool agreed)
                           .reduce = YK_REDUCE_SUM,
                           .count = part->elements};
     void *data = (char *)staging->memory + part->offset;
+    if (is_alone(staging))
+        return YK_OK;
     YK_TRY(yki_event_mark(device, part->ready, yki_device_stream(device)));
     return (agreed ? yki_plane_enter : yki_plane_start)(staging->plane, &what, data, data,
                                                         part->ready, part->landed);
@@ -206,7 +222,7 @@ yk_status yki_staged_all_reduce(yki_staged_part *part, yk_work **work)
 {
     yki_staging *staging = part->staging;
     *work = NULL;
-    if (staging->plane)
+    if (yki_staging_is_in_streams(staging))
         return sum_in_plane(part, false);
     if (!is_direct(staging))
         return launch_part(part, sum_part, part, work);

@@ -1,12 +1,14 @@
 /*
  * Memory of a model's device that the ranks of a group exchange: gradients, buffers, shards. It is
- * exchanged in one of three ways, in order with the device's compute stream, and callers do not
+ * exchanged in one of four ways, in order with the device's compute stream, and callers do not
  * know in which.
  *
  *   - The memory of a host device is the group's own, which peers read where it lies. Each call
  *     below is the collective of the same name.
  *   - Where the group has a plane for the device (comm/plane.h), collectives are entered in the
  *     plane's stream, between events. The host waits for none of them.
+ *   - One rank alone has nothing to exchange.
+ *
  *   - Otherwise the memory is staged: what is exchanged is copied to a block of the group's memory,
  *     exchanged there, and copied back.
  */
@@ -24,8 +26,8 @@ typedef struct yki_staging {
     size_t bytes;
     void *memory;        /* the device's */
     yki_plane *plane;    /* NULL: there is none */
-    char *host;          /* what ranks exchange; on a host device the same. With a plane it is NULL
-                            until it is needed */
+    char *host;          /* what ranks exchange; on a host device the same. With a plane and for one
+                            rank alone it is NULL until it is needed */
     yki_stream *copies;  /* of parts, used by the group's thread; NULL on a host device */
     yki_event *returned; /* what was copied back in the compute stream has been read */
 } yki_staging;
@@ -35,6 +37,9 @@ yk_status yki_staging_create(yki_staging *staging, yk_group *group, yki_device *
                              size_t bytes);
 /* Waits for what is in the compute stream. Accepts one that was never created. */
 void yki_staging_destroy(yki_staging *staging);
+
+/* Whether exchanges are no more than work in streams. */
+bool yki_staging_is_in_streams(const yki_staging *staging);
 
 /* Before yki_staging_host and yki_staged_run are used. Collective. */
 yk_status yki_staging_open_host(yki_staging *staging);

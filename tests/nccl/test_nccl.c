@@ -3,7 +3,6 @@
  * and the tests of DDP run on it, too.
  */
 #define _GNU_SOURCE
-#include "base/clock.h"
 #include "comm/plane.h"
 #include "device/device.h"
 #include "harness.h"

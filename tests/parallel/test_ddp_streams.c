@@ -73,6 +73,23 @@ YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_gradients, 4)
     compare_ways();
 }
 
+/* It has nothing to exchange, and needs no memory of the host's for it. */
+YK_TEST(one_rank_alone_computes_what_no_group_does)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = make_model(&sim_norm);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    for (int i = 0; i < 4; i++) {
+        both_step(&s, 5 * i, 4);
+        assert_true(s.ddp->in_streams && !s.ddp->gradients.host);
+        assert_same_gradients(s.model, s.alone, 0);
+        zero_both(&s);
+    }
+    side_end(&s);
+}
+
 YK_TEST_RANKS(promise_05_ranks_with_different_buckets_are_refused, 2)
 {
     side s;
