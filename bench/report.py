@@ -100,6 +100,22 @@ def all_reduce_table(found):
     return markdown(["", *programs], rows)
 
 
+def all_reduce_bound_table(found):
+    """Microseconds, and in brackets the bound's share of them; small sums wait rather than move."""
+    header = [""] + [f"{row['ranks']} ranks, {row['buffers']}" for row in found["rows"]]
+    rows = []
+    for at, first in enumerate(found["rows"][0]["repeats"][0]):
+        if first["bound_microseconds"] is None:
+            continue
+        cells = []
+        for row in found["rows"]:
+            times = [repeat[at]["microseconds"][0] for repeat in row["repeats"]]
+            shares = [repeat[at]["bound_microseconds"] / repeat[at]["microseconds"][0] for repeat in row["repeats"]]
+            cells.append(f"{time_text(median(times))} ({100 * median(shares):.0f} %)")
+        rows.append([size_text(first["bytes"])] + cells)
+    return markdown(header, rows)
+
+
 def network_table(found):
     programs, peers = found["rows"], found["settings"]["peers"]
     rows = []
@@ -197,7 +213,7 @@ def freeze_table(found):
 TABLES = {"step": step_table, "freeze": freeze_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
-          "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
+          "network_faults": network_faults_table, "features": features_table, "startup": startup_table, "all_reduce_bound": all_reduce_bound_table,
           "scaling": scaling_table, "accuracy": accuracy_table, "loader": loader_table}
 
 
