@@ -60,6 +60,8 @@ yk_status cli_reports_step(const cli_training *t, const yk_step_record *record,
                            int64_t step_in_epoch)
 {
     yk_status status = yk_metrics_step(t->metrics, record);
+    if (record->step == t->saved.step + 1)
+        cli_keep_device(t);
     cli_progress_step(t->progress, record, step_in_epoch);
     if (t->board && status == YK_OK)
         status = yk_tensorboard_step(t->board, record);

@@ -189,6 +189,10 @@ yk_status cli_reports_epoch(const cli_training *training, const yk_epoch_record 
 void cli_reports_end(cli_training *training, bool succeeded);
 void cli_reports_close(cli_training *training);
 
+/* After the first step, when all libraries are open: says if a resumed run has another GPU or other
+ * libraries than before. */
+void cli_keep_device(const cli_training *t);
+
 /* TensorBoard's part of it (board.c). */
 bool cli_board_open(cli_training *training);
 yk_status cli_board_epoch(const cli_training *training, const yk_epoch_record *record);

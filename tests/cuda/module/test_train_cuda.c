@@ -49,6 +49,23 @@ YK_TEST(two_ranks_train_as_on_ref_and_resume)
     assert_same_weights("parts", "cuda");
 }
 
+/* Another GPU, or other libraries, do not repeat the bits of the first part. */
+YK_TEST(a_resumed_run_says_if_its_gpu_is_another)
+{
+    const char *options = "--max-steps 1 --batch-size 16 --device cuda";
+    const char *more = "--max-steps 2 --batch-size 16 --device cuda --resume auto";
+    const char *most = "--max-steps 3 --batch-size 16 --device cuda --resume auto";
+    setenv("YK_FAKE_GPUS", "2", 1);
+    train_well("run", options);
+    train_well("run", more);
+    assert_null(strstr(job.output, "the same bits"));
+    setenv("YK_FAKE_GPU_COMPUTE", "80", 1);
+    train_well("run", most);
+    assert_contains(job.output, ", cuBLASLt 13.1.0 before, and now uses Fake GPU 0, 4.0 GiB, "
+                                "compute capability 8.0");
+    assert_contains(job.output, "it continues, but no longer with the same bits");
+}
+
 YK_TEST(ranks_have_gpus_of_their_own_or_say_that_they_share)
 {
     setenv("YK_FAKE_GPUS", "2", 1);
