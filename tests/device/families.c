@@ -83,6 +83,13 @@ static const conformance_case halving64_cases[] = {
     {.x = {64, 64, 5, 7}, .filters = 512, .kernel = {3}, .stride = 2, .padding = 1},
 };
 
+/* Stride 1 with other numbers of channels. */
+static const conformance_case minimal_cases[] = {
+    {.x = {64, 24, 4, 3}, .filters = 40, .kernel = {3}, .padding = 1},
+    {.x = {17, 96, 5, 6}, .filters = 144, .kernel = {3}, .padding = 1},
+    {.x = {16, 17, 5, 7}, .filters = 70, .kernel = {3}, .padding = 1},
+};
+
 /* More than a stage of f32 takes: two chunks of eight images each. */
 static const conformance_case chunked_cases[] = {
     {.x = {16, 16, 128, 96}, .filters = 1, .kernel = {1}, .bias = true},
@@ -108,6 +115,7 @@ FAMILY(winograd, build_conv2d);
 FAMILY(winograd64, build_conv2d);
 FAMILY(strided64, build_conv2d);
 FAMILY(halving64, build_conv2d);
+FAMILY(minimal, build_conv2d);
 FAMILY(chunked, build_conv2d);
 
 /* ---- linear, flatten ------------------------------------------------------------------------- */

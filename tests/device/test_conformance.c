@@ -73,6 +73,7 @@ YK_TEST(cpu_conv2d_winograd)
 {
     conformance_device(&family_winograd, &cpu_winograd);
     conformance_device(&family_winograd64, &cpu_winograd);
+    conformance_device(&family_minimal, &cpu_winograd);
     conformance_device(&family_halving64, &cpu_winograd);
     conformance_device(&family_conv2d, &cpu_winograd);
 }
@@ -82,6 +83,7 @@ YK_TEST(cpu_conv2d_winograd_avx2)
 {
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     conformance_device(&family_winograd64, &cpu_winograd);
+    conformance_device(&family_minimal, &cpu_winograd);
     conformance_device(&family_halving64, &cpu_winograd);
     conformance_device(&family_winograd64, &cpu_winograd_f16);
 }
@@ -91,6 +93,7 @@ YK_TEST(cpu_conv2d_winograd_bf16)
     if (!yk_cpu_has_bf16())
         skip_because("this processor has no bf16 arithmetic");
     conformance_device(&family_winograd64, &cpu_winograd_bf16);
+    conformance_device(&family_minimal, &cpu_winograd_bf16);
     conformance_device(&family_halving64, &cpu_winograd_bf16);
 }
 
@@ -103,6 +106,7 @@ YK_TEST(cpu_conv2d_without_winograd)
 YK_TEST(cpu_conv2d_winograd_f16)
 {
     conformance_device(&family_winograd64, &cpu_winograd_f16);
+    conformance_device(&family_minimal, &cpu_winograd_f16);
     conformance_device(&family_halving64, &cpu_winograd_f16);
 }
 

@@ -307,6 +307,14 @@ YK_TEST(deep_minimal_has_the_same_bits_with_any_threads)
     same_minimal_bits(&yki_op_conv2d, 2, 17, 64, 448);
 }
 
+/* The last group of channels has fewer than 64. */
+YK_TEST(minimal_of_any_channels_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d, 1, 5, 24, 80);
+    same_minimal_bits(&yki_op_conv2d_backward_data, 1, 5, 24, 80);
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 1, 17, 24, 80);
+}
+
 YK_TEST(minimal_backward_data_has_the_same_bits_with_any_threads)
 {
     same_minimal_bits(&yki_op_conv2d_backward_data, 2, 18, 64, 128);

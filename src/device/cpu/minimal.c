@@ -1,6 +1,7 @@
 /*
- * 3x3 convolutions with padding 1 by minimal filtering, Winograd's algorithm, forward and both
- * gradients: stride 2 on AVX-512 and AVX2, stride 1 on AVX2 (winograd.c has it for AVX-512).
+ * 3x3 convolutions with padding 1 and stride 1 or 2 by minimal filtering, Winograd's algorithm,
+ * forward and both gradients, on AVX-512 and AVX2. On AVX-512, winograd.c is preferred for stride 1
+ * and multiples of 64 channels.
  * Activations are in f32, bf16 or f16, weights and arithmetic in f32. The mathematics and the inner
  * loops are in minimal.h; this file divides the work among threads and orders it.
  *
@@ -29,7 +30,6 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
-#include "device/cpu/panel.h"
 
 enum {
     SIDE = YKI_MINIMAL_SIDE,
@@ -50,6 +50,13 @@ enum {
     OUTPUTS_A_THREAD = 3
 };
 
+/* Images, and their channels in groups of 64, of which the last may have fewer. */
+typedef struct activation {
+    yk_dtype dtype;
+    int64_t channels, padded; /* as in memory */
+    int64_t groups, rows, columns;
+} activation;
+
 typedef struct minimal {
     yki_kernel base;
     const yki_minimal *algorithm;
@@ -57,7 +64,7 @@ typedef struct minimal {
     int64_t offsets[MATRICES], points[MATRICES]; /* of a slab's matrices */
 
     /* What is read and what is made; for the weights' gradient x and dy. */
-    yki_panel_activation x, y;
+    activation x, y;
     int64_t tiles_down, tiles_across, tiles, blocks;
     int team;
     /* The location of the weight of row r (an input channel) and column c (an output channel). */
@@ -83,11 +90,24 @@ static range block_range(const minimal *k, int64_t block)
     return (range){sixes * block / k->blocks * ROWS, end < k->tiles ? end : k->tiles};
 }
 
+/* The channels of a group, and those with padding, which are zero. */
+static int64_t channels_of(const activation *a, int64_t group)
+{
+    int64_t left = a->channels - group * SIDE;
+    return left < SIDE ? left : SIDE;
+}
+
+static int64_t padded_of(const activation *a, int64_t group)
+{
+    int64_t left = a->padded - group * SIDE;
+    return left < SIDE ? left : SIDE;
+}
+
 /* The plane of a vector's channels, from `channel` of `group` on. */
-static yki_minimal_plane plane_of(const yki_panel_activation *a, const void *data, int64_t image,
+static yki_minimal_plane plane_of(const activation *a, const void *data, int64_t image,
                                   int64_t group, int64_t channel)
 {
-    int64_t channels = (image * a->groups + group) * SIDE + channel;
+    int64_t channels = image * a->padded + group * SIDE + channel;
     size_t offset = (size_t)(channels * a->rows * a->columns) * yk_dtype_size(a->dtype);
     return (yki_minimal_plane){.data = (char *)(uintptr_t)data + offset,
                                .dtype = a->dtype,
@@ -110,13 +130,14 @@ static yki_minimal_tile tile_of(const minimal *k, int64_t tile, int64_t first)
 
 /* These groups of an activation into slabs, one each. */
 static void transform_groups(const minimal *k, yki_minimal_to_points *transform,
-                             const yki_panel_activation *a, const void *data, range tiles,
-                             range groups, float *slabs)
+                             const activation *a, const void *data, range tiles, range groups,
+                             float *slabs)
 {
     for (int64_t group = groups.begin; group < groups.end; group++, slabs += k->slab)
         for (int64_t t = tiles.begin; t < tiles.end; t++) {
             yki_minimal_tile at = tile_of(k, t, tiles.begin);
-            for (int64_t channel = 0; channel < SIDE; channel += k->algorithm->lanes) {
+            for (int64_t channel = 0; channel < padded_of(a, group);
+                 channel += k->algorithm->lanes) {
                 yki_minimal_plane plane = plane_of(a, data, image_of(k, t), group, channel);
                 transform(&plane, &at, slabs + channel);
             }
@@ -130,7 +151,7 @@ static void write_result(const minimal *k, const float *slab, range tiles, int64
     yki_minimal_to_pixels *transform = k->turned ? algorithm->gradient_result : algorithm->result;
     for (int64_t t = tiles.begin; t < tiles.end; t++) {
         yki_minimal_tile at = tile_of(k, t, tiles.begin);
-        for (int64_t channel = 0; channel < SIDE; channel += algorithm->lanes) {
+        for (int64_t channel = 0; channel < padded_of(&k->y, group); channel += algorithm->lanes) {
             yki_minimal_plane plane = plane_of(&k->y, data, image_of(k, t), group, channel);
             transform(slab + channel, &plane, &at);
         }
@@ -147,10 +168,11 @@ static void transform_weights(const minimal *k, const float *weight, int64_t in,
                               float *weights)
 {
     const float *corner = weight + in * SIDE * k->row_stride + out * SIDE * k->column_stride;
-    for (int64_t row = 0; row < SIDE; row++)
-        for (int64_t column = 0; column < SIDE; column += k->algorithm->lanes)
+    int64_t outputs = channels_of(&k->y, out);
+    for (int64_t row = 0; row < channels_of(&k->x, in); row++)
+        for (int64_t column = 0; column < padded_of(&k->y, out); column += k->algorithm->lanes)
             k->algorithm->weight(corner + row * k->row_stride + column * k->column_stride,
-                                 k->column_stride, k->turned,
+                                 k->column_stride, outputs - column, k->turned,
                                  weights + in * MATRIX + row * SIDE + column, k->x.groups * MATRIX);
 }
 
@@ -166,10 +188,14 @@ static void convolve_group(const minimal *k, const float *data, const float *wei
                            range tiles, float *product, void *y)
 {
     for (int64_t m = 0; m < MATRICES; m++)
-        for (int64_t in = 0; in < k->x.groups; in++)
-            k->algorithm->multiply(
-                data + in * k->slab + k->offsets[m], weights + (m * k->x.groups + in) * MATRIX,
-                product + k->offsets[m], (tiles.end - tiles.begin) * k->points[m], in == 0);
+        for (int64_t in = 0; in < k->x.groups; in++) {
+            yki_minimal_size size = {.rows = (tiles.end - tiles.begin) * k->points[m],
+                                     .vectors = padded_of(&k->y, out) / k->algorithm->lanes,
+                                     .count = channels_of(&k->x, in)};
+            k->algorithm->multiply(data + in * k->slab + k->offsets[m],
+                                   weights + (m * k->x.groups + in) * MATRIX,
+                                   product + k->offsets[m], size, in == 0);
+        }
     write_result(k, product, tiles, out, y);
 }
 
@@ -273,25 +299,30 @@ static points transform_block(const minimal *k, const yki_kernel_args *run, int6
     return p;
 }
 
-/* Adds the products of a block's points in one matrix to the sum of a pair. */
+/* Adds the products of a block's points in matrix m to the sum of a pair. */
 static void add_products(const minimal *k, const float *x, const float *dy, int64_t tiles, int m,
-                         bool first, float *sum)
+                         int64_t pair, bool first, float *sum)
 {
-    k->algorithm->multiply_transposed(x + k->offsets[m], dy + k->offsets[m], sum + m * MATRIX,
-                                      tiles * k->points[m], first);
+    const int64_t in = pair / k->y.groups, out = pair % k->y.groups;
+    yki_minimal_size size = {.rows = channels_of(&k->x, in),
+                             .vectors = padded_of(&k->y, out) / k->algorithm->lanes,
+                             .count = tiles * k->points[m]};
+    k->algorithm->multiply_transposed(x + k->offsets[m], dy + k->offsets[m], sum + m * MATRIX, size,
+                                      first);
 }
 
 /* Pairs are numbered in group * output groups + out group, and written in PIECES. */
 static void write_columns(const minimal *k, const float *sum, int64_t pair, int64_t column,
                           float *weight)
 {
-    int64_t in = pair / k->y.groups * SIDE, out = pair % k->y.groups * SIDE;
-    for (int64_t c = column; c < column + PIECE; c += k->algorithm->lanes)
-        for (int64_t row = 0; row < SIDE; row++)
+    int64_t in = pair / k->y.groups, out = pair % k->y.groups, outputs = channels_of(&k->y, out);
+    int64_t end = column + PIECE < outputs ? column + PIECE : outputs;
+    float *corner = weight + in * SIDE * k->row_stride + out * SIDE * k->column_stride;
+    for (int64_t c = column; c < end; c += k->algorithm->lanes)
+        for (int64_t row = 0; row < channels_of(&k->x, in); row++)
             k->algorithm->weight_gradient(sum + row * SIDE + c,
-                                          weight + (in + row) * k->row_stride +
-                                              (out + c) * k->column_stride,
-                                          k->column_stride);
+                                          corner + row * k->row_stride + c * k->column_stride,
+                                          k->column_stride, end - c);
 }
 
 /* ---- by parts ------------------------------------------------------------------------------- */
@@ -305,10 +336,11 @@ static void sum_part(const minimal *k, const yki_kernel_args *run, int64_t part,
         points p = transform_block(k, run, block, outputs, own);
         for (int m = 0; m < MATRICES; m++)
             for (int64_t out = outputs.begin; out < outputs.end; out++)
-                for (int64_t in = 0; in < k->x.groups; in++)
+                for (int64_t in = 0; in < k->x.groups; in++) {
+                    int64_t pair = in * k->y.groups + out;
                     add_products(k, p.x + in * k->slab, p.dy + (out - outputs.begin) * k->slab,
-                                 p.tiles, m, block == begin,
-                                 sums + (in * k->y.groups + out) * WEIGHTS);
+                                 p.tiles, m, pair, block == begin, sums + pair * WEIGHTS);
+                }
     }
 }
 
@@ -368,7 +400,7 @@ static void finish_pair(const minimal *k, const float *slabs, int64_t pair, floa
             const float *of_block = slabs + block * (k->x.groups + k->y.groups) * k->slab;
             range tiles = block_range(k, block);
             add_products(k, of_block + in * k->slab, of_block + (k->x.groups + out) * k->slab,
-                         tiles.end - tiles.begin, m, block == 0, sum);
+                         tiles.end - tiles.begin, m, pair, block == 0, sum);
         }
     for (int64_t column = 0; column < SIDE; column += PIECE)
         write_columns(k, sum, pair, column, weight);
@@ -409,12 +441,15 @@ static yk_status minimal_convolve_weight(const yki_kernel *kernel, const yki_ker
 static const yki_minimal *algorithm_of(const yki_device *device, int64_t stride)
 {
 #if defined(__x86_64__)
-    if (device->block == yki_minimal_halving_avx512.lanes && stride == 2)
+    const yki_cpu_loops *loops = yki_cpu_loops_of(device);
+    if (loops == &yki_cpu_loops_avx512 && stride == 1)
+        return &yki_minimal_winograd_avx512;
+    if (loops == &yki_cpu_loops_avx512 && stride == 2)
         return &yki_minimal_halving_avx512;
-    if (yki_cpu_loops_of(device) == &yki_cpu_loops_avx2)
-        return stride == 1   ? &yki_minimal_winograd_avx2
-               : stride == 2 ? &yki_minimal_halving_avx2
-                             : NULL;
+    if (loops == &yki_cpu_loops_avx2 && stride == 1)
+        return &yki_minimal_winograd_avx2;
+    if (loops == &yki_cpu_loops_avx2 && stride == 2)
+        return &yki_minimal_halving_avx2;
 #else
     (void)device;
     (void)stride;
@@ -437,11 +472,12 @@ static bool fills_tiles(const yki_operand *small, int64_t stride)
     return 100 * pixels >= least * TILE * TILE * tiles_of(small);
 }
 
-static bool takes(const yki_device *device, const yki_operand *a)
+/* Groups of fewer than 64 channels are slower, by more than stride 2 gains. */
+static bool takes(const yki_device *device, const yki_operand *a, int64_t stride)
 {
     bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
     return !native && yki_is_float(a) && a->ndim == 4 && a->layout == YKI_BLOCKED &&
-           a->dims[1] % SIDE == 0;
+           (stride == 1 || a->dims[1] % SIDE == 0);
 }
 
 static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
@@ -449,10 +485,21 @@ static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
                              const yki_operand *weight)
 {
     return ((const yki_cpu_device *)device)->winograd && algorithm_of(device, attrs->stride) &&
-           takes(device, large) && takes(device, small) && weight->dims[2] == 3 &&
-           weight->dims[3] == 3 && attrs->padding == 1 && attrs->dilation == 1 &&
-           attrs->groups == 1 && tiles_of(small) >= LEAST_TILES &&
+           takes(device, large, attrs->stride) && takes(device, small, attrs->stride) &&
+           weight->dims[2] == 3 && weight->dims[3] == 3 && attrs->padding == 1 &&
+           attrs->dilation == 1 && attrs->groups == 1 && tiles_of(small) >= LEAST_TILES &&
            fills_tiles(small, attrs->stride);
+}
+
+static activation activation_of(const yki_device *device, const yki_operand *operand)
+{
+    yki_geometry shape = yki_geometry_of(device, operand);
+    return (activation){.dtype = operand->dtype,
+                        .channels = shape.channels,
+                        .padded = shape.blocks * shape.b,
+                        .groups = (shape.channels + SIDE - 1) / SIDE,
+                        .rows = shape.rows,
+                        .columns = shape.columns};
 }
 
 static minimal *minimal_create(const yki_device *device, const yki_attrs *attrs,
@@ -468,8 +515,8 @@ static minimal *minimal_create(const yki_device *device, const yki_attrs *attrs,
         k->points[m] = yki_minimal_points(algorithm->stride, m);
     }
     k->slab = yki_minimal_offset(algorithm->stride, algorithm->tiles, MATRICES);
-    k->x = yki_panel_activation_of(x);
-    k->y = yki_panel_activation_of(y);
+    k->x = activation_of(device, x);
+    k->y = activation_of(device, y);
     k->tiles_down = (small->dims[2] + TILE - 1) / TILE;
     k->tiles_across = (small->dims[3] + TILE - 1) / TILE;
     k->tiles = tiles_of(small);

@@ -31,7 +31,7 @@
 #include <yoke/tensor.h>
 
 enum {
-    YKI_MINIMAL_SIDE = 64,  /* channels of a group */
+    YKI_MINIMAL_SIDE = 64,  /* channels that a group has at most */
     YKI_MINIMAL_TILE = 4,   /* results that a tile has on each side */
     YKI_MINIMAL_SINGLE = 5, /* stride 2: matrices on each side that multiply one point each */
     YKI_MINIMAL_SHARED = 4, /* stride 2: points on each side that share the last matrix */
@@ -62,6 +62,12 @@ typedef void yki_minimal_to_points(const yki_minimal_plane *plane, const yki_min
 typedef void yki_minimal_to_pixels(const float *slab, const yki_minimal_plane *plane,
                                    const yki_minimal_tile *at);
 
+/* Of a product of matrices whose rows are 64 floats apart: those of c, its columns in vectors, and
+ * the numbers that each is a sum of. */
+typedef struct yki_minimal_size {
+    int64_t rows, vectors, count;
+} yki_minimal_size;
+
 typedef struct yki_minimal {
     int lanes, stride;
     int tiles; /* of a slab */
@@ -70,21 +76,23 @@ typedef struct yki_minimal {
     /* Of dy: for the weights' gradient, and for the gradient of x. */
     yki_minimal_to_points *result_gradient, *gradient_data;
     yki_minimal_to_pixels *gradient_result; /* the gradient of x */
-    /* Kernels of 3x3 for the lanes, `lane` floats apart, to the 36 matrices, `matrix` floats apart;
-     * turned by 180 degrees where asked. */
-    void (*weight)(const float *weight, int64_t lane, bool turned, float *matrices, int64_t matrix);
+    /* `count` kernels of 3x3, at most one for each lane and `lane` floats apart, to the 36
+     * matrices, `matrix` floats apart; the other lanes are zero. Turned by 180 degrees where asked.
+     */
+    void (*weight)(const float *weight, int64_t lane, int64_t count, bool turned, float *matrices,
+                   int64_t matrix);
     /* The gradient of such kernels from the sums of the 36 matrices. */
-    void (*weight_gradient)(const float *sums, float *weight, int64_t lane);
+    void (*weight_gradient)(const float *sums, float *weight, int64_t lane, int64_t count);
     /* Adds columns, a multiple of the lanes, of 36 sums to others. */
     void (*add)(const float *sums, int64_t columns, float *to);
-    /* As yki_panel_multiply and yki_panel_multiply_transposed. */
-    void (*multiply)(const float *a, const float *b, float *c, int64_t rows, bool first);
-    void (*multiply_transposed)(const float *a, const float *b, float *c, int64_t rows, bool first);
+    /* c = a b, and c = a' b, added to what is there unless `first`. */
+    void (*multiply)(const float *a, const float *b, float *c, yki_minimal_size size, bool first);
+    void (*multiply_transposed)(const float *a, const float *b, float *c, yki_minimal_size size,
+                                bool first);
 } yki_minimal;
 
-/* Stride 1 with AVX-512 is in winograd.c. */
-extern const yki_minimal yki_minimal_halving_avx512, yki_minimal_halving_avx2,
-    yki_minimal_winograd_avx2;
+extern const yki_minimal yki_minimal_halving_avx512, yki_minimal_halving_avx2;
+extern const yki_minimal yki_minimal_winograd_avx512, yki_minimal_winograd_avx2;
 
 /* Points of a tile that a matrix multiplies. */
 static inline int64_t yki_minimal_points(int64_t stride, int64_t matrix)

@@ -118,15 +118,15 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
 
 /* side: 3 -> 6 and 6 -> 3. */
 #define WEIGHTS(name, side, gradient_side)                                                         \
-    static void name(const float *weight, int64_t lane, bool turned, float *matrices,              \
-                     int64_t matrix)                                                               \
+    static void name(const float *weight, int64_t lane, int64_t count, bool turned,                \
+                     float *matrices, int64_t matrix)                                              \
     {                                                                                              \
         vec half[TAPS][CLASSES];                                                                   \
         for (int c = 0; c < TAPS; c++) {                                                           \
             vec column[TAPS];                                                                      \
             for (int r = 0; r < TAPS; r++) {                                                       \
                 int tap = r * TAPS + c;                                                            \
-                column[r] = gather(weight + (turned ? TAPS * TAPS - 1 - tap : tap), lane);         \
+                column[r] = gather(weight + (turned ? TAPS * TAPS - 1 - tap : tap), lane, count);  \
             }                                                                                      \
             side(column, half[c]);                                                                 \
         }                                                                                          \
@@ -139,7 +139,7 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
                 store(matrices + (i * CLASSES + j) * matrix, out[j]);                              \
         }                                                                                          \
     }                                                                                              \
-    static void name##_gradient(const float *sums, float *weight, int64_t lane)                    \
+    static void name##_gradient(const float *sums, float *weight, int64_t lane, int64_t count)     \
     {                                                                                              \
         vec half[CLASSES][TAPS];                                                                   \
         for (int i = 0; i < CLASSES; i++) {                                                        \
@@ -154,23 +154,31 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
                 column[i] = half[i][c];                                                            \
             gradient_side(column, out);                                                            \
             for (int r = 0; r < TAPS; r++)                                                         \
-                scatter(out[r], weight + r * TAPS + c, lane);                                      \
+                scatter(out[r], weight + r * TAPS + c, lane, count);                               \
         }                                                                                          \
     }
 
-/* Numbers that are `lane` floats apart. */
-YKI_FORCE_INLINE vec gather(const float *from, int64_t lane)
+/* `count` numbers that are `lane` floats apart, then zeros. */
+YKI_FORCE_INLINE vec gather(const float *from, int64_t lane, int64_t count)
 {
-    vec lanes;
-    for (int l = 0; l < YKI_WIDTH; l++)
-        lanes[l] = from[l * lane];
+    vec lanes = {0};
+    if (count >= YKI_WIDTH)
+        for (int l = 0; l < YKI_WIDTH; l++)
+            lanes[l] = from[l * lane];
+    else
+        for (int l = 0; l < count; l++)
+            lanes[l] = from[l * lane];
     return lanes;
 }
 
-YKI_FORCE_INLINE void scatter(vec lanes, float *to, int64_t lane)
+YKI_FORCE_INLINE void scatter(vec lanes, float *to, int64_t lane, int64_t count)
 {
-    for (int l = 0; l < YKI_WIDTH; l++)
-        to[l * lane] = lanes[l];
+    if (count >= YKI_WIDTH)
+        for (int l = 0; l < YKI_WIDTH; l++)
+            to[l * lane] = lanes[l];
+    else
+        for (int l = 0; l < count; l++)
+            to[l * lane] = lanes[l];
 }
 
 static void add_sums(const float *sums, int64_t columns, float *to)
