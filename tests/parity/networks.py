@@ -40,13 +40,15 @@ def train(name, weights, steps, lr, dtype=torch.float32, memory_format=torch.con
         loss.backward()
         losses.append(loss.item())
         if gradients is None:
-            gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+            gradients = {name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+                         for name, p in model.named_parameters()}
         optimizer.step()
     return {"losses": losses, "gradients": gradients, "buffers": dict(model.named_buffers())}
 
 
 def relative_l2(a, b):
-    return ((a.double() - b.double()).norm() / b.double().norm()).item()
+    distance, norm = (a.double() - b.double()).norm(), b.double().norm()
+    return (distance / norm if norm > 0 else distance).item()  # 0 where both are frozen
 
 
 def joined(tensors):

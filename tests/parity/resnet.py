@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import airbench
 import mobilenet
 import vgg
 
@@ -141,6 +142,8 @@ def network(name, classes=10):
     """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers."""
     if name == "resnet9":
         return ResNet9(classes)
+    if name in airbench.NETWORKS:
+        return airbench.Airbench(classes, *airbench.NETWORKS[name])
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
     if name == "vgg16-bn":

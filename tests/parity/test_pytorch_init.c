@@ -94,3 +94,9 @@ YK_TEST(resnet50_starts_where_torchvision_does)
     check("resnet50", 0);
     check("resnet50", 1);
 }
+
+YK_TEST(airbench94_starts_where_pytorch_does)
+{
+    check("airbench94", 0);
+    check("airbench94", 1);
+}

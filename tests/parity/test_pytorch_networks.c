@@ -253,6 +253,16 @@ YK_TEST(resnet9_is_pytorchs)
     compare_f32("resnet9", 8, 32, 0);
 }
 
+YK_TEST(airbench94_is_pytorchs)
+{
+    compare_f32("airbench94", 8, 32, 0);
+}
+
+YK_TEST(airbench96_is_pytorchs)
+{
+    compare_first_step("airbench96", 2, 32, false);
+}
+
 YK_TEST(resnet18_is_pytorchs)
 {
     compare_f32("resnet18-cifar", 8, 32, 0);
