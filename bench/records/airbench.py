@@ -261,4 +261,5 @@ def main():
     print(json.dumps({"tta_accuracy": tta, "seconds": time.monotonic() - begin}))
 
 
-main()
+if __name__ == "__main__":
+    main()
