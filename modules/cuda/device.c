@@ -13,7 +13,7 @@ enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for a
 
 yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu)
 {
-    return yki_cuda_call(CtxSetCurrent, gpu->context);
+    return yki_cuda_call(CtxSetCurrent, gpu->context->handle);
 }
 
 /* cross_entropy tells the host about labels in memory that both can use. */
@@ -109,16 +109,13 @@ static void destroy_contents(yki_cuda_gpu *gpu)
         (void)yki_cu.MemFreeHost(gpu->cuda.bad_label);
     if (gpu->setup)
         (void)yki_cu.StreamDestroy(gpu->setup);
-    yki_cuda_program_unload(&gpu->program);
 }
 
 static void gpu_destroy(yki_device *device)
 {
     yki_cuda_gpu *gpu = yki_cuda_gpu_of(device);
-    if (gpu->context) {
+    if (gpu->context)
         destroy_contents(gpu);
-        (void)yki_cu.DevicePrimaryCtxRelease(gpu->number);
-    }
     free(gpu);
 }
 
@@ -163,10 +160,9 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(describe(index, device->description, sizeof device->description));
     YK_TRY(check_compute(gpu));
     YK_TRY(name_model(gpu));
-    YK_TRY(yki_cuda_call(DevicePrimaryCtxRetain, &gpu->context, gpu->number));
-    YK_TRY(yki_cuda_gpu_enter(gpu));
+    YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));
+    gpu->cuda.launcher = &gpu->context->program.base;
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
-    YK_TRY(yki_cuda_program_load(&gpu->program));
     YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));
     YK_TRY(create_bad_label(gpu));
     return yki_cuda_stream_ops.create(device, &device->stream);
@@ -199,7 +195,6 @@ static yk_status gpu_create(yki_device **device, const yki_device_options *optio
     made->type = &yki_cuda_device_type;
     made->threads = 1;
     snprintf(made->name, sizeof made->name, "cuda:%d", index);
-    gpu->cuda.launcher = &gpu->program.base;
     gpu->cuda.winograd = options->winograd;
     yk_status status = open_gpu(gpu, index);
     if (status == YK_OK)

@@ -59,7 +59,6 @@ enum { YKI_CU_JIT_ERROR_LOG = 5, YKI_CU_JIT_ERROR_LOG_BYTES = 6 };
     CALL(DeviceGetAttribute, (int *value, int attribute, yki_cu_device device))                    \
     CALL(DeviceTotalMem, (size_t * bytes, yki_cu_device device))                                   \
     CALL(DevicePrimaryCtxRetain, (yki_cu_context * context, yki_cu_device device))                 \
-    CALL(DevicePrimaryCtxRelease, (yki_cu_device device))                                          \
     CALL(CtxSetCurrent, (yki_cu_context context))                                                  \
     CALL(MemAlloc, (yki_cu_address * address, size_t bytes))                                       \
     CALL(MemFree, (yki_cu_address address))                                                        \
@@ -92,7 +91,6 @@ enum { YKI_CU_JIT_ERROR_LOG = 5, YKI_CU_JIT_ERROR_LOG_BYTES = 6 };
     CALL(GraphDestroy, (yki_cu_graph graph))                                                       \
     CALL(ModuleLoadDataEx,                                                                         \
          (yki_cu_module * module, const void *image, unsigned count, int *options, void **values)) \
-    CALL(ModuleUnload, (yki_cu_module module))                                                     \
     CALL(ModuleGetFunction, (yki_cu_function * function, yki_cu_module module, const char *name))  \
     CALL(LaunchKernel,                                                                             \
          (yki_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,             \

@@ -15,14 +15,19 @@ typedef struct yki_cuda_program {
     yki_cuda_launcher base;
     yki_cu_module modules[YKI_CUDA_MAX_IMAGES];
     int count;
+    bool loaded; /* all of them */
 } yki_cuda_program;
+
+typedef struct yki_cuda_context {
+    yki_cu_context handle;
+    yki_cuda_program program;
+} yki_cuda_context;
 
 typedef struct yki_cuda_gpu {
     yki_cuda_device cuda;
     yki_cu_device number; /* the driver's */
-    yki_cu_context context;
+    const yki_cuda_context *context;
     yki_cu_stream setup; /* in which memory is zeroed when it is allocated */
-    yki_cuda_program program;
 } yki_cuda_gpu;
 
 struct yki_stream {
@@ -50,6 +55,11 @@ yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu);
  */
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu);
 
+/* ---- context.c ------------------------------------------------------------------------------- */
+
+/* The context of a GPU, with the kernels loaded, which is then this thread's. */
+yk_status yki_cuda_context_open(const yki_cuda_context **context, int index, yki_cu_device number);
+
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
 extern const yki_memory_ops yki_cuda_memory_ops;
@@ -65,9 +75,8 @@ extern const yki_stream_ops yki_cuda_stream_ops;
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
-/* Loads the images in the current context. */
+/* Loads the images that are not loaded yet in the current context. */
 yk_status yki_cuda_program_load(yki_cuda_program *program);
-void yki_cuda_program_unload(yki_cuda_program *program);
 
 /* ---- stopwatch.c ----------------------------------------------------------------------------- */
 

@@ -58,15 +58,8 @@ yk_status yki_cuda_program_load(yki_cuda_program *program)
 {
     program->base = (yki_cuda_launcher){
         .find = find, .launch = launch, .handle_of = handle_of, .measure = yki_cuda_gpu_measure};
-    for (int i = 0; yki_cuda_images[i].data; i++) {
-        YK_TRY(load_image(&program->modules[i], &yki_cuda_images[i]));
-        program->count = i + 1;
-    }
+    for (; yki_cuda_images[program->count].data; program->count++)
+        YK_TRY(load_image(&program->modules[program->count], &yki_cuda_images[program->count]));
+    program->loaded = true;
     return YK_OK;
-}
-
-void yki_cuda_program_unload(yki_cuda_program *program)
-{
-    while (program->count > 0)
-        (void)yki_cu.ModuleUnload(program->modules[--program->count]);
 }

@@ -114,12 +114,6 @@ static yki_cu_result DevicePrimaryCtxRetain(yki_cu_context *context, yki_cu_devi
     return fake_failure();
 }
 
-static yki_cu_result DevicePrimaryCtxRelease(yki_cu_device device)
-{
-    (void)device;
-    return fake_failure();
-}
-
 static yki_cu_result CtxSetCurrent(yki_cu_context context)
 {
     fake_set_current(context);
@@ -346,12 +340,6 @@ static yki_cu_result ModuleLoadDataEx(yki_cu_module *module, const void *image, 
     }
     *module = (yki_cu_module)(void *)&loaded;
     return image ? YKI_CU_SUCCESS : YKI_CU_INVALID_IMAGE;
-}
-
-static yki_cu_result ModuleUnload(yki_cu_module module)
-{
-    (void)module;
-    return fake_failure();
 }
 
 static yki_cu_result ModuleGetFunction(yki_cu_function *function, yki_cu_module module,
