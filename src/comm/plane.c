@@ -252,6 +252,8 @@ static yk_status open_engine(yki_plane *plane, const yk_backend_ops *ops)
     plane->site = host->site;
     plane->site.device = &plane->description;
     host->opening = (yki_call){.waited = 0};
+    if (plane->device->type->enter)
+        plane->device->type->enter(plane->device);
     return ops->open(&plane->engine, &plane->site);
 }
 

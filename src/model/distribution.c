@@ -26,6 +26,7 @@ void yki_model_detach(yk_model *model)
 {
     if (yki_model_is_replicated(model))
         yki_executor_forget(&model->executor); /* it may have been a part of the batch */
+    yki_plans_drop_recordings(&model->executor.plans);
     model->distribution.hooks = (yki_model_hooks){0};
     model->distribution.changes++;
     model->distribution.stream = 0;

@@ -44,12 +44,23 @@ yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan
     return YK_OK;
 }
 
-static void destroy_program(yki_program *program)
+static void drop_recordings(yki_program *program)
 {
     yki_tape_drop(&program->packing);
     yki_tape_drop(&program->forward);
     for (int i = 0; i < 4; i++)
         yki_tape_drop(&program->backward[i / 2][i % 2]);
+}
+
+void yki_plans_drop_recordings(yki_plans *plans)
+{
+    for (size_t i = 0; i < plans->count; i++)
+        drop_recordings(plans->list[i]);
+}
+
+static void destroy_program(yki_program *program)
+{
+    drop_recordings(program);
     yki_plan_destroy(program->plan);
     free(program);
 }

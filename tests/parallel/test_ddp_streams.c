@@ -1,5 +1,6 @@
 /* Buckets that are reduced in a device's streams, and recorded with backward. */
 #define _GNU_SOURCE
+#include "model/model.h"
 #include "parallel/ddp.h"
 #include "side.h"
 
@@ -47,6 +48,34 @@ static size_t train(const char *backend, float *gradients)
     }
     side_end(&s);
     return count;
+}
+
+static bool has_recordings(const yk_model *model)
+{
+    const yki_plans *plans = &model->executor.plans;
+    bool found = false;
+    for (size_t i = 0; i < plans->count; i++)
+        found = found || plans->list[i]->backward[0][1].state == YKI_TAPE_RECORDED;
+    return found;
+}
+
+/* NCCL keeps a communicator alive, and its end waiting, as long as a recording has its work. */
+YK_TEST_RANKS(recordings_end_before_what_they_contain, 2)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    for (int i = 0; i < 3; i++) {
+        step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
+        yk_model_zero_grad(s.model);
+    }
+    assert_true(has_recordings(s.model));
+    yk_ddp_destroy(s.ddp);
+    s.ddp = NULL;
+    assert_false(has_recordings(s.model));
+    side_end(&s);
 }
 
 static void compare_ways(void)
