@@ -32,6 +32,9 @@ static const network cpu_f32 = {.device = "cpu", .dtype = YK_F32, .norm = true, 
 /* Two and a half blocks of channels, and images that threads share. */
 static const network cpu_blocked = {
     .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 40, .threads = 3};
+/* Backward normalises once more, with the statistics of all ranks. */
+static const network cpu_again = {
+    .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 40, .recompute = true};
 /* More statistics than travel with the exchange of shared memory: see comm/shm. */
 static const network cpu_wide = {
     .device = "cpu", .dtype = YK_F32, .norm = true, .seed = 7, .channels = 520};
@@ -85,6 +88,12 @@ static void in_blocks_on_cpu(int rank, int world)
     train_and_compare(&cpu_blocked, 1e-5);
 }
 
+static void recomputed_on_cpu(int rank, int world)
+{
+    (void)rank, (void)world;
+    train_and_compare(&cpu_again, 1e-5);
+}
+
 static void wide_on_cpu(int rank, int world)
 {
     (void)rank, (void)world;
@@ -124,6 +133,11 @@ YK_TEST(promise_26_four_ranks_in_f32_are_the_whole_batch)
 YK_TEST(promise_26_in_blocks_of_channels_too)
 {
     yk_test_ranks(3, in_blocks_on_cpu);
+}
+
+YK_TEST(promise_26_with_recomputed_values_too)
+{
+    yk_test_ranks(3, recomputed_on_cpu);
 }
 
 YK_TEST(promise_26_with_many_channels_too)
