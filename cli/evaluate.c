@@ -17,6 +17,8 @@ typedef struct evaluate_options {
     int64_t batch_size, nproc;
     int workers;
     bool arch_given, data_given, ema, skip_damaged, per_class, confusion;
+    yk_tta tta;
+    double tta_confidence;
 } evaluate_options;
 
 static int parse_evaluate_options(evaluate_options *o, const char *name, int argc, char **argv,
@@ -34,6 +36,14 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                    "replace a damaged image by the next one instead of stopping\n[as in the "
                    "training run]",
                    &o->skip_damaged),
+        CLI_ENUM(0, "tta", CLI_TTA,
+                 "also with test-time augmentation: mean logits of an\nimage and its mirror image, "
+                 "and of both when moved by a\npixel [none]",
+                 &o->tta, NULL),
+        CLI_REAL(0, "tta-confidence", "P",
+                 "leave it out for images whose class has a probability\nof P; 0.9 saves most of "
+                 "its time [1]",
+                 &o->tta_confidence, NULL, 0, 1),
         CLI_SWITCH(0, "per-class", "also print the accuracy of each class", &o->per_class),
         CLI_SWITCH(0, "confusion",
                    "also print how many images of each class (rows) were\ntaken for each class "
@@ -207,12 +217,14 @@ static void show_batch(void *context, int64_t done, int64_t batches)
 }
 
 static bool run_evaluation(yk_evaluation *result, int64_t *confusion, yk_model *model,
-                           yk_loader *loader, yk_group *world)
+                           yk_loader *loader, yk_group *world, const evaluate_options *o)
 {
     yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
     cli_progress *progress = yk_group_rank(world) == 0 ? cli_progress_create(0, 0, YK_NEVER) : NULL;
     options.group = world;
     options.confusion = confusion;
+    options.tta = o->tta;
+    options.tta_confidence = o->tta_confidence;
     options.on_batch = show_batch;
     options.context = progress;
     yk_status status = yk_evaluate(result, model, loader, &options);
@@ -246,7 +258,7 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     return cli_build_model(model, &setup) &&
            cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
-           run_evaluation(result, confusion, *model, *loader, world);
+           run_evaluation(result, confusion, *model, *loader, world, o);
 }
 
 /* Counts of (label, prediction) where they are asked for; NULL otherwise. */
@@ -306,6 +318,8 @@ static void print_result(const subject *s, const yk_dataset *test, const yk_eval
            (long long)result->count);
     if (classes_of(s, test) > 5)
         printf(", top-5 %.2f %%", 100 * result->top5);
+    if (s->options.tta != YK_TTA_NONE)
+        printf(", with test-time augmentation %.2f %%", 100 * result->tta_accuracy);
     printf("\n");
     if (confusion && s->options.per_class)
         print_per_class(test, confusion, classes_of(s, test));
@@ -376,7 +390,8 @@ int cli_cmd_evaluate(const char *name, int argc, char **argv)
                           .group = YK_GROUP_OPTIONS_INIT,
                           .model = YK_MODEL_OPTIONS_INIT,
                           .batch_size = 256,
-                          .workers = 1};
+                          .workers = 1,
+                          .tta_confidence = 1};
     char *checkpoint = NULL;
     yk_group *world;
     int operands, code = parse_evaluate_options(&o, name, argc, argv, &checkpoint, &operands);

@@ -181,6 +181,14 @@ YK_TEST(promise_15_lookahead_and_ended_groups_resume_to_the_same_bits)
     assert_int_equal(go_on("parts", "--max-steps 50"), 0);
     assert_same_file("whole", "parts", "model.pth");
     assert_true(last_value("whole", "tta_val_accuracy") == last_value("parts", "tta_val_accuracy"));
+    char command[512], expected[64];
+    snprintf(command, sizeof command, "evaluate --tta translate --threads 1 %s/whole",
+             yk_test_directory());
+    snprintf(expected, sizeof expected, "with test-time augmentation %.2f %%",
+             100 * last_value("whole", "tta_val_accuracy"));
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, expected);
 }
 
 /* Each option of a recipe can be replaced; a checkpoint keeps them without the recipe's name. */
