@@ -163,6 +163,12 @@ class Sgd:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.lookahead, self.steps = Lookahead(net), steps
 
+    def set_rates(self, rates, decay):
+        """Of the batch norms and of the rest, for batches of another size."""
+        self.rates = rates
+        for group, rate in zip(self.optimizer.param_groups, rates):
+            group["weight_decay"] = decay / rate
+
     def step(self, step):
         for group, rate in zip(self.optimizer.param_groups, self.rates):
             group["lr"] = rate * triangle(step, self.steps, 0.2, 0.07, 0.23)
@@ -188,6 +194,12 @@ class WithMuon:
         self.muon = Muon(filters, 0.24, 0.6)
         self.groups = [(group, group["lr"]) for group in self.sgd.param_groups + self.muon.param_groups]
         self.steps = steps
+
+    def set_rates(self, rates, decay):
+        """Of the whitening bias, the batch norms and the head, for batches of another size."""
+        self.groups[:3] = [(group, rate) for (group, _), rate in zip(self.groups, rates)]
+        for group, rate in self.groups[:3]:
+            group["weight_decay"] = decay / rate
 
     def step(self, step):
         for group, rate in self.groups:
