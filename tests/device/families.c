@@ -83,11 +83,12 @@ static const conformance_case halving64_cases[] = {
     {.x = {64, 64, 5, 7}, .filters = 512, .kernel = {3}, .stride = 2, .padding = 1},
 };
 
-/* Stride 1 with other numbers of channels. */
+/* Stride 1 with other numbers of channels, and with a bias. */
 static const conformance_case minimal_cases[] = {
     {.x = {64, 24, 4, 3}, .filters = 40, .kernel = {3}, .padding = 1},
-    {.x = {17, 96, 5, 6}, .filters = 144, .kernel = {3}, .padding = 1},
-    {.x = {16, 17, 5, 7}, .filters = 70, .kernel = {3}, .padding = 1},
+    {.x = {17, 96, 5, 6}, .filters = 144, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {16, 17, 5, 7}, .filters = 70, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {66, 64, 8, 7}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .bias = true},
 };
 
 /* More than a stage of f32 takes: two chunks of eight images each. */

@@ -25,6 +25,7 @@
 #include "device/cpu/minimal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
@@ -65,11 +66,12 @@ typedef struct minimal {
 
     /* What is read and what is made; for the weights' gradient x and dy. */
     activation x, y;
-    int64_t tiles_down, tiles_across, tiles, blocks;
+    int64_t images, tiles_down, tiles_across, tiles, blocks;
     int team;
     /* The location of the weight of row r (an input channel) and column c (an output channel). */
     int64_t row_stride, column_stride;
     bool turned;     /* the gradient of x */
+    bool bias;       /* or its gradient */
     bool by_outputs; /* and not by blocks */
     /* Weights' gradient: */
     int64_t parts;      /* of the blocks; 0: all are transformed first */
@@ -144,15 +146,22 @@ static void transform_groups(const minimal *k, yki_minimal_to_points *transform,
         }
 }
 
+/* Where results are written, and what is added to each channel, or NULL. */
+typedef struct output {
+    void *data;
+    const float *bias;
+} output;
+
 static void write_result(const minimal *k, const float *slab, range tiles, int64_t group,
-                         void *data)
+                         const output *y)
 {
     const yki_minimal *algorithm = k->algorithm;
     yki_minimal_to_pixels *transform = k->turned ? algorithm->gradient_result : algorithm->result;
     for (int64_t t = tiles.begin; t < tiles.end; t++) {
         yki_minimal_tile at = tile_of(k, t, tiles.begin);
         for (int64_t channel = 0; channel < padded_of(&k->y, group); channel += algorithm->lanes) {
-            yki_minimal_plane plane = plane_of(&k->y, data, image_of(k, t), group, channel);
+            yki_minimal_plane plane = plane_of(&k->y, y->data, image_of(k, t), group, channel);
+            plane.bias = y->bias ? y->bias + group * SIDE + channel : NULL;
             transform(slab + channel, &plane, &at);
         }
     }
@@ -185,7 +194,7 @@ static void transform_input(const minimal *k, const void *x, range tiles, range 
 
 /* A block's results in one output group. */
 static void convolve_group(const minimal *k, const float *data, const float *weights, int64_t out,
-                           range tiles, float *product, void *y)
+                           range tiles, float *product, const output *y)
 {
     for (int64_t m = 0; m < MATRICES; m++)
         for (int64_t in = 0; in < k->x.groups; in++) {
@@ -202,8 +211,8 @@ static void convolve_group(const minimal *k, const float *data, const float *wei
 /* ---- ... by blocks --------------------------------------------------------------------------- */
 
 /* `own`: the thread's memory, a slab for each input group and one for the product. */
-static void minimal_convolve_block(const minimal *k, const void *x, const float *weights, void *y,
-                                   int64_t block, float *own)
+static void minimal_convolve_block(const minimal *k, const void *x, const float *weights,
+                                   int64_t block, float *own, const output *y)
 {
     range tiles = block_range(k, block);
     float *product = own, *data = own + k->slab;
@@ -212,10 +221,11 @@ static void minimal_convolve_block(const minimal *k, const void *x, const float 
         convolve_group(k, data, weights + out * k->x.groups * WEIGHTS, out, tiles, product, y);
 }
 
-static void convolve_by_blocks(const minimal *k, const yki_kernel_args *run)
+static void convolve_by_blocks(const minimal *k, const yki_kernel_args *run, const output *y,
+                               float *weights)
 {
     const int64_t pairs = k->x.groups * k->y.groups;
-    float *weights = run->scratch, *threads = weights + pairs * WEIGHTS;
+    float *threads = weights + pairs * WEIGHTS;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
 #pragma omp for schedule(dynamic)
@@ -224,8 +234,8 @@ static void convolve_by_blocks(const minimal *k, const yki_kernel_args *run)
                               weights + i / k->x.groups * k->x.groups * WEIGHTS);
 #pragma omp for schedule(dynamic) nowait
         for (int64_t block = 0; block < k->blocks; block++)
-            minimal_convolve_block(k, run->in[0], weights, run->out[0], block,
-                                   threads + omp_get_thread_num() * (k->x.groups + 1) * k->slab);
+            minimal_convolve_block(k, run->in[0], weights, block,
+                                   threads + omp_get_thread_num() * (k->x.groups + 1) * k->slab, y);
     }
 }
 
@@ -233,7 +243,7 @@ static void convolve_by_blocks(const minimal *k, const yki_kernel_args *run)
 
 /* `own`: the thread's memory, the weights of an output group and a slab for the product. */
 static void convolve_out(const minimal *k, const float *data, const float *weight, int64_t out,
-                         void *y, float *own)
+                         float *own, const output *y)
 {
     float *product = own, *weights = own + k->slab;
     for (int64_t in = 0; in < k->x.groups; in++)
@@ -249,9 +259,10 @@ static int64_t own_floats(const minimal *k)
     return k->slab + k->x.groups * WEIGHTS;
 }
 
-static void convolve_by_outputs(const minimal *k, const yki_kernel_args *run)
+static void convolve_by_outputs(const minimal *k, const yki_kernel_args *run, const output *y,
+                                float *data)
 {
-    float *data = run->scratch, *threads = data + k->blocks * k->x.groups * k->slab;
+    float *threads = data + k->blocks * k->x.groups * k->slab;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
 #pragma omp for schedule(dynamic)
@@ -262,18 +273,30 @@ static void convolve_by_outputs(const minimal *k, const yki_kernel_args *run)
         }
 #pragma omp for schedule(dynamic) nowait
         for (int64_t out = 0; out < k->y.groups; out++)
-            convolve_out(k, data, run->in[1], out, run->out[0],
-                         threads + omp_get_thread_num() * own_floats(k));
+            convolve_out(k, data, run->in[1], out, threads + omp_get_thread_num() * own_floats(k),
+                         y);
     }
+}
+
+/* The bias is copied, with zeros for the padding channels. */
+static int64_t bias_floats(const minimal *k)
+{
+    return k->bias ? (k->y.padded + PIECE - 1) / PIECE * PIECE : 0;
 }
 
 static yk_status minimal_convolve(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const minimal *k = (const minimal *)kernel;
+    float *bias = run->scratch, *scratch = bias + bias_floats(k);
+    output y = {run->out[0], k->bias ? bias : NULL};
+    if (k->bias) {
+        memset(bias, 0, (size_t)bias_floats(k) * sizeof *bias);
+        memcpy(bias, run->in[YKI_CONV2D_BIAS], (size_t)k->y.channels * sizeof *bias);
+    }
     if (k->by_outputs)
-        convolve_by_outputs(k, run);
+        convolve_by_outputs(k, run, &y, scratch);
     else
-        convolve_by_blocks(k, run);
+        convolve_by_blocks(k, run, &y, scratch);
     return YK_OK;
 }
 
@@ -423,6 +446,21 @@ static void sum_by_pairs(const minimal *k, const yki_kernel_args *run)
     }
 }
 
+/* A vector's channels at a time, and images in order. */
+static void sum_bias(const minimal *k, const void *dy, float *bias)
+{
+#pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
+    for (int64_t first = 0; first < k->y.padded; first += k->algorithm->lanes) {
+        float sums[PIECE] = {0};
+        for (int64_t image = 0; image < k->images; image++) {
+            yki_minimal_plane plane = plane_of(&k->y, dy, image, 0, first);
+            k->algorithm->sum_pixels(&plane, sums);
+        }
+        for (int64_t c = first; c < first + k->algorithm->lanes && c < k->y.channels; c++)
+            bias[c] = sums[c - first];
+    }
+}
+
 static yk_status minimal_convolve_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const minimal *k = (const minimal *)kernel;
@@ -432,6 +470,9 @@ static yk_status minimal_convolve_weight(const yki_kernel *kernel, const yki_ker
         sum_alone(k, run);
     else
         sum_by_parts(k, run);
+    if (k->bias)
+        sum_bias(k, run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
+                 run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]);
     return YK_OK;
 }
 
@@ -522,6 +563,7 @@ static minimal *minimal_create(const yki_device *device, const yki_attrs *attrs,
     k->tiles = tiles_of(small);
     k->blocks = (k->tiles + algorithm->tiles - 1) / algorithm->tiles;
     k->team = device->threads;
+    k->images = x->dims[0];
     return k;
 }
 
@@ -560,7 +602,7 @@ static yk_status minimal_prepare_convolve(const yki_device *device, const yki_at
 
 static bool minimal_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return !yki_has_in(desc, YKI_CONV2D_BIAS) &&
+    return (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
                             &desc->in[YKI_CONV2D_WEIGHT]);
 }
@@ -568,8 +610,12 @@ static bool minimal_supports_forward(const yki_device *device, const yki_kernel_
 static yk_status minimal_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
                                          yki_kernel **kernel)
 {
-    return minimal_prepare_convolve(device, desc->attrs, &desc->in[YKI_CONV2D_X],
-                                    &desc->out[YKI_CONV2D_Y], false, kernel);
+    YK_TRY(minimal_prepare_convolve(device, desc->attrs, &desc->in[YKI_CONV2D_X],
+                                    &desc->out[YKI_CONV2D_Y], false, kernel));
+    minimal *k = (minimal *)*kernel;
+    k->bias = yki_has_in(desc, YKI_CONV2D_BIAS);
+    k->base.scratch += (size_t)bias_floats(k) * sizeof(float);
+    return YK_OK;
 }
 
 const yki_kernel_impl yki_cpu_conv2d_minimal = {.op = &yki_op_conv2d,
@@ -603,7 +649,8 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data_minimal = {
 
 static bool minimal_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) &&
+    const yki_operand *bias = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS];
+    return (!yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) || bias->dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
                             &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
@@ -635,6 +682,7 @@ static yk_status minimal_prepare_backward_weight(yki_device *device, const yki_k
     minimal *k = minimal_create(device, desc->attrs, x, dy, dy);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
+    k->bias = yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
     k->row_stride = TAPS;
     k->column_stride = TAPS * x->dims[1];
     /* Whichever takes less memory, if there are enough pairs. */

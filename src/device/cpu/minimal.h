@@ -48,6 +48,7 @@ typedef struct yki_minimal_plane {
     void *data;
     yk_dtype dtype;
     int64_t rows, columns;
+    const float *bias; /* added to results, unless NULL */
 } yki_minimal_plane;
 
 /* A tile, counted in tiles, and its place in the slab. */
@@ -76,6 +77,8 @@ typedef struct yki_minimal {
     /* Of dy: for the weights' gradient, and for the gradient of x. */
     yki_minimal_to_points *result_gradient, *gradient_data;
     yki_minimal_to_pixels *gradient_result; /* the gradient of x */
+    /* Adds the sum of a plane's pixels to as many sums as there are lanes. */
+    void (*sum_pixels)(const yki_minimal_plane *plane, float *sums);
     /* `count` kernels of 3x3, at most one for each lane and `lane` floats apart, to the 36
      * matrices, `matrix` floats apart; the other lanes are zero. Turned by 180 degrees where asked.
      */

@@ -98,6 +98,9 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
             side(row, half[a]);                                                                    \
         }                                                                                          \
         int64_t y = at->down * (size), x = at->across * (size);                                    \
+        vec bias = {0};                                                                            \
+        if (plane->bias)                                                                           \
+            bias = load(plane->bias);                                                              \
         for (int c = 0; c < (size) && x + c < plane->columns; c++) {                               \
             vec column[points], pixels[size];                                                      \
             for (int a = 0; a < (points); a++)                                                     \
@@ -105,7 +108,7 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
             side(column, pixels);                                                                  \
             for (int r = 0; r < (size) && y + r < plane->rows; r++)                                \
                 yki_store_lanes(plane->data, ((y + r) * plane->columns + x + c) * YKI_WIDTH,       \
-                                pixels[r], dtype);                                                 \
+                                pixels[r] + bias, dtype);                                          \
         }                                                                                          \
     }                                                                                              \
     static void name(const float *slab, const yki_minimal_plane *plane,                            \
@@ -179,6 +182,24 @@ YKI_FORCE_INLINE void scatter(vec lanes, float *to, int64_t lane, int64_t count)
     else
         for (int l = 0; l < count; l++)
             to[l * lane] = lanes[l];
+}
+
+YKI_FORCE_INLINE void sum_pixels_as(const yki_minimal_plane *plane, float *sums, yk_dtype dtype)
+{
+    enum { AT_ONCE = 4 }; /* sums that do not wait for each other */
+    vec sum[AT_ONCE] = {{0}};
+    int64_t pixels = plane->rows * plane->columns, p = 0;
+    for (; p + AT_ONCE <= pixels; p += AT_ONCE)
+        for (int i = 0; i < AT_ONCE; i++)
+            sum[i] += yki_load_lanes(plane->data, (p + i) * YKI_WIDTH, dtype);
+    for (; p < pixels; p++)
+        sum[0] += yki_load_lanes(plane->data, p * YKI_WIDTH, dtype);
+    store(sums, load(sums) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
+}
+
+static void sum_pixels(const yki_minimal_plane *plane, float *sums)
+{
+    BY_DTYPE(sum_pixels_as, plane, sums);
 }
 
 static void add_sums(const float *sums, int64_t columns, float *to)
