@@ -251,7 +251,7 @@ static yk_status pack(const yki_kernel *kernel, const void *parameter, void *pac
                            sizeof args, &run);
 }
 
-/* Of the same parameter: the same but for the type, and the channels that only groups lack. */
+/* Of the same parameter: the copies differ in their type, and in the channels that are added. */
 static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;

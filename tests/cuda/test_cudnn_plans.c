@@ -28,7 +28,7 @@ static const network networks[] = {
     {"mobilenet_v2", 256, 224},  {"vgg16_bn", 128, 224},
 };
 static const char *const gpus[] = {"h200", "l4", "h100", "a100"};
-static const yk_dtype dtypes[] = {YK_BF16, YK_F16, YK_F32, YK_F64};
+static const yk_dtype dtypes[] = {YK_BF16, YK_F32, YK_F16, YK_F64};
 
 static int level(void)
 {
@@ -38,9 +38,14 @@ static int level(void)
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* Makes YOKE_CUDA_LIBS the folder of a real libcudnn.so.9; false if there is none. */
+/* Makes YOKE_CUDA_LIBS the folder of a real libcudnn.so.9; false if there is none. cuDNN leaks
+ * memory from code that it unloads, which no suppression can name: nothing is asked under a
+ * sanitizer. */
 static bool find_cudnn(void)
 {
+#if defined __SANITIZE_ADDRESS__
+    return false;
+#endif
     static const char *const places[] = {
         "/usr/lib/*/libcudnn.so.9", "/usr/local/cuda*/lib*/libcudnn.so.9",
         "/usr/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9",
@@ -223,13 +228,13 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
 YK_TEST(every_convolution_has_a_plan)
 {
     if (!find_cudnn()) {
-        print_message("there is no libcudnn.so.9\n");
+        print_message("there is no libcudnn.so.9 that can be asked\n");
         skip();
     }
     open_agreeable_driver();
     size_t most = level() ? sizeof networks / sizeof *networks : 1;
     for (size_t n = 0; n < most; n++)
         for (size_t g = 0; g < (level() ? 4 : 2); g++)
-            for (size_t d = 0; d < 4 && !is_left_out(gpus[g]); d++)
+            for (size_t d = 0; d < (level() ? 4 : 2) && !is_left_out(gpus[g]); d++)
                 check(gpus[g], &networks[n], dtypes[d]);
 }
