@@ -16,6 +16,12 @@ static const char *origin(const cli_training *t, bool given, const char *option,
     return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
 }
 
+/* Where an option comes from that was not given, and that every recipe has. */
+static const char *usual(const cli_train_options *o)
+{
+    return o->recipe ? "--recipe" : "default";
+}
+
 static double hyperparameter(const cli_training *t, const char *wanted)
 {
     const char *name;
@@ -32,7 +38,7 @@ static void print_lr(FILE *page, const cli_training *t)
     bool root = o->lr_scale == CLI_LR_SCALE_SQRT;
     double first = cli_train_first_lr(o);
     bool is_peak = o->lr_groups && o->schedule.max_lr != YK_LR_INITIAL;
-    const char *from = is_peak ? "--max-lr" : origin(t, o->given.lr, "--lr", "default");
+    const char *from = is_peak ? "--max-lr" : origin(t, o->given.lr, "--lr", usual(o));
     fprintf(page, "learning rate %g", t->lr);
     if (o->lr_scale == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", from);
@@ -99,7 +105,8 @@ static void print_batch(FILE *page, const cli_training *t)
                 (long long)t->micro_batch);
     if (accumulate > 1)
         fprintf(page, " x %lld accumulated", (long long)accumulate);
-    fprintf(page, " (%s)\n", origin(t, t->options.given.batch_size, "--batch-size", "default"));
+    fprintf(page, " (%s)\n",
+            origin(t, t->options.given.batch_size, "--batch-size", usual(&t->options)));
 }
 
 static void print_precision(FILE *page, const cli_training *t)

@@ -205,6 +205,7 @@ YK_TEST(a_recipe_is_printed_and_can_be_overridden)
     assert_contains(job.output, "--momentum 0.85");
     assert_contains(unwrapped(), "Training airbench94 on synthetic");
     assert_contains(unwrapped(), "effective 20 images a step (--batch-size)");
+    assert_contains(unwrapped(), "Nesterov momentum 0.85");
     assert_int_equal(go_on("b", "--max-steps 4"), 0);
     assert_contains(unwrapped(), "Nesterov momentum 0.85");
 }
