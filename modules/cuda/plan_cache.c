@@ -6,11 +6,14 @@
  *     MICROSECONDS CHECKSUM
  *     TEXT
  */
+#define _GNU_SOURCE
 #include "plan_cache.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,11 +119,16 @@ char *yki_plan_cache_read(const char *folder, const char *problem, double *micro
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static bool write_file(const char *path, const char *problem, double microseconds, const char *text)
+/* Creates the file, whose name ends with XXXXXX, under a name that no other rank or thread uses. */
+static bool write_file(char *path, const char *problem, double microseconds, const char *text)
 {
-    FILE *file = fopen(path, "we");
-    if (!file)
+    int fd = mkostemp(path, O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file) {
+        if (fd >= 0)
+            close(fd);
         return false;
+    }
     fprintf(file, "%s%s\n%.3f %016" PRIx64 "\n%s", magic, problem, microseconds, checksum(text),
             text);
     bool written = fflush(file) == 0 && !ferror(file);
@@ -129,12 +137,11 @@ static bool write_file(const char *path, const char *problem, double microsecond
 
 static void warn(const char *path)
 {
-    static bool warned;
-    if (!warned)
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&warned))
         YKI_WARN("device cuda: %s cannot be written (%s): the next run has to choose its plans "
                  "again",
                  path, strerror(errno));
-    warned = true;
 }
 
 void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,
@@ -143,7 +150,7 @@ void yki_plan_cache_write(const char *folder, const char *problem, double micros
     char path[YKI_PLAN_PATH], whole[YKI_PLAN_PATH + 32];
     if (!*folder || !path_of(path, folder, problem))
         return;
-    snprintf(whole, sizeof whole, "%s.%ld", path, (long)getpid());
+    snprintf(whole, sizeof whole, "%s.XXXXXX", path);
     if (yki_make_folders(folder) == YK_OK && write_file(whole, problem, microseconds, text) &&
         rename(whole, path) == 0)
         return;

@@ -187,7 +187,7 @@ YK_TEST(prepared_pictures_have_the_hosts_bits)
     static yki_byte_tables tables;
     yki_cuda_window windows[N];
     float expected[N][3 * H * W], *out = malloc(N * H * W * PITCH * sizeof *out);
-    yki_crop_flip plan = {3, H, W, PADDING, true};
+    yki_crop_flip plan = {.channels = 3, .height = H, .width = W, .padding = PADDING, .flip = true};
     yki_byte_tables_fill(&tables, &numbers);
     for (int n = 0; n < N; n++) {
         uint64_t word = yki_hash3(1, 2, (uint64_t)n);

@@ -1,9 +1,9 @@
 /*
- * Whether the real cuDNN has a plan for every convolution of the networks, in every dtype, on GPUs
+ * Whether the real cuDNN has a plan for every convolution of the networks, on GPUs
  * that are described to it: no GPU is needed, but libcudnn.so.9 is. The descriptions in gpus/ were
  * written from published figures. A plan that must be compiled, which takes seconds, is not made:
- * it is enough that cuDNN proposes it. With YK_ALL_PLANS=1 there are more networks and GPUs, and
- * with YK_ALL_PLANS=2 all plans are made; YK_PLANS_OF=h200 leaves out the other GPUs.
+ * it is enough that cuDNN proposes it. With YK_ALL_PLANS=1 there are more networks, GPUs and
+ * dtypes, and with YK_ALL_PLANS=2 all plans are made; YK_PLANS_OF=h200 leaves out the other GPUs.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
