@@ -86,6 +86,7 @@ YK_TEST(cpu_conv2d_winograd_avx2)
     conformance_device(&family_minimal, &cpu_winograd);
     conformance_device(&family_halving64, &cpu_winograd);
     conformance_device(&family_winograd64, &cpu_winograd_f16);
+    conformance_device(&family_conv2d, &cpu_winograd);
 }
 
 YK_TEST(cpu_conv2d_winograd_bf16)

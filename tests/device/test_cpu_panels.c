@@ -331,6 +331,22 @@ YK_TEST(deep_minimal_backward_weight_has_the_same_bits_with_any_threads)
     same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 16, 256, 128);
 }
 
+/* Few and small images, for which oneDNN has only reference loops. */
+YK_TEST(minimal_backward_weight_of_small_images_has_the_same_bits_on_avx2)
+{
+    on_avx2();
+    yki_operand in = x, gradient = weight;
+    memcpy(in.dims, (int64_t[]){5, CHANNELS, 2, 2}, 4 * sizeof *in.dims);
+    gradient.dims[0] = CHANNELS;
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .in = {in, in},
+                                 .out_count = 2,
+                                 .out = {gradient, none}},
+              &yki_cpu_conv2d_backward_weight_minimal);
+}
+
 YK_TEST(minimal_has_the_same_bits_on_avx2)
 {
     on_avx2();

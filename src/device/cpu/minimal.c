@@ -43,6 +43,7 @@ enum {
     TAPS = 9,
     ROWS = 6,         /* that a product takes at a time: blocks have a multiple of them */
     LEAST_TILES = 64, /* with fewer the weights' transformation costs more than it saves */
+    REFERENCE_COLUMNS = 2,
     LEAST_PARTS = 4,
     MOST_PARTS = 8,
     PART_BLOCKS = 8, /* that a part should have: each costs a pass over its sums */
@@ -505,12 +506,13 @@ static int64_t tiles_of(const yki_operand *small)
            ((small->dims[3] + TILE - 1) / TILE);
 }
 
-/* Tiles at the edges compute pixels that are not there: enough of all must be. */
-static bool fills_tiles(const yki_operand *small, int64_t stride)
+/* Tiles at the edges compute pixels that are not there: enough of all must be. And there must be
+ * enough tiles to make up for the transformation of the weights. */
+static bool gains(const yki_operand *small, int64_t stride)
 {
     int64_t pixels = small->dims[0] * small->dims[2] * small->dims[3];
     int64_t least = stride == 1 ? 35 : 70; /* percent */
-    return 100 * pixels >= least * TILE * TILE * tiles_of(small);
+    return tiles_of(small) >= LEAST_TILES && 100 * pixels >= least * TILE * TILE * tiles_of(small);
 }
 
 /* Groups of fewer than 64 channels are slower, by more than stride 2 gains. */
@@ -528,8 +530,7 @@ static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
     return ((const yki_cpu_device *)device)->winograd && algorithm_of(device, attrs->stride) &&
            takes(device, large, attrs->stride) && takes(device, small, attrs->stride) &&
            weight->dims[2] == 3 && weight->dims[3] == 3 && attrs->padding == 1 &&
-           attrs->dilation == 1 && attrs->groups == 1 && tiles_of(small) >= LEAST_TILES &&
-           fills_tiles(small, attrs->stride);
+           attrs->dilation == 1 && attrs->groups == 1;
 }
 
 static activation activation_of(const yki_device *device, const yki_operand *operand)
@@ -604,7 +605,8 @@ static bool minimal_supports_forward(const yki_device *device, const yki_kernel_
 {
     return (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
-                            &desc->in[YKI_CONV2D_WEIGHT]);
+                            &desc->in[YKI_CONV2D_WEIGHT]) &&
+           gains(&desc->out[YKI_CONV2D_Y], desc->attrs->stride);
 }
 
 static yk_status minimal_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
@@ -629,7 +631,8 @@ static bool minimal_supports_backward_data(const yki_device *device, const yki_k
 {
     return minimal_supports(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                             &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
-                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]) &&
+           gains(&desc->in[YKI_CONV2D_BACKWARD_DATA_DY], desc->attrs->stride);
 }
 
 static yk_status minimal_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
@@ -647,13 +650,21 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data_minimal = {
 
 /* ---- gradient of the weights: x, dy -> dweight ---------------------------------------------- */
 
+/* Without AVX-512, oneDNN has only reference loops for images of few columns. */
+static bool is_reference(const yki_device *device, const yki_operand *dy)
+{
+    return device->block == 8 && dy->dims[3] <= REFERENCE_COLUMNS;
+}
+
 static bool minimal_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *bias = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS];
     return (!yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) || bias->dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
-                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]) &&
+           (gains(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->stride) ||
+            is_reference(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]));
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
