@@ -4,9 +4,9 @@
  * and biases from weight decay. With both, each part that has both kinds of parameters becomes two
  * groups.
  *
- * Groups are numbered from 1 on, with Muon from 2 on, in this order: the patterns of --lr-group as
- * they are listed, first what decays, then what does not; last the norms and biases that match no
- * pattern. In a resumed run they exist already, under the same numbers.
+ * Groups are numbered from 1, with Muon from 2, in this order: the patterns of --lr-group as they
+ * are listed, each with its decaying parameters first; last the norms and biases that match no
+ * pattern. In a resumed run they already exist, under the same numbers.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,10 +23,10 @@ enum { PATTERN_SIZE = 256 };
 typedef struct rule {
     char pattern[PATTERN_SIZE];
     double rate;
-    double epochs; /* of its training; HUGE_VAL: all */
+    double epochs; /* for which it trains; HUGE_VAL: all */
 } rule;
 
-/* A number from least on, at *at, which moves behind it. */
+/* Reads a number, at least `least`, and moves *at past it. */
 static bool read_number(const char **at, double least, double *number)
 {
     char *end;
@@ -36,8 +36,8 @@ static bool read_number(const char **at, double least, double *number)
     return valid;
 }
 
-/* The next "PATTERN=RATE[:EPOCHS]" of *at, which moves on; false at the end and for what is none.
- */
+/* Reads the next "PATTERN=RATE[:EPOCHS]" and moves *at past it; false at the end, and if the text
+ * has another form. */
 static bool next_rule(const char **at, rule *r)
 {
     const char *equals = strchr(*at, '=');
@@ -120,7 +120,7 @@ static yk_status set_part(cli_training *t, size_t *group, const part *wanted, co
                : status;
 }
 
-/* The same for its rate, and the weight decay that goes with it. */
+/* Sets the rate of a part, and with --independent-decay the weight decay that belongs to it. */
 static yk_status set_rate(cli_training *t, size_t *group, const part *wanted, double rate)
 {
     yk_status status = set_part(t, group, wanted, "lr", rate);
@@ -181,7 +181,7 @@ yk_status cli_training_set_groups(cli_training *t, double factor)
     return t->options.decay_norms ? YK_OK : exempt_rest(t, group);
 }
 
-/* The rule of a parameter: the first whose pattern matches; false where there is none. */
+/* Finds the first rule whose pattern matches the parameter; false if there is none. */
 static bool find_rule(const cli_training *t, const yk_parameter_view *parameter, rule *r)
 {
     const char *at = t->options.lr_groups ? t->options.lr_groups : "";
@@ -194,7 +194,7 @@ static bool find_rule(const cli_training *t, const yk_parameter_view *parameter,
 yk_status cli_training_end_groups(cli_training *t)
 {
     rule r;
-    double unit = t->schedule.per_step ? (double)t->steps_per_epoch : 1;
+    int64_t unit = t->schedule.per_step ? t->steps_per_epoch : 1;
     for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
         yk_parameter_view view = yk_model_parameter(t->model, i);
         size_t group = yk_optimizer_group_of(t->optimizer, i);
@@ -202,7 +202,7 @@ yk_status cli_training_end_groups(cli_training *t)
             r.epochs == HUGE_VAL)
             continue;
         yk_status status =
-            yk_optimizer_set_group_end(t->optimizer, group, (int64_t)ceil(r.epochs * unit));
+            yk_optimizer_set_group_end(t->optimizer, group, cli_train_units(r.epochs, unit));
         if (status != YK_OK)
             return status;
     }

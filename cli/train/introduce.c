@@ -16,7 +16,7 @@ static const char *origin(const cli_training *t, bool given, const char *option,
     return given ? option : t->resumed[0] ? "from the checkpoint" : fallback;
 }
 
-/* Where an option comes from that was not given, and that every recipe has. */
+/* The origin of an option that was not given but that every recipe sets. */
 static const char *usual(const cli_train_options *o)
 {
     return o->recipe ? "--recipe" : "default";
@@ -61,11 +61,11 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
     fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
             t->options.decay_norms ? "" : ", not on norms and biases");
-    const yk_muon_options *muon = &t->options.muon;
+    yk_muon_options muon = cli_train_muon(t);
     if (t->options.optimizer == CLI_OPTIMIZER_MUON)
         fprintf(page,
                 "  filters     Muon, learning rate %g, momentum %g, %d Newton-Schulz steps%s\n",
-                muon->lr, muon->momentum, muon->ns_steps, muon->normalize ? ", normalised" : "");
+                muon.lr, muon.momentum, muon.ns_steps, muon.normalize ? ", normalised" : "");
     if (t->options.lr_groups)
         fprintf(page, "  rates       %s (--lr-group)\n", t->options.lr_groups);
 }

@@ -28,15 +28,15 @@ static yk_status parse_milestones(yk_schedule *schedule, const char *text)
     return YK_OK;
 }
 
-/* epochs in a unit of which each has `unit`; a part of one is rounded up, but not by rounding. */
-static int64_t units_of(const cli_train_options *o, int64_t unit)
+int64_t cli_train_units(double epochs, int64_t per_epoch)
 {
-    return (int64_t)ceil(o->epochs * (double)unit - 1e-9);
+    const double rounding = 1e-9; /* 1.1 x 10 is a little more than 11 */
+    return (int64_t)ceil(epochs * (double)per_epoch - rounding);
 }
 
 int64_t cli_train_steps(const cli_train_options *o, int64_t steps_per_epoch)
 {
-    return units_of(o, steps_per_epoch);
+    return cli_train_units(o->epochs, steps_per_epoch);
 }
 
 yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t ranks,
@@ -45,7 +45,7 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
     int64_t unit = o->schedule.per_step ? steps_per_epoch : 1;
     *s = o->schedule;
     s->warmup = o->warmup_steps ? o->warmup_steps : o->warmup_epochs * unit;
-    s->total_steps = units_of(o, unit);
+    s->total_steps = cli_train_units(o->epochs, unit);
     s->t_max = s->total_steps - s->warmup;
     if (o->lr_groups)
         s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
@@ -60,10 +60,12 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
 
 double cli_train_decay(const cli_train_options *o, double rate)
 {
-    return o->independent_decay ? o->weight_decay / rate : o->weight_decay;
+    if (!o->independent_decay)
+        return o->weight_decay;
+    return rate > 0 ? o->weight_decay / rate : 0; /* without a rate, nothing decays */
 }
 
-static yk_muon_options muon_of(const cli_training *t)
+yk_muon_options cli_train_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     yk_muon_options muon = o->muon;
@@ -74,7 +76,7 @@ static yk_muon_options muon_of(const cli_training *t)
 
 static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
 {
-    yk_muon_options muon = muon_of(t);
+    yk_muon_options muon = cli_train_muon(t);
     muon.sgd = *rest;
     return yk_muon_create(&t->optimizer, t->model, &muon);
 }
@@ -114,7 +116,7 @@ bool cli_training_create_optimizer(cli_training *t)
     return cli_ok(create_optimizer(t)) && cli_ok(cli_training_set_groups(t, factor));
 }
 
-/* A hyperparameter of all groups but Muon's. */
+/* Sets a hyperparameter in all groups except Muon's. */
 static yk_status set_in_all(const cli_training *t, const char *name, double value)
 {
     yk_status status = YK_OK;
@@ -127,7 +129,7 @@ static yk_status set_in_all(const cli_training *t, const char *name, double valu
 static yk_status override_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    yk_muon_options muon = muon_of(t);
+    yk_muon_options muon = cli_train_muon(t);
     const struct {
         const char *name;
         bool given;

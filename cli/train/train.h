@@ -60,7 +60,7 @@ typedef struct cli_train_options {
     yk_muon_options muon;           /* of the filters; the rest is sgd's */
     yk_sgd_options sgd;             /* lr and weight_decay: see below */
     yk_adam_options adam;           /* likewise */
-    double lr, weight_decay;        /* NaN: the optimizer's usual */
+    double lr, weight_decay;        /* NaN: the optimizer's default */
     double epochs;                  /* trainer.epochs, which is rounded up */
     yk_lookahead_options lookahead; /* decay 0: none */
     yk_loss_reduction loss_reduction;
@@ -116,6 +116,8 @@ bool cli_train_options_check_batch(const cli_train_options *options);
 /* The number of equal parts that a batch is cut into: one for each rank, or virtual rank. */
 int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
 
+/* So many epochs in units of which an epoch has per_epoch (1, or its steps), rounded up. */
+int64_t cli_train_units(double epochs, int64_t per_epoch);
 /* Steps of the whole training. */
 int64_t cli_train_steps(const cli_train_options *options, int64_t steps_per_epoch);
 /* The weight decay of a group of this rate. */
@@ -189,8 +191,8 @@ yk_status cli_reports_epoch(const cli_training *training, const yk_epoch_record 
 void cli_reports_end(cli_training *training, bool succeeded);
 void cli_reports_close(cli_training *training);
 
-/* After the first step, when all libraries are open: says if a resumed run has another GPU or other
- * libraries than before. */
+/* Warns if a resumed run has another GPU or other libraries than before. Call it after the first
+ * step, when all libraries are open. */
 void cli_keep_device(const cli_training *t);
 
 /* TensorBoard's part of it (board.c). */
@@ -207,6 +209,9 @@ bool cli_training_load_weights(const cli_training *t);
 /* Whether --freeze has left something to train. */
 bool cli_training_check_frozen(const cli_training *t);
 
+/* Muon's options with its rate scaled by --lr-scale, and its weight decay (optimizer.c). */
+yk_muon_options cli_train_muon(const cli_training *t);
+
 /* ---- groups.c -------------------------------------------------------------------------------- */
 
 /* Whether a text has the form PATTERN=RATE[:EPOCHS],... */
@@ -216,14 +221,14 @@ bool cli_lr_groups_are_alike(const char *a, const char *b);
 /* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
  * sets their rates, times factor, and weight decay. */
 yk_status cli_training_set_groups(cli_training *t, double factor);
-/* Ends the training of those that have EPOCHS; the number of steps in an epoch is known. */
+/* Ends the training of the groups that have EPOCHS. Call it once steps_per_epoch is known. */
 yk_status cli_training_end_groups(cli_training *t);
 
 /* ---- recipes.c ------------------------------------------------------------------------------- */
 
 /* Prints all recipes and their options. */
 void cli_recipes_list(void);
-/* Whether there is a recipe of this name; prints a usage error of the command if not. */
+/* Whether there is a recipe of this name; if not, prints a usage error of the command. */
 bool cli_recipe_check(const char *command, const char *name);
 /* The words of a recipe's options, valid until the next call; returns how many. */
 int cli_recipe_words(const char *name, char **words, int most);

@@ -210,6 +210,14 @@ YK_TEST(a_recipe_is_printed_and_can_be_overridden)
     assert_contains(unwrapped(), "Nesterov momentum 0.85");
 }
 
+/* Its weight decay is not W / 0. */
+YK_TEST(a_rate_of_0_takes_independent_decay)
+{
+    assert_int_equal(train("a", "--max-steps 1 --independent-decay --weight-decay 0.001 "
+                                "--lr-group fc1.bias=0"),
+                     0);
+}
+
 /* A small convolutional network; each run takes the second rate from its own options. */
 #define MUON                                                                                       \
     "--arch airbench94 --epochs 0.01 --batch-size 20 --val-split 0.01 --nproc 2 --optimizer muon " \
@@ -225,6 +233,8 @@ YK_TEST(promise_15_muon_resumes_to_the_same_bits_with_zero_too)
     assert_same_file("whole", "parts", "model.pth");
     assert_int_equal(train("sharded", MUON "--zero"), 0);
     assert_same_file("whole", "sharded", "model.pth");
+    assert_int_equal(train("scaled", MUON "--lr-scale linear --max-steps 1"), 0);
+    assert_contains(unwrapped(), "filters Muon, learning rate 0.2, momentum 0.95");
     assert_int_equal(train("refused", MUON "--momentum 0"), 2);
     assert_contains(job.output, "--optimizer muon requires a --momentum above 0");
 }
