@@ -18,13 +18,19 @@ const char *cli_arch_choices(void)
     return choices;
 }
 
+/* What the last error says after the mark; all of it if the line was cut before. */
+static const char *error_after(const char *mark)
+{
+    const char *line = yk_last_error(), *found = strstr(line, mark);
+    return found ? found + strlen(mark) : line;
+}
+
 bool cli_check_model(const char *name, const cli_model_setup *setup)
 {
     if (!yk_arch_find(setup->arch))
         cli_usage_error(name, "--arch %s: expected one of %s", setup->arch, cli_arch_choices());
     else if (yk_device_check(setup->options.device) != YK_OK)
-        cli_usage_error(name, "--device %s: %s", setup->options.device,
-                        strstr(yk_last_error(), "\": ") + 3);
+        cli_usage_error(name, "--device %s: %s", setup->options.device, error_after("\": "));
     else if (setup->options.autocast && setup->options.amp == YK_AMP_OFF)
         cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
     else if (yk_autocast_check(setup->options.autocast) != YK_OK)
