@@ -37,7 +37,8 @@ typedef enum yk_amp {
 /** How a model is compiled and run. Strings are copied. */
 typedef struct yk_model_options {
     size_t size;          /**< set by YK_MODEL_OPTIONS_INIT */
-    const char *device;   /**< "cpu"; "ref": plain readable C, for comparison; "sim": a simulated
+    const char *device;   /**< "cpu"; "cuda": the NVIDIA GPU of the local rank, "cuda:1": the second
+                               one; "ref": plain readable C, for comparison; "sim": a simulated
                                accelerator, to test programs with ["cpu"] */
     yk_amp amp;           /**< mixed precision [YK_AMP_OFF] */
     const char *autocast; /**< exceptions to its policy, see yk_autocast_check, or NULL [NULL] */
@@ -46,9 +47,9 @@ typedef struct yk_model_options {
     yk_value *logits;     /**< value kept readable for yk_model_output, or NULL [NULL] */
     bool winograd;        /**< use Winograd's algorithm for 3x3 convolutions: faster than direct
                                convolution, and a little less accurate [true] */
-    bool recompute;       /**< let backward compute cheap values (of batch norm, activations,
-                               additions) once more, where that lowers the peak of memory: the same
-                               bits, in a little more time [false] */
+    bool recompute;       /**< recompute cheap values (of batch norm, activations, additions) in
+                               backward where that lowers peak memory: the same bits, in a little
+                               more time [false] */
 } yk_model_options;
 
 /** The defaults of yk_model_options. */
