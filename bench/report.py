@@ -101,7 +101,7 @@ def all_reduce_table(found):
 
 
 def all_reduce_bound_table(found):
-    """Microseconds, and in brackets the bound's share of them; small sums wait rather than move."""
+    """Microseconds, and in brackets the bound's share of them. Small sums, which mostly wait, have no bound."""
     header = [""] + [f"{row['ranks']} ranks, {row['buffers']}" for row in found["rows"]]
     rows = []
     for at, first in enumerate(found["rows"][0]["repeats"][0]):
@@ -213,7 +213,8 @@ def freeze_table(found):
 TABLES = {"step": step_table, "freeze": freeze_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
-          "network_faults": network_faults_table, "features": features_table, "startup": startup_table, "all_reduce_bound": all_reduce_bound_table,
+          "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
+          "all_reduce_bound": all_reduce_bound_table,
           "scaling": scaling_table, "accuracy": accuracy_table, "loader": loader_table}
 
 

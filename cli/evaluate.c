@@ -37,12 +37,12 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                    "training run]",
                    &o->skip_damaged),
         CLI_ENUM(0, "tta", CLI_TTA,
-                 "also with test-time augmentation: mean logits of an\nimage and its mirror image, "
-                 "and of both when moved by a\npixel [none]",
+                 "also with test-time augmentation: average the logits of\nan image and its mirror "
+                 "image; translate: also of both\nshifted by a pixel [none]",
                  &o->tta, NULL),
         CLI_REAL(0, "tta-confidence", "P",
-                 "leave it out for images whose class has a probability\nof P; 0.9 saves most of "
-                 "its time [1]",
+                 "skip it for images whose predicted class already has at\nleast probability P; "
+                 "0.9 saves most of the time [1]",
                  &o->tta_confidence, NULL, 0, 1),
         CLI_SWITCH(0, "per-class", "also print the accuracy of each class", &o->per_class),
         CLI_SWITCH(0, "confusion",

@@ -58,14 +58,14 @@ static void print_cores(void)
            yk_threads_default(2), threads ? "; OMP_NUM_THREADS=" : "", threads ? threads : "");
 }
 
-/* Why there is none, without the word "device" in front. */
+/* The reason why a device is missing, without the word "device" in front. */
 static const char *reason_of_device(void)
 {
     const char *reason = cli_reason();
     return strncmp(reason, "device ", 7) == 0 ? reason + 7 : reason;
 }
 
-/* Each device of a type, or why there is none. */
+/* Prints each device of a type, or why there is none. */
 static void print_devices_of(const char *type)
 {
     char name[32], text[256];
@@ -134,7 +134,7 @@ static int count_plans(const char *folder)
     return count;
 }
 
-/* The plans of convolutions that are kept for GPUs, one line for each GPU and version of cuDNN. */
+/* Prints how many convolution plans are cached, for each GPU model and version of cuDNN. */
 static void print_plans(void)
 {
     char cache[PATH_BYTES], path[PATH_BYTES + 8], folder[2 * PATH_BYTES];

@@ -124,9 +124,8 @@ const char *cli_arch_choices(void);
 #define CLI_DEVICE(variable, given_)                                                               \
     CLI_TEXT(                                                                                      \
         0, "device", "DEVICE",                                                                     \
-        "cpu; cuda (an NVIDIA GPU: the one of the rank's number,\nor cuda:1 for the second); "     \
-        "ref (slow, readable reference\nkernels); sim (these on a simulated accelerator, to "      \
-        "test\nprograms with) [cpu]",                                                              \
+        "cpu; cuda (the NVIDIA GPU of the local rank; cuda:1 is\nthe second); ref (slow, "         \
+        "readable reference kernels);\nsim (these on a simulated accelerator, for tests) [cpu]",   \
         variable, given_)
 #define CLI_AMP(help_, variable, given_)                                                           \
     CLI_ENUM(0, "amp", "off|bf16|fp16", help_, variable, given_)

@@ -3,7 +3,7 @@
 
 Written after Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU" (2024). Prints one line of JSON an epoch and one at the
 end: {"epoch": 1, "accuracy": 0.5, "seconds": 60.0}, {"tta_accuracy": 0.6, "seconds": 600.0}. Seconds are those since the first
-step, evaluations included. Run it with the tunables that bench/records/run sets.
+step and include evaluations. bench/records/run sets the malloc tunables it should run with.
 """
 import argparse, json, math, pathlib, time
 import numpy as np

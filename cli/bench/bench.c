@@ -43,7 +43,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                       &o->step_given),
         {.type = CLI_OPTION_SWITCH,
          .name = "recompute",
-         .help = "compute cheap values once more in backward instead of\nkeeping them",
+         .help = "recompute cheap values in backward instead of keeping them",
          .value = &o->step.model.recompute,
          .given = &o->step_given},
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",

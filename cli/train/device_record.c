@@ -1,7 +1,7 @@
 /*
- * Which GPU a run uses, and with which libraries, in the file `device` of its output folder: a
- * resumed run repeats the bits of one that was not stopped only if neither has changed. The
- * processor's kernels say what they depend on in the introduction.
+ * The GPU and the libraries that a run uses, in the file `device` of its output folder: a resumed
+ * run has the bits of an uninterrupted one only if neither has changed. On the processor, the
+ * introduction of the run says what the bits depend on.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "setup.h"
 #include "train/train.h"
 
-/* "cuda:0: NVIDIA H200, ..." without the number: which of several GPUs does not matter. */
+/* "cuda:0: NVIDIA H200, ..." without the number, since equal GPUs give the same bits. NULL on other
+ * devices. */
 static const char *describe(const cli_training *t)
 {
     const char *text = yk_model_device_description(t->model);
@@ -47,8 +48,8 @@ void cli_keep_device(const cli_training *t)
         return;
     if (*before)
         fprintf(stderr,
-                "yoke train: this run has used %s before, and now uses %s: it continues, but no "
-                "longer with the same bits\n",
+                "yoke train: this run used %s before, and now uses %s: it continues, but its bits "
+                "will differ from those of an uninterrupted run\n",
                 before, now);
     if (!write_record(path, now))
         fprintf(stderr, "yoke train: cannot write %s: %s\n", path, strerror(errno));

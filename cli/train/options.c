@@ -93,12 +93,12 @@ static const cli_option table[] = {
         "replace a box of each image by that of another; with\n--mixup one of the two is drawn "
         "for each batch; 0: off [0]",
         &parsed.augment.cutmix, NULL, 0, 1e6),
-    CLI_SWITCH(0, "drop-last", "leave out what remains of an epoch after its last full\nbatch",
+    CLI_SWITCH(0, "drop-last", "drop the last batch of an epoch if it is not full",
                &parsed.loader.drop_last),
     CLI_ARCH("network to train [resnet18-cifar]", &parsed.arch, &parsed.given.arch),
     CLI_TEXT(0, "whiten", "PARAMETER",
-             "compute the filters of this convolution from training\nimages, such as the "
-             "whiten.weight of airbench94",
+             "compute the filters of this convolution from training\nimages, such as whiten.weight "
+             "of airbench94; without\neffect if --checkpoint gives the weights",
              &parsed.whiten, NULL),
     CLI_INT(0, "classes", "N",
             "classes that the network tells apart, at least those of\nthe data [the data's]",
@@ -124,22 +124,22 @@ static const cli_option table[] = {
     CLI_INT(0, "seed", "N", "seed for initial weights, order and augmentation [0]",
             &parsed.model.seed, &parsed.given.seed, 0, 4294967295.0),
     CLI_ENUM(0, "tta", CLI_TTA,
-             "test-time augmentation at the end of the training:\nmean logits of an image and its "
-             "mirror image, and of\nboth when moved by a pixel [none]",
+             "test-time augmentation in the last evaluation: average\nthe logits of an image and "
+             "its mirror image; translate:\nalso of both shifted by a pixel [none]",
              &parsed.trainer.tta, NULL),
     CLI_REAL(0, "tta-confidence", "P",
-             "leave it out for images whose class has a probability\nof P; 0.9 saves most of its "
-             "time [1]",
+             "skip it for images whose predicted class already has\nat least probability P; 0.9 "
+             "saves most of the time [1]",
              &parsed.trainer.tta_confidence, &parsed.given.tta_confidence, 0, 1),
     CLI_DEVICE(&parsed.model.device, NULL),
     CLI_SWITCH_ON("winograd", "do not use Winograd convolutions", &parsed.model.winograd, NULL),
     CLI_SWITCH(0, "recompute",
-               "compute cheap values once more in backward instead of\nkeeping them: less memory, "
-               "same bits",
+               "recompute cheap values in backward instead of keeping\nthem: less memory, same "
+               "bits",
                &parsed.model.recompute),
     CLI_GROUP_KEPT("Optimizer"),
     CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS,
-             "update rule; muon is for the filters of convolutions,\nand sgd for the rest [sgd]",
+             "update rule; muon updates the filters of convolutions,\nand sgd the rest [sgd]",
              &parsed.optimizer, NULL),
     CLI_REAL(0, "lr", "RATE", "learning rate [sgd and muon 0.1, adam and adamw 0.001]", &parsed.lr,
              &parsed.given.lr, 0, 1e6),
@@ -169,26 +169,27 @@ static const cli_option table[] = {
     CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W", "weight decay [sgd and muon 0.0005, adam 0, adamw 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
-    CLI_SWITCH(0, "independent-decay",
-               "--weight-decay is what a step takes from a weight at\nthe peak of the schedule, "
-               "whatever its learning rate",
-               &parsed.independent_decay),
+    CLI_SWITCH(
+        0, "independent-decay",
+        "--weight-decay is the fraction of a weight that a step\nat the peak of the schedule "
+        "removes, whatever the rate",
+        &parsed.independent_decay),
     CLI_TEXT(0, "lr-group", "PATTERN=RATE[:EPOCHS],...",
              "learning rates of the parameters whose names match,\nsuch as 'fc.*=0.1' [--lr]; "
-             ":3 trains them for 3 epochs\nonly",
+             "'fc.*=0.1:3' trains them for\n3 epochs only",
              &parsed.lr_groups, NULL),
     CLI_SWITCH_ON("decay-norms", "do not apply weight decay to norms and biases",
                   &parsed.decay_norms, NULL),
     CLI_REAL_OR_NEVER("clip-grad-norm", "X", "clip gradients to a global norm of X; 0: off [0]",
                       &parsed.trainer.clip_grad_norm, 1e12),
     CLI_REAL(0, "lookahead", "DECAY",
-             "Lookahead: slow weights that keep DECAY of themselves\nat each exchange with the "
-             "weights; 0: off [0]",
+             "Lookahead: fraction of the slow weights that is kept\neach time they are updated; "
+             "0: off [0]",
              &parsed.lookahead.decay, NULL, 0, 0.9999999),
-    CLI_INT(0, "lookahead-steps", "K", "steps from one exchange to the next [5]",
+    CLI_INT(0, "lookahead-steps", "K", "steps between two updates of the slow weights [5]",
             &parsed.lookahead.interval, &parsed.given.lookahead, 1, 1e12),
     CLI_REAL(0, "lookahead-power", "P",
-             "DECAY grows with the part of the training that is\ndone to the power of P [0]",
+             "multiply DECAY by the fraction of training done, to\nthe power of P [0]",
              &parsed.lookahead.power, &parsed.given.lookahead, 0, 100),
     CLI_REAL(0, "ema", "DECAY",
              "also keep, evaluate and save an exponential moving\naverage of the weights; 0: "
@@ -201,8 +202,8 @@ static const cli_option table[] = {
     CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
              &parsed.label_smoothing, NULL, 0, 1),
     CLI_ENUM(0, "loss-reduction", CLI_LOSS_REDUCTIONS,
-             "sum: gradients of the losses' sum over the batch, with\na learning rate for it; "
-             "losses are printed as means\n[mean]",
+             "sum: differentiate the sum of the losses in a batch,\nwhich takes a smaller --lr; "
+             "the printed loss is still\ntheir mean [mean]",
              &parsed.loss_reduction, NULL),
     CLI_GROUP_KEPT(
         "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
@@ -425,7 +426,7 @@ static bool complete(cli_train_options *options, bool checkpoint_known)
     return cli_train_options_check(options, checkpoint_known);
 }
 
-/* Parses the recipe's options, and the command line on top of them. */
+/* Parses the recipe's options, then those of the command line, which take precedence. */
 static int parse_recipe(const char *recipe)
 {
     enum { MOST = 128 };
@@ -439,7 +440,7 @@ static int parse_recipe(const char *recipe)
     int count = 1 + cli_recipe_words(recipe, words + 1, MOST - 1);
     set_defaults(parsed.name, parsed.argc, parsed.argv);
     int code = parse_words(count, words, false);
-    memset(&parsed.given, 0, sizeof parsed.given); /* not by the user */
+    memset(&parsed.given, 0, sizeof parsed.given); /* those were the recipe's */
     return code >= 0 ? code : parse_words(parsed.argc, parsed.argv, false);
 }
 

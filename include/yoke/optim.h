@@ -88,10 +88,10 @@ yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
 /**
- * Likewise, for Muon: parameter group 1 are the filters, tensors of 4 dimensions, and group 0 the
- * rest; hyperparameters are those of SGD without dampening, and "ns_steps" (0 for SGD) and
- * "normalize". YK_ERROR_INVALID_ARGUMENT also for a model without filters or without anything else,
- * YK_ERROR_UNSUPPORTED for filters other than float32 and where the device does not have it.
+ * Likewise, for Muon. Parameter group 1 holds the filters, which are tensors of 4 dimensions, and
+ * group 0 the rest. The hyperparameters are those of SGD except dampening, "ns_steps" (0 in groups
+ * of SGD) and "normalize". YK_ERROR_INVALID_ARGUMENT also for a model that has only filters or
+ * none, YK_ERROR_UNSUPPORTED for filters other than float32 and on devices without Muon.
  */
 yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muon_options *options);
 /** Gives the optimizer up; accepts NULL. */
@@ -158,8 +158,8 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group);
 /**
- * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_ENDLESS: never),
- * which counts epochs or steps as the schedule does. Checkpoints do not keep it: set it again after
+ * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_ENDLESS: never).
+ * t counts epochs or steps, as the schedule does. Checkpoints do not store it: set it again after
  * loading one. YK_ERROR_INVALID_ARGUMENT when there is no such group.
  */
 yk_status yk_optimizer_set_group_end(yk_optimizer *optimizer, size_t group, int64_t t);
@@ -252,15 +252,15 @@ yk_ema *yk_optimizer_ema(const yk_optimizer *optimizer);
  */
 typedef struct yk_lookahead yk_lookahead;
 
-/** How slow weights follow. */
+/** How the slow weights follow the model's. */
 typedef struct yk_lookahead_options {
     size_t size;         /**< set by YK_LOOKAHEAD_OPTIONS_INIT */
     double decay;        /**< weight of the old slow weights, 0 <= decay < 1 [0.5] */
     int64_t interval;    /**< steps from one exchange to the next, at least 1 [5] */
-    double power;        /**< above 0, step t has the decay decay (t / total_steps)^power,
-                              otherwise all have the same [0] */
-    int64_t total_steps; /**< after so many, the model gets the slow weights, or YK_ENDLESS
-                              [YK_ENDLESS] */
+    double power;        /**< if above 0, the decay of step t is decay (t / total_steps)^power;
+                              otherwise it is constant [0] */
+    int64_t total_steps; /**< steps after which the model gets the slow weights for good, or
+                              YK_ENDLESS [YK_ENDLESS] */
 } yk_lookahead_options;
 
 /** The defaults of yk_lookahead_options. */
@@ -278,8 +278,8 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
                               const yk_lookahead_options *options);
 /** Gives it up; accepts NULL. */
 void yk_lookahead_destroy(yk_lookahead *lookahead);
-/** Exchanges the weights where that is due. Call it after each optimizer step, before an average of
- *  the weights is updated. */
+/** Updates the slow weights and copies them to the model, if the interval is over. Call it after
+ * each optimizer step, before yk_ema_update. */
 yk_status yk_lookahead_update(yk_lookahead *lookahead);
 
 #pragma GCC visibility pop

@@ -1,6 +1,6 @@
 /**
  * @file
- * Where the time of a step goes, kernel by kernel, and what the device could do at most.
+ * Where the time of a step goes, kernel by kernel, and the limits of the device.
  *
  *     yk_model_profile_begin(model);
  *     ... some steps ...
@@ -31,8 +31,9 @@ typedef struct yk_kernel_profile {
     double bytes;    /**< of the inputs and outputs of one run, each counted once */
 } yk_kernel_profile;
 
-/** Measures kernels from now on, from zero, until yk_model_profile_end(). It costs two readings of
- *  the clock a kernel. YK_ERROR_UNSUPPORTED on a device that computes asynchronously. */
+/** Clears the profile and measures kernels until yk_model_profile_end(), at the cost of two
+ * readings of the clock per kernel. YK_ERROR_UNSUPPORTED on a device that computes asynchronously.
+ */
 yk_status yk_model_profile_begin(yk_model *model);
 /** Stops measuring; the profile can still be read. */
 yk_status yk_model_profile_end(yk_model *model);
@@ -42,7 +43,7 @@ size_t yk_model_profile_count(const yk_model *model);
 /** The index-th kernel in the order of execution; all zeros past the last one. */
 yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index);
 
-/** What a device can do at most with a model's threads. */
+/** The limits of a device with a model's threads. */
 typedef struct yk_device_limits {
     double flop_s;  /**< multiplications and additions a second in float32, on registers alone */
     double bytes_s; /**< bytes a second that a += b reads and writes in memory */

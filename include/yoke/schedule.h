@@ -1,9 +1,9 @@
 /**
  * @file
  * Learning-rate schedules: those of torch.optim.lr_scheduler in closed form, and a triangle. A
- * schedule is a plain
- * value. The rate is a pure function of it, of how far training is, and of the rate that training
- * started with, so the schedule itself is all there is to save, and a resumed run replays nothing.
+ * schedule is a plain value. The rate is a pure function of it, of how far training is, and of the
+ * rate that training started with, so the schedule itself is all there is to save, and a resumed
+ * run replays nothing.
  */
 #ifndef YOKE_SCHEDULE_H
 #define YOKE_SCHEDULE_H
@@ -59,7 +59,8 @@ typedef struct yk_schedule {
     int64_t total_steps;     /**< of ONE_CYCLE and TRIANGLE, at least 1 [0] */
     double max_lr;           /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
                                   [YK_LR_INITIAL] */
-    double pct_start;        /**< of both: fraction of the steps in which the rate rises [0.3] */
+    double pct_start;        /**< of both: fraction of the steps in which the rate rises, at least
+                                  0 and below 1 [0.3] */
     double div_factor;       /**< max_lr / first rate, above 0 [25] */
     double final_div_factor; /**< first rate / last rate, above 0 [1e4] */
     bool linear_anneal;      /**< straight lines instead of half cosines [false] */
@@ -94,9 +95,9 @@ double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr)
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
 /**
- * Sets the rate (and momentum) of every parameter group for the step at t. Each starts from the
- * rate that yk_sgd_create, yk_adam_create or a setter gave it last, and is 0 from the end of the
- * group on (yk_optimizer_set_group_end). Changes nothing and fails with
+ * Sets the rate (and momentum) of every parameter group for the step at t. Each rate starts from
+ * the one that the optimizer was created with or that a setter gave it last, and is 0 once the
+ * group's training has ended (yk_optimizer_set_group_end). Changes nothing and fails with
  * YK_ERROR_INVALID_ARGUMENT for a schedule that yk_schedule_check refuses, and where a momentum is
  * to cycle that the optimizer does not have.
  */

@@ -30,19 +30,18 @@ bool yk_cpu_has_bf16(void);
  *  libyoke-image.so is not installed. */
 const char *yk_image_formats(void);
 
-/** Whether a name is that of a device, "type" or "type:index", in a type that yoke knows; the
- * device is not opened. */
+/** Checks that a name has the form "type" or "type:index" and that yoke knows the type, without
+ * opening the device. */
 yk_status yk_device_check(const char *device);
 
-/** The names of the types of devices ("cpu", "cuda", ...); NULL after the last. */
+/** The name of a device type ("cpu", "cuda", ...); NULL past the last. */
 const char *yk_device_type(size_t index);
 
-/** How many devices of a type ("cpu", "cuda") this process can use. YK_ERROR_UNSUPPORTED if none,
- * with a line that says what is missing, and *count is 0. */
+/** Counts the devices of a type ("cpu", "cuda") that this process can use. If there is none, *count
+ * is 0, and YK_ERROR_UNSUPPORTED says what is missing. */
 yk_status yk_device_count(const char *type, int *count);
 
-/** Describes a device in one line, e.g. "cuda:0: NVIDIA H200, 139.8 GiB, ...", cut to size bytes.
- */
+/** Describes a device in one line of at most size bytes: "cuda:0: NVIDIA H200, 139.8 GiB, ...". */
 yk_status yk_device_describe(const char *device, char *text, size_t size);
 
 #pragma GCC visibility pop

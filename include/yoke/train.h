@@ -55,8 +55,8 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group);
 typedef enum yk_tta {
     YK_TTA_NONE,     /**< the image alone */
     YK_TTA_MIRROR,   /**< the image and its mirror image */
-    YK_TTA_TRANSLATE /**< these two with half of the weight, and with the other half both of the
-                          image moved by one pixel down and right, and up and left */
+    YK_TTA_TRANSLATE /**< these two with half of the weight; with the other half, the image shifted
+                          by one pixel diagonally, both ways, and the mirror images of these */
 } yk_tta;
 
 /** What yk_evaluate has measured, the same on all ranks. */
@@ -85,9 +85,8 @@ typedef struct yk_evaluate_options {
      * samples of that label with that prediction, over all ranks. Or NULL [NULL]. */
     int64_t *confusion;
     yk_tta tta; /**< test-time augmentation of a tensor "images" [YK_TTA_NONE] */
-    /** An image whose class has at least this probability without augmentation is not looked at
-     * again: 0.9 takes a fraction of the time for nearly the same accuracy. 1: every image is [1]
-     */
+    /** Images whose predicted class has at least this probability are not augmented: 0.9 takes a
+     * fraction of the time for nearly the same accuracy, 1 augments every image [1] */
     double tta_confidence;
 } yk_evaluate_options;
 
@@ -108,10 +107,10 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
 
 /* ---- whitening ------------------------------------------------------------------------------- */
 
-/** Which images a whitening layer is computed from. */
+/** How a whitening layer is computed. */
 typedef struct yk_whiten_options {
     size_t size;   /**< set by YK_WHITEN_OPTIONS_INIT */
-    int64_t count; /**< images, the first of the loader; all of its epoch if it has fewer [5000] */
+    int64_t count; /**< images to read from the loader; fewer if its epoch ends before [5000] */
     double eps;    /**< added to the eigenvalues, above 0 [5e-4] */
 } yk_whiten_options;
 
@@ -124,12 +123,12 @@ typedef struct yk_whiten_options {
 /**
  * Sets the weight of a convolution, the model's parameter of that name, to filters that whiten the
  * patches of the loader's "images": eigenvectors of the patches' covariance (about 0, in f64)
- * divided by sqrt(eigenvalue + eps), then their negation. The weight has (2 C R S, C, R, S)
- * elements. Not collective: with loaders of the same options every rank gets the same bits. The
- * loader should serve images as evaluation sees them, in order; afterwards it is within an epoch.
- * YK_ERROR_NOT_FOUND when there is no such parameter, YK_ERROR_INVALID_SHAPE when it, or the
- * images, have other shapes. After Coates, Ng, "Learning Feature Representations with K-means"
- * (2012), and tysam-code's hlb-CIFAR10 (2023).
+ * divided by sqrt(eigenvalue + eps), followed by their negations. The weight's shape is
+ * (2 C R S, C, R, S). Not collective: with loaders of the same options every rank gets the same
+ * bits. The loader should serve images in order, with the transforms of evaluation; it is left in
+ * the middle of an epoch. YK_ERROR_NOT_FOUND when there is no such parameter,
+ * YK_ERROR_INVALID_SHAPE when it, or the images, have other shapes. After Coates, Ng, "Learning
+ * Feature Representations with K-means" (2012), and tysam-code's hlb-CIFAR10 (2023).
  */
 yk_status yk_whiten_conv2d(yk_model *model, const char *weight, yk_loader *loader,
                            const yk_whiten_options *options);
@@ -192,9 +191,9 @@ typedef struct yk_trainer_callbacks {
     void *context; /**< passed to each of them */
     /** Before a step waits for its first batch. */
     yk_status (*on_step_begin)(void *context, yk_trainer *trainer);
-    /** After a step; state->epoch_batch is the number of its steps in the epoch. On a device that
-     * works behind the host's back, yk_trainer_fit calls it while the next step computes, so that
-     * the device need not wait; not if there is an on_step_begin. */
+    /** After a step; state->epoch_batch counts the epoch's steps so far. On a device that computes
+     * asynchronously, yk_trainer_fit calls it while the next step computes, so that the device
+     * need not wait, unless there is an on_step_begin. */
     yk_status (*on_step)(void *context, yk_trainer *trainer, const yk_step_record *record);
     /** After the evaluation that ends an epoch or the run. */
     yk_status (*on_epoch)(void *context, yk_trainer *trainer, const yk_epoch_record *record);

@@ -94,9 +94,9 @@ typedef struct yk_transform_random_resized_crop {
 /**
  * RandomHorizontalFlip(p=0.5), RandomVerticalFlip(p=0.5), RandomGrayscale(p=0.1).
  *
- * AlternatingHorizontalFlip, which has no parameters, mirrors a random half of the pictures in
- * epoch 0 and from then on each picture in every other epoch, so that two epochs in a row show both
- * sides of all of them (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024).
+ * AlternatingHorizontalFlip, which has no parameters, mirrors a random half of the pictures in even
+ * epochs and the other half in odd ones, so that two consecutive epochs show both sides of every
+ * picture (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024).
  */
 typedef struct yk_transform_chance {
     double p; /**< how probable it is */

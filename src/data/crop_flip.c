@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void crop(extent e, const uint8_t *
                        (size_t)(to - from));
 }
 
-/* The same window, in which the picture is mirrored at its edges. */
+/* The same window; beyond its edges the picture is mirrored. */
 static inline __attribute__((always_inline)) void crop_reflected(extent e, const uint8_t *pixels,
                                                                  int top, int left, uint8_t *out)
 {

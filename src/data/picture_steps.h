@@ -8,8 +8,9 @@
 
 /*
  * Where RandomCrop begins and whether RandomHorizontalFlip (p = 0.5) and AlternatingHorizontalFlip
- * mirror: the first of each in a list read the sample's word itself, which keeps the draws of
- * yoke's first augmentation for CIFAR-10. Every other step has draws of its own.
+ * mirror. The first RandomCrop and RandomHorizontalFlip of a list, and every
+ * AlternatingHorizontalFlip, read the sample's word itself; for the first two this keeps the draws
+ * of yoke's first augmentation for CIFAR-10. All other steps have their own draws.
  */
 static inline int yki_crop_top(uint64_t word, int offsets)
 {
@@ -26,8 +27,8 @@ static inline bool yki_flip_drawn(uint64_t word)
     return word & 1;
 }
 
-/* The word for a list that flips by turns: whether it mirrors is what epoch 0, whose word is
- * `first`, has drawn, and the contrary in each odd epoch. */
+/* The word of a list with AlternatingHorizontalFlip: epoch 0, whose word is `first`, decides
+ * whether the picture is mirrored in even epochs; in odd epochs it is the opposite. */
 static inline uint64_t yki_alternate_flip(uint64_t word, uint64_t first, int64_t epoch)
 {
     return (word & ~(uint64_t)1) | ((first ^ (uint64_t)epoch) & 1);

@@ -184,10 +184,10 @@ typedef struct synthetic {
     yk_split split;
     uint8_t *pixels; /* (count, 3, 32, 32), from yki_map */
     size_t bytes;
-    atomic_uchar *states; /* (count) how far each image is */
+    atomic_uchar *states; /* (count) NOT_PAINTED, BEING_PAINTED or PAINTED */
 } synthetic;
 
-/* Any thread may be the first to read an image; others wait for the microseconds it takes. */
+/* The first thread to read an image paints it; others wait for the microseconds that takes. */
 static const uint8_t *find_painting(synthetic *set, int64_t index)
 {
     uint8_t *pixels = set->pixels + index * IMAGE_BYTES;

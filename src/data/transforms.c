@@ -150,9 +150,9 @@ static yk_status cropped(const yk_transform_random_crop *crop, int64_t dims[3])
     if (reflects &&
         ((dims[1] > 0 && crop->padding >= dims[1]) || (dims[2] > 0 && crop->padding >= dims[2])))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "RandomCrop: a picture of %lldx%lld has nothing to reflect in a padding "
-                         "of %d; give less padding",
-                         (long long)dims[2], (long long)dims[1], crop->padding);
+                         "RandomCrop: padding %d with padding_mode=reflect needs pictures of more "
+                         "than %d pixels a side, not %lldx%lld; reduce the padding",
+                         crop->padding, crop->padding, (long long)dims[2], (long long)dims[1]);
     dims[1] = crop->height;
     dims[2] = crop->width;
     return YK_OK;

@@ -129,15 +129,16 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 
 /* ---- an evaluation --------------------------------------------------------------------------- */
 
-/* loss, correct answers, samples, labels among the largest five, correct ones with augmentation */
+/* loss, correct answers, samples, labels among the largest five, correct answers with augmentation
+ */
 enum { SUMS = 5, TOP = 5 };
 
-/* A batch that has been entered, and is scored when the next one has been. */
+/* A batch that has been entered in the device, and is scored once the next one has been. */
 typedef struct kept_batch {
     yki_outcome outcome;
     yk_tensor labels; /* a copy */
     size_t room;      /* bytes of it */
-    double *sums;     /* where it counts; NULL: there is none */
+    double *sums;     /* what its scores are added to; NULL: there is no batch */
 } kept_batch;
 
 typedef struct evaluation_run {
@@ -147,9 +148,9 @@ typedef struct evaluation_run {
     double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
-    bool lags;         /* batches are kept: the device works behind the host's back */
+    bool lags;         /* batches are kept, because the device computes asynchronously */
     kept_batch kept[2];
-    int next; /* of them, to be used */
+    int next; /* the one to use next */
     yki_tta tta;
 } evaluation_run;
 
@@ -186,7 +187,7 @@ static void add_confusion(int64_t *confusion, const yk_tensor *logits, const yk_
     }
 }
 
-/* After the batch's own forward: the answers that are correct with test-time augmentation. */
+/* Counts the correct answers with test-time augmentation, after the batch's own forward. */
 static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     yk_tensor logits;
@@ -240,7 +241,7 @@ static yk_status copy_labels(kept_batch *kept, const yk_tensor *labels)
                               : yki_error_memory(bytes, "the labels of an evaluation");
 }
 
-/* Keeps what the forward before has entered, and scores the batch before it. */
+/* Keeps the batch whose forward has just been entered, and scores the one before it. */
 static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     kept_batch *kept = &run->kept[run->next];
@@ -336,7 +337,7 @@ static yk_status check_tta(const yk_evaluate_options *o)
 {
     if (o->tta != YK_TTA_NONE && o->tta != YK_TTA_MIRROR && o->tta != YK_TTA_TRANSLATE)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_evaluate: there is no test-time augmentation %d", (int)o->tta);
+                         "yk_evaluate: tta is %d, expected a constant of yk_tta", (int)o->tta);
     if (!(o->tta_confidence >= 0 && o->tta_confidence <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_evaluate: tta_confidence is %g, expected 0 to 1", o->tta_confidence);

@@ -191,7 +191,7 @@ yk_status yki_trainer_tell_step(yk_trainer *t)
     return callbacks->on_step ? callbacks->on_step(callbacks->context, t, record) : YK_OK;
 }
 
-/* Whether nothing happens before the next step that is to come after on_step. */
+/* Whether on_step may wait for the next step: nothing that must follow it happens before. */
 static bool can_lag(const yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;

@@ -372,7 +372,7 @@ static bool save_is_due(const yk_trainer *t)
            !is_finished(t);
 }
 
-/* The step before the one that has failed is told all the same. */
+/* Reports the step before the failed one too, and keeps the failure as the last error. */
 static yk_status end_failed(yk_trainer *t, yk_status status)
 {
     char line[YKI_ERROR_LINE];

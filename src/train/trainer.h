@@ -43,8 +43,8 @@ struct yk_trainer {
     int64_t steps_per_epoch;
     yki_epoch_times times;
     bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
-    bool has_record;       /* there is one ... */
-    yk_step_record record; /* ... that has not been told */
+    bool has_record;       /* on_step has not been called for `record` yet */
+    yk_step_record record; /* of the last step */
     int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */
     yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;
@@ -90,10 +90,11 @@ yk_status yki_trainer_saved(yk_trainer *t);
 /* Trains one step. */
 yk_status yki_trainer_step(yk_trainer *t);
 /*
- * Tells on_step of the last step, if it has not been told. What the device has found in a step, the
- * norm of its gradients and whether it was skipped, is read here, and in yk_trainer_fit that is
- * when the next step's passes have been entered: the device always has work. On a host device, and
- * before anything else than another step happens, it is told at once.
+ * Calls on_step for the last step, unless that has been done. Reads what only the device knows: the
+ * norm of the gradients, and whether the step was skipped. On an asynchronous device,
+ * yk_trainer_fit calls it when the next step's passes have been entered, so that the device always
+ * has work. On a host device, and where something other than another step follows, it is called at
+ * once.
  */
 yk_status yki_trainer_tell_step(yk_trainer *t);
 /* Sets the learning rate of step or epoch `at`, whichever the schedule counts. */

@@ -1,9 +1,11 @@
 /*
  * See tta.h. The views and their weights are those of Jordan's airbench (2024): half of the weight
- * is the image's own, and half is that of two translations; each is shared with the mirror image.
+ * belongs to the image itself and half to two translations, and each of the three shares its weight
+ * with its mirror image.
  *
- * Where only uncertain images are looked at again, they go through the model in parts of a quarter
- * of a batch, the last of which is filled up with copies: the model prepares kernels for each size.
+ * Where only uncertain images are evaluated again, they go through the model in parts of a quarter
+ * of a batch. The last part is filled up with copies, because the model prepares kernels for each
+ * batch size.
  */
 #include "train/tta.h"
 
@@ -18,7 +20,7 @@
 /* ---- views ----------------------------------------------------------------------------------- */
 
 typedef struct view {
-    int down, right; /* what is seen at a place lies so far from it, reflected at the edges */
+    int down, right; /* offset of the pixel that is seen at a place, reflected at the edges */
     bool mirrored;
     double weight;
 } view;
@@ -51,7 +53,7 @@ static void copy_plane(const view *v, const char *from, char *to, int64_t height
     }
 }
 
-/* images (N, C, H, W): views of the chosen rows, one after the other. */
+/* images (N, C, H, W): writes the views of the chosen rows one after the other. */
 static void fill_views(const view *v, const yk_tensor *images, const int64_t *rows, int64_t count,
                        char *to)
 {
@@ -121,7 +123,7 @@ static double confidence_of(const yk_tensor *logits, int64_t row)
     return 1 / sum;
 }
 
-/* The rows to be looked at again; returns how many. */
+/* Fills tta->rows with the samples to evaluate again; returns how many. */
 static int64_t choose_rows(yki_tta *tta, const yk_tensor *logits)
 {
     int64_t count = 0;
@@ -131,7 +133,7 @@ static int64_t choose_rows(yki_tta *tta, const yk_tensor *logits)
     return count;
 }
 
-/* One view of `size` samples, the first `count` of which are rows. */
+/* Runs one view of `count` rows as a batch of `size` samples, and adds its logits. */
 static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, int images,
                           const view *v, const int64_t *rows, int64_t count, int64_t size)
 {

@@ -35,7 +35,7 @@ static const yk_tensor *images_of(const yk_batch *batch)
     return NULL;
 }
 
-/* The first `left` of the batch's images. */
+/* Adds at most the first `left` images of the batch. */
 static yk_status add_images(yki_whitening *w, const yk_batch *batch, int64_t left)
 {
     const yk_tensor *found = images_of(batch);
