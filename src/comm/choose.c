@@ -36,6 +36,11 @@ yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
     }
     const yk_backend_ops *network;
     YK_TRY(yki_module_find(&network, name + prefix));
+    if (network->capabilities & YK_BACKEND_DEVICE_MEMORY)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "backend \"%s\": %s moves the memory of devices, not the host's: name it "
+                         "alone",
+                         name, network->name);
     return yki_two_level_find(ops, network);
 }
 

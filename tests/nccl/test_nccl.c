@@ -91,6 +91,17 @@ YK_TEST(without_the_library_the_error_names_the_package)
     assert_contains(yk_last_error(), "install NVIDIA's package libnccl2");
 }
 
+/* It cannot be the network between hosts. */
+YK_TEST(nccl_cannot_be_combined_with_shm)
+{
+    yk_group *group;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.backend = "shm+nccl")));
+    assert_contains(yk_last_error(), "shm+nccl");
+    assert_contains(yk_last_error(), "moves the memory of devices");
+}
+
 YK_TEST_RANKS(a_rank_without_the_library_has_memory_staged_on_all, 2)
 {
     fixture f;
