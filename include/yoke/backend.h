@@ -99,11 +99,9 @@ typedef struct yk_backend yk_backend;
 
 /** A device whose memory a backend moves. */
 typedef struct yk_backend_device {
-    size_t size;         /**< of this struct */
-    const char *type;    /**< "cuda", "sim" */
-    void *handle;        /**< for backends of the library: the device */
-    yk_backend *sibling; /**< an open backend of the same table, ranks and device, with which
-                              resources may be shared; NULL if there is none */
+    size_t size;      /**< of this struct */
+    const char *type; /**< "cuda", "sim" */
+    void *handle;     /**< for backends of the library: the device */
 } yk_backend_device;
 
 /**

@@ -9,7 +9,7 @@
 
 #include <yoke/status.h>
 
-enum { NCCL_ID_BYTES = 128, NCCL_OLDEST = 21800 /* 2.18: ncclCommSplit */ };
+enum { NCCL_ID_BYTES = 128, NCCL_OLDEST = 21800 };
 
 typedef enum nccl_result {
     NCCL_SUCCESS = 0,
@@ -50,7 +50,6 @@ typedef struct nccl_config {
     X(GetUniqueId, (nccl_id * id))                                                                 \
     X(CommInitRankConfig,                                                                          \
       (nccl_comm * *comm, int ranks, nccl_id id, int rank, nccl_config *config))                   \
-    X(CommSplit, (nccl_comm * comm, int color, int key, nccl_comm **part, nccl_config *config))    \
     X(CommGetAsyncError, (nccl_comm * comm, nccl_result * error))                                  \
     X(CommFinalize, (nccl_comm * comm))                                                            \
     X(CommDestroy, (nccl_comm * comm))                                                             \

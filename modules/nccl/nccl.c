@@ -99,38 +99,6 @@ static nccl_config make_config(void)
                          .split_share = INT_MIN};
 }
 
-/* The first rank makes the id by which the communicators find each other. */
-static yk_status share_id(const nccl_backend *b, nccl_id *id)
-{
-    const yk_backend_site *site = b->site;
-    size_t used;
-    if (site->rank == 0) {
-        nccl_result result = b->nccl->GetUniqueId(id);
-        if (result != NCCL_SUCCESS)
-            return nccl_failed(b, YK_ERROR_UNSUPPORTED, result, "ncclGetUniqueId");
-        return site->set(site->context, "id", id, sizeof *id);
-    }
-    for (;;) {
-        yk_status status = site->get(site->context, "id", id, sizeof *id, &used, 0.02);
-        if (status != YK_ERROR_TIMEOUT)
-            return status;
-        TRY(site->look(site->context, any_rank, NULL));
-    }
-}
-
-static nccl_result start_communicator(nccl_backend *b, const nccl_id *id, const char **what)
-{
-    nccl_config config = make_config();
-    const yk_backend_site *site = b->site;
-    const nccl_backend *sibling = (const nccl_backend *)site->device->sibling;
-    if (sibling && sibling->comm) {
-        *what = "ncclCommSplit";
-        return b->nccl->CommSplit(sibling->comm, 0, site->rank, &b->comm, &config);
-    }
-    *what = "ncclCommInitRankConfig";
-    return b->nccl->CommInitRankConfig(&b->comm, site->ranks, *id, site->rank, &config);
-}
-
 /* Whether another rank has said why it cannot open its communicator. */
 static yk_status ask_others(const nccl_backend *b)
 {
@@ -160,14 +128,37 @@ static yk_status refuse(const nccl_backend *b, nccl_result result, const char *w
     return yk_set_error(YK_ERROR_UNSUPPORTED, "%s", text);
 }
 
+/* The first rank makes the id by which the communicators find each other. */
+static yk_status share_id(const nccl_backend *b, nccl_id *id)
+{
+    const yk_backend_site *site = b->site;
+    size_t used;
+    if (site->rank == 0) {
+        nccl_result result = b->nccl->GetUniqueId(id);
+        if (result != NCCL_SUCCESS)
+            return refuse(b, result, "ncclGetUniqueId");
+        return site->set(site->context, "id", id, sizeof *id);
+    }
+    for (;;) {
+        yk_status status = site->get(site->context, "id", id, sizeof *id, &used, 0.02);
+        if (status != YK_ERROR_TIMEOUT)
+            return status;
+        TRY(ask_others(b));
+    }
+}
+
+/*
+ * Each plane has a communicator with an id of its own: ncclCommSplit reports its progress on the
+ * communicator that is split, which another thread may be using.
+ */
 static yk_status open_communicator(nccl_backend *b)
 {
     nccl_id id;
-    const char *what;
-    const nccl_backend *sibling = (const nccl_backend *)b->site->device->sibling;
-    if (!sibling || !sibling->comm)
-        TRY(share_id(b, &id));
-    nccl_result result = start_communicator(b, &id, &what);
+    nccl_config config = make_config();
+    const yk_backend_site *site = b->site;
+    TRY(share_id(b, &id));
+    nccl_result result =
+        b->nccl->CommInitRankConfig(&b->comm, site->ranks, id, site->rank, &config);
     for (int polls = 1; result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS; polls++) {
         nccl_result asked = b->nccl->CommGetAsyncError(b->comm, &result);
         if (asked != NCCL_SUCCESS)
@@ -178,7 +169,7 @@ static yk_status open_communicator(nccl_backend *b)
             TRY(ask_others(b));
         poll_pause();
     }
-    return refuse(b, result, what);
+    return refuse(b, result, "ncclCommInitRankConfig");
 }
 
 static yk_status check_device(const yk_backend_device *device)

@@ -58,23 +58,30 @@ static yk_status known_failure(const yki_plane *plane)
     return plane->failure == YK_OK ? YK_OK : yki_error_set_line(plane->failure, plane->line);
 }
 
-/* The oldest call that is not over, or NULL. */
-static yki_call *oldest_call(yki_plane *plane)
+/* The oldest call that is not over, or NULL. A device reports some failures only once, to whoever
+ * asks first, so an error of a query must not be lost. */
+static yk_status find_oldest(yki_plane *plane, yki_call **oldest)
 {
-    for (; plane->over < plane->entered; plane->over++) {
-        entered_call *oldest = &plane->calls[plane->over % CALLS];
+    *oldest = NULL;
+    while (plane->over < plane->entered) {
+        entered_call *entered = &plane->calls[plane->over % CALLS];
         bool reached = false;
-        yk_status status = yki_event_query(plane->device, oldest->over, &reached);
-        if (status == YK_OK && !reached)
-            return &oldest->call;
+        yk_status status = yki_event_query(plane->device, entered->over, &reached);
+        if (status == YK_OK && !reached) {
+            *oldest = &entered->call;
+            return YK_OK;
+        }
+        plane->over++;
+        YK_TRY(status);
     }
-    return NULL;
+    return YK_OK;
 }
 
 static yk_status look_for_failures(yki_plane *plane)
 {
+    yki_call *oldest;
     YK_TRY(known_failure(plane));
-    yki_call *oldest = oldest_call(plane);
+    YK_TRY(find_oldest(plane, &oldest));
     if (!oldest)
         return YK_OK;
     plane->host->running = oldest;
@@ -230,25 +237,13 @@ static yk_status create_device_side(yki_plane *plane)
     return YK_OK;
 }
 
-/* An open plane of the same ranks and device, with which an engine may share. */
-static yk_backend *find_sibling(const yk_group *group, const yki_device *device,
-                                const yk_backend_ops *ops)
-{
-    for (const yki_plane *p = group->planes; p; p = p->next)
-        if (p->device == device && p->engine->ops == ops)
-            return p->engine;
-    return NULL;
-}
-
 /* While the engine is opened, the ranks look at each other as in a call. */
 static yk_status open_engine(yki_plane *plane, const yk_backend_ops *ops)
 {
     yk_group *host = plane->host;
-    plane->description =
-        (yk_backend_device){.size = sizeof plane->description,
-                            .type = plane->device->type->name,
-                            .handle = plane->device,
-                            .sibling = find_sibling(plane->group, plane->device, ops)};
+    plane->description = (yk_backend_device){.size = sizeof plane->description,
+                                             .type = plane->device->type->name,
+                                             .handle = plane->device};
     plane->site = host->site;
     plane->site.device = &plane->description;
     host->opening = (yki_call){.waited = 0};
@@ -279,12 +274,11 @@ static yk_status agree(yk_group *group, yk_status status)
     return met;
 }
 
+/* An engine waits for all ranks while it is opened, so no rank may have failed before. */
 static yk_status build_plane(yki_plane *plane, const yk_backend_ops *ops)
 {
-    yk_status status = create_device_side(plane);
-    if (status == YK_OK)
-        status = open_engine(plane, ops);
-    return agree(plane->group, status);
+    YK_TRY(agree(plane->group, create_device_side(plane)));
+    return agree(plane->group, open_engine(plane, ops));
 }
 
 static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *device,

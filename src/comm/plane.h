@@ -3,7 +3,7 @@
  * through a backend with YK_BACKEND_DEVICE_MEMORY. The ranks compare every collective on the group
  * before they enter it, in order with the group's own calls. A duplicate of the group notices
  * deaths and timeouts while a thread waits for the device. Then the plane ends what has been
- * entered, and whoever waits gets the failure (yki_watcher).
+ * entered, and every thread that waits gets the failure (yki_watcher).
  *
  * One thread at a time uses a plane, the one that uses its group.
  */
@@ -34,7 +34,7 @@ yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device,
 void yki_plane_close(yki_plane *plane);
 
 /*
- * Enters a collective that begins after `ready`, and marks `landed` behind it. Returns once all
+ * Enters a collective that begins after `ready`, and marks `landed` after it. Returns once all
  * ranks have come to the same call: YK_ERROR_MISMATCH otherwise, and nothing is entered. Buffers
  * are the device's, as for the collective of yoke/group.h.
  */

@@ -23,23 +23,19 @@
 #include "library.h"
 #include "reduce.h"
 
-enum { RANKS = 16, SPLITS = 8 };
+enum { RANKS = 16 };
 
 /* Shared by the ranks of a communicator, in the memory of the first one. */
 typedef struct meeting {
     char names[RANKS][YKI_SIM_LINK_NAME];
     atomic_bool here[RANKS];
-    char splits[SPLITS][YKI_SIM_LINK_NAME]; /* meetings of communicators made of this one */
-    atomic_bool is_split[SPLITS];
 } meeting;
 
-typedef enum phase { MEETING, JOINING, OPEN } phase;
+typedef enum phase { JOINING, OPEN } phase;
 
 struct nccl_comm {
     int rank, ranks;
     phase phase;
-    nccl_comm *parent; /* where its meeting is announced; NULL once it has come */
-    int splits;        /* how many have been made of it; in one that is being made, its number */
     meeting *meeting;
     yki_sim_link *link, *hung;
     int asked;            /* how often since the last call */
@@ -122,23 +118,6 @@ static nccl_result join(nccl_comm *comm)
     return NCCL_SUCCESS;
 }
 
-static nccl_result await_split(nccl_comm *comm)
-{
-    meeting *announced = comm->parent->meeting;
-    int number = comm->splits;
-    if (comm->rank == 0 && !atomic_load(&announced->is_split[number])) {
-        comm->meeting = create_meeting(announced->splits[number]);
-        atomic_store(&announced->is_split[number], true);
-    }
-    if (!atomic_load(&announced->is_split[number]))
-        return NCCL_IN_PROGRESS;
-    if (!comm->meeting)
-        comm->meeting = open_meeting(announced->splits[number]);
-    comm->parent = NULL;
-    comm->splits = 0;
-    return comm->meeting ? enter_meeting(comm) : NCCL_SYSTEM_ERROR;
-}
-
 /* ---- NCCL's functions ------------------------------------------------------------------------ */
 
 #pragma GCC visibility push(default)
@@ -196,20 +175,6 @@ nccl_result ncclCommInitRankConfig(nccl_comm **comm, int ranks, nccl_id id, int 
     return made->meeting ? enter_meeting(made) : NCCL_SYSTEM_ERROR;
 }
 
-nccl_result ncclCommSplit(nccl_comm *comm, int color, int key, nccl_comm **part,
-                          nccl_config *config)
-{
-    nccl_comm *made = calloc(1, sizeof *made);
-    if (!made || color != 0 || key != comm->rank || config->blocking != 0)
-        return NCCL_INVALID_USAGE;
-    made->rank = comm->rank;
-    made->ranks = comm->ranks;
-    made->parent = comm;
-    made->splits = comm->splits++;
-    *part = made;
-    return NCCL_IN_PROGRESS;
-}
-
 /* Enters what was called. One that fails hangs in the stream, as a kernel does. */
 static nccl_result begin_call(nccl_comm *comm)
 {
@@ -230,11 +195,10 @@ static nccl_result begin_call(nccl_comm *comm)
 nccl_result ncclCommGetAsyncError(nccl_comm *comm, nccl_result *error)
 {
     bool soon = comm->asked++ == 0;
-    *error = comm->parent             ? await_split(comm)
-             : comm->phase == JOINING ? join(comm)
-             : soon                   ? NCCL_IN_PROGRESS
-             : comm->calling          ? begin_call(comm)
-                                      : comm->error;
+    *error = comm->phase == JOINING ? join(comm)
+             : soon                 ? NCCL_IN_PROGRESS
+             : comm->calling        ? begin_call(comm)
+                                    : comm->error;
     return NCCL_SUCCESS;
 }
 
