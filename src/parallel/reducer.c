@@ -251,12 +251,13 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
 }
 
 /* Everything that a recording of backward is to contain: what comes after the last bucket in the
- * compute stream follows all of them. */
+ * compute stream follows all of them. One rank alone has nothing to follow, and a recording must
+ * not follow an event that was never marked in it. */
 static yk_status launch_in_stream(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
     YK_TRY(yki_staged_all_reduce_agreed(&bucket->part));
     bool last = bucket == &ddp->buckets[ddp->bucket_count - 1];
-    return last ? yki_staged_part_land(&bucket->part) : YK_OK;
+    return last && ddp->gradients.plane ? yki_staged_part_land(&bucket->part) : YK_OK;
 }
 
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
