@@ -188,10 +188,11 @@ static void remember(const yki_cudnn *cudnn, const char *folder, const char *pro
 static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                            const yki_cudnn_conv *conv, const char *problem, yki_cudnn_plan *plan)
 {
-    char version[16], library[32], folder[YKI_PLAN_PATH];
+    char version[16], library[48], folder[YKI_PLAN_PATH];
     double microseconds;
     yki_cudnn_version_text(cudnn, version);
-    snprintf(library, sizeof library, "cudnn-%s%s", version, cudnn->tf32 ? "-tf32" : "");
+    snprintf(library, sizeof library, "cudnn-%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
+             cudnn->winograd ? "-winograd" : "");
     yki_plan_cache_folder(folder, device->model, library);
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;

@@ -147,6 +147,17 @@ YK_TEST(the_fastest_engine_is_kept)
     assert_int_equal(measured, 3 * RUNS);
 }
 
+/* A plan that was kept with Winograd's algorithm permitted is none for a run without it. */
+YK_TEST(plans_with_winograd_are_kept_apart)
+{
+    use_new_cache();
+    yki_cuda_device *device = open_device(NULL);
+    device->winograd = true;
+    assert_int_equal(engine_of(device, &problem), WINOGRAD);
+    device->base.type->destroy(&device->base);
+    assert_int_equal(choose(NULL, &problem), FIRST_GOOD);
+}
+
 YK_TEST(what_was_not_measured_is_measured_once)
 {
     use_new_cache();
