@@ -16,7 +16,7 @@ void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const ch
 /* The text of the problem's plan, which the caller frees; NULL if there is none. microseconds is
  * what a run of it took, 0 if that was not measured. */
 char *yki_plan_cache_read(const char *folder, const char *problem, double *microseconds);
-/* Whoever cannot write goes on without: a warning, once. */
+/* A plan that cannot be written is not kept; a warning says so, once. */
 void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,
                           const char *text);
 
