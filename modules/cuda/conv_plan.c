@@ -185,22 +185,35 @@ static void remember(const yki_cudnn *cudnn, const char *folder, const char *pro
     free(text);
 }
 
+static yk_status make_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
+                           const yki_cudnn_conv *conv, const char *folder, const char *problem,
+                           yki_cudnn_plan *plan)
+{
+    yki_cudnn_graph graph;
+    double microseconds;
+    yk_status status = yki_cudnn_conv_graph(&graph, cudnn, conv);
+    if (status == YK_OK && choose(device, cudnn, conv, &graph, plan, &microseconds))
+        remember(cudnn, folder, problem, microseconds, plan);
+    yki_cudnn_graph_fini(&graph);
+    return status;
+}
+
+/* Another rank may have made it while this one waited for the lock. */
 static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                            const yki_cudnn_conv *conv, const char *problem, yki_cudnn_plan *plan)
 {
     char version[16], library[48], folder[YKI_PLAN_PATH];
-    double microseconds;
     yki_cudnn_version_text(cudnn, version);
     snprintf(library, sizeof library, "cudnn-%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
              cudnn->winograd ? "-winograd" : "");
     yki_plan_cache_folder(folder, device->model, library);
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;
-    yki_cudnn_graph graph;
-    yk_status status = yki_cudnn_conv_graph(&graph, cudnn, conv);
-    if (status == YK_OK && choose(device, cudnn, conv, &graph, plan, &microseconds))
-        remember(cudnn, folder, problem, microseconds, plan);
-    yki_cudnn_graph_fini(&graph);
+    int lock = yki_plan_cache_lock(folder);
+    yk_status status = YK_OK;
+    if (lock < 0 || !recall(device, cudnn, folder, problem, plan))
+        status = make_plan(device, cudnn, conv, folder, problem, plan);
+    yki_plan_cache_unlock(lock);
     return status;
 }
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/folder.h"
@@ -115,6 +116,32 @@ char *yki_plan_cache_read(const char *folder, const char *problem, double *micro
     }
     free(file);
     return NULL;
+}
+
+/* ---- locking --------------------------------------------------------------------------------- */
+
+int yki_plan_cache_lock(const char *folder)
+{
+    char path[YKI_PLAN_PATH + 8];
+    if (!*folder || yki_make_folders(folder) != YK_OK)
+        return -1;
+    snprintf(path, sizeof path, "%s/.lock", folder);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    while (lock >= 0 && flock(lock, LOCK_EX) != 0) {
+        if (errno == EINTR)
+            continue;
+        close(lock);
+        return -1;
+    }
+    return lock;
+}
+
+void yki_plan_cache_unlock(int lock)
+{
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_UN); /* a child process may have inherited it */
+    close(lock);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -16,6 +16,10 @@ void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const ch
 /* The text of the problem's plan, which the caller frees; NULL if there is none. microseconds is
  * what a run of it took, 0 if that was not measured. */
 char *yki_plan_cache_read(const char *folder, const char *problem, double *microseconds);
+/* Ranks and threads choose a problem's plan one after the other, so that all of them take the plan
+ * of the first. Waits for the lock, which ends with its process; -1 if there can be none. */
+int yki_plan_cache_lock(const char *folder);
+void yki_plan_cache_unlock(int lock); /* accepts -1 */
 /* A plan that cannot be written is not kept; a warning says so, once. */
 void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,
                           const char *text);

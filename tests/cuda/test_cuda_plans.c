@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "conv_plan.h"
@@ -191,6 +192,36 @@ YK_TEST(damaged_files_are_written_again)
     choose(second_is_fastest, &problem);
     assert_int_equal(measured, 6 * RUNS);
     find_file(path);
+}
+
+/* All ranks of a machine are to run on the same engines, as they do in the next run. */
+YK_TEST(a_plan_that_another_rank_is_choosing_is_awaited)
+{
+    char path[YKI_PLAN_PATH], folder[YKI_PLAN_PATH], text[YKI_CUDNN_CONV_TEXT];
+    double microseconds;
+    int status;
+    use_new_cache();
+    choose(second_is_fastest, &problem);
+    find_file(path);
+    yki_plan_cache_folder(folder, "Some GPU-132", "cudnn-9.19.0");
+    yki_cudnn_conv_text(&problem, text);
+    char *plan = yki_plan_cache_read(folder, text, &microseconds);
+    assert_non_null(plan);
+    assert_int_equal(unlink(path), 0);
+    int lock = yki_plan_cache_lock(folder);
+    assert_true(lock >= 0);
+    measured = 0;
+    pid_t rank = fork();
+    if (rank == 0) {
+        choose(second_is_fastest, &problem);
+        _exit(measured ? 1 : 0);
+    }
+    usleep(100000); /* for the other rank to come to the lock; it must not measure in any case */
+    yki_plan_cache_write(folder, text, microseconds, plan);
+    yki_plan_cache_unlock(lock);
+    free(plan);
+    assert_int_equal(waitpid(rank, &status, 0), rank);
+    assert_int_equal(status, 0);
 }
 
 YK_TEST(a_plan_of_another_problem_is_not_taken)
