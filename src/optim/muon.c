@@ -20,10 +20,10 @@ enum { MOMENTUM = YKI_LR + 1, WEIGHT_DECAY, NESTEROV, NS_STEPS, NORMALIZE, HYPER
 enum { MATRICES = 1 }; /* the group of the filters */
 
 typedef struct yki_muon {
-    char **updates; /* (parameters), into memory; NULL for those that are no filters */
+    char **updates; /* (parameters), into memory; NULL for those that are not filters */
     char *memory;
     size_t bytes;
-    float *scratch; /* within memory, behind the updates */
+    float *scratch; /* within memory, after the updates */
 } yki_muon;
 
 /* ---- the rule -------------------------------------------------------------------------------- */
@@ -75,6 +75,21 @@ void *yki_muon_update(const yk_optimizer *optimizer, size_t parameter)
 {
     bool matrix = optimizer->muon && group_of(optimizer, parameter)[NS_STEPS] > 0;
     return matrix ? optimizer->muon->updates[parameter] : NULL;
+}
+
+yk_status yki_muon_check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,
+                               const double *hyperparameters)
+{
+    const yki_muon *muon = optimizer->muon;
+    if (!muon || hyperparameters[NS_STEPS] == 0)
+        return YK_OK;
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        if (group_of[i] == group && optimizer->views[i].trainable && !muon->updates[i])
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "muon: ns_steps is %g in the group of %s, which is not a "
+                             "convolution's filters; expected 0",
+                             hyperparameters[NS_STEPS], optimizer->views[i].name);
+    return YK_OK;
 }
 
 static yk_status update_matrix(const yk_optimizer *optimizer, size_t parameter, yki_stream *stream)
@@ -215,15 +230,16 @@ yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muo
     YK_TRY(check_model(model));
     if (!(o.momentum > 0) || !(o.sgd.momentum > 0) || o.sgd.dampening != 0 || o.ns_steps < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "muon: expected both momentums above 0, no dampening and at least 1 of "
-                         "ns_steps, not %g, %g, %g and %d",
+                         "muon: momentum and sgd.momentum must be above 0, sgd.dampening 0 and "
+                         "ns_steps at least 1, not %g, %g, %g and %d",
                          o.momentum, o.sgd.momentum, o.sgd.dampening, o.ns_steps);
     double rest[] = {o.sgd.lr, o.sgd.momentum, o.sgd.weight_decay, o.sgd.nesterov, 0, 0};
     YK_TRY(yki_optimizer_create(optimizer, model, &rule, rest));
-    yk_status status = (*optimizer)->device->type->muon
-                           ? add_matrices(*optimizer, &o)
-                           : yki_error(YK_ERROR_UNSUPPORTED, "muon: the device %s does not have it",
-                                       (*optimizer)->device->name);
+    yk_status status =
+        (*optimizer)->device->type->muon
+            ? add_matrices(*optimizer, &o)
+            : yki_error(YK_ERROR_UNSUPPORTED, "muon: the device %s does not support it",
+                        (*optimizer)->device->name);
     if (status == YK_OK)
         return YK_OK;
     yk_optimizer_destroy(*optimizer);

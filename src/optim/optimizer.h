@@ -102,10 +102,14 @@ void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken);
 /* The joint norm of the gradients at the last yk_clip_grad_norm, for which it waits. */
 yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm);
 
-/* Where the sweep writes the update of a parameter instead of to its value, or NULL; and the end of
- * what belongs to Muon (muon.c). */
+/* Where the sweep writes the update of a parameter instead of to its value, or NULL (muon.c). */
 void *yki_muon_update(const yk_optimizer *optimizer, size_t parameter);
+/* Frees what belongs to Muon; does nothing for other rules. */
 void yki_muon_destroy(yk_optimizer *optimizer);
+/* Only filters can have orthogonal updates: fails if these hyperparameters ask for them in a group
+ * with other trained parameters. */
+yk_status yki_muon_check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,
+                               const double *hyperparameters);
 
 /* Prepares the sweep of updates over the parameters that are to be kept. */
 yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep);

@@ -87,7 +87,8 @@ size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-static yk_status check_group(const yk_optimizer *optimizer, const double *values)
+static yk_status check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,
+                             const double *values)
 {
     const yki_optimizer_rule *rule = optimizer->rule;
     YK_TRY(rule->check(values));
@@ -95,14 +96,14 @@ static yk_status check_group(const yk_optimizer *optimizer, const double *values
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: these settings need %d state tensors a parameter, and there are %d",
                          rule->name, rule->slots(values), optimizer->slots);
-    return YK_OK;
+    return yki_muon_check_group(optimizer, group_of, group, values);
 }
 
 yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_group *groups,
                                    size_t count, const size_t *group_of)
 {
     for (size_t g = 0; g < count; g++)
-        YK_TRY(check_group(optimizer, groups[g].hyperparameters));
+        YK_TRY(check_group(optimizer, group_of, g, groups[g].hyperparameters));
     YK_TRY(yki_optimizer_fit_groups(optimizer, count));
     yki_param_group *room = yki_calloc(count, sizeof *room);
     if (!room)
@@ -164,7 +165,7 @@ static yk_status set_in(yk_optimizer *optimizer, size_t first, size_t end, const
         double values[YKI_MAX_HYPERPARAMETERS];
         memcpy(values, optimizer->groups[g].hyperparameters, sizeof values);
         values[index] = value;
-        YK_TRY(check_group(optimizer, values));
+        YK_TRY(check_group(optimizer, optimizer->group_of, g, values));
     }
     for (size_t g = first; g < end; g++) {
         optimizer->groups[g].hyperparameters[index] = value;

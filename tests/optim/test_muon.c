@@ -162,6 +162,10 @@ YK_TEST(misuse_of_muon_is_an_error)
     yk_optimizer *muon = make_muon(model);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_group_hyperparameter(muon, 1, "ns_steps", 2.5));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, /* norms and biases are no matrices */
+                  yk_optimizer_set_group_hyperparameter(muon, 0, "ns_steps", 3));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_set_hyperparameter(muon, "ns_steps", 3));
+    assert_ok(yk_optimizer_set_group_hyperparameter(muon, 1, "ns_steps", 3));
     yk_optimizer_destroy(muon);
     yk_model_destroy(model);
 }
