@@ -90,8 +90,9 @@ yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_ada
 /**
  * Likewise, for Muon. Parameter group 1 holds the filters, which are tensors of 4 dimensions, and
  * group 0 the rest. The hyperparameters are those of SGD except dampening, "ns_steps" (0 in groups
- * of SGD) and "normalize". YK_ERROR_INVALID_ARGUMENT also for a model that has only filters or
- * none, YK_ERROR_UNSUPPORTED for filters other than float32 and on devices without Muon.
+ * of SGD, and in every group that has other parameters than filters) and "normalize".
+ * YK_ERROR_INVALID_ARGUMENT also for a model that has only filters or none, YK_ERROR_UNSUPPORTED for
+ * filters other than float32 and on devices without Muon.
  */
 yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muon_options *options);
 /** Gives the optimizer up; accepts NULL. */
@@ -257,8 +258,8 @@ typedef struct yk_lookahead_options {
     size_t size;         /**< set by YK_LOOKAHEAD_OPTIONS_INIT */
     double decay;        /**< weight of the old slow weights, 0 <= decay < 1 [0.5] */
     int64_t interval;    /**< steps from one exchange to the next, at least 1 [5] */
-    double power;        /**< if above 0, the decay of step t is decay (t / total_steps)^power;
-                              otherwise it is constant [0] */
+    double power;        /**< if above 0, the decay of step t is
+                              decay * min(1, t / total_steps)^power; otherwise it is constant [0] */
     int64_t total_steps; /**< steps after which the model gets the slow weights for good, or
                               YK_ENDLESS [YK_ENDLESS] */
 } yk_lookahead_options;

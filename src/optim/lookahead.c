@@ -44,7 +44,7 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_lookahead_options, YK_LOOKAHEAD_OPTIONS_INIT));
     YK_TRY(check_lookahead(&chosen));
     if (optimizer->lookahead)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the optimizer has a Lookahead already");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the optimizer already has a Lookahead");
     yk_lookahead *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "Lookahead");
@@ -88,7 +88,7 @@ yk_status yk_lookahead_update(yk_lookahead *lookahead)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot look ahead on averaged weights: call yk_ema_swap first");
     if (due) {
-        double share = (double)step / (double)o->total_steps;
+        double share = fmin(1, (double)step / (double)o->total_steps);
         double decay = o->power > 0 ? o->decay * pow(share, o->power) : o->decay;
         YK_TRY(yki_average_approach(lookahead->slow, 1 - decay));
     }

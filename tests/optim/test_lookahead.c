@@ -68,7 +68,7 @@ YK_TEST(weights_meet_the_slow_ones_every_few_steps)
     stop(p);
 }
 
-/* decay (t / 8)^2, and at step 8 the slow weights. */
+/* decay (t / 8)^2, at step 8 the slow weights, and then the whole decay. */
 YK_TEST(a_growing_decay_and_the_end_of_training)
 {
     parts p = start(YK_WITH(yk_lookahead_options, YK_LOOKAHEAD_OPTIONS_INIT, o.decay = 0.5,
@@ -77,6 +77,8 @@ YK_TEST(a_growing_decay_and_the_end_of_training)
     slow += (1 - decay) * (32 - slow);
     assert_true(fabs(after_step(&p, 6, 32) - slow) < 1e-5);
     assert_true(fabs(after_step(&p, 8, 7) - slow) < 1e-5);
+    slow += 0.5 * (32 - slow);
+    assert_true(fabs(after_step(&p, 12, 32) - slow) < 1e-4);
     stop(p);
 }
 
@@ -113,7 +115,7 @@ YK_TEST(misuse_of_lookahead_is_an_error)
     yk_lookahead *second;
     parts p = start(NULL);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_lookahead_create(&second, p.optimizer, NULL));
-    assert_contains(yk_last_error(), "has a Lookahead already");
+    assert_contains(yk_last_error(), "already has a Lookahead");
     yk_lookahead_destroy(p.lookahead);
     p.lookahead = NULL;
     const struct {
