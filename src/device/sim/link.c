@@ -1,9 +1,9 @@
 /*
  * See sim_link.h. Each rank has a window, a file in memory that the others open through /proc: a
- * header, and two slots for what the rank contributes to a collective. When its stream comes to the
+ * header, and two slots for what the rank contributes to a collective. When its stream reaches the
  * n-th collective, a rank fills slot n % 2 and publishes n. When all have done so, each reads what
- * it needs. A rank comes to collective n + 2 after it has finished n + 1, which all ranks had then
- * begun, and so had finished n: nobody reads a slot that is filled again.
+ * it needs. A rank reaches collective n + 2 after it has finished n + 1. By then all ranks have
+ * begun n + 1, and so have finished n: a slot is never refilled while another rank reads it.
  */
 #define _GNU_SOURCE
 #include "device/sim_link.h"
@@ -28,14 +28,14 @@ enum { HEADER_BYTES = 4096, ANSWER_NS = 2000000 };
 static const off_t SLOT_BYTES = (off_t)1 << 40; /* of a file that only has the pages in use */
 
 typedef struct window_header {
-    _Atomic uint64_t arrived; /* the number of the collective that this rank has come to */
+    _Atomic uint64_t arrived; /* the number of the collective that this rank has reached */
     _Atomic uint32_t called;  /* counts what may be news to this rank; a futex */
     yk_descriptor what[2];    /* of the collectives in the slots */
 } window_header;
 
 typedef struct window {
-    int file; /* -1: not attached */
-    window_header *header;
+    int file;                      /* -1: not attached */
+    window_header *_Atomic header; /* set while the answering thread runs */
 } window;
 
 struct yki_sim_link {
@@ -56,7 +56,7 @@ struct yki_sim_link {
 /* The work of a collective; it begins with its link, see yki_sim_find_work. */
 typedef struct exchange {
     yki_sim_link *link;
-    uint64_t number; /* once the stream has come to it */
+    uint64_t number; /* 0 until the stream has reached it */
     yk_descriptor what;
     const void *in;
     void *out;
@@ -148,6 +148,19 @@ static yk_status offer(const exchange *x)
     return transfer(own->file, found, bytes, slot_of(x->number), true);
 }
 
+/* The first failure is kept. */
+static void note_abort(yki_sim_link *link, yk_status status, const char *line)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&link->aborted)) {
+        snprintf(link->line, sizeof link->line, "%s", line);
+        atomic_store(&link->aborted, (int)status);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Called under the device's lock. */
 static void arrive(exchange *x)
 {
     yki_sim_link *link = x->link;
@@ -156,7 +169,7 @@ static void arrive(exchange *x)
     if (status != YK_OK) {
         char line[YKI_ERROR_LINE];
         yki_error_copy(line, sizeof line);
-        yki_sim_link_abort(link, status, line);
+        note_abort(link, status, line);
     }
     atomic_store(&link->windows[link->rank].header->arrived, x->number);
     for (int r = 0; r < link->ranks; r++)
@@ -299,7 +312,7 @@ static void release(void *work)
 static const yki_sim_work kind = {
     .run = run, .ready = is_ready, .retain = retain, .release = release, .bytes = sizeof(exchange)};
 
-/* Whether another rank has come to a collective that this one has not finished. */
+/* Whether another rank has reached a collective that this one has not finished. */
 static bool is_awaited(const yki_sim_link *link)
 {
     for (int r = 0; r < link->ranks; r++)
@@ -309,7 +322,7 @@ static bool is_awaited(const yki_sim_link *link)
     return false;
 }
 
-/* Does what leads to the collective that another rank waits for, as far as it has been entered. */
+/* Runs an operation that leads to the collective another rank waits for, if it has been entered. */
 static bool answer_once(yki_sim_link *link)
 {
     yki_sim *sim = atomic_load(&link->sim);
@@ -323,7 +336,7 @@ static bool answer_once(yki_sim_link *link)
         yki_sim_want(sim, stream, number);
         ran = yki_sim_run_one(sim, &busy);
     }
-    pthread_cond_broadcast(&sim->progress); /* those who wait for other ranks look again */
+    pthread_cond_broadcast(&sim->progress); /* threads that wait for other ranks look again */
     pthread_mutex_unlock(&sim->lock);
     return ran;
 }
@@ -424,14 +437,11 @@ yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *entered,
 
 void yki_sim_link_abort(yki_sim_link *link, yk_status status, const char *line)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (!atomic_load(&link->aborted)) {
-        snprintf(link->line, sizeof link->line, "%s", line);
-        atomic_store(&link->aborted, (int)status);
-    }
-    pthread_mutex_unlock(&lock);
+    note_abort(link, status, line);
     yki_sim *sim = atomic_load(&link->sim);
-    if (sim)
-        pthread_cond_broadcast(&sim->progress);
+    if (!sim)
+        return;
+    pthread_mutex_lock(&sim->lock); /* so that no thread is between looking and waiting */
+    pthread_cond_broadcast(&sim->progress);
+    pthread_mutex_unlock(&sim->lock);
 }
