@@ -273,8 +273,8 @@ static void append_scratch(yki_plan *plan)
 }
 
 /*
- * Scratch memory lies where no value lives during its step. If a place for all of it behind the
- * values takes less, which is rare, it lies there.
+ * Scratch memory lies where no value lives during its step. In the rare case that one region for
+ * all of it after the values takes less memory, it lies there.
  */
 static yk_status assign_memory(yki_plan *plan)
 {
@@ -283,8 +283,11 @@ static yk_status assign_memory(yki_plan *plan)
     append_scratch(plan);
     YK_TRY(yki_arena_assign(plan->slots, plan->slot_count, &plan->arena_bytes));
     size_t apart = plan->value_bytes + most_scratch(plan);
-    if (plan->arena_bytes <= apart)
+    if (plan->arena_bytes <= apart) {
+        if (plan->value_bytes > plan->arena_bytes) /* the values happen to lie closer together */
+            plan->value_bytes = plan->arena_bytes;
         return YK_OK;
+    }
     YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
     for (size_t i = values; i < plan->slot_count; i++)
         plan->slots[i].offset = plan->value_bytes;

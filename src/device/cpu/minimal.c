@@ -565,6 +565,8 @@ static minimal *minimal_create(const yki_device *device, const yki_attrs *attrs,
     k->blocks = (k->tiles + algorithm->tiles - 1) / algorithm->tiles;
     k->team = device->threads;
     k->images = x->dims[0];
+    for (int64_t m = 0; m < MATRICES; m++)
+        k->base.flop += 2.0 * (double)(k->points[m] * k->tiles * x->dims[1] * y->dims[1]);
     return k;
 }
 

@@ -3,7 +3,7 @@
  * 16 times the rate at which AVX-512 multiplies f32. CMake gives this file its flags; nothing here
  * runs unless the processor has them.
  *
- * A number of f32 is split: rounded to bf16 it has the first 8 bits, and what is left, rounded
+ * An f32 number is split: rounded to bf16 it has the first 8 bits, and what is left, rounded
  * likewise, the next 8. With x = h + l in both factors, the products hh, hl and lh are summed, each
  * exactly, into f32. What is left out is less than 2^-16 of a product.
  *
@@ -41,7 +41,6 @@ static void begin(void)
         shape.bytes[i] = ROW;
         shape.rows[i] = 16;
     }
-    __asm__ volatile("" : : "r"(&shape) : "memory"); /* all of it has been written */
     __asm__ volatile("" : : "r"(&shape) : "memory"); /* all of it has been written */
     _tile_loadconfig(&shape);
 }
