@@ -127,9 +127,9 @@ typedef enum yk_accumulation {
 void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation);
 
 /**
- * Makes backward differentiate weight times the loss, from the next one on; yk_model_loss still
- * shows the loss itself. A new model has the weight 1. With the mean over samples as loss and the
- * number of samples of all ranks as weight, gradients are those of the sum of their losses.
+ * From the next backward on, gradients are those of weight times the loss; yk_model_loss still
+ * returns the loss itself. A new model has the weight 1. If the loss is a mean over samples and the
+ * weight is the number of samples of all ranks, gradients are those of the sum over all samples.
  */
 void yk_model_set_loss_weight(yk_model *model, double weight);
 
@@ -183,7 +183,7 @@ typedef struct yk_memory_plan {
     size_t gradients;      /**< of the parameters */
     size_t packed_weights; /**< copies of weights in the layouts of kernels */
     size_t activations;    /**< values between the operators */
-    size_t scratch;        /**< working memory of kernels, beyond what values leave free */
+    size_t scratch; /**< working memory of kernels that does not fit between the activations */
 } yk_memory_plan;
 /** The memory that batches of this size (at least 1) take. Prepares their kernels. */
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *plan);

@@ -88,8 +88,8 @@ yk_value *yk_resnet9(yk_value *images, int64_t classes);
  * parameters have the names of his code.
  */
 yk_value *yk_airbench94(yk_value *images, int64_t classes);
-/** The larger network of airbench96 from the same work: wider, with three convolutions and a short
- * cut in each group. */
+/** The larger network of airbench96 from the same work: wider, with three convolutions and a
+ * shortcut in each group. */
 yk_value *yk_airbench96(yk_value *images, int64_t classes);
 /** A small multi-layer perceptron for tests and first steps: flatten, linear to 256, relu, linear;
  *  images (N, ...) -> logits (N, classes). */

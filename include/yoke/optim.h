@@ -91,8 +91,8 @@ yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_ada
  * Likewise, for Muon. Parameter group 1 holds the filters, which are tensors of 4 dimensions, and
  * group 0 the rest. The hyperparameters are those of SGD except dampening, "ns_steps" (0 in groups
  * of SGD, and in every group that has other parameters than filters) and "normalize".
- * YK_ERROR_INVALID_ARGUMENT also for a model that has only filters or none, YK_ERROR_UNSUPPORTED for
- * filters other than float32 and on devices without Muon.
+ * YK_ERROR_INVALID_ARGUMENT also for a model that has only filters or none, YK_ERROR_UNSUPPORTED
+ * for filters other than float32 and on devices without Muon.
  */
 yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muon_options *options);
 /** Gives the optimizer up; accepts NULL. */

@@ -1,16 +1,16 @@
 /*
- * Recomputing: values that are cheap to make are not kept in memory from forward to backward, but
- * made once more where backward first reads them. Element-wise operators and the second half of
+ * Recomputing: values that are cheap to compute are not kept in memory from forward to backward,
+ * but recomputed where backward first reads them. Element-wise operators and the second half of
  * batch_norm are cheap, since they cost one pass over memory.
  *
- * Not every such value is worth it. A value that is made once more needs its operator's inputs at
- * that moment, which may have to live longer or be made once more themselves: in a chain of
- * residual additions, all the way back. A value that is made for such a chain can stay until
- * backward reads it itself, or pass: be dropped, and made yet another time.
+ * Not every such value is worth it. A value that is recomputed needs its operator's inputs at that
+ * moment, which may have to live longer or be recomputed themselves: in a chain of residual
+ * additions, all the way back. A value that is recomputed for such a chain can stay until backward
+ * reads it itself, or pass: be dropped, and recomputed again.
  *
  * The choice is made by trial on the lifetimes of all values. It begins with all candidates, and
- * takes the change that lowers the peak of memory most as long as there is one. In the end, what
- * can be kept in memory without a higher peak is kept, the largest values first.
+ * makes the change that lowers peak memory most for as long as there is one. Finally, what can be
+ * kept in memory without raising the peak is kept, the largest values first.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -94,13 +94,13 @@ static void count_life(const study *s, int from, int to, double bytes)
     s->change[(to > from ? to : from) + 1] -= bytes;
 }
 
-/* Whether the value, made once more for readers of its own, is there when node runs. */
+/* Whether the value, recomputed for its readers in backward, is there when node runs. */
 static bool is_there_again(const life *l, int node)
 {
     return l->again != NEVER && l->again <= node && node <= l->last_again;
 }
 
-/* Another value that is made once more before node needs this one. */
+/* A value that is recomputed before node needs this one. */
 static void require(const study *s, const yk_value *value, int node)
 {
     life *l = life_of(s, value);

@@ -1,7 +1,7 @@
 /*
  * Kernels of programs' operators. A device's own kernel is preferred to the one for ref, which runs
- * on every device: on one that works behind the host's back, the host copies the operands, computes
- * and copies the results back. Kernels see row-major tensors (plain.c copies others), unless they
+ * on every device: for one that works asynchronously, the host copies the operands, computes, and
+ * copies the results back. Kernels see row-major tensors (plain.c copies others), unless they
  * work element by element, so that the order does not matter to them.
  */
 #include "graph/custom.h"
@@ -168,7 +168,8 @@ const yki_kernel_impl yki_kernel_custom = {.prepare = prepare, .run = run_custom
 const yki_kernel_impl yki_kernel_custom_in_place = {
     .inplace = 1, .prepare = prepare, .run = run_custom};
 
-/* ---- on the host, for a device that works behind its back ------------------------------------ */
+/* ---- on the host, for an asynchronous device --------------------------------------------------
+ */
 
 /* The host's memory holds the step's scalars, the operands and scratch memory, in this order. */
 typedef struct host_kernel {

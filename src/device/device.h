@@ -80,7 +80,7 @@ struct yki_kernel {
     const yki_kernel_impl *impl;
     size_t scratch;
     int pack_input;    /* the input that is packed ... */
-    size_t pack_bytes; /* ... into so many bytes; if 0, run gets the parameter itself */
+    size_t pack_bytes; /* ... into this many bytes; if 0, run gets the parameter itself */
     double flop;       /* that its algorithm computes; 0: as many as the operator's definition */
 };
 

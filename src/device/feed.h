@@ -1,13 +1,13 @@
 /*
- * Data of the host that a device reads anew in each step, always at the same address, so that it
- * can be read by recordings. It arrives beside what the device computes, in a stream of copies:
+ * Host data that a device reads in every step from the same address, so that recordings can read
+ * it. It is transferred in a stream of copies while the device computes:
  *
  *     yki_feed_open(&feed, &room);          pinned memory, which the host fills
- *     yki_feed_send(&feed, bytes, copies);  what is entered in the compute stream from now on finds
+ *     yki_feed_send(&feed, bytes, copies);  work entered in the compute stream from now on finds
  *                                           the first bytes at feed.memory
  *
- * The host is a step ahead, so the bytes cross to the device while the step before still reads its
- * own. Then they are copied within the device, which takes little time.
+ * The host runs one step ahead, so the next step's bytes are transferred while the device still
+ * reads those of the current step. They are then copied within the device, which takes little time.
  */
 #ifndef YKI_FEED_H
 #define YKI_FEED_H

@@ -3,8 +3,8 @@
  *
  * A host device (cpu, ref) computes on the calling thread, in memory that the host can use: each
  * call below is done when it returns, and its streams and events are NULL. Any other device has
- * memory that the host must never touch, and works behind the host's back: kernels, copies and
- * fills are entered in a stream, which does them in order, some time later. Streams do not wait for
+ * memory that the host must never touch, and works asynchronously: kernels, copies and fills are
+ * entered in a stream, which runs them in order, some time later. Streams do not wait for
  * each other unless an event makes them:
  *
  *     yki_event_mark(event, a);     the point that stream a has reached when all that is in it now
@@ -24,8 +24,8 @@
  * waits, on the host or in a stream, for what is in a recording, nor is a recorded stream to follow
  * an event from outside.
  *
- * Work may depend on other processes, which may die: whoever enters such work adds a watcher to the
- * device, and every wait of the host then asks it, again and again, whether to keep waiting.
+ * Work may depend on other processes, which may die. Code that enters such work adds a watcher to
+ * the device, and every wait of the host then asks it regularly whether to keep waiting.
  *
  * What is entered must stay valid until it is done: memory, and the host's memory that is copied
  * from or to. Functions that take a device may be called from any thread; one thread at a time uses
@@ -55,7 +55,7 @@ typedef struct yki_memory_ops {
      * for. */
     yk_status (*alloc)(yki_device *device, size_t bytes, void **memory);
     void (*free)(yki_device *device, void *memory, size_t bytes);
-    /* The host's memory, from and to which the device copies while the host goes on. */
+    /* Host memory that the device copies from and to while the host continues. */
     yk_status (*alloc_pinned)(yki_device *device, size_t bytes, void **memory);
     void (*free_pinned)(yki_device *device, void *memory, size_t bytes);
     yk_status (*copy)(yki_device *device, void *to, const void *from, size_t bytes,
@@ -80,8 +80,8 @@ typedef struct yki_stream_ops {
      * first failure of the work before it. */
     yk_status (*query)(yki_event *event, bool *reached);
     yk_status (*wait)(yki_event *event);
-    /* The same, for about so many seconds at most. NULL: who has to look elsewhere meanwhile uses
-     * query. */
+    /* The same, for at most about this many seconds. NULL: callers with other things to check
+     * meanwhile poll with query. */
     yk_status (*wait_for)(yki_event *event, double seconds, bool *reached);
     /* NULL on a device that records nothing. A recording that fails to end is gone. */
     yk_status (*record_begin)(yki_stream *stream);

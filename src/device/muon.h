@@ -1,6 +1,6 @@
 /*
  * The update of one matrix by Muon (Jordan et al., "Muon: An optimizer for hidden layers in neural
- * networks", 2024), which devices do at one go:
+ * networks", 2024), which a device computes in one call:
  *
  *     X = U / (|U| + 1e-7)                        (rows and columns exchanged if U is tall)
  *     `steps` times:  A = X X^T,  X = 3.4445 X + (2.0315 A A - 4.775 A) X
@@ -17,8 +17,8 @@
 
 #include "device/sweep.h"
 
-/* The coefficient of a group whose matrices are updated: behind those of YKI_SWEEP_SGD, which makes
- * U. YKI_SWEEP_SKIP is obeyed as well. */
+/* The coefficient of a group whose matrices are updated: after those of YKI_SWEEP_SGD, which makes
+ * U. YKI_SWEEP_SKIP applies, too. */
 enum { YKI_MUON_LR = YKI_SGD_NESTEROV + 1 };
 
 /* All pointers are to the device's memory. */

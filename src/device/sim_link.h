@@ -3,8 +3,8 @@
  * stream like any work, begin when the streams of all ranks have come to them, and do not block the
  * host. For the backend of the simulated device, and for stand-ins of libraries that do the same.
  *
- * A device does nothing before somebody wants it. What another rank waits for is wanted, too: a
- * thread sees to it.
+ * A simulated device runs an operation only when something waits for it. A thread of the link makes
+ * sure that this includes what another rank waits for.
  */
 #ifndef YKI_DEVICE_SIM_LINK_H
 #define YKI_DEVICE_SIM_LINK_H

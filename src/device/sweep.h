@@ -1,6 +1,6 @@
 /*
- * Sweeps: passes over many tensors at once, in one call and, on a device that works behind the
- * host's back, in one kernel. Optimizers, clipping, averages, the gradient scaler and comparisons
+ * Sweeps: passes over many tensors at once, in one call and, on an asynchronous device, in one
+ * kernel. Optimizers, clipping, averages, the gradient scaler and comparisons
  * between ranks are made of them.
  *
  * A sweep is prepared once, over spans: the tensors that take part in each place, all of `count`

@@ -2,8 +2,8 @@
  * How a synchronised batch_norm exchanges statistics: a kernel writes a count and two numbers for
  * each channel into a small vector, exchanges it, and reads the vectors of all ranks. A device does
  * not know how they are transported: the model passes the kernel a yki_sync (see yki_kernel_args).
- * A device that works behind the host's back enters what measures, calls gather, which waits for
- * it, and enters what reads the result.
+ * An asynchronous device enters the work that measures, calls gather, which orders itself after it,
+ * and enters the work that reads the result.
  *
  * Every rank merges the vectors in rank order, so that all ranks get the same bits. Ranks without
  * samples take part with a count of 0.

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "graph/operators.h"
 
-/* Kernels of a device that works behind the host's back cannot refuse a label. */
+/* Kernels of an asynchronous device cannot reject a label. */
 static void find_labels(yki_inputs *inputs, const yk_graph *graph)
 {
     for (size_t n = 0; n < graph->node_count; n++) {

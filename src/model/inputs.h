@@ -15,7 +15,7 @@ typedef struct yki_input {
     bool absent;      /* from the last batch */
     const void *data; /* where kernels read it */
     yki_feed feed;    /* on a device that is not a host device */
-    int64_t classes;  /* if they are labels of so many; else 0 */
+    int64_t classes;  /* number of classes if these are labels, else 0 */
 } yki_input;
 
 typedef struct yki_inputs {

@@ -12,7 +12,7 @@
 typedef struct yki_outcome {
     yki_device *device;
     yki_late loss, logits;
-    bool has_loss; /* the model has one */
+    bool has_loss; /* that forward computed one */
     yk_dtype loss_dtype;
     yk_tensor shape; /* of the logits, without data */
 } yki_outcome;

@@ -72,7 +72,7 @@ static yk_status build_program(yki_program *program, yki_plans *plans,
     return yki_packs_add(&plans->packs, source->device, program->plan);
 }
 
-/* A program enters the list when it is whole: what fails on the way leaves nothing behind. */
+/* A program is added to the list once it is complete; a failure before that leaves no trace. */
 static yk_status add_program(yki_plans *plans, const yki_plan_source *source, int64_t batch,
                              yki_plan_mode mode, yki_program **program)
 {

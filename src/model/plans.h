@@ -1,6 +1,6 @@
 /*
- * The programs of a model: a plan for each batch size and mode that has come by, with what has been
- * recorded of it. They share packed weights, and one arena, since one of them runs at a time.
+ * The programs of a model: a plan for each batch size and mode that has occurred, with what has
+ * been recorded of it. They share packed weights, and one arena, since one of them runs at a time.
  */
 #ifndef YKI_PLANS_H
 #define YKI_PLANS_H

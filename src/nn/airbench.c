@@ -17,7 +17,7 @@ enum { GROUPS = 3, WHITEN_SIDE = 2, MAX_DEPTH = 3 };
 
 typedef struct airbench_config {
     int64_t widths[GROUPS];
-    int depth; /* convolutions in a group; from 3 on with a short cut */
+    int depth; /* convolutions in a group; with 3, the group has a shortcut */
 } airbench_config;
 
 /* A 3x3 convolution that keeps the image's size. (N, C, H, W) -> (N, channels, H, W) */
@@ -69,12 +69,12 @@ static yk_value *group(yk_value *x, const airbench_config *config, int64_t width
 {
     x = yk_max_pool2d(conv(x, "conv1", width), 2, 2, 0);
     x = yk_gelu(norm(x, "norm1"));
-    yk_value *short_cut = x;
+    yk_value *shortcut = x;
     x = yk_gelu(norm(conv(x, "conv2", width), "norm2"));
     if (config->depth < MAX_DEPTH)
         return x;
     x = norm(conv(x, "conv3", width), "norm3");
-    return yk_gelu(yk_add(x, short_cut));
+    return yk_gelu(yk_add(x, shortcut));
 }
 
 /* A layer without bias. (N, features) -> (N, classes) */

@@ -91,7 +91,7 @@ static void fix_sign(double *vector, int64_t n)
 
 void yki_eigen_symmetric(double *a, int64_t n, double *values, double *vectors)
 {
-    enum { SWEEPS = 60 }; /* it converges quadratically: 10 are many */
+    enum { SWEEPS = 60 }; /* convergence is quadratic: 10 usually suffice */
     for (int64_t i = 0; i < n * n; i++)
         vectors[i] = i / n == i % n;
     for (int sweep = 0; sweep < SWEEPS && !is_diagonal(a, n); sweep++)

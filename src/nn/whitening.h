@@ -1,7 +1,7 @@
 /*
- * Whitening filters: what makes the values of image patches uncorrelated and of equal size, from
- * the patches of some images. In f64 throughout: in f32 the smallest eigenvalues may come out
- * negative.
+ * Whitening filters: they make the values of image patches uncorrelated and of equal variance, and
+ * are computed from the patches of some images. In f64 throughout: in f32 the smallest eigenvalues
+ * may come out negative.
  */
 #ifndef YKI_WHITENING_H
 #define YKI_WHITENING_H
@@ -18,7 +18,7 @@ typedef struct yki_whitening {
     double *room;     /* for the solver, and for one patch */
 } yki_whitening;
 
-/* Into a struct of zeros, which the caller ends also after a failure. */
+/* Call yki_whitening_end even if this fails. */
 yk_status yki_whitening_begin(yki_whitening *w, int64_t channels, int64_t rows, int64_t columns);
 /* Adds all patches of images (N, C, H, W), f32 or f64, which are at least as large as a patch. */
 void yki_whitening_add(yki_whitening *w, const yk_tensor *images);

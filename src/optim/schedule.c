@@ -60,7 +60,7 @@ static yk_status check_no_warmup(const yk_schedule *s)
     if (!s->warmup)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "schedule %s warms up by itself: no warmup of %lld before it",
+                     "schedule %s has a warmup of its own; warmup must be 0, not %lld",
                      yk_schedule_name(s->kind), (long long)s->warmup);
 }
 

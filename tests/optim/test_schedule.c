@@ -82,7 +82,7 @@ YK_TEST(a_triangle_rises_to_its_peak_and_falls)
     schedule.end_factor = 0;
     schedule.warmup = 3;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_check(&schedule));
-    assert_non_null(strstr(yk_last_error(), "triangle warms up by itself"));
+    assert_non_null(strstr(yk_last_error(), "triangle has a warmup of its own"));
 }
 
 static double hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index)
@@ -154,7 +154,7 @@ YK_TEST(wrong_schedules_are_refused)
                    "pct_start");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
                             o.total_steps = 5, o.warmup = 2),
-                   "no warmup of 2 before it");
+                   "warmup must be 0, not 2");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = -1), "warmup");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 1, o.warmup_factor = 2),
                    "warmup_factor");

@@ -1,5 +1,5 @@
-/* What the processor can do with the device's threads: the best of short repeats, since everything
- * that disturbs makes one slower. */
+/* What the processor can do with the device's threads: the best of short repeats, since any
+ * disturbance only makes one slower. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "device/cpu/geometry.h"

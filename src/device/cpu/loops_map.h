@@ -7,8 +7,8 @@ YKI_FORCE_INLINE yki_lanes sigmoid(yki_lanes x)
 
 /*
  * The normal distribution function, 1/2 erfc(-x / sqrt(2)). erfc(z) = t exp(-z^2 + p(t)) for z >= 0
- * and t = 1 / (1 + z / 2) with Press et al.'s polynomial p ("Numerical Recipes", 6.2), off
- * by 1.2e-7 of its value at most: so the small values on the left are as precise as the others.
+ * and t = 1 / (1 + z / 2) with Press et al.'s polynomial p ("Numerical Recipes", 6.2),
+ * whose relative error is at most 1.2e-7: small values on the left are as precise as the others.
  */
 YKI_FORCE_INLINE yki_lanes phi(yki_lanes x)
 {

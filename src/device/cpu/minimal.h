@@ -107,8 +107,7 @@ static inline int64_t yki_minimal_points(int64_t stride, int64_t matrix)
            (j == YKI_MINIMAL_SINGLE ? YKI_MINIMAL_SHARED : 1);
 }
 
-/* Where the rows of a matrix begin in a slab of so many tiles. `matrix` may be 36: the slab's end.
- */
+/* Where the rows of a matrix begin in a slab of this many tiles; 36 gives the slab's end. */
 static inline int64_t yki_minimal_offset(int64_t stride, int64_t tiles, int64_t matrix)
 {
     int64_t before = 0;

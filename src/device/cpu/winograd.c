@@ -46,7 +46,7 @@ enum {
     MOST_PARTS = 16,
     PART_BLOCKS = 16, /* that a part should have: each costs a pass over its sums */
     FEW_BLOCKS = 32,  /* with fewer, the parts of several pairs would be too short */
-    MANY_PAIRS = 8,   /* from here on the weights' gradient goes by pairs */
+    MANY_PAIRS = 8,   /* with as many or more, the weights' gradient is computed by pairs */
     BATCH_SLABS = 8   /* a thread; of blocks that pairs take their products from */
 };
 
@@ -59,7 +59,7 @@ typedef struct winograd {
     yki_winograd_tiles x, y;
     int64_t tiles, blocks, rows; /* rows of a block's matrices: its tiles at most */
     int team;
-    /* Where the weight of row r (an input channel) and column c (an output channel) stands. */
+    /* The location of the weight of row r (an input channel) and column c (an output channel). */
     int64_t row_stride, column_stride;
     bool turned;
     bool weights_once; /* transformed before all blocks */
@@ -112,7 +112,7 @@ static span block_span(const winograd *k, int64_t block)
     return (span){k->tiles * block / k->blocks, k->tiles * (block + 1) / k->blocks};
 }
 
-/* Divides the tiles into blocks of at most so many. */
+/* Divides the tiles into blocks of at most `most`. */
 static void divide_tiles(winograd *k, int64_t most)
 {
     k->blocks = (k->tiles + most - 1) / most;

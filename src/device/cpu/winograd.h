@@ -1,7 +1,7 @@
 /*
- * Winograd's convolution F(4x4, 3x3): 4x4 results from a 6x6 patch with 36
- * products instead of 144 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
- * 2015, whose matrices A, B and G these are). Each of the 36 points is a product of matrices.
+ * Winograd's convolution F(4x4, 3x3): 4x4 results from a 6x6 patch with 36 products instead of 144
+ * (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015, whose matrices A, B
+ * and G these are). Each of the 36 points is a product of matrices.
  *
  * Transformed data is a slab: a matrix for each point, with 64 columns, which are channels. Its
  * matrices are one cache line further apart than they are long; otherwise the 36 stores of one
@@ -46,7 +46,7 @@ typedef struct yki_winograd_weights {
     bool turned; /* by 180 degrees */
 } yki_winograd_weights;
 
-/* c (rows, 64), or (64, 64), is a sum of products of `groups` of matrices, which are so many floats
+/* c (rows, 64), or (64, 64), is a sum of products of `groups` matrices, a_step and b_step floats
  * apart; it is added to what is there unless `first`. */
 typedef struct yki_winograd_product {
     const float *a, *b;
@@ -59,7 +59,7 @@ typedef struct yki_winograd_product {
 /* How transformed data is written and multiplied. A slab takes as much memory in either form; what
  * is in it only the form knows. Results and sums of products are f32 in both. */
 typedef struct yki_winograd_form {
-    int64_t rows; /* a slab has a multiple of so many */
+    int64_t rows; /* a slab's rows are a multiple of this */
     /* On each thread, before and after products; may be NULL. */
     void (*begin)(void);
     void (*end)(void);

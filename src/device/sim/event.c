@@ -66,7 +66,7 @@ static yk_status check_wait(const yki_event *event)
                             : yki_sim_check_outside();
 }
 
-/* Whoever asks often enough gets there: each question runs one operation. */
+/* Each query runs one operation, so that repeated queries reach the event. */
 yk_status yki_sim_query(yki_event *event, bool *reached)
 {
     yki_sim *sim = event->sim;

@@ -55,8 +55,8 @@ void yki_sim_memory_close(yki_sim *sim);
 /* What an operation does; work is its own copy of what was entered. */
 typedef struct yki_sim_work {
     yk_status (*run)(yki_sim *sim, void *work);
-    /* Whether it can begin, as far as other processes are concerned; may be NULL. Asked again and
-     * again, under the device's lock, once the stream has come to it and it is wanted. */
+    /* Whether it can begin, as far as other processes are concerned; may be NULL. Asked
+     * repeatedly, under the device's lock, once the stream has reached it and it is wanted. */
     bool (*ready)(yki_sim *sim, void *work);
     void (*retain)(void *work);  /* another copy of work is made; may be NULL */
     void (*release)(void *work); /* a copy is no longer needed; may be NULL */

@@ -121,7 +121,7 @@ void yki_sim_want(yki_sim *sim, yki_stream *stream, uint64_t number)
     }
 }
 
-/* Whether the stream has come to its next operation, and somebody wants it. */
+/* Whether the stream's next operation is wanted, and what it follows is done. */
 static bool has_come(const yki_stream *stream)
 {
     const yki_sim_operation *o = stream->head;

@@ -7,7 +7,7 @@
 
 typedef struct yki_sim_operation {
     struct yki_sim_operation *next;
-    yki_stream *after; /* or NULL: waits until this stream has done so many operations */
+    yki_stream *after; /* or NULL: waits until this stream has done after_count operations */
     uint64_t after_count;
     int lane, after_lane;     /* in a recording, instead of streams */
     bool follows;             /* there is an after_lane */
