@@ -11,6 +11,7 @@
 #include <yoke/backend.h>
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #define POLL_NS    50000L
 #define LOOKS_EACH 400   /* polls, so about every 20 ms */
 #define CLOSING    20000 /* polls, about a second */
+#define ABORT_S    1
 
 enum { MAGIC = 0xcafebeef, VERSION_OF_CONFIG = NCCL_OLDEST, TEXT = 320 };
 
@@ -56,11 +58,44 @@ static yk_status nccl_failed(const nccl_backend *b, yk_status status, nccl_resul
                         b->nccl->name, detail && *detail ? ": " : "", detail ? detail : "");
 }
 
+typedef struct aborted_communicator {
+    const nccl_library *nccl;
+    nccl_comm *comm;
+} aborted_communicator;
+
+static void *run_abort(void *context)
+{
+    aborted_communicator *aborted = context;
+    aborted->nccl->CommAbort(aborted->comm);
+    free(aborted);
+    return NULL;
+}
+
+/*
+ * ncclCommAbort first tells the kernels to end, then waits until no CUDA graph contains any of
+ * them. The host destroys its graphs only after it has learned of the failure, so that a thread of
+ * its own waits for that, and this one only for a moment.
+ */
 static void abort_communicator(nccl_backend *b)
 {
-    if (b->comm)
-        b->nccl->CommAbort(b->comm);
+    struct timespec until;
+    pthread_t thread;
+    nccl_comm *comm = b->comm;
     b->comm = NULL;
+    if (!comm)
+        return;
+    aborted_communicator *aborted = malloc(sizeof *aborted);
+    if (aborted)
+        *aborted = (aborted_communicator){.nccl = b->nccl, .comm = comm};
+    if (!aborted || pthread_create(&thread, NULL, run_abort, aborted) != 0) {
+        free(aborted);
+        b->nccl->CommAbort(comm);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ABORT_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+        pthread_detach(thread);
 }
 
 static bool any_rank(const void *wait, int rank)
