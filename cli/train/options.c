@@ -201,10 +201,11 @@ static const cli_option table[] = {
              &parsed.freeze, NULL),
     CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
              &parsed.label_smoothing, NULL, 0, 1),
-    CLI_ENUM(0, "loss-reduction", CLI_LOSS_REDUCTIONS,
-             "sum: differentiate the sum of the losses in a batch,\nwhich takes a smaller --lr; "
-             "the printed loss is still\ntheir mean [mean]",
-             &parsed.loss_reduction, NULL),
+    CLI_ENUM(
+        0, "loss-reduction", CLI_LOSS_REDUCTIONS,
+        "sum: differentiate the mean of the losses times the batch\nsize, in which every batch "
+        "counts as a full one;\nthe printed loss is still their mean [mean]",
+        &parsed.loss_reduction, NULL),
     CLI_GROUP_KEPT(
         "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
     CLI_ENUM(0, "schedule", CLI_SCHEDULES,

@@ -280,7 +280,7 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
 /** Gives it up; accepts NULL. */
 void yk_lookahead_destroy(yk_lookahead *lookahead);
 /** Updates the slow weights and copies them to the model, if the interval is over. Call it after
- * each optimizer step, before yk_ema_update. */
+ * each optimizer step, before yk_ema_update. Steps are those that the optimizer has counted. */
 yk_status yk_lookahead_update(yk_lookahead *lookahead);
 
 #pragma GCC visibility pop

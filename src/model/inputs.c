@@ -109,6 +109,7 @@ static yk_status reserve_feed(yki_inputs *inputs, yki_input *input, size_t bytes
     yki_device *device = inputs->device;
     if (bytes <= input->feed.bytes)
         return YK_OK;
+    YK_TRY(yki_stream_wait(device, inputs->copies));
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
     yki_feed_destroy(&input->feed);
     inputs->moves++;

@@ -109,6 +109,7 @@ yk_status yki_packs_refresh(yki_packs *packs, const yki_step *step, uint64_t ver
     *weight = pack->memory;
     if (pack->source.kind == YKI_PLACE_PARAMETER && pack->version == version)
         return YK_OK;
+    YK_TRY(step->kernel->impl->pack(step->kernel, canonical, pack->memory, stream));
     pack->version = version;
-    return step->kernel->impl->pack(step->kernel, canonical, pack->memory, stream);
+    return YK_OK;
 }

@@ -20,6 +20,10 @@ yk_status yki_average_approach(yk_ema *average, double share);
 yk_status yki_average_restore(yk_ema *average);
 
 /* The slow weights of the optimizer's Lookahead, or NULL. */
+/* yk_lookahead_update after the step of this number, from 1, where the optimizer has counted fewer:
+ * a grad scaler skips some. */
+yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step);
+
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer);
 
 #endif

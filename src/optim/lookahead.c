@@ -81,8 +81,12 @@ void yk_lookahead_destroy(yk_lookahead *lookahead)
 yk_status yk_lookahead_update(yk_lookahead *lookahead)
 {
     YKI_NOT_NULL(lookahead);
+    return yki_lookahead_update_at(lookahead, yk_optimizer_steps(lookahead->optimizer));
+}
+
+yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step)
+{
     const yk_lookahead_options *o = &lookahead->options;
-    int64_t step = yk_optimizer_steps(lookahead->optimizer);
     bool due = step % o->interval == 0, over = step == o->total_steps;
     if (lookahead->optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,

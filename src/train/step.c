@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/sums.h"
 #include "train/trainer.h"
@@ -159,8 +160,8 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record)
     YK_TRY(clip_gradients(t, record));
     YK_TRY(yki_trainer_set_rate(t, t->schedule.per_step ? t->state.step : t->state.epoch));
     YK_TRY(step_optimizer(t));
-    if (t->options.lookahead && !yk_grad_scaler_found_inf(t->options.scaler))
-        YK_TRY(yk_lookahead_update(t->options.lookahead));
+    if (t->options.lookahead) /* steps that a grad scaler has skipped count too */
+        YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1));
     return t->options.ema ? yk_ema_update(t->options.ema) : YK_OK;
 }
 

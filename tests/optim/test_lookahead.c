@@ -7,6 +7,7 @@
 #include <yoke/checkpoint.h>
 
 #include "linear_model.h"
+#include "optim/average.h"
 
 typedef struct parts {
     yk_model *model;
@@ -65,6 +66,21 @@ YK_TEST(weights_meet_the_slow_ones_every_few_steps)
     assert_true(after_step(&p, 2, 16) == 10);
     assert_true(after_step(&p, 3, 2) == 2);
     assert_true(after_step(&p, 4, 18) == 12);
+    stop(p);
+}
+
+/* The optimizer has counted 6 steps of 8, because a grad scaler skipped two. */
+YK_TEST(training_ends_on_the_slow_weights_after_skipped_steps_too)
+{
+    parts p = start(YK_WITH(yk_lookahead_options, YK_LOOKAHEAD_OPTIONS_INIT, o.interval = 5,
+                            o.total_steps = 8));
+    double slow = weight(&p);
+    fill(&p, 7);
+    yk_optimizer_set_steps(p.optimizer, 6);
+    assert_ok(yki_lookahead_update_at(p.lookahead, 7));
+    assert_true(weight(&p) == 7);
+    assert_ok(yki_lookahead_update_at(p.lookahead, 8));
+    assert_true(weight(&p) == slow);
     stop(p);
 }
 
