@@ -313,7 +313,7 @@ YK_TEST(promise_01_a_rank_dies_in_a_collective_of_its_device)
 static void stopped_body(int rank, int world)
 {
     (void)world;
-    wait_for_rank_1(rank, 1, SIGSTOP, YK_ERROR_TIMEOUT, "1 did not take part");
+    wait_for_rank_1(rank, 3, SIGSTOP, YK_ERROR_TIMEOUT, "1 did not take part");
 }
 
 static bool has_ended(pid_t pid)
