@@ -4,6 +4,7 @@
  */
 #ifndef YKI_WINOGRAD_PATCH_H
 #define YKI_WINOGRAD_PATCH_H
+#if defined(__AVX512F__)
 
 #include "device/cpu/avx512.h"
 #include "device/cpu/winograd.h"
@@ -229,4 +230,5 @@ YKI_FORCE_INLINE void transform_weight_columns(const yki_winograd_weights *w, in
     COLUMNS_OF(apply_g, 3, PATCH, taps, half);
 }
 
+#endif
 #endif
