@@ -49,8 +49,7 @@ static bool find_cudnn(void)
     static const char *const places[] = {
         "/usr/lib/*/libcudnn.so.9", "/usr/local/cuda*/lib*/libcudnn.so.9",
         "/usr/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9",
-        "/usr/local/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9",
-        "/opt/*/lib/python3*/site-packages/nvidia/cudnn/lib/libcudnn.so.9"};
+        "/usr/local/lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         glob_t found;
         bool any = glob(places[i], 0, NULL, &found) == 0;
