@@ -123,3 +123,21 @@ YK_TEST_HOST_RANKS(two_hundred_and_fifty_six_ranks_of_eight_hosts_meet, 8, 32)
     }
     yki_job_leave(&job);
 }
+
+static void reduce_over_all(int rank, int world)
+{
+    yk_group *group;
+    int64_t sum = rank;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    assert_ok(yk_all_reduce(group, &sum, 1, YK_I64, YK_REDUCE_SUM, NULL));
+    assert_int_equal(sum, world * (world - 1) / 2);
+    yk_group_destroy(group);
+}
+
+YK_TEST(two_hundred_and_fifty_six_ranks_of_eight_hosts_reduce)
+{
+    if (!getenv("YK_TEST_LARGE"))
+        skip_because("it takes 45 seconds of CPU time; YK_TEST_LARGE=1 runs it");
+    yk_test_host_ranks(8, 32, reduce_over_all, NULL, NULL);
+}
