@@ -53,7 +53,7 @@ static const recipe recipes[] = {
 
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
-/* Prints the options, each on a line of its own that begins with indent. */
+/* Prints one option per line, after the indent. */
 static void print_options(FILE *out, const char *options, const char *indent)
 {
     for (const char *at = options; *at;) {
