@@ -81,6 +81,9 @@ yk_status yki_group_known_failure(yk_group *group);
  * culprit is the rank at fault, or -1.
  */
 yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const char *text);
+/* The same for this thread's last error, which keeps only this rank from a call: the others, which
+ * would wait for it, get it too. For any thread. */
+yk_status yki_group_fail_alone(yk_group *group, yk_status status);
 /* yk_backend_site.look. */
 yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
                          const void *wait);

@@ -76,6 +76,17 @@ yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const c
     return fail(group, culprit, false, status, text);
 }
 
+/* Does not name the running operation, which may be another thread's. */
+yk_status yki_group_fail_alone(yk_group *group, yk_status status)
+{
+    char name[YKI_RANK_NAME];
+    yki_failure failure = {.status = status, .culprit = group->job.peers[group->job.rank].job_rank};
+    yki_rank_name(&group->job, group->job.rank, name);
+    snprintf(failure.text, sizeof failure.text, "%s cannot take part: %s", name, yki_error_text());
+    yki_watch_fail(&group->watched, -1, &failure);
+    return yki_error(status, "%s", failure.text);
+}
+
 /* The watch finds out how it has ended. */
 static yk_status fail_dead(yk_group *group, int rank)
 {

@@ -90,6 +90,7 @@ static yk_status look_for_failures(yki_plane *plane)
         status = yki_group_find_cause(plane->host, status);
     else
         status = yki_group_look_at_all(plane->host);
+    plane->host->running = NULL;
     return status == YK_OK ? YK_OK : fail_plane(plane, status);
 }
 
@@ -120,11 +121,10 @@ static yk_status note_call(yki_plane *plane, const yki_call *call, yki_stream *s
     return yki_event_mark(plane->device, noted->over, stream);
 }
 
-static yk_status enter(yki_plane *plane, yki_call *call, const yk_backend_call *moved,
-                       yki_event *ready, yki_event *landed)
+static yk_status enter(yki_plane *plane, const yk_backend_call *moved, yki_event *ready,
+                       yki_event *landed)
 {
     yki_device *device = plane->device;
-    plane->host->running = call; /* for an engine that looks at the other ranks */
     YK_TRY(yki_event_follow(device, ready, plane->stream));
     YK_TRY(plane->engine->ops->enqueue(plane->engine, moved));
     return yki_event_mark(device, landed, plane->stream);
@@ -140,11 +140,15 @@ static yk_status enter_or_fail(yki_plane *plane, yki_call *call, const yk_descri
                                    .in = in,
                                    .out = out,
                                    .stream = yki_stream_native(plane->device, plane->stream)};
-    yk_status status = enter(plane, call, &moved, ready, landed);
-    if (status == YK_OK)
-        return YK_OK;
-    snprintf(text, sizeof text, "%s", yki_error_text());
-    return fail_plane(plane, yki_group_fail(plane->host, plane->host->job.rank, status, text));
+    yk_group *host = plane->host;
+    host->running = call; /* for an engine that looks at the other ranks, and for messages */
+    yk_status status = enter(plane, &moved, ready, landed);
+    if (status != YK_OK) {
+        snprintf(text, sizeof text, "%s", yki_error_text());
+        status = fail_plane(plane, yki_group_fail(host, host->job.rank, status, text));
+    }
+    host->running = NULL;
+    return status;
 }
 
 /* The ranks compare a call. */
@@ -262,7 +266,8 @@ static yk_status agree(yk_group *group, yk_status status)
     int world = yk_group_size(group);
     verdict mine = {.status = status}, *all = yki_calloc((size_t)world, sizeof *all);
     if (!all)
-        return yki_error_memory((size_t)world * sizeof *all, "the ranks of a group");
+        return yki_group_fail_alone(
+            group, yki_error_memory((size_t)world * sizeof *all, "the ranks of a group"));
     snprintf(mine.text, sizeof mine.text, "%.251s", status == YK_OK ? "" : yki_error_text());
     yk_status met = yk_all_gather(group, all, &mine, sizeof mine, YK_U8, NULL);
     int failed = 0;

@@ -160,6 +160,10 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
         return yki_group_known_failure(group);
     if (status == YK_ERROR_NETWORK)
         return yki_group_find_cause(group, status);
+    if (status == YK_ERROR_OUT_OF_MEMORY && call->base.what.operation != YK_OPERATION_ALLOC) {
+        yki_group_fail_alone(group, status);
+        return yki_group_known_failure(group);
+    }
     if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
         return mismatch(group, m);
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
@@ -173,6 +177,7 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
 static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, yk_status status)
 {
     status = judge(group, call, refusal, status);
+    group->running = NULL;
     yki_flight_end(call, status);
     bool failed = status != YK_OK && atomic_load(&group->watched.failed);
     return failed ? yki_flight_write(&group->job, status) : status;
@@ -271,8 +276,10 @@ static yk_status submit_work(yk_group *group, yki_call *call, const char *refusa
     group->label[0] = '\0';
     yki_group_retain(group);
     yk_status status = yki_queue_submit(&group->queue, call, refusal, work);
-    if (status != YK_OK)
-        yki_group_release(group);
+    if (status == YK_OK)
+        return YK_OK;
+    status = yki_group_fail_alone(group, status);
+    yki_group_release(group);
     return status;
 }
 

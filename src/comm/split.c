@@ -97,7 +97,8 @@ static yk_status duplicate(yk_group **out, yk_group *group, bool retain)
     *out = NULL;
     int *ranks = yki_calloc((size_t)world, sizeof *ranks);
     if (!ranks)
-        return yki_error_memory((size_t)world * sizeof *ranks, "a duplicate of a group");
+        return yki_group_fail_alone(
+            group, yki_error_memory((size_t)world * sizeof *ranks, "a duplicate of a group"));
     for (int r = 0; r < world; r++)
         ranks[r] = r;
     yk_status status =
@@ -189,7 +190,8 @@ yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
     int *ranks = yki_calloc((size_t)world, sizeof *ranks);
     yk_status status;
     if (!all || !ranks) {
-        status = yki_error_memory((size_t)world * sizeof *all, "a split of a group");
+        status = yki_group_fail_alone(
+            group, yki_error_memory((size_t)world * sizeof *all, "a split of a group"));
         goto out;
     }
     status = gather_choices(group, (choice){color, key}, all);

@@ -54,6 +54,15 @@ YK_TEST_RANKS(a_call_that_cannot_be_posted_is_a_failure_on_all, 3)
     yk_group_destroy(group);
 }
 
+YK_TEST_RANKS(a_call_that_one_rank_has_no_memory_for_is_a_failure_on_all, 3)
+{
+    yk_group *group;
+    assert_ok(join(&group, "memory:1:4", 60));
+    assert_int_equal(reduce_until_failure(group), YK_ERROR_OUT_OF_MEMORY);
+    assert_contains(yk_last_error(), "rank 1 cannot take part: fake: no memory for a work");
+    yk_group_destroy(group);
+}
+
 YK_TEST_RANKS(a_work_that_hangs_is_cancelled_at_the_timeout, 3)
 {
     yk_group *group;

@@ -4,6 +4,7 @@
  *
  * YOKE_FAKE_FAULT=KIND:RANK:SEQUENCE breaks the engine of one rank of the job at one collective:
  *     post   the call cannot be posted
+ *     memory the call cannot be posted, because there is no memory for it
  *     error  the work ends with an error
  *     hang   the work makes no progress until it is cancelled
  *     open   the backend cannot be opened (without a sequence)

@@ -442,7 +442,9 @@ static yk_status fake_post(yk_backend *backend, yk_backend_call *call, yk_backen
     *out = NULL;
     if (fake_fault(&fake->adversary, "post", job_rank(fake), call->sequence))
         return yk_set_error(YK_ERROR_NETWORK, "fake: this call cannot be posted");
-    yk_backend_work *work = calloc(1, sizeof *work), **last = &fake->works;
+    yk_backend_work *work = NULL, **last = &fake->works;
+    if (!fake_fault(&fake->adversary, "memory", job_rank(fake), call->sequence))
+        work = calloc(1, sizeof *work);
     if (!work)
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for a work");
     while (*last)
