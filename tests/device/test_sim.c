@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device/device.h"
+#include "device/sim_link.h"
 #include "harness.h"
 
 enum { COUNT = 64, BYTES = COUNT * sizeof(float), SEEDS = 16 };
@@ -596,4 +597,30 @@ YK_TEST(two_threads_use_the_device_at_once)
     yki_event_destroy(device, r.landed);
     pthread_barrier_destroy(&barrier);
     yki_device_destroy(device);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static void add_ranks(void *const *to, int copies, const void *const *from, int ranks, size_t count,
+                      yk_dtype dtype, yk_reduce_op op)
+{
+    (void)to, (void)copies, (void)from, (void)ranks, (void)count, (void)dtype, (void)op;
+}
+
+/* Its thread looks for work of the device; ASan sees whether the device is still there. */
+YK_TEST(a_link_may_outlive_the_device)
+{
+    yki_device *device = open_sim(1);
+    yki_sim_link *link;
+    float *data = new_tensor(device);
+    assert_ok(yki_sim_link_create(&link, 0, 2, add_ranks));
+    const yk_backend_call call = {
+        .what = {.operation = YK_OPERATION_ALL_REDUCE, .dtype = YK_F32, .count = COUNT},
+        .sequence = 1,
+        .in = data,
+        .out = data};
+    assert_ok(yki_sim_link_enter(link, &call, yki_device_stream(device)));
+    yki_device_destroy(device);
+    yki_sim_link_abort(link, YK_ERROR_NETWORK, "the other rank is gone");
+    yki_sim_link_destroy(link);
 }

@@ -7,15 +7,24 @@
 #include "base/memory.h"
 #include "device/sim/stream.h"
 
-static void sim_destroy(yki_device *device)
+void yki_sim_release_device(yki_sim *sim)
 {
-    yki_sim *sim = (yki_sim *)device;
-    yki_sim_streams_close(sim);
-    yki_sim_memory_close(sim);
+    if (!yki_reference_release(&sim->references))
+        return;
     pthread_cond_destroy(&sim->progress);
     pthread_mutex_destroy(&sim->lock);
     pthread_mutex_destroy(&sim->memory.lock);
     free(sim);
+}
+
+static void sim_destroy(yki_device *device)
+{
+    yki_sim *sim = (yki_sim *)device;
+    pthread_mutex_lock(&sim->lock); /* the thread of a link may be looking for work */
+    yki_sim_streams_close(sim);
+    pthread_mutex_unlock(&sim->lock);
+    yki_sim_memory_close(sim);
+    yki_sim_release_device(sim);
 }
 
 static yk_status sim_create(yki_device **device, const yki_device_options *options)
@@ -28,6 +37,7 @@ static yk_status sim_create(yki_device **device, const yki_device_options *optio
     if (!sim)
         return yki_error_memory(sizeof *sim, "the sim device");
     yki_sim_fill_kernels();
+    yki_reference_init(&sim->references);
     sim->base.type = &yki_device_sim;
     sim->base.threads = 1;
     snprintf(sim->base.description, sizeof sim->base.description,

@@ -300,6 +300,8 @@ static void release_link(yki_sim_link *link)
         return;
     for (int r = 0; r < link->ranks; r++)
         close_window(&link->windows[r]);
+    if (atomic_load(&link->sim))
+        yki_sim_release_device(atomic_load(&link->sim));
     free(link->windows);
     free(link);
 }
@@ -423,13 +425,22 @@ void yki_sim_link_destroy(yki_sim_link *link)
     release_link(link);
 }
 
+/* A link is used with one device, which it may outlive. */
+static void use_device(yki_sim_link *link, yki_sim *sim)
+{
+    if (atomic_load(&link->sim))
+        return;
+    yki_reference_retain(&sim->references);
+    atomic_store(&link->sim, sim);
+}
+
 yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *entered, yki_stream *stream)
 {
     const exchange x = {
         .link = link, .what = entered->what, .in = entered->in, .out = entered->out};
     if (!stream)
         return yki_error(YK_ERROR_INTERNAL, "device sim: a collective is entered in no stream");
-    atomic_store(&link->sim, stream->sim);
+    use_device(link, stream->sim);
     YK_TRY(yki_sim_enter(stream->sim, stream, &kind, &x));
     call(link->windows[link->rank].header);
     return YK_OK;

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 
+#include "base/reference.h"
 #include "device/device.h"
 
 typedef struct yki_sim_block yki_sim_block;
@@ -32,12 +33,19 @@ typedef struct yki_sim_memory {
 
 typedef struct yki_sim {
     yki_device base;
+    yki_reference references; /* its creator's, and that of each link which it has used */
     yki_sim_memory memory;
     pthread_mutex_t lock; /* of everything below, and of all streams and events */
     pthread_cond_t progress;
     yki_stream *streams; /* all that there ever were; destroyed ones are used again */
     uint64_t draws, recordings;
 } yki_sim;
+
+/* ---- device.c -------------------------------------------------------------------------------- */
+
+/* Without streams and memory, but with its lock, a destroyed device is there until links that have
+ * used it end too. */
+void yki_sim_release_device(yki_sim *sim);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
