@@ -5,6 +5,8 @@
 #ifndef YOKE_CLI_SETUP_H
 #define YOKE_CLI_SETUP_H
 
+#include <stdio.h>
+
 #include <yoke/yoke.h>
 
 #include "data_kinds.h"
@@ -68,6 +70,9 @@ int cli_field_index(const yk_dataset *dataset, const char *name);
 bool cli_check_readable(const char *name, const char *option, const char *path);
 /* Whether the file, or the folder that will contain it, can be written; true for NULL. */
 bool cli_check_writable(const char *name, const char *option, const char *path);
+/* Closes a file (stdout is only flushed); complains and returns false if it was not fully written.
+ */
+bool cli_close_written(FILE *file, const char *path);
 /* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
 bool cli_find_checkpoint(char *path, size_t size, const char *operand);
 /* Whether files can be created in the folder, if it exists; true for NULL. */

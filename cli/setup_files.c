@@ -46,6 +46,14 @@ bool cli_check_writable(const char *name, const char *option, const char *path)
     return false;
 }
 
+bool cli_close_written(FILE *file, const char *path)
+{
+    int reason = fflush(file) ? errno : ferror(file) ? EIO : 0;
+    if (file != stdout && fclose(file) && !reason)
+        reason = errno;
+    return !reason || cli_complain("%s: cannot write: %s", path, strerror(reason));
+}
+
 bool cli_check_folder(const char *name, const char *option, const char *path)
 {
     struct stat info;

@@ -33,7 +33,7 @@ typedef struct contest {
         void *data;
         double times[REPEATS], medians[SIZES];
     } entries[BACKENDS];
-    bool has_bound; /* all ranks are on one machine */
+    bool has_bound; /* see cli_memory_bound_exists */
     cli_memory_bound bound;
     double bound_times[REPEATS], bounds[SIZES];
 } contest;
@@ -76,7 +76,7 @@ static bool add_backends(contest *all)
 static bool add_bound(contest *all)
 {
     yk_group *world = all->entries[0].world;
-    all->has_bound = yk_group_local_size(world) == yk_group_size(world);
+    all->has_bound = cli_memory_bound_exists(world, all->options.is_private);
     return !all->has_bound ||
            cli_memory_bound_init(&all->bound, world, most_bytes, all->options.is_private);
 }
@@ -234,9 +234,7 @@ static bool write_json(const contest *all)
     fprintf(file, "],\n  \"rows\": [\n");
     write_rows(all, file);
     fputs("  ]\n}\n", file);
-    bool written = !ferror(file);
-    return (fclose(file) == 0 && written) ||
-           cli_complain("%s: cannot write: %s", path, strerror(errno));
+    return cli_close_written(file, path);
 }
 
 bool cli_bench_all_reduce(const cli_all_reduce_options *options)

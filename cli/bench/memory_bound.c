@@ -1,6 +1,7 @@
 /*
  * See memory_bound.h. Ranks map each other's memory through /proc: the group's own memory
- * (yk_group_alloc) shows a program its own part only.
+ * (yk_group_alloc) shows a program its own part only. A pid means the same process only to ranks of
+ * one pid namespace, so they compare theirs first.
  */
 #define _GNU_SOURCE
 #include "bench/memory_bound.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "setup.h"
@@ -42,14 +44,29 @@ WIDE static void add(float *restrict data, const float *restrict more, size_t co
 
 /* Where the other ranks find this rank's memory. */
 typedef struct owner {
-    int64_t pid, fd;
+    int64_t pid, fd, inode; /* of the file */
 } owner;
 
+static int64_t inode_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (int64_t)info.st_ino : -1;
+}
+
+bool cli_memory_bound_exists(yk_group *world, bool is_private)
+{
+    int64_t mine = is_private ? inode_of("/proc/self/ns/pid") : 0, least = mine, most = mine;
+    return yk_group_local_size(world) == yk_group_size(world) &&
+           cli_ok(yk_all_reduce(world, &least, 1, YK_I64, YK_REDUCE_MIN, NULL)) &&
+           cli_ok(yk_all_reduce(world, &most, 1, YK_I64, YK_REDUCE_MAX, NULL)) && least == most;
+}
+
+/* The pid might be that of another process after all. */
 static bool map_staging(float **staging, const owner *of)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)of->pid, (long long)of->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = inode_of(path) == of->inode ? open(path, O_RDWR | O_CLOEXEC) : -1;
     void *memory =
         fd < 0 ? MAP_FAILED : mmap(NULL, staging_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
@@ -66,7 +83,7 @@ static bool map_all(cli_memory_bound *bound, yk_group *world, const owner *mine)
     owner *all = calloc((size_t)bound->world, sizeof *all);
     if (!all)
         return cli_complain("no memory for a table of ranks");
-    bool fine = cli_ok(yk_all_gather(world, all, mine, 2, YK_I64, NULL));
+    bool fine = cli_ok(yk_all_gather(world, all, mine, sizeof *mine / 8, YK_I64, NULL));
     for (int r = 0; fine && r < bound->world; r++)
         fine = map_staging(&bound->staging[r], &all[r]);
     free(all);
@@ -75,7 +92,10 @@ static bool map_all(cli_memory_bound *bound, yk_group *world, const owner *mine)
 
 static bool share_staging(cli_memory_bound *bound, yk_group *world)
 {
+    char path[64];
     owner mine = {.pid = getpid(), .fd = memfd_create("yoke-bench", MFD_CLOEXEC)};
+    snprintf(path, sizeof path, "/proc/self/fd/%lld", (long long)mine.fd);
+    mine.inode = inode_of(path);
     if (mine.fd < 0 || ftruncate((int)mine.fd, (off_t)staging_bytes)) {
         cli_complain("cannot create shared memory: %s", strerror(errno));
         if (mine.fd >= 0)

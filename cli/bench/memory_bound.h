@@ -15,7 +15,11 @@ typedef struct cli_memory_bound {
     float **staging; /* (world): memory of each rank that all ranks map; NULL unless private */
 } cli_memory_bound;
 
-/* All ranks, which are on one machine, call this at the same time. Returns false after an error
+/* Whether there is one: the ranks are on one machine, and can map each other's memory if the
+ * buffers are private. All ranks call this at the same time. */
+bool cli_memory_bound_exists(yk_group *world, bool is_private);
+
+/* All ranks call this at the same time. Returns false after an error
  * line. cli_memory_bound_fini() is needed after a failure too. */
 bool cli_memory_bound_init(cli_memory_bound *bound, yk_group *world, size_t most_bytes,
                            bool is_private);

@@ -165,7 +165,5 @@ bool cli_step_write_json(const cli_step_result *r, const char *path)
                 r->waited_ms);
     fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
             r->exposed_ms);
-    bool written = !ferror(file);
-    return (fclose(file) == 0 && written) ||
-           cli_complain("%s: cannot write: %s", path, strerror(errno));
+    return cli_close_written(file, path);
 }

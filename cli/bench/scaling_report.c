@@ -139,7 +139,5 @@ bool cli_scaling_write_json(const cli_scaling *s, const char *path)
         fputs(i + 1 < s->count ? ",\n" : "\n", file);
     }
     fputs("  ]\n}\n", file);
-    bool written = !ferror(file);
-    return (fclose(file) == 0 && written) ||
-           cli_complain("%s: cannot write: %s", path, strerror(errno));
+    return cli_close_written(file, path);
 }

@@ -230,7 +230,5 @@ bool cli_scaling_write_svg(const cli_scaling *s, const char *path)
     if (!file)
         return cli_complain("%s: cannot create: %s", path, strerror(errno));
     put_picture(file, s);
-    bool written = !ferror(file);
-    return (fclose(file) == 0 && written) ||
-           cli_complain("%s: cannot write: %s", path, strerror(errno));
+    return cli_close_written(file, path);
 }

@@ -21,14 +21,9 @@ static bool write_page(const char *path, const cli_run *runs, const cli_mistakes
     FILE *file = to_stdout ? stdout : fopen(path, "we");
     if (!file)
         return cli_complain("%s: %s", path, strerror(errno));
-    bool made = cli_page_write(file, runs, mistakes, count);
-    bool written = fflush(file) == 0 && !ferror(file);
-    if (!to_stdout)
-        written = fclose(file) == 0 && written;
-    if (!made)
-        return cli_complain("out of memory");
-    if (!written)
-        return cli_complain("%s: cannot write: %s", path, strerror(errno));
+    bool made = cli_page_write(file, runs, mistakes, count) || cli_complain("out of memory");
+    if (!cli_close_written(file, path) || !made)
+        return false;
     if (!to_stdout)
         printf("Report on %d run%s in %s: open it in a browser\n", count, count == 1 ? "" : "s",
                path);

@@ -38,6 +38,30 @@ YK_TEST(private_buffers_as_json)
     assert_contains(text, "{\"bytes\": 67108864, \"microseconds\": [");
 }
 
+YK_TEST(a_full_disk_is_named)
+{
+    test_job_start(&job, "bench all-reduce --nproc 1 --json /dev/full");
+    assert_int_equal(test_job_wait(&job, 100), 1);
+    assert_contains(job.output, "yoke: /dev/full: cannot write: No space left on device\n");
+}
+
+/* As in two containers on one machine: the ranks cannot map each other's memory, so there is no
+ * bound to compare with. */
+YK_TEST(private_buffers_in_pid_namespaces)
+{
+    char command[1024], output[256];
+    const char *apart = "unshare --user --map-root-user --pid --fork --kill-child --mount-proc";
+    if (yk_test_command(output, sizeof output, "%s true", apart))
+        skip_because("pid namespaces cannot be made here: %s", output);
+    snprintf(command, sizeof command, "run -n 2 -- %s %s bench all-reduce --private", apart,
+             test_program());
+    test_job_start(&job, command);
+    test_job_await(&job, "private buffers\n");
+    test_job_await(&job, "      1024 "); /* the larger ones are no different */
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 20), 128 + SIGTERM);
+}
+
 YK_TEST(a_backend_that_is_not_known_is_refused)
 {
     test_job_start(&job, "bench all-reduce --nproc 2 --backend shm,carrier-pigeon");
