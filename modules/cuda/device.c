@@ -161,6 +161,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(check_compute(gpu));
     YK_TRY(name_model(gpu));
     YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));
+    device->hardware = gpu->context;
     gpu->cuda.launcher = &gpu->context->program.base;
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
     YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
+#include "comm/plane_order.h"
 #include "device/device.h"
 
 enum { CALLS = 32 };
@@ -21,16 +22,15 @@ typedef struct entered_call {
 struct yki_plane {
     yki_plane *next; /* of the group */
     int references;
-    yk_group *group;     /* which it belongs to */
-    yk_group *comparing; /* on which calls are compared: the group, or its channel */
-    yk_group *host;      /* a duplicate, by which any thread looks at the other ranks */
+    yk_group *group; /* which it belongs to, and on which calls are compared */
+    yk_group *host;  /* a duplicate, by which any thread looks at the other ranks */
     yki_device *device;
-    yki_plane_use use;
     yk_backend_device description;
     yk_backend_site site; /* of the duplicate, with the device */
     yk_backend *engine;
     yki_stream *stream; /* of all its collectives */
     yki_event *ready, *landed;
+    yki_plane_turn turn;
     yki_watcher watcher;
     pthread_mutex_t lock; /* of host, engine and everything below */
     entered_call calls[CALLS];
@@ -118,7 +118,8 @@ static yk_status note_call(yki_plane *plane, const yki_call *call, yki_stream *s
     entered_call *noted = &plane->calls[plane->entered % CALLS];
     noted->call = *call;
     plane->entered++;
-    return yki_event_mark(plane->device, noted->over, stream);
+    YK_TRY(yki_event_mark(plane->device, noted->over, stream));
+    return yki_plane_turn_pass(&plane->turn, stream);
 }
 
 static yk_status enter(yki_plane *plane, const yk_backend_call *moved, yki_event *ready,
@@ -130,25 +131,33 @@ static yk_status enter(yki_plane *plane, const yk_backend_call *moved, yki_event
     return yki_event_mark(device, landed, plane->stream);
 }
 
-/* The others have entered it, so they must learn that this rank has not. */
+/* The others have entered what this rank could not, and must learn that. */
+static yk_status fail_to_enter(yki_plane *plane, yki_call *call, yk_status status)
+{
+    char text[YKI_ERROR_LINE];
+    yk_group *host = plane->host;
+    yki_error_copy(text, sizeof text);
+    host->running = call; /* for messages */
+    status = fail_plane(plane, yki_group_fail(host, host->job.rank, status, text));
+    host->running = NULL;
+    return status;
+}
+
 static yk_status enter_or_fail(yki_plane *plane, yki_call *call, const yk_descriptor *what,
                                const void *in, void *out, yki_event *ready, yki_event *landed)
 {
-    char text[YKI_ERROR_LINE];
     const yk_backend_call moved = {.what = *what,
                                    .sequence = call->base.sequence,
                                    .in = in,
                                    .out = out,
                                    .stream = yki_stream_native(plane->device, plane->stream)};
-    yk_group *host = plane->host;
-    host->running = call; /* for an engine that looks at the other ranks, and for messages */
-    yk_status status = enter(plane, &moved, ready, landed);
-    if (status != YK_OK) {
-        snprintf(text, sizeof text, "%s", yki_error_text());
-        status = fail_plane(plane, yki_group_fail(host, host->job.rank, status, text));
-    }
-    host->running = NULL;
-    return status;
+    yk_status status =
+        call == &plane->agreed ? YK_OK : yki_plane_turn_take(&plane->turn, plane->stream);
+    plane->host->running = call; /* for an engine that looks at the other ranks */
+    if (status == YK_OK)
+        status = enter(plane, &moved, ready, landed);
+    plane->host->running = NULL;
+    return status == YK_OK ? YK_OK : fail_to_enter(plane, call, status);
 }
 
 /* The ranks compare a call. */
@@ -156,7 +165,7 @@ static yk_status agree_on(yki_plane *plane, const yk_descriptor *what, yki_call 
 {
     *call = (yki_call){.base = {.what = *what, .compare_only = true}};
     YK_TRY(known_failure(plane));
-    yk_status status = yki_group_submit(plane->comparing, call, YK_OK, NULL);
+    yk_status status = yki_group_submit(plane->group, call, YK_OK, NULL);
     return status == YK_OK || status == YK_ERROR_MISMATCH ? status : fail_plane(plane, status);
 }
 
@@ -174,10 +183,14 @@ yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const voi
     return status;
 }
 
-yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what)
+yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what, yki_stream *stream)
 {
     pthread_mutex_lock(&plane->lock);
     yk_status status = agree_on(plane, what, &plane->agreed);
+    if (status == YK_OK) {
+        status = yki_plane_turn_take(&plane->turn, stream);
+        status = status == YK_OK ? YK_OK : fail_to_enter(plane, &plane->agreed, status);
+    }
     pthread_mutex_unlock(&plane->lock);
     return status;
 }
@@ -217,6 +230,7 @@ static void free_plane(yki_plane *plane)
     yki_device *device = plane->device;
     if (plane->stream)
         yki_stream_wait(device, plane->stream);
+    yki_plane_turn_end(&plane->turn);
     yki_device_remove_watcher(device, &plane->watcher);
     yki_stream_destroy(device, plane->stream);
     if (plane->engine)
@@ -238,7 +252,7 @@ static yk_status create_device_side(yki_plane *plane)
     YK_TRY(yki_event_create(device, &plane->landed));
     for (int i = 0; i < CALLS; i++)
         YK_TRY(yki_event_create(device, &plane->calls[i].over));
-    return YK_OK;
+    return yki_plane_turn_begin(&plane->turn, device);
 }
 
 /* While the engine is opened, the ranks look at each other as in a call. */
@@ -287,12 +301,10 @@ static yk_status build_plane(yki_plane *plane, const yk_backend_ops *ops)
 }
 
 static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *device,
-                              yki_plane_use use, const yk_backend_ops *ops)
+                              const yk_backend_ops *ops)
 {
-    yk_group *host, *comparing = group;
+    yk_group *host;
     *out = NULL;
-    if (use == YKI_PLANE_WITHIN)
-        YK_TRY(yki_group_channel(&comparing, group));
     YK_TRY(yk_group_duplicate(&host, group));
     yki_plane *plane = yki_calloc(1, sizeof *plane);
     if (!plane) {
@@ -301,10 +313,8 @@ static yk_status create_plane(yki_plane **out, yk_group *group, yki_device *devi
     }
     plane->references = 1;
     plane->group = group;
-    plane->comparing = comparing;
     plane->host = host;
     plane->device = device;
-    plane->use = use;
     pthread_mutex_init(&plane->lock, NULL);
     plane->watcher = (yki_watcher){.look = look, .context = plane};
     yk_status status = build_plane(plane, ops);
@@ -352,22 +362,22 @@ static yk_status find_backend(const yk_backend_ops **ops, yk_group *group, const
     return agree(group, status);
 }
 
-static yki_plane *find_plane(const yk_group *group, const yki_device *device, yki_plane_use use)
+static yki_plane *find_plane(const yk_group *group, const yki_device *device)
 {
     yki_plane *plane = group->planes;
-    while (plane && (plane->device != device || plane->use != use))
+    while (plane && plane->device != device)
         plane = plane->next;
     return plane;
 }
 
 /* A new plane. Where there can be none, *plane is NULL, which is an error if it was asked for. */
-static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
+static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device)
 {
     const yk_backend_ops *ops;
     char text[96];
     yk_status status = find_backend(&ops, group, device);
     if (status == YK_OK && ops) /* always both */
-        status = create_plane(plane, group, device, use, ops);
+        status = create_plane(plane, group, device, ops);
     if (status != YK_OK && (group->device_backend || atomic_load(&group->watched.failed)))
         return status;
     if (status != YK_OK || !ops) {
@@ -379,7 +389,7 @@ static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device
     return YK_OK;
 }
 
-yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use)
+yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device)
 {
     *plane = NULL;
     if (yki_device_is_host(device) || yk_group_size(group) == 1)
@@ -388,9 +398,9 @@ yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device,
         report_staging(group, device, "as asked for");
         return YK_OK;
     }
-    *plane = find_plane(group, device, use);
+    *plane = find_plane(group, device);
     if (!*plane)
-        return open_new(plane, group, device, use);
+        return open_new(plane, group, device);
     (*plane)->references++;
     return YK_OK;
 }

@@ -5,6 +5,9 @@
  * deaths and timeouts while a thread waits for the device. Then the plane ends what has been
  * entered, and every thread that waits gets the failure (yki_watcher).
  *
+ * A group has one plane of a device, whose collectives come one after the other, as in PyTorch, in
+ * the order in which they are entered. So do those of all planes of a GPU: see plane_order.h.
+ *
  * One thread at a time uses a plane, the one that uses its group.
  */
 #ifndef YKI_PLANE_H
@@ -16,19 +19,13 @@
 
 typedef struct yki_plane yki_plane;
 
-/* A group has up to two planes of a device. Their collectives are independent of each other. */
-typedef enum yki_plane_use {
-    YKI_PLANE_BESIDE, /* beside what the device computes: buckets */
-    YKI_PLANE_WITHIN  /* computing waits for it: statistics of a layer */
-} yki_plane_use;
-
 /*
- * Collective. Opens the group's plane for this use, or takes another hold on it. *plane is NULL
+ * Collective. Opens the group's plane of this device, or takes another hold on it. *plane is NULL
  * where the device's memory must be staged through the host's: on a host device, where the group
  * was told to use a certain backend for the host's memory, and where no backend can move the
  * device's, which is reported; that is an error if the group was told to use this backend.
  */
-yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device, yki_plane_use use);
+yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device);
 /* Gives it up; the last holder closes it, after the device's streams have come to their ends.
  * Accepts NULL. */
 void yki_plane_close(yki_plane *plane);
@@ -43,10 +40,11 @@ yk_status yki_plane_start(yki_plane *plane, const yk_descriptor *what, const voi
 /*
  * The same for several collectives that are always entered together, which may be recorded: before
  * them, the ranks compare `what`, which stands for all of them; whoever makes them sees to it that
- * they are the same on all ranks. After the last one, or after the recording was replayed,
- * yki_plane_entered marks their end, to which the stream has come by then.
+ * they are the same on all ranks, and begin in the stream after this point. After the last one, or
+ * after the recording was replayed, yki_plane_entered marks their end, to which the stream has come
+ * by then.
  */
-yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what);
+yk_status yki_plane_agree(yki_plane *plane, const yk_descriptor *what, yki_stream *stream);
 yk_status yki_plane_enter(yki_plane *plane, const yk_descriptor *what, const void *in, void *out,
                           yki_event *ready, yki_event *landed);
 yk_status yki_plane_entered(yki_plane *plane, yki_stream *stream);

@@ -125,6 +125,7 @@ struct yk_device {
     const yki_device_type *type;
     yki_stream *stream; /* in which models compute; NULL on a host device */
     yki_watcher *watchers;
+    const void *hardware; /* equal in all devices that are the same GPU; NULL: no other is */
     int threads;
     int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */
     char name[32]; /* as it was opened, e.g. "cpu" */

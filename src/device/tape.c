@@ -86,6 +86,13 @@ static yk_status record(yki_tape *tape, yki_tape_work enter, void *context)
     return yki_error_set_line(status, line);
 }
 
+uint64_t yki_tape_next(const yki_tape *tape, uint64_t moves)
+{
+    if (tape->state == YKI_TAPE_FRESH || tape->moves != moves || yki_trace_on())
+        return 0;
+    return tape->state == YKI_TAPE_WALKED ? 1 : tape->number;
+}
+
 yk_status yki_tape_run(yki_tape *tape, yki_device *device, uint64_t moves, yki_tape_work enter,
                        void *context)
 {

@@ -32,12 +32,16 @@ typedef struct yki_tape {
     yki_device *device;
     yki_tape_state state;
     uint64_t moves;       /* of its first run */
+    uint64_t number;      /* of its recordings: at least 2, given by whoever compares tapes */
     yki_tape_item *items; /* recordings, and what the host does after them */
     size_t count, room;
     size_t part; /* the recording that is being made ... */
     bool open;   /* ... if this is set */
 } yki_tape;
 
+/* What the next run with these moves does: 0 walks, 1 records, and more is the number of the
+ * recordings that it replays. */
+uint64_t yki_tape_next(const yki_tape *tape, uint64_t moves);
 /* Enters the work. */
 yk_status yki_tape_run(yki_tape *tape, yki_device *device, uint64_t moves, yki_tape_work enter,
                        void *context);

@@ -248,6 +248,24 @@ static yk_status enter_backward(void *context)
     return finish_unreached(model, finished);
 }
 
+/* Lets ranks replay the exchanges that they have recorded together, and no others: where one of
+ * them cannot, because its batch has another size or its arena has moved, all walk. */
+static yk_status match_tape(yk_model *model, yki_tape *tape, uint64_t moves)
+{
+    yki_executor *executor = &model->executor;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    bool same = true;
+    if (!executor->in_streams || !yki_device_records(executor->source.device))
+        return YK_OK;
+    uint64_t next = yki_tape_next(tape, moves), number = 2 + executor->matched++;
+    YK_TRY(hooks->is_same(hooks->context, next, &same));
+    if (!same)
+        return yki_tape_drop(tape);
+    if (next == 1)
+        tape->number = number;
+    return YK_OK;
+}
+
 static yk_status run_backward_steps(yk_model *model, const yki_backward *backward)
 {
     yki_executor *executor = &model->executor;
@@ -260,8 +278,10 @@ static yk_status run_backward_steps(yk_model *model, const yki_backward *backwar
     YK_TRY(send_scalars(executor));
     YK_TRY(pack_parameters(model, program));
     executor->in_streams = backward->in_streams;
-    return run_tape(model, program, &program->backward[backward->adds][backward->in_streams],
-                    yki_steps_moves(model) + model->variables.gradient_moves, enter_backward);
+    yki_tape *tape = &program->backward[backward->adds][backward->in_streams];
+    uint64_t moves = yki_steps_moves(model) + model->variables.gradient_moves;
+    YK_TRY(match_tape(model, tape, moves));
+    return run_tape(model, program, tape, moves, enter_backward);
 }
 
 /* After a failure too: what is in flight still uses the gradients. */

@@ -26,6 +26,7 @@ typedef struct yki_executor {
     yki_program *running; /* whose steps are entered now, ... */
     yki_tape *tape;       /* ... by this tape */
     bool in_streams;      /* see yki_backward; of the backward that runs */
+    uint64_t matched;     /* how often tapes were compared between ranks */
     yki_recorded_sync sync;
     bool profiled;      /* kernels are timed: see profile.h */
     yki_scalars values; /* of this step, as the host knows them ... */

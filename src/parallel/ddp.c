@@ -21,6 +21,7 @@ static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_f
                                              .backward_begin = yki_reducer_backward_begin,
                                              .grad_ready = yki_reducer_grad_ready,
                                              .grad_needs_host = yki_reducer_needs_host,
+                                             .is_same = yki_reducer_is_same,
                                              .backward_end = yki_reducer_backward_end,
                                              .reduce_maximum = reduce_maximum};
 

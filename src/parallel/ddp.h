@@ -122,6 +122,7 @@ void yki_reducer_destroy(yk_ddp *ddp);
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward);
 void yki_reducer_grad_ready(void *context, size_t parameter);
 bool yki_reducer_needs_host(const void *context, size_t parameter);
+yk_status yki_reducer_is_same(void *context, uint64_t number, bool *same);
 yk_status yki_reducer_backward_end(void *context);
 
 /* ---- hooks.c --------------------------------------------------------------------------------- */

@@ -124,17 +124,26 @@ static yk_status place_gradients(yk_ddp *ddp)
     return status;
 }
 
+/* Whether all ranks have the same number, below 2^63. */
+static yk_status is_same(const yk_ddp *ddp, uint64_t number, bool *same)
+{
+    int64_t most[2] = {(int64_t)number, -(int64_t)number};
+    YK_TRY(yk_all_reduce(ddp->group, most, 2, YK_I64, YK_REDUCE_MAX, NULL));
+    *same = most[0] == -most[1];
+    return YK_OK;
+}
+
 /* The ranks compare the buckets once, where they do not compare each all-reduce. */
 static yk_status check_equal(const yk_ddp *ddp)
 {
     if (!ddp->gradients.plane)
         return YK_OK;
     uint64_t hash = ddp->bucket_count;
+    bool same;
     for (size_t b = 0; b < ddp->bucket_count; b++)
         hash = yki_mix64(hash ^ (ddp->buckets[b].part.elements << 8 | ddp->buckets[b].plan.dtype));
-    int64_t most[2] = {(int64_t)(hash >> 1), -(int64_t)(hash >> 1)};
-    YK_TRY(yk_all_reduce(ddp->group, most, 2, YK_I64, YK_REDUCE_MAX, NULL));
-    if (most[0] == -most[1])
+    YK_TRY(is_same(ddp, hash >> 1, &same));
+    if (same)
         return YK_OK;
     return yki_error(YK_ERROR_MISMATCH,
                      "ddp: the ranks divide their gradients into different buckets: give the same "
@@ -214,7 +223,8 @@ static yk_status agree_on_buckets(const yk_ddp *ddp)
                           .reduce = YK_REDUCE_SUM};
     for (size_t b = 0; b < ddp->bucket_count; b++)
         what.count += ddp->buckets[b].part.elements;
-    return yki_plane_agree(ddp->gradients.plane, &what);
+    return yki_plane_agree(ddp->gradients.plane, &what,
+                           yki_device_stream(yki_model_device(ddp->model)));
 }
 
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
@@ -273,6 +283,11 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
         ddp->status = yki_staged_all_reduce(&bucket->part, &bucket->work);
     if (ddp->status != YK_OK)
         yki_error_copy(ddp->error, sizeof ddp->error);
+}
+
+yk_status yki_reducer_is_same(void *context, uint64_t number, bool *same)
+{
+    return is_same(context, number, same);
 }
 
 void yki_reducer_grad_ready(void *context, size_t parameter)

@@ -35,7 +35,7 @@ static yk_status open_staged(yki_staging *staging)
 
 static yk_status open_staging(yki_staging *staging)
 {
-    YK_TRY(yki_plane_open(&staging->plane, staging->group, staging->device, YKI_PLANE_BESIDE));
+    YK_TRY(yki_plane_open(&staging->plane, staging->group, staging->device));
     if (!yki_staging_is_in_streams(staging))
         YK_TRY(open_staged(staging));
     staging->memory = staging->host;

@@ -7,7 +7,7 @@
  * It uses the group's channel instead of the group: see comm/group_internal.h. All ranks run the
  * same graph, so the channel runs the same exchanges in the same order on every rank, whatever the
  * group's own thread is doing. Where the group has a plane for the device, the gathers are entered
- * in a plane of their own, and the host does not wait.
+ * there, after the buckets that have been entered before, and the host does not wait.
  *
  * Weight and bias gradients stay local sums; DDP adds them up like all others. Its weighting of the
  * loss by each rank's samples makes the sums over ranks those of the joint mean.
@@ -134,7 +134,7 @@ yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
     yki_group_retain(group);
     sync->device = yki_model_device(model);
     sync->bytes = (size_t)yki_sync_length(channels) * sizeof(double);
-    yk_status status = yki_plane_open(&sync->plane, group, sync->device, YKI_PLANE_WITHIN);
+    yk_status status = yki_plane_open(&sync->plane, group, sync->device);
     if (status == YK_OK && !sync->plane)
         status = create_host_side(sync);
     if (status == YK_OK)

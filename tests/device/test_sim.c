@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "device/sim/sim.h"
 #include "device/sim_link.h"
 #include "harness.h"
 
@@ -526,6 +526,49 @@ YK_TEST(a_failure_is_reported_by_the_waits_after_it)
     yki_kernel_destroy(l.kernel);
     yki_event_destroy(device, before);
     yki_event_destroy(device, failed);
+    yki_device_destroy(device);
+}
+
+static yk_status run_exclusive(yki_sim *sim, void *work)
+{
+    (void)sim, (void)work;
+    return YK_OK;
+}
+
+/* Enters what stands for a collective of a communicator. */
+static void enter_exclusive(yki_device *device, yki_stream *stream)
+{
+    static const yki_sim_work kind = {
+        .run = run_exclusive, .bytes = sizeof(char), .exclusive = true};
+    assert_ok(yki_sim_enter((yki_sim *)device, stream, &kind, ""));
+}
+
+/* Two collectives in either order: one GPU could begin with this one, another with that. */
+YK_TEST(collectives_whose_order_is_free_are_an_error)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *own = yki_device_stream(device), *other = new_stream(device),
+               *between = new_stream(device);
+    yki_event *first = new_event(device), *second = new_event(device);
+    enter_exclusive(device, own);
+    enter_exclusive(device, own);
+    assert_ok(yki_event_mark(device, first, own));
+    assert_ok(yki_event_follow(device, first, between));
+    assert_ok(yki_event_mark(device, second, between));
+    assert_ok(yki_event_follow(device, second, other));
+    enter_exclusive(device, other);
+    assert_ok(yki_stream_wait(device, other));
+    enter_exclusive(device, own);
+    enter_exclusive(device, other);
+    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, other));
+    assert_contains(yk_last_error(), "two collectives are entered that no event orders");
+    assert_ok(yki_stream_wait(device, own));
+    enter_exclusive(device, other); /* the earlier ones are done */
+    assert_ok(yki_stream_wait(device, other));
+    yki_event_destroy(device, first);
+    yki_event_destroy(device, second);
+    yki_stream_destroy(device, other);
+    yki_stream_destroy(device, between);
     yki_device_destroy(device);
 }
 

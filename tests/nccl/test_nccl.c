@@ -49,7 +49,7 @@ YK_TEST_RANKS(an_asynchronous_error_ends_the_wait_on_all_ranks, 3)
     fixture f;
     setenv("YOKE_FAKE_NCCL", "fail:1:2", 1);
     begin(&f, "nccl");
-    assert_ok(yki_plane_open(&f.plane, f.group, f.device, YKI_PLANE_BESIDE));
+    assert_ok(yki_plane_open(&f.plane, f.group, f.device));
     assert_ok(reduce(&f));
     assert_ok(yki_stream_wait(f.device, yki_device_stream(f.device)));
     yk_status status = reduce(&f); /* NCCL may tell at once */
@@ -70,8 +70,7 @@ YK_TEST_RANKS(ranks_that_share_a_gpu_are_refused_on_all_ranks, 2)
     begin(&f, "nccl");
     assert_string_equal(yk_group_backend(f.group), "shm");
     for (int i = 0; i < 2; i++) {
-        assert_status(YK_ERROR_UNSUPPORTED,
-                      yki_plane_open(&f.plane, f.group, f.device, YKI_PLANE_BESIDE));
+        assert_status(YK_ERROR_UNSUPPORTED, yki_plane_open(&f.plane, f.group, f.device));
         assert_null(f.plane);
         assert_contains(yk_last_error(), "several ranks share a GPU, which NCCL 2.28.9 refuses");
     }
@@ -111,7 +110,7 @@ YK_TEST_RANKS(a_rank_without_the_library_has_memory_staged_on_all, 2)
     yki_device_type nccl_type = *f.device->type, *const other = &nccl_type;
     other->backend = "nccl";
     f.device->type = other;
-    assert_ok(yki_plane_open(&f.plane, f.group, f.device, YKI_PLANE_BESIDE));
+    assert_ok(yki_plane_open(&f.plane, f.group, f.device));
     assert_null(f.plane);
     end(&f);
 }

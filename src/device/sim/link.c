@@ -31,6 +31,7 @@ typedef struct window_header {
     _Atomic uint64_t arrived; /* the number of the collective that this rank has reached */
     _Atomic uint32_t called;  /* counts what may be news to this rank; a futex */
     yk_descriptor what[2];    /* of the collectives in the slots */
+    uint64_t recorded[2];     /* see exchange */
 } window_header;
 
 typedef struct window {
@@ -47,6 +48,7 @@ struct yki_sim_link {
     pthread_t thread;
     bool started;
     atomic_bool stopping;
+    uint64_t recorded;         /* collectives, by the thread that enters them */
     uint64_t arrived;          /* under the device's lock */
     _Atomic uint64_t finished; /* arrived, or one less */
     atomic_int aborted;        /* a yk_status */
@@ -60,6 +62,7 @@ typedef struct exchange {
     yk_descriptor what;
     const void *in;
     void *out;
+    uint64_t recorded; /* 0: it is in no recording; else how many the link had recorded by then */
 } exchange;
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -142,6 +145,7 @@ static yk_status offer(const exchange *x)
     yki_sim *sim = atomic_load(&link->sim);
     void *found;
     own->header->what[x->number % 2] = x->what;
+    own->header->recorded[x->number % 2] = x->recorded;
     if (bytes == 0)
         return YK_OK;
     YK_TRY(yki_sim_find(sim, x->in, bytes, &found));
@@ -202,15 +206,24 @@ static bool is_ready(yki_sim *sim, void *work)
 
 /* ---- moving data ----------------------------------------------------------------------------- */
 
+/* NCCL asks for equal recordings, too: while it records, it may exchange addresses of buffers. */
 static yk_status compare(const exchange *x)
 {
     const yki_sim_link *link = x->link;
-    for (int r = 0; r < link->ranks; r++)
-        if (memcmp(&link->windows[r].header->what[x->number % 2], &x->what, sizeof x->what) != 0)
+    size_t slot = x->number % 2;
+    for (int r = 0; r < link->ranks; r++) {
+        const window_header *header = link->windows[r].header;
+        if (memcmp(&header->what[slot], &x->what, sizeof x->what) != 0)
             return yki_error(YK_ERROR_INTERNAL,
                              "device sim: the streams of rank %d and rank %d come to different "
                              "collectives",
                              link->rank, r);
+        if (header->recorded[slot] != x->recorded)
+            return yki_error(YK_ERROR_INTERNAL,
+                             "device sim: a collective of rank %d and rank %d is not in the same "
+                             "recording",
+                             link->rank, r);
+    }
     return YK_OK;
 }
 
@@ -311,8 +324,12 @@ static void release(void *work)
     release_link(((exchange *)work)->link);
 }
 
-static const yki_sim_work kind = {
-    .run = run, .ready = is_ready, .retain = retain, .release = release, .bytes = sizeof(exchange)};
+static const yki_sim_work kind = {.run = run,
+                                  .ready = is_ready,
+                                  .retain = retain,
+                                  .release = release,
+                                  .bytes = sizeof(exchange),
+                                  .exclusive = true};
 
 /* Whether another rank has reached a collective that this one has not finished. */
 static bool is_awaited(const yki_sim_link *link)
@@ -436,11 +453,14 @@ static void use_device(yki_sim_link *link, yki_sim *sim)
 
 yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *entered, yki_stream *stream)
 {
-    const exchange x = {
-        .link = link, .what = entered->what, .in = entered->in, .out = entered->out};
     if (!stream)
         return yki_error(YK_ERROR_INTERNAL, "device sim: a collective is entered in no stream");
     use_device(link, stream->sim);
+    const exchange x = {.link = link,
+                        .what = entered->what,
+                        .in = entered->in,
+                        .out = entered->out,
+                        .recorded = stream->recording ? ++link->recorded : 0};
     YK_TRY(yki_sim_enter(stream->sim, stream, &kind, &x));
     call(link->windows[link->rank].header);
     return YK_OK;

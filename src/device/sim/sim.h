@@ -37,7 +37,9 @@ typedef struct yki_sim {
     yki_sim_memory memory;
     pthread_mutex_t lock; /* of everything below, and of all streams and events */
     pthread_cond_t progress;
-    yki_stream *streams; /* all that there ever were; destroyed ones are used again */
+    yki_stream *streams;   /* all that there ever were; destroyed ones are used again */
+    yki_stream *exclusive; /* where the last operation of an exclusive kind is, or NULL */
+    uint64_t exclusive_number;
     uint64_t draws, recordings;
 } yki_sim;
 
@@ -69,6 +71,9 @@ typedef struct yki_sim_work {
     void (*retain)(void *work);  /* another copy of work is made; may be NULL */
     void (*release)(void *work); /* a copy is no longer needed; may be NULL */
     size_t bytes;                /* of work */
+    /* It occupies the device while it waits for other processes. Two such operations whose order is
+     * free might wait for each other, so the later one fails instead. */
+    bool exclusive;
 } yki_sim_work;
 
 /* Notes an operation at the end of the stream. */

@@ -21,6 +21,17 @@ enum { MOST_IN_A_STREAM = 1 << 16 };
 /* Set while this thread runs an operation, which cannot wait for others. */
 static _Thread_local bool inside_operation;
 
+static bool has_failed(const yki_sim_failure *f, uint64_t number)
+{
+    return f->status != YK_OK && f->first <= number && number <= f->last;
+}
+
+static void fail(yki_stream *stream, uint64_t number, yk_status status, const char *line)
+{
+    stream->failure = (yki_sim_failure){.first = number, .last = UINT64_MAX, .status = status};
+    snprintf(stream->failure.line, sizeof stream->failure.line, "%s", line);
+}
+
 /* ---- entering -------------------------------------------------------------------------------- */
 
 yki_sim_operation *yki_sim_new_operation(const yki_sim_work *kind, const void *work)
@@ -44,6 +55,39 @@ void yki_sim_release(yki_sim_operation *operation)
     free(operation);
 }
 
+/* Whether the operation is done before the last one of the stream can begin: it is in the same
+ * stream, or some of those in between follow others. */
+static bool precedes(yki_sim *sim, const yki_stream *before, uint64_t number, yki_stream *stream)
+{
+    for (yki_stream *s = sim->streams; s; s = s->next)
+        s->ancestors = s->done;
+    stream->ancestors = stream->entered;
+    for (bool more = true; more && before->ancestors < number;) {
+        more = false;
+        for (yki_stream *s = sim->streams; s; s = s->next) {
+            const yki_sim_operation *o = s->head;
+            for (uint64_t at = s->done + 1; at <= s->ancestors && o; at++, o = o->next)
+                if (o->after && o->after->ancestors < o->after_count) {
+                    o->after->ancestors = o->after_count;
+                    more = true;
+                }
+        }
+    }
+    return before->ancestors >= number;
+}
+
+/* After the last operation of the stream has been entered, which is of an exclusive kind. */
+static void check_exclusive(yki_sim *sim, yki_stream *stream)
+{
+    if (sim->exclusive && !precedes(sim, sim->exclusive, sim->exclusive_number, stream) &&
+        !has_failed(&stream->failure, stream->entered))
+        fail(stream, stream->entered, YK_ERROR_INTERNAL,
+             "device sim: two collectives are entered that no event orders: on a GPU, each could "
+             "keep the other from running");
+    sim->exclusive = stream;
+    sim->exclusive_number = stream->entered;
+}
+
 void yki_sim_append(yki_stream *stream, yki_sim_operation *operation)
 {
     if (stream->recording) {
@@ -56,6 +100,8 @@ void yki_sim_append(yki_stream *stream, yki_sim_operation *operation)
         stream->head = operation;
     stream->tail = operation;
     stream->entered++;
+    if (operation->kind && operation->kind->exclusive)
+        check_exclusive(stream->sim, stream);
 }
 
 /* A device takes so much work and no more; then the host waits until there is room. */
@@ -89,17 +135,6 @@ yk_status yki_sim_enter(yki_sim *sim, yki_stream *stream, const yki_sim_work *ki
 static uint64_t draw(yki_sim *sim, uint64_t below)
 {
     return yki_mix64(sim->draws++) % below;
-}
-
-static bool has_failed(const yki_sim_failure *f, uint64_t number)
-{
-    return f->status != YK_OK && f->first <= number && number <= f->last;
-}
-
-static void fail(yki_stream *stream, uint64_t number, yk_status status, const char *line)
-{
-    stream->failure = (yki_sim_failure){.first = number, .last = UINT64_MAX, .status = status};
-    snprintf(stream->failure.line, sizeof stream->failure.line, "%s", line);
 }
 
 /* What the wanted operations follow is wanted as well. */

@@ -29,6 +29,7 @@ struct yki_stream {
     bool destroyed;
     yki_sim_operation *head, *tail;
     uint64_t entered, done, wanted; /* numbers of operations */
+    uint64_t ancestors;             /* see precedes in stream.c */
     bool busy;                      /* a thread is running the head */
     yki_sim_failure failure;
     yki_recording *recording; /* what is entered goes there, if not NULL */
