@@ -77,9 +77,11 @@ static inline __attribute__((always_inline)) void apply(extent e, const yki_crop
     size_t plane = (size_t)e.height * (size_t)e.width;
     for (size_t c = 0; c < (size_t)e.channels; c++)
         if (dtype == YK_F64)
-            yki_bytes_to_f64(tables, (int)c, pixels + c * plane, plane, (double *)out + c * plane);
+            yki_bytes_to_f64(tables, (int)c, pixels + c * plane, plane, false,
+                             (double *)out + c * plane);
         else
-            yki_bytes_to_f32(tables, (int)c, pixels + c * plane, plane, (float *)out + c * plane);
+            yki_bytes_to_f32(tables, (int)c, pixels + c * plane, plane, false,
+                             (float *)out + c * plane);
 }
 
 void yki_crop_flip_apply(const yki_crop_flip *plan, const yki_byte_tables *tables,

@@ -6,6 +6,7 @@ void yki_frame_memory_free(yki_frame_memory *memory)
     yki_resizer_free(&memory->resizer);
     for (int i = 0; i < 2; i++)
         yki_picture_free(&memory->pictures[i]);
+    yki_picture_free(&memory->interleaved);
 }
 
 /* Nothing is pending on a source of this size. */
@@ -23,6 +24,14 @@ yki_frame yki_frame_of_picture(yki_frame_memory *memory, const yki_picture *pict
         .memory = memory, .pixels = *picture, .holder = -1, .channels = picture->channels};
     frame.pixels.capacity = 0;
     start(&frame, picture->width, picture->height);
+    return frame;
+}
+
+yki_frame yki_frame_of_planes(yki_frame_memory *memory, const yki_planes *planes)
+{
+    yki_frame frame = {
+        .memory = memory, .planes = *planes, .holder = -1, .channels = planes->channels};
+    start(&frame, planes->width, planes->height);
     return frame;
 }
 
@@ -68,6 +77,22 @@ static yk_status decode(yki_frame *frame, yki_scale *place)
     return YK_OK;
 }
 
+/* Interleaves the region, which becomes the frame's pixels. */
+static yk_status interleave(yki_frame *frame)
+{
+    yki_planes part = yki_planes_part(&frame->planes, frame->region);
+    frame->planes.pixels = NULL;
+    if (part.channels == 1) { /* both layouts are one, and the frame only reads */
+        uint8_t *pixels = (uint8_t *)(uintptr_t)part.pixels;
+        frame->pixels = (yki_picture){pixels, part.width, part.height, 1, part.stride, 0};
+        return YK_OK;
+    }
+    YK_TRY(yki_picture_interleave(&frame->memory->interleaved, &part));
+    frame->pixels = frame->memory->interleaved;
+    frame->pixels.capacity = 0;
+    return YK_OK;
+}
+
 /* Brings pending crops and the resize into pixels; flips stay pending. */
 static yk_status settle(yki_frame *frame)
 {
@@ -76,6 +101,8 @@ static yk_status settle(yki_frame *frame)
     yki_box window = frame->window;
     if (frame->decoder)
         YK_TRY(decode(frame, &place));
+    else if (frame->planes.pixels)
+        YK_TRY(interleave(frame));
     else /* what is resized knows nothing beyond the crop, as in torchvision */
         frame->pixels = yki_picture_part(&frame->pixels, frame->region);
     if (resized || place.width != frame->region.width || place.height != frame->region.height) {
@@ -108,6 +135,14 @@ yk_status yki_frame_finish(yki_frame *frame, yki_picture *pixels)
     YK_TRY(settle(frame));
     *pixels = frame->pixels;
     return YK_OK;
+}
+
+bool yki_frame_is_planar(const yki_frame *frame, yki_planes *part)
+{
+    if (!frame->planes.pixels || is_resized(frame))
+        return false;
+    *part = yki_planes_part(&frame->planes, frame->region);
+    return true;
 }
 
 yk_status yki_frame_pixels(yki_frame *frame, yki_picture **pixels)

@@ -1,7 +1,8 @@
 /*
  * A picture on its way through the steps. Crops, one resize and flips are only noted down until a
  * step needs pixels: an encoded picture is then decoded only where it is needed and at no larger a
- * size, and what is resized is computed only within the crop.
+ * size, what is resized is computed only within the crop, and planes are interleaved only there. A
+ * part of planes that no step has changed stays as it is.
  */
 #ifndef YKI_FRAME_H
 #define YKI_FRAME_H
@@ -16,6 +17,7 @@
 typedef struct yki_frame_memory {
     yki_resizer resizer;
     yki_picture pictures[2]; /* a step reads one and writes the other */
+    yki_picture interleaved; /* a source of planes */
 } yki_frame_memory;
 
 void yki_frame_memory_free(yki_frame_memory *memory);
@@ -23,6 +25,7 @@ void yki_frame_memory_free(yki_frame_memory *memory);
 typedef struct yki_frame {
     yki_frame_memory *memory;
     yki_decoder *decoder; /* of a picture that is not decoded yet, or NULL */
+    yki_planes planes;    /* the source before it is interleaved; else its pixels are NULL */
     yki_picture pixels;   /* otherwise */
     int holder;           /* the picture in memory that pixels belong to, or -1 */
     int channels;
@@ -35,6 +38,7 @@ typedef struct yki_frame {
 
 /* The pixels may belong to anybody; they are not changed. */
 yki_frame yki_frame_of_picture(yki_frame_memory *memory, const yki_picture *picture);
+yki_frame yki_frame_of_planes(yki_frame_memory *memory, const yki_planes *planes);
 /* A picture that was opened. */
 yki_frame yki_frame_of_encoded(yki_frame_memory *memory, yki_decoder *decoder,
                                yki_picture_size size);
@@ -62,5 +66,7 @@ yki_picture *yki_frame_spare(yki_frame *frame);
 void yki_frame_take_spare(yki_frame *frame);
 /* The pixels, which must not be changed; flips may still be pending. */
 yk_status yki_frame_finish(yki_frame *frame, yki_picture *pixels);
+/* Whether the frame is a part of its source's planes; then the part. Flips may still be pending. */
+bool yki_frame_is_planar(const yki_frame *frame, yki_planes *part);
 
 #endif

@@ -39,28 +39,11 @@ void yki_pipeline_destroy(yki_pipeline *pipeline)
 void yki_pipeline_memory_free(yki_pipeline_memory *memory)
 {
     yki_frame_memory_free(&memory->frame);
-    yki_picture_free(&memory->source);
     yki_room_free(&memory->room);
     *memory = (yki_pipeline_memory){.room = {0}};
 }
 
 /* ---- pictures that come in ------------------------------------------------------------------ */
-
-/* (C, H, W) to (H, W, C); the one channel of a grey picture is both. */
-static yk_status interleave(yki_pipeline_memory *memory, const yk_field_buffer *picture,
-                            yki_picture *out)
-{
-    int channels = (int)picture->dims[0], height = (int)picture->dims[1];
-    int width = (int)picture->dims[2];
-    if (channels == 1) {
-        *out = (yki_picture){picture->data, width, height, 1, (size_t)width, 0};
-        return YK_OK;
-    }
-    YK_TRY(yki_picture_interleave(&memory->source, picture->data,
-                                  (yki_picture_size){width, height, channels}));
-    *out = memory->source;
-    return YK_OK;
-}
 
 static yk_status check_size(const yk_field_buffer *picture)
 {
@@ -81,10 +64,11 @@ static yk_status start(const yki_pipeline *pipeline, yki_pipeline_memory *memory
         *frame = yki_frame_of_encoded(&memory->frame, decoder, size);
         return YK_OK;
     }
-    yki_picture source;
     YK_TRY(check_size(picture));
-    YK_TRY(interleave(memory, picture, &source));
-    *frame = yki_frame_of_picture(&memory->frame, &source);
+    yki_planes source = yki_planes_of(
+        picture->data,
+        (yki_picture_size){(int)picture->dims[2], (int)picture->dims[1], (int)picture->dims[0]});
+    *frame = yki_frame_of_planes(&memory->frame, &source);
     return YK_OK;
 }
 
@@ -99,21 +83,35 @@ static yk_status apply_step(const yki_pipeline *pipeline, yki_frame *frame, int 
     return status == YK_ERROR_INVALID_ARGUMENT ? YK_ERROR_UNSUPPORTED : status;
 }
 
+/* Whether the steps have led to the size that was computed from the list. */
+static yk_status check_result(const yki_pipeline *pipeline, const yki_frame *frame)
+{
+    int channels = frame->channels, height = yki_frame_height(frame);
+    int width = yki_frame_width(frame);
+    if (channels == pipeline->dims[0] && height == pipeline->dims[1] && width == pipeline->dims[2])
+        return YK_OK;
+    return yki_error(YK_ERROR_INTERNAL, "a picture became %d x %d x %d instead of %lld x %lld",
+                     channels, height, width, (long long)pipeline->dims[1],
+                     (long long)pipeline->dims[2]);
+}
+
 static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
                                    yki_decoder *decoder, const yk_field_buffer *picture,
                                    uint64_t word, void *out)
 {
     yki_frame frame;
     yki_picture pixels;
+    yki_planes planes;
     YK_TRY(start(pipeline, memory, decoder, picture, &frame));
     for (int i = 0; i < pipeline->picture_steps; i++)
         YK_TRY(apply_step(pipeline, &frame, i, word));
+    YK_TRY(check_result(pipeline, &frame));
+    if (yki_frame_is_planar(&frame, &planes)) {
+        yki_planes_to_tensor(&pipeline->tables, &planes, frame.mirrored, frame.upside_down,
+                             pipeline->dtype, out);
+        return YK_OK;
+    }
     YK_TRY(yki_frame_finish(&frame, &pixels));
-    if (pixels.channels != pipeline->dims[0] || pixels.height != pipeline->dims[1] ||
-        pixels.width != pipeline->dims[2])
-        return yki_error(YK_ERROR_INTERNAL, "a picture became %d x %d x %d instead of %lld x %lld",
-                         pixels.channels, pixels.height, pixels.width, (long long)pipeline->dims[1],
-                         (long long)pipeline->dims[2]);
     yki_to_tensor(&pipeline->tables, &pixels, frame.mirrored, frame.upside_down, pipeline->dtype,
                   out);
     return YK_OK;

@@ -26,7 +26,6 @@ typedef struct yki_pipeline {
 /* What a worker needs to run pipelines, kept from one picture to the next; start from zeros. */
 typedef struct yki_pipeline_memory {
     yki_frame_memory frame;
-    yki_picture source; /* a planar picture, interleaved */
     yki_room room;
 } yki_pipeline_memory;
 

@@ -11,59 +11,53 @@
 /* Pixels that are taken apart at once; they stay in the nearest cache. */
 enum { CHUNK = 512 };
 
-static void reverse(uint8_t *bytes, size_t count)
+/* bytes of one channel -> out, from element `first` on. */
+static void to_numbers(const yki_byte_tables *tables, size_t channel, const uint8_t *bytes,
+                       size_t count, bool mirrored, yk_dtype dtype, void *out, size_t first)
 {
-    uint8_t *first = bytes, *last = bytes + count; /* what is not yet reversed */
-    for (uint64_t a, b; last - first >= 16; first += 8) {
-        last -= 8;
-        memcpy(&a, first, sizeof a);
-        memcpy(&b, last, sizeof b);
-        a = __builtin_bswap64(a);
-        b = __builtin_bswap64(b);
-        memcpy(first, &b, sizeof b);
-        memcpy(last, &a, sizeof a);
-    }
-    for (; last - first >= 2; first++) {
-        uint8_t kept = *first;
-        *first = *--last;
-        *last = kept;
+    if (dtype == YK_F64)
+        yki_bytes_to_f64(tables, (int)channel, bytes, count, mirrored, (double *)out + first);
+    else
+        yki_bytes_to_f32(tables, (int)channel, bytes, count, mirrored, (float *)out + first);
+}
+
+/* One row of RGB pixels -> the rows at elements at, at + plane and at + 2 plane of out. */
+static void row_to_tensor(const yki_byte_tables *tables, const uint8_t *row, size_t width,
+                          bool mirrored, yk_dtype dtype, void *out, size_t at, size_t plane)
+{
+    uint8_t memory[3][CHUNK], *const planes[] = {memory[0], memory[1], memory[2]};
+    for (size_t x = 0; x < width; x += CHUNK) {
+        size_t count = width - x < CHUNK ? width - x : CHUNK;
+        yki_planes_split(row + 3 * (mirrored ? width - x - count : x), count, planes);
+        for (size_t c = 0; c < 3; c++)
+            to_numbers(tables, c, memory[c], count, mirrored, dtype, out, at + c * plane + x);
     }
 }
 
-/* One row of pixels -> the row at out + c * plane of each channel c, in elements of dtype. */
-static void row_to_tensor(const yki_byte_tables *tables, const yki_picture *picture,
-                          const uint8_t *row, bool mirrored, yk_dtype dtype, void *out,
-                          size_t plane)
+void yki_planes_to_tensor(const yki_byte_tables *tables, const yki_planes *planes, bool mirrored,
+                          bool upside_down, yk_dtype dtype, void *out)
 {
-    uint8_t memory[3][CHUNK], *const planes[] = {memory[0], memory[1], memory[2]};
-    size_t width = (size_t)picture->width, channels = (size_t)picture->channels;
-    for (size_t x = 0; x < width; x += CHUNK) {
-        size_t count = width - x < CHUNK ? width - x : CHUNK;
-        const uint8_t *from = row + channels * (mirrored ? width - x - count : x);
-        if (channels == 3)
-            yki_planes_split(from, count, planes);
-        else
-            memcpy(memory[0], from, count);
-        for (size_t c = 0; c < channels; c++) {
-            if (mirrored)
-                reverse(memory[c], count);
-            if (dtype == YK_F64)
-                yki_bytes_to_f64(tables, (int)c, memory[c], count, (double *)out + c * plane + x);
-            else
-                yki_bytes_to_f32(tables, (int)c, memory[c], count, (float *)out + c * plane + x);
+    size_t width = (size_t)planes->width, height = (size_t)planes->height, at = 0;
+    for (size_t c = 0; c < (size_t)planes->channels; c++)
+        for (size_t y = 0; y < height; y++, at += width) {
+            size_t row = upside_down ? height - 1 - y : y;
+            to_numbers(tables, c, planes->pixels + c * planes->plane + row * planes->stride, width,
+                       mirrored, dtype, out, at);
         }
-    }
 }
 
 void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bool mirrored,
                    bool upside_down, yk_dtype dtype, void *out)
 {
-    size_t row_bytes = (size_t)picture->width * yk_dtype_size(dtype);
-    size_t plane = (size_t)picture->width * (size_t)picture->height;
+    size_t width = (size_t)picture->width, plane = width * (size_t)picture->height;
+    if (picture->channels == 1) {
+        yki_planes only = {picture->pixels, picture->width, picture->height, 1, picture->stride, 0};
+        yki_planes_to_tensor(tables, &only, mirrored, upside_down, dtype, out);
+        return;
+    }
     for (int y = 0; y < picture->height; y++)
-        row_to_tensor(tables, picture,
-                      yki_picture_row(picture, upside_down ? picture->height - 1 - y : y), mirrored,
-                      dtype, (char *)out + (size_t)y * row_bytes, plane);
+        row_to_tensor(tables, yki_picture_row(picture, upside_down ? picture->height - 1 - y : y),
+                      width, mirrored, dtype, out, (size_t)y * width, plane);
 }
 
 /* ---- RandomErasing -------------------------------------------------------------------------- */

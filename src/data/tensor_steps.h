@@ -11,6 +11,9 @@
 /* (H, W, C) bytes -> out (C, H, W), mirrored and upside down on the way. */
 void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bool mirrored,
                    bool upside_down, yk_dtype dtype, void *out);
+/* (C, H, W) bytes -> out (C, H, W), likewise. */
+void yki_planes_to_tensor(const yki_byte_tables *tables, const yki_planes *planes, bool mirrored,
+                          bool upside_down, yk_dtype dtype, void *out);
 /* RandomErasing of out (C, H, W). With numbers, the value is one before Normalize, which follows.
  */
 void yki_erase(const yk_transform_random_erasing *step, const yk_transform_normalize *numbers,

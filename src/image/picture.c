@@ -27,19 +27,32 @@ yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int c
     return YK_OK;
 }
 
-yk_status yki_picture_interleave(yki_picture *picture, const uint8_t *planes, yki_picture_size size)
+yki_planes yki_planes_of(const uint8_t *pixels, yki_picture_size size)
 {
     size_t width = (size_t)size.width, plane = width * (size_t)size.height;
-    YK_TRY(yki_picture_reserve(picture, size.width, size.height, size.channels));
-    if (size.channels == 1) {
-        memcpy(picture->pixels, planes, plane);
-        return YK_OK;
-    }
-    for (size_t y = 0; y < (size_t)size.height; y++) {
-        const uint8_t *row = planes + y * width;
-        yki_planes_join((const uint8_t *const[]){row, row + plane, row + 2 * plane}, width,
-                        yki_picture_row(picture, (int)y));
-    }
+    return (yki_planes){pixels, size.width, size.height, size.channels, width, plane};
+}
+
+yki_planes yki_planes_part(const yki_planes *planes, yki_box box)
+{
+    yki_planes part = *planes;
+    part.pixels += (size_t)box.top * planes->stride + (size_t)box.left;
+    part.width = box.width;
+    part.height = box.height;
+    return part;
+}
+
+yk_status yki_picture_interleave(yki_picture *picture, const yki_planes *planes)
+{
+    size_t width = (size_t)planes->width, plane = planes->plane;
+    const uint8_t *row = planes->pixels;
+    YK_TRY(yki_picture_reserve(picture, planes->width, planes->height, planes->channels));
+    for (int y = 0; y < planes->height; y++, row += planes->stride)
+        if (planes->channels == 3)
+            yki_planes_join((const uint8_t *const[]){row, row + plane, row + 2 * plane}, width,
+                            yki_picture_row(picture, y));
+        else
+            memcpy(yki_picture_row(picture, y), row, width);
     return YK_OK;
 }
 

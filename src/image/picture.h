@@ -1,7 +1,8 @@
 /*
  * Pictures in memory: rows of bytes with interleaved channels (RGB, or one channel of grey), as
  * decoders write and Pillow keeps them. A picture either owns its memory, which grows as needed and
- * is reused from sample to sample, or looks at memory that belongs to someone else.
+ * is reused from sample to sample, or looks at memory that belongs to someone else. Planes are the
+ * other layout, that of tensors; they never own their memory.
  */
 #ifndef YKI_PICTURE_H
 #define YKI_PICTURE_H
@@ -38,9 +39,21 @@ yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int c
 /* Frees what the picture owns. */
 void yki_picture_free(yki_picture *picture);
 
-/* Copies planes (channels, height, width) into the picture, which gets this size. */
-yk_status yki_picture_interleave(yki_picture *picture, const uint8_t *planes,
-                                 yki_picture_size size);
+/* Pixels with one plane for each channel. */
+typedef struct yki_planes {
+    const uint8_t *pixels;
+    int width, height, channels; /* 1 or 3 channels */
+    size_t stride;               /* bytes from one row to the next */
+    size_t plane;                /* bytes from one channel to the next */
+} yki_planes;
+
+/* Planes (channels, height, width) without gaps. */
+yki_planes yki_planes_of(const uint8_t *pixels, yki_picture_size size);
+/* The part that lies in box, without copying. The box must lie within the planes. */
+yki_planes yki_planes_part(const yki_planes *planes, yki_box box);
+
+/* Copies planes into the picture, which gets their size. */
+yk_status yki_picture_interleave(yki_picture *picture, const yki_planes *planes);
 /* Copies a picture to planes (channels, height, width). */
 void yki_picture_to_planes(const yki_picture *picture, uint8_t *planes);
 

@@ -23,6 +23,17 @@ static yki_picture make_picture(int width, int height, int channels)
     return picture;
 }
 
+/* The picture as planes, in memory that the caller frees. */
+static yki_planes make_planes(const yki_picture *picture)
+{
+    size_t bytes = picture->stride * (size_t)picture->height;
+    uint8_t *pixels = malloc(bytes);
+    assert_non_null(pixels);
+    yki_picture_to_planes(picture, pixels);
+    return yki_planes_of(pixels,
+                         (yki_picture_size){picture->width, picture->height, picture->channels});
+}
+
 /* One random crop (now and then beyond the picture), resize or flip. */
 static void change(yki_frame *lazy, yki_frame *eager)
 {
@@ -55,7 +66,9 @@ YK_TEST(steps_that_are_noted_down_give_the_same_pixels)
     yki_frame_memory memories[2] = {{.pictures = {{0}}}, {.pictures = {{0}}}};
     for (int round = 0; round < 500; round++) {
         yki_picture source = make_picture(between(1, 50), between(1, 50), between(0, 1) ? 3 : 1);
-        yki_frame lazy = yki_frame_of_picture(&memories[0], &source);
+        yki_planes planes = make_planes(&source);
+        yki_frame lazy = round % 2 ? yki_frame_of_picture(&memories[0], &source)
+                                   : yki_frame_of_planes(&memories[0], &planes);
         yki_frame eager = yki_frame_of_picture(&memories[1], &source);
         yki_picture *a, *b;
         for (int i = between(1, 6); i > 0; i--)
@@ -68,9 +81,34 @@ YK_TEST(steps_that_are_noted_down_give_the_same_pixels)
             assert_memory_equal(yki_picture_row(a, y), yki_picture_row(b, y),
                                 (size_t)(a->width * a->channels));
         yki_picture_free(&source);
+        free((void *)(uintptr_t)planes.pixels);
     }
     yki_frame_memory_free(&memories[0]);
     yki_frame_memory_free(&memories[1]);
+}
+
+/* Crops and flips alone leave planes as they are; whatever makes pixels does not. */
+YK_TEST(planes_stay_planes_until_a_step_needs_pixels)
+{
+    yki_frame_memory memory = {.pictures = {{0}}};
+    yki_picture source = make_picture(20, 10, 3), *pixels;
+    yki_planes planes = make_planes(&source), part;
+    yki_frame frame = yki_frame_of_planes(&memory, &planes);
+    assert_ok(yki_frame_crop(&frame, (yki_box){2, 1, 16, 8}));
+    yki_frame_flip(&frame, true, false);
+    assert_ok(yki_frame_crop(&frame, (yki_box){1, 0, 5, 4}));
+    assert_true(yki_frame_is_planar(&frame, &part));
+    assert_int_equal(part.width, 5);
+    assert_int_equal(part.height, 4);
+    assert_ptr_equal(part.pixels, planes.pixels + 20 + 2 + 16 - 1 - 5);
+    assert_ok(yki_frame_resize(&frame, 7, 7, YK_INTERPOLATION_BILINEAR));
+    assert_false(yki_frame_is_planar(&frame, &part));
+    frame = yki_frame_of_planes(&memory, &planes);
+    assert_ok(yki_frame_pixels(&frame, &pixels));
+    assert_false(yki_frame_is_planar(&frame, &part));
+    yki_picture_free(&source);
+    free((void *)(uintptr_t)planes.pixels);
+    yki_frame_memory_free(&memory);
 }
 
 /* The means that torchvision's RandomResizedCrop.get_params gives over many draws. */

@@ -5,11 +5,28 @@
 
 #include "data/tensor_steps.h"
 
+/* The bytes of one channel, with each of the vectors that this processor has. */
+static void check_vectors(yki_byte_tables *tables, int c, const uint8_t *bytes, size_t count)
+{
+    float numbers[256 + 6];
+    const float *table = tables->f32[c];
+    yki_byte_vectors widest = tables->vectors[c];
+    for (int i = 0; i <= 2 * (int)widest + 1; i++) {
+        bool mirrored = i & 1;
+        tables->vectors[c] = (yki_byte_vectors)(i / 2);
+        numbers[count] = -1;
+        yki_bytes_to_f32(tables, c, bytes, count, mirrored, numbers);
+        for (size_t at = 0; at < count; at++)
+            assert_memory_equal(&numbers[at], &table[bytes[mirrored ? count - 1 - at : at]],
+                                sizeof *numbers);
+        assert_true(numbers[count] == -1);
+    }
+}
+
 YK_TEST(computed_numbers_are_those_of_the_tables)
 {
     static yki_byte_tables tables;
     uint8_t bytes[256 + 5];
-    float numbers[256 + 6];
     uint32_t random = 1;
     int computed = 0;
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -23,13 +40,8 @@ YK_TEST(computed_numbers_are_those_of_the_tables)
         }
         yki_byte_tables_fill(&tables, draw ? &numbers_of : NULL);
         for (int c = 0; c < 3; c++) {
-            size_t count = sizeof bytes - (size_t)draw % 6;
-            computed += tables.computed[c];
-            numbers[count] = -1;
-            yki_bytes_to_f32(&tables, c, bytes, count, numbers);
-            for (size_t i = 0; i < count; i++)
-                assert_memory_equal(&numbers[i], &tables.f32[c][bytes[i]], sizeof *numbers);
-            assert_true(numbers[count] == -1);
+            computed += tables.vectors[c] != YKI_BYTE_VECTORS_NONE;
+            check_vectors(&tables, c, bytes, sizeof bytes - (size_t)draw % 20);
         }
     }
     assert_true(computed == 0 || computed > 500); /* without vectors; nearly always */
@@ -62,4 +74,29 @@ YK_TEST(pictures_are_turned_on_the_way)
                     assert_true(f64[at] == byte / 255.0);
                 }
     }
+}
+
+/* A part of planes gives what its pixels, interleaved, give. */
+YK_TEST(planes_are_turned_as_pictures_are)
+{
+    enum { WIDTH = 75, HEIGHT = 9 };
+    static uint8_t pixels[3 * WIDTH * HEIGHT];
+    static float f32[2][3 * WIDTH * HEIGHT];
+    static yki_byte_tables tables;
+    yki_picture picture = {0};
+    yki_byte_tables_fill(&tables, NULL);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * i / 3);
+    for (int turn = 0; turn < 8; turn++) {
+        bool mirrored = turn & 1, upside_down = turn & 2;
+        yki_planes whole =
+            yki_planes_of(pixels, (yki_picture_size){WIDTH, HEIGHT, turn & 4 ? 1 : 3});
+        yki_planes part = yki_planes_part(&whole, (yki_box){3, 2, WIDTH - 5, HEIGHT - 4});
+        assert_ok(yki_picture_interleave(&picture, &part));
+        yki_planes_to_tensor(&tables, &part, mirrored, upside_down, YK_F32, f32[0]);
+        yki_to_tensor(&tables, &picture, mirrored, upside_down, YK_F32, f32[1]);
+        assert_memory_equal(f32[0], f32[1],
+                            sizeof(float) * (size_t)(part.channels * part.width * part.height));
+    }
+    yki_picture_free(&picture);
 }
