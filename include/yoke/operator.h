@@ -141,12 +141,14 @@ typedef struct yk_operator_check_options {
                            YK_AUTOCAST_FULL [true] */
     int threads;      /**< of the cpu device [3] */
     double tolerance; /**< of the relative error of each output, in float32 [1e-5] */
+    bool empty_batch; /**< the first dimension of the inputs counts samples: test a batch without
+                           any, too [true] */
 } yk_operator_check_options;
 
 /** The defaults of yk_operator_check_options. */
 #define YK_OPERATOR_CHECK_OPTIONS_INIT                                                             \
     {                                                                                              \
-        sizeof(yk_operator_check_options), NULL, 1, 10, true, true, true, 3, 1e-5                  \
+        sizeof(yk_operator_check_options), NULL, 1, 10, true, true, true, 3, 1e-5, true            \
     }
 
 /**
@@ -154,8 +156,10 @@ typedef struct yk_operator_check_options {
  * differences in float64 on ref. Then the operator and every operator of its gradient run on every
  * device in float32, float64 and 16 bit, and are compared with ref in float64. They must write
  * every element of their outputs and none of their inputs, give the same bits in place where they
- * may run so, and do without the outputs that nothing reads. Returns the first failure as an error
- * whose line says what differs. NULL options mean the defaults.
+ * may run so, and do without the outputs that nothing reads. Last, the shape rule and the gradient
+ * must accept YK_BATCH, and without samples the gradients of parameters must be zero, since a rank
+ * of a distributed training may run out of samples before others do. Returns the first failure as
+ * an error whose line says what differs. NULL options mean the defaults.
  */
 yk_status yk_operator_check(yk_operator_build build, const yk_operator_check_options *options);
 

@@ -175,6 +175,38 @@ static yk_status demote(yki_node *node, yk_dtype low)
     return YK_OK;
 }
 
+/* Makes the first dimension of the case's inputs the batch, and derives the outputs again. */
+static yk_status make_symbolic(const machine *m, yki_node *node)
+{
+    int64_t samples = 0;
+    yki_shape out[YKI_MAX_OUT];
+    for (size_t i = 0; i < m->graph->value_count; i++) {
+        yk_value *value = m->graph->values[i];
+        if (value->kind != YKI_INPUT || value->ndim == 0)
+            continue;
+        samples = samples ? samples : value->dims[0];
+        if (value->dims[0] == samples)
+            value->dims[0] = YK_BATCH;
+    }
+    yk_status status = node->op->infer(node, out);
+    if (status != YK_OK)
+        return yki_error_context(status, "%s, whose inputs begin with YK_BATCH", node->op->name);
+    for (int i = 0; i < node->out_count; i++) {
+        node->out[i]->ndim = out[i].ndim;
+        memcpy(node->out[i]->dims, out[i].dims, sizeof out[i].dims);
+    }
+    return YK_OK;
+}
+
+static void remove_samples(const machine *m)
+{
+    for (size_t i = 0; i < m->graph->value_count; i++) {
+        yk_value *value = m->graph->values[i];
+        if (value->ndim > 0 && value->dims[0] == YK_BATCH)
+            value->dims[0] = 0;
+    }
+}
+
 /* The gradient of output 0 and, as their programs differentiate them too, of a custom operator's
  * other outputs. */
 static yk_status append_gradient(machine *m, yki_node *node)
@@ -235,8 +267,9 @@ static yk_status fill(machine *m, const yki_node *node)
     return YK_OK;
 }
 
+/* empty: without samples. */
 static yk_status machine_init(machine *m, const yki_conformance_case *row, yk_dtype dtype,
-                              const char *device)
+                              const char *device, bool empty)
 {
     *m = (machine){.row = row, .graph = yk_graph_create()};
     snprintf(m->label, sizeof m->label, "%s%s%s in %s", row->label ? row->label : "",
@@ -254,7 +287,11 @@ static yk_status machine_init(machine *m, const yki_conformance_case *row, yk_dt
     yki_node *node = m->graph->nodes[0];
     if (is_low(dtype))
         YK_TRY(demote(node, dtype));
+    if (empty)
+        YK_TRY(make_symbolic(m, node));
     YK_TRY(append_gradient(m, node));
+    if (empty)
+        remove_samples(m);
     return fill(m, node);
 }
 
@@ -573,7 +610,7 @@ yk_status yki_conformance_device(const yki_conformance_case *row,
 {
     runner device = {0}, ref = {.exact = true};
     machine m;
-    yk_status status = machine_init(&m, row, setting->dtype, setting->device);
+    yk_status status = machine_init(&m, row, setting->dtype, setting->device, false);
     if (status == YK_OK)
         status = open_device(&device, setting);
     if (status == YK_OK)
@@ -657,15 +694,37 @@ static yk_status check_gradients(machine *m, const runner *ref)
     return YK_OK;
 }
 
-yk_status yki_conformance_gradients(const yki_conformance_case *row)
+/* ---- without samples ------------------------------------------------------------------------- */
+
+static yk_status check_no_samples(machine *m, const runner *ref)
+{
+    const yki_node *node = m->graph->nodes[0];
+    for (size_t n = 0; n < m->graph->node_count; n++)
+        YK_TRY(run_and_keep(m, ref, m->graph->nodes[n]));
+    for (int in = 0; in < node->in_count; in++)
+        for (int64_t i = 0; m->din[in] && i < count_of(m->din[in]); i++) {
+            double number = m->numbers[m->din[in]->id][i];
+            if (number != 0)
+                return yki_error(YK_ERROR_INTERNAL,
+                                 "without samples, the gradient of %s's input %d holds %g; "
+                                 "expected zeros",
+                                 node->op->name, in, number);
+        }
+    return YK_OK;
+}
+
+/* ---- on ref alone ---------------------------------------------------------------------------- */
+
+static yk_status run_on_ref(const yki_conformance_case *row, bool empty,
+                            yk_status (*check)(machine *m, const runner *ref))
 {
     runner ref = {.exact = true};
     machine m;
-    yk_status status = machine_init(&m, row, YK_F64, "ref");
+    yk_status status = machine_init(&m, row, YK_F64, "ref", empty);
     if (status == YK_OK)
         status = open_device(&ref, &oracle);
     if (status == YK_OK)
-        status = check_gradients(&m, &ref);
+        status = check(&m, &ref);
     if (status != YK_OK)
         yki_error_context(status, "%s", m.label);
     machine_fini(&m);
@@ -673,12 +732,22 @@ yk_status yki_conformance_gradients(const yki_conformance_case *row)
     return status;
 }
 
+yk_status yki_conformance_gradients(const yki_conformance_case *row)
+{
+    return run_on_ref(row, false, check_gradients);
+}
+
+yk_status yki_conformance_empty(const yki_conformance_case *row)
+{
+    return run_on_ref(row, true, check_no_samples);
+}
+
 /* ---- coverage -------------------------------------------------------------------------------- */
 
 yk_status yki_conformance_mark(const yki_conformance_case *row, bool *seen)
 {
     machine m;
-    yk_status status = machine_init(&m, row, YK_F64, "ref");
+    yk_status status = machine_init(&m, row, YK_F64, "ref", false);
     for (size_t n = 0; status == YK_OK && n < m.graph->node_count; n++)
         for (size_t i = 0; i < YKI_OPERATORS; i++)
             seen[i] = seen[i] || yki_operators[i] == m.graph->nodes[n]->op;

@@ -48,6 +48,12 @@ yk_status yki_conformance_gradients(const yki_conformance_case *row);
 /* Every node of the case on the device against ref in f64. */
 yk_status yki_conformance_device(const yki_conformance_case *row,
                                  const yki_conformance_setting *setting);
+/*
+ * The case with YK_BATCH as the first dimension of its inputs, and run without samples on ref:
+ * gradients that do not depend on the batch must be zero. Inputs whose first dimension differs from
+ * that of the first one keep theirs.
+ */
+yk_status yki_conformance_empty(const yki_conformance_case *row);
 /* Marks the operators, by their place in yki_operators, that the case runs. */
 yk_status yki_conformance_mark(const yki_conformance_case *row, bool *seen);
 

@@ -59,7 +59,7 @@ static yk_status check(const yki_conformance_case *row, const yk_operator_check_
         if (low || !is_low(setting.dtype))
             YK_TRY(yki_conformance_device(row, &setting));
     }
-    return YK_OK;
+    return options->empty_batch ? yki_conformance_empty(row) : YK_OK;
 }
 
 yk_status yk_operator_check(yk_operator_build build, const yk_operator_check_options *options)

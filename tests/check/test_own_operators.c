@@ -175,6 +175,66 @@ YK_TEST(a_wrong_operator_is_found)
     finds_kernel(not_in_place, "cube in place gives another output 0");
 }
 
+/* ---- batches without samples ----------------------------------------------------------------- */
+
+static yk_status shape_of_many(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node;
+    return outputs[0].dims[0] > 1 ? YK_OK
+                                  : yk_set_error(YK_ERROR_INVALID_SHAPE, "expected samples");
+}
+
+YK_TEST(a_shape_rule_that_wants_a_number_of_samples_is_found)
+{
+    yk_operator op = cube;
+    op.shape = shape_of_many;
+    finds(&op, "cube, whose inputs begin with YK_BATCH: expected samples");
+    yk_operator_check_options options = YK_OPERATOR_CHECK_OPTIONS_INIT;
+    options.data = &op;
+    options.empty_batch = false;
+    assert_ok(yk_operator_check(build_cube, &options));
+}
+
+/* y = w^2 for whatever samples: what should be a sum over them is not. */
+static yk_status penalty_run(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i, pow(yk_tensor_get(&run->inputs[0], i), 2));
+    return YK_OK;
+}
+
+static yk_status penalty_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                  const bool *needs, yk_value **dx)
+{
+    if (needs[0])
+        dx[0] = yk_multiply(dy[0], yk_scale(node->inputs[0], 2));
+    return YK_OK;
+}
+
+static yk_value *build_penalty(yk_graph *graph, yk_dtype dtype, const void *data)
+{
+    static const yk_operator_kernel kernel = {.size = sizeof(yk_operator_kernel),
+                                              .run = penalty_run};
+    static const yk_operator penalty = {.size = sizeof(yk_operator),
+                                        .name = "penalty",
+                                        .input_count = 2,
+                                        .output_count = 1,
+                                        .inputs = {{.name = "weight"}, {.name = "labels"}},
+                                        .gradient = penalty_gradient,
+                                        .ref = &kernel};
+    (void)data;
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 1, (int64_t[]){3}, YK_INIT_ONES, 0);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){4});
+    return yk_operator_apply(&penalty, NULL, (yk_value *[]){weight, labels}, NULL);
+}
+
+YK_TEST(a_gradient_without_samples_that_is_not_zero_is_found)
+{
+    assert_int_not_equal(yk_operator_check(build_penalty, NULL), YK_OK);
+    assert_contains(yk_last_error(), "without samples, the gradient of penalty's input 0 holds ");
+    assert_contains(yk_last_error(), "; expected zeros");
+}
+
 /* Without supports(), a kernel gets every dtype. Its memory is large enough here for f32. */
 static yk_status f32_whatever_it_is(const yk_operator_run *run)
 {
