@@ -126,6 +126,13 @@ static yk_status set_in_all(const cli_training *t, const char *name, double valu
     return status;
 }
 
+/* Whether the weight decay of a resumed run follows from its options: --independent-decay ties it
+ * to the rate, and --no-independent-decay unties it. */
+static bool overrides_decay(const cli_train_options *o)
+{
+    return o->given.weight_decay || o->given.independent_decay || o->independent_decay;
+}
+
 static yk_status override_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -136,7 +143,7 @@ static yk_status override_muon(const cli_training *t)
         double value;
     } all[] = {{"lr", true, muon.lr},
                {"momentum", o->given.muon_momentum, muon.momentum},
-               {"weight_decay", o->given.weight_decay || o->independent_decay, muon.weight_decay},
+               {"weight_decay", overrides_decay(o), muon.weight_decay},
                {"ns_steps", o->given.muon_steps, muon.ns_steps},
                {"normalize", o->given.muon_normalize, muon.normalize}};
     yk_status status = YK_OK;
@@ -154,14 +161,13 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         const char *name;
         bool given;
         double value;
-    } all[] = {
-        {"lr", true, t->lr},
-        {"momentum", o->given.momentum, o->sgd.momentum},
-        {"dampening", o->given.dampening, o->sgd.dampening},
-        {"beta1", o->given.beta1, o->adam.beta1},
-        {"beta2", o->given.beta2, o->adam.beta2},
-        {"eps", o->given.eps, o->adam.eps},
-        {"weight_decay", o->given.weight_decay || o->independent_decay, cli_train_decay(o, t->lr)}};
+    } all[] = {{"lr", true, t->lr},
+               {"momentum", o->given.momentum, o->sgd.momentum},
+               {"dampening", o->given.dampening, o->sgd.dampening},
+               {"beta1", o->given.beta1, o->adam.beta1},
+               {"beta2", o->given.beta2, o->adam.beta2},
+               {"eps", o->given.eps, o->adam.eps},
+               {"weight_decay", overrides_decay(o), cli_train_decay(o, t->lr)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         yk_status status = YK_OK;
         if (all[i].given)

@@ -169,11 +169,12 @@ static const cli_option table[] = {
     CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W", "weight decay [sgd and muon 0.0005, adam 0, adamw 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
-    CLI_SWITCH(
-        0, "independent-decay",
-        "--weight-decay is the fraction of a weight that a step\nat the peak of the schedule "
-        "removes, whatever the rate",
-        &parsed.independent_decay),
+    {.type = CLI_OPTION_SWITCH,
+     .name = "independent-decay",
+     .help = "--weight-decay is the fraction of a weight that a step\nat the peak of the schedule "
+             "removes, whatever the rate",
+     .value = &parsed.independent_decay,
+     .given = &parsed.given.independent_decay},
     CLI_TEXT(0, "lr-group", "PATTERN=RATE[:EPOCHS],...",
              "learning rates of the parameters whose names match,\nsuch as 'fc.*=0.1' [--lr]; "
              "'fc.*=0.1:3' trains them for\n3 epochs only",

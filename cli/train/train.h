@@ -89,7 +89,7 @@ typedef struct cli_train_options {
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence;
-        bool muon_lr, muon_momentum, muon_steps, muon_normalize;
+        bool muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;

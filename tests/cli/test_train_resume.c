@@ -388,6 +388,19 @@ YK_TEST(a_resumed_run_can_turn_switches_on_and_off)
     assert_null(strstr(job.output, "(--sync-bn)"));
 }
 
+/* W / lr, which the checkpoint has stored, becomes W. */
+YK_TEST(a_resumed_run_can_untie_decay_from_the_rate)
+{
+    assert_int_equal(train("a", DATA "--lr 0.05 --independent-decay --lr-group fc1.bias=0.1 "
+                                     "--max-steps 1"),
+                     0);
+    assert_contains(job.output, "weight decay 0.01\n");
+    assert_int_equal(go_on("a", "--max-steps 2"), 0);
+    assert_contains(job.output, "weight decay 0.01\n");
+    assert_int_equal(go_on("a", "--no-independent-decay --max-steps 3"), 0);
+    assert_contains(job.output, "weight decay 0.0005\n");
+}
+
 YK_TEST(options_that_a_resumed_optimizer_cannot_take_are_named)
 {
     assert_int_equal(train("a", DATA "--max-steps 2"), 0);
