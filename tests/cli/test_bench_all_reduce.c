@@ -28,10 +28,7 @@ YK_TEST(private_buffers_as_json)
     test_job_start(&job, command);
     assert_int_equal(test_job_wait(&job, 100), 0);
     assert_contains(job.output, "backend shm, private buffers\n");
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    yk_test_read_file(text, sizeof text, path);
     assert_contains(text, "\"ranks\": 2,\n  \"buffers\": \"private\",\n  \"backends\": [\"shm\"],");
     assert_contains(text, "{\"bytes\": 4, \"microseconds\": [");
     assert_contains(text, "\"bound_microseconds\": null}");

@@ -42,11 +42,7 @@ static inline const char *path_of(const char *name, const char *file)
 static inline const char *metrics_of(const char *name)
 {
     static char text[1 << 20];
-    FILE *file = fopen(path_of(name, "metrics.jsonl"), "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
+    return yk_test_read_file(text, sizeof text, path_of(name, "metrics.jsonl"));
 }
 
 /* The last value of a key in metrics.jsonl. */

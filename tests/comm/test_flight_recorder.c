@@ -14,12 +14,7 @@ static cJSON *read_record(const char *folder, int rank)
     static char text[1 << 20];
     char path[300];
     snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, rank);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        fail_msg("no %s", path);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    cJSON *record = cJSON_Parse(text);
+    cJSON *record = cJSON_Parse(yk_test_read_file(text, sizeof text, path));
     assert_non_null(record);
     return record;
 }

@@ -102,6 +102,16 @@ int yk_test_command(char *output, size_t size, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+char *yk_test_read_file(char *text, size_t size, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        fail_msg("%s: %s", path, strerror(errno));
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
 static void set_number(const char *name, int value)
 {
     char text[16];

@@ -110,6 +110,9 @@ const char *yk_test_directory(void);
  * when signal n ended it. */
 int yk_test_command(char *output, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Reads a text file, as much as fits, and ends it with a zero; returns text. The case fails if the
+ * file cannot be opened. */
+char *yk_test_read_file(char *text, size_t size, const char *path);
 /* A TCP port that was free a moment ago. */
 int yk_test_free_port(void);
 

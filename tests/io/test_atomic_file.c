@@ -27,12 +27,8 @@ static void write_text(const char *path, const char *text)
 
 static void assert_holds(const char *path, const char *text)
 {
-    char found[64] = "";
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    found[fread(found, 1, sizeof found - 1, file)] = '\0';
-    fclose(file);
-    assert_string_equal(found, text);
+    char found[64];
+    assert_string_equal(yk_test_read_file(found, sizeof found, path), text);
 }
 
 static yk_status replace(const char *path, const char *text)

@@ -32,11 +32,8 @@ static const char *path_of(const char *name)
 
 static cJSON *read_json(const char *name)
 {
-    char text[65536] = "";
-    FILE *file = fopen(path_of(name), "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    char text[65536];
+    yk_test_read_file(text, sizeof text, path_of(name));
     cJSON *json = strchr(text, ',') ? cJSON_Parse(text) : NULL;
     if (!json)
         fail_msg("no JSON: \"%.500s\"", text);

@@ -17,11 +17,7 @@ static const char *file_path(void)
 static const char *file_text(void)
 {
     static char text[16384];
-    FILE *file = fopen(file_path(), "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
+    return yk_test_read_file(text, sizeof text, file_path());
 }
 
 static const yk_header_record header = {

@@ -36,11 +36,7 @@ static const char *trace_path(void)
 static cJSON *read_trace(void)
 {
     static char text[4 << 20];
-    FILE *file = fopen(trace_path(), "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    cJSON *events = cJSON_Parse(text);
+    cJSON *events = cJSON_Parse(yk_test_read_file(text, sizeof text, trace_path()));
     if (!cJSON_IsArray(events))
         fail_msg("no JSON array: \"%.2000s\"", text);
     return events;
