@@ -1,4 +1,4 @@
-/* Checks the files that options name before any work starts; and formats sizes. */
+/* Checks the files that options name before any work starts; writes files; and formats sizes. */
 #define _GNU_SOURCE
 #include "setup.h"
 
@@ -46,7 +46,15 @@ bool cli_check_writable(const char *name, const char *option, const char *path)
     return false;
 }
 
-bool cli_close_written(FILE *file, const char *path)
+FILE *cli_file_create(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        cli_complain("%s: cannot create: %s", path, strerror(errno));
+    return file;
+}
+
+bool cli_file_close(FILE *file, const char *path)
 {
     int reason = fflush(file) ? errno : ferror(file) ? EIO : 0;
     if (file != stdout && fclose(file) && !reason)

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "bench/all_reduce.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "bench/memory_bound.h"
 #include "clock.h"
 #include "json.h"
+#include "median.h"
 #include "setup.h"
 
 enum { BACKENDS = 8, REPEATS = 31, NAMES = 256 };
@@ -131,18 +131,6 @@ static bool time_bound(double *seconds, const contest *all, size_t bytes)
     return true;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double take_median(double *times)
-{
-    qsort(times, REPEATS, sizeof *times, compare_doubles);
-    return times[REPEATS / 2];
-}
-
 static bool time_size(contest *all, int size)
 {
     bool bounded = all->has_bound && sizes[size] >= bounded_bytes;
@@ -155,8 +143,8 @@ static bool time_size(contest *all, int size)
             return false;
     }
     for (int i = 0; i < all->count; i++)
-        all->entries[i].medians[size] = take_median(all->entries[i].times);
-    all->bounds[size] = bounded ? take_median(all->bound_times) : 0;
+        all->entries[i].medians[size] = cli_take_median(all->entries[i].times, REPEATS);
+    all->bounds[size] = bounded ? cli_take_median(all->bound_times, REPEATS) : 0;
     return true;
 }
 
@@ -220,9 +208,9 @@ static void write_rows(const contest *all, FILE *file)
 static bool write_json(const contest *all)
 {
     const char *path = all->options.json;
-    FILE *file = fopen(path, "we");
+    FILE *file = cli_file_create(path);
     if (!file)
-        return cli_complain("%s: cannot create: %s", path, strerror(errno));
+        return false;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"ranks\": %d,\n  \"buffers\": \"%s\",\n",
             yk_version(), yk_group_size(all->entries[0].world),
             all->options.is_private ? "private" : "shared");
@@ -234,7 +222,7 @@ static bool write_json(const contest *all)
     fprintf(file, "],\n  \"rows\": [\n");
     write_rows(all, file);
     fputs("  ]\n}\n", file);
-    return cli_close_written(file, path);
+    return cli_file_close(file, path);
 }
 
 bool cli_bench_all_reduce(const cli_all_reduce_options *options)

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "bench/scaling.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "json.h"
@@ -122,9 +121,9 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
 bool cli_scaling_write_json(const cli_scaling *s, const char *path)
 {
     const cli_scaling_options *o = &s->options;
-    FILE *file = fopen(path, "we");
+    FILE *file = cli_file_create(path);
     if (!file)
-        return cli_complain("%s: cannot create: %s", path, strerror(errno));
+        return false;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
     cli_json_string(file, o->arch);
     fprintf(file, ",\n  \"data\": ");
@@ -139,5 +138,5 @@ bool cli_scaling_write_json(const cli_scaling *s, const char *path)
         fputs(i + 1 < s->count ? ",\n" : "\n", file);
     }
     fputs("  ]\n}\n", file);
-    return cli_close_written(file, path);
+    return cli_file_close(file, path);
 }

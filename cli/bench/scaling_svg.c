@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "bench/scaling.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -226,9 +225,9 @@ static void put_picture(FILE *file, const cli_scaling *s)
 
 bool cli_scaling_write_svg(const cli_scaling *s, const char *path)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = cli_file_create(path);
     if (!file)
-        return cli_complain("%s: cannot create: %s", path, strerror(errno));
+        return false;
     put_picture(file, s);
-    return cli_close_written(file, path);
+    return cli_file_close(file, path);
 }

@@ -1,6 +1,5 @@
 /* `yoke report`: one HTML file about one or more runs. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,16 +17,15 @@ static bool write_page(const char *path, const cli_run *runs, const cli_mistakes
                        int count)
 {
     bool to_stdout = strcmp(path, "-") == 0;
-    FILE *file = to_stdout ? stdout : fopen(path, "we");
+    FILE *file = to_stdout ? stdout : cli_file_create(path);
     if (!file)
-        return cli_complain("%s: %s", path, strerror(errno));
-    bool made = cli_page_write(file, runs, mistakes, count) || cli_complain("out of memory");
-    if (!cli_close_written(file, path) || !made)
         return false;
-    if (!to_stdout)
+    bool made = cli_page_write(file, runs, mistakes, count) || cli_complain("out of memory");
+    bool written = cli_file_close(file, path) && made;
+    if (written && !to_stdout)
         printf("Report on %d run%s in %s: open it in a browser\n", count, count == 1 ? "" : "s",
                path);
-    return true;
+    return written;
 }
 
 /* Without --output the page of one run goes into its folder. */

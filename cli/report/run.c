@@ -8,28 +8,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "median.h"
 #include "setup.h"
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of the steps' throughput; the first steps of a run, which prepare kernels, do not shift it. */
+/* The median of the steps' throughput, which the first steps of a run, in which kernels are
+ * prepared, do not shift. */
 static double median_throughput(const yk_metrics_history *h)
 {
-    double *values = malloc((h->step_count + 1) * sizeof *values), median = NAN;
+    double *values = malloc((h->step_count + 1) * sizeof *values);
     size_t count = 0;
     for (size_t i = 0; values && i < h->step_count; i++)
         if (isfinite(h->steps[i].images_per_s))
             values[count++] = h->steps[i].images_per_s;
-    if (count > 0) {
-        qsort(values, count, sizeof *values, compare_doubles);
-        median = values[count / 2];
-    }
+    double median = cli_take_median(values, count);
     free(values);
     return median;
 }
