@@ -49,6 +49,8 @@ static const result_row result_rows[] = {
     {"waiting for data", offsetof(cli_results, data), "%.1f %%", 100},
     {"waiting for ranks", offsetof(cli_results, waiting), "%.1f %%", 100},
     {"exposed comm", offsetof(cli_results, exposed_comm), "%.1f %%", 100},
+    {"slower rank", offsetof(cli_results, slowest_rank), "%.0f", 1},
+    {"  in epochs", offsetof(cli_results, slowest_epochs), "%.0f", 1},
 };
 
 static void add_result(const comparison *c, const result_row *row)

@@ -173,6 +173,9 @@ static void put_results(FILE *file, const cli_run *run)
     put_member(file, "compute", r->compute);
     put_member(file, "waiting", r->waiting);
     put_member(file, "exposed_comm", r->exposed_comm);
+    put_member(file, "slowest_rank", r->slowest_rank);
+    put_member(file, "slowest_epochs", r->slowest_epochs);
+    put_member(file, "waited", r->waited_s);
     fputs("\"seconds\":", file);
     put_number(file, r->seconds);
     fputs("},", file);

@@ -43,6 +43,24 @@ static void add_up_times(cli_results *r, const yk_metrics_history *h)
     r->exposed_comm = all > 0 ? exposed / all : (double)NAN;
 }
 
+/* The rank that was named in the most epochs; the first one of several. */
+static void find_slow_rank(cli_results *r, const yk_metrics_history *h)
+{
+    for (size_t i = 0; i < h->epoch_count; i++) {
+        double rank = h->epochs[i].slowest_rank, epochs = 0, waited_s = 0;
+        for (size_t j = 0; rank >= 0 && j < h->epoch_count; j++)
+            if (h->epochs[j].slowest_rank == h->epochs[i].slowest_rank) {
+                epochs++;
+                waited_s += h->epochs[j].waited_s;
+            }
+        if (epochs > 0 && !(r->slowest_epochs >= epochs)) {
+            r->slowest_rank = rank;
+            r->slowest_epochs = epochs;
+            r->waited_s = waited_s;
+        }
+    }
+}
+
 static cli_results find_results(const yk_metrics_history *h)
 {
     cli_results r = {.accuracy = NAN,
@@ -51,6 +69,9 @@ static cli_results find_results(const yk_metrics_history *h)
                      .val_loss = NAN,
                      .train_loss = NAN,
                      .seconds = h->epoch_count ? 0 : (double)NAN,
+                     .slowest_rank = NAN,
+                     .slowest_epochs = NAN,
+                     .waited_s = NAN,
                      .images_per_s = median_throughput(h)};
     for (size_t i = 0; i < h->epoch_count; i++) {
         const yk_epoch_record *epoch = &h->epochs[i];
@@ -64,6 +85,7 @@ static cli_results find_results(const yk_metrics_history *h)
         }
     }
     add_up_times(&r, h);
+    find_slow_rank(&r, h);
     return r;
 }
 

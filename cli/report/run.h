@@ -23,6 +23,9 @@ typedef struct cli_results {
     double images_per_s;                         /* median over the steps */
     double data, compute, waiting, exposed_comm; /* shares of the time of all steps, 0 to 1 */
     double seconds;                              /* of all epochs */
+    double slowest_rank;   /* the one that the others waited for in the most epochs */
+    double slowest_epochs; /* how many those are */
+    double waited_s;       /* how long, in these epochs */
 } cli_results;
 
 typedef struct cli_run {

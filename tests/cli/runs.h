@@ -40,7 +40,9 @@ static inline const char *write_run(const char *name, const char *options, int64
                                             .train_loss = 1,
                                             .val_loss = 2.0 / (double)step,
                                             .val_accuracy = accuracy - (step == STEPS ? 0.125 : 0),
-                                            .epoch_s = 33}));
+                                            .epoch_s = 33,
+                                            .slowest_rank = ranks > 1 ? 1 : -1,
+                                            .waited_s = ranks > 1 ? 2.5 : 0}));
     }
     yk_metrics_close(metrics);
     return folder;

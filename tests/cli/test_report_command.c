@@ -34,7 +34,9 @@ YK_TEST(compare_shows_what_differs)
     assert_contains(output, "\n  highest             50.00 %   75.00 %\n");
     assert_contains(output, "\n  in epoch                  1         1\n");
     assert_contains(output, "\nimages/s                100.0     200.0\n");
-    assert_null(strstr(output, "epochs"));
+    assert_contains(output, "\nslower rank                 -         1\n");
+    assert_contains(output, "\n  in epochs                 -         2\n");
+    assert_null(strstr(output, "\nepochs"));
     assert_int_equal(yoke("compare --all a b"), 0);
     assert_contains(output, "\nepochs  ");
 }
@@ -73,6 +75,8 @@ YK_TEST(report_is_one_file_without_the_network)
     assert_contains(page, "<title>a and 1 more");
     assert_contains(page, "\"differing\":[\"ranks\",\"lr\",\"nesterov\"]");
     assert_contains(page, "\"images_per_s\":200,");
+    assert_contains(page, "\"slowest_rank\":null,\"slowest_epochs\":null,\"waited\":null,");
+    assert_contains(page, "\"slowest_rank\":1,\"slowest_epochs\":2,\"waited\":5,");
     assert_contains(page, "\"accuracy\":[0.75,0.625]");
     assert_null(strstr(page, "src=\"http"));
     assert_null(strstr(page, "href="));
@@ -139,5 +143,7 @@ YK_TEST(report_opens_in_a_browser)
     assert_true(count_of(output, "<path") >= 10);
     assert_contains(output, "<h2>Options that differ</h2>");
     assert_contains(output, "62.50&nbsp;%");
+    assert_contains(output,
+                    "b: rank 1 was slower in 2 of 2 epochs: the other ranks waited 5.0 s for it.");
     assert_contains(output, "<h2>All options</h2>"); /* the program has reached its end */
 }
