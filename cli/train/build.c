@@ -59,8 +59,6 @@ static bool create_model(cli_training *t)
     setup.options.threads = t->threads;
     if (!cli_build_model(&t->model, &setup))
         return false;
-    if (o->loss_reduction == YK_LOSS_SUM)
-        yk_model_set_loss_weight(t->model, (double)o->batch_size);
     return cli_describe_model(t->model, &setup, t->train_set, t->transforms.eval) &&
            (!o->freeze || cli_training_check_frozen(t)) &&
            (!o->checkpoint || cli_training_load_weights(t));

@@ -78,7 +78,7 @@ static void print_recipe(FILE *page, const cli_training *t)
     if (t->schedule.kind != YK_SCHEDULE_CONSTANT || t->schedule.warmup > 0)
         fprintf(page, "  schedule    %s\n",
                 yk_schedule_describe(&t->schedule, t->lr, schedule, sizeof schedule));
-    bool sum = o->loss_reduction == YK_LOSS_SUM;
+    bool sum = o->trainer.loss_reduction == YK_LOSS_SUM;
     if (o->label_smoothing > 0 || sum)
         fprintf(page, "  loss        cross entropy, label smoothing %g%s\n", o->label_smoothing,
                 sum ? ", summed over the batch" : "");

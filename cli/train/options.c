@@ -202,11 +202,10 @@ static const cli_option table[] = {
              &parsed.freeze, NULL),
     CLI_REAL(0, "label-smoothing", "S", "label smoothing of the cross-entropy loss [0]",
              &parsed.label_smoothing, NULL, 0, 1),
-    CLI_ENUM(
-        0, "loss-reduction", CLI_LOSS_REDUCTIONS,
-        "sum: differentiate the mean of the losses times the batch\nsize, in which every batch "
-        "counts as a full one;\nthe printed loss is still their mean [mean]",
-        &parsed.loss_reduction, NULL),
+    CLI_ENUM(0, "loss-reduction", CLI_LOSS_REDUCTIONS,
+             "sum: gradients of the sum of the losses of a batch, not of\ntheir mean; the printed "
+             "loss is the mean either way [mean]",
+             &parsed.trainer.loss_reduction, NULL),
     CLI_GROUP_KEPT(
         "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
     CLI_ENUM(0, "schedule", CLI_SCHEDULES,

@@ -63,8 +63,7 @@ typedef struct cli_train_options {
     double lr, weight_decay;        /* NaN: the optimizer's default */
     double epochs;                  /* trainer.epochs, which is rounded up */
     yk_lookahead_options lookahead; /* decay 0: none */
-    yk_loss_reduction loss_reduction;
-    double ema;       /* decay; 0: no average */
+    double ema;                     /* decay; 0: no average */
     double val_split; /* part of the training data that validates; 0: the data's own */
     double label_smoothing, grace_s;
     cli_augment augment;

@@ -44,6 +44,20 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
  */
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight);
 
+/** A rank that the others wait for. */
+typedef struct yk_slow_rank {
+    int rank;        /**< -1: none */
+    double waited_s; /**< how much longer than itself the others have waited, on average */
+} yk_slow_rank;
+
+/**
+ * Collective. Finds the rank that the others have waited for: the one that has itself waited least,
+ * if the others have waited for more than 5 % of the time longer. waiting_s is how long this rank
+ * has waited for others (yk_ddp_stats) in a time of all_s. *slow is the same on all ranks. group
+ * may be NULL for this process alone, which waits for nobody.
+ */
+yk_status yk_find_slow_rank(yk_slow_rank *slow, yk_group *group, double waiting_s, double all_s);
+
 /**
  * Collective. Gives every rank rank 0's buffers (the running statistics of batch norms). Between
  * steps each rank has its own, so call it before evaluating on all ranks: rank 0's are the ones
@@ -246,6 +260,10 @@ typedef struct yk_trainer_options {
     yk_trainer_callbacks callbacks; /**< see there */
     yk_tta tta;            /**< test-time augmentation of the evaluation that ends the training */
     double tta_confidence; /**< see yk_evaluate_options */
+    /** What gradients are those of, if the model's loss is a mean over samples: of the mean over
+     * all samples of a step, or with YK_LOSS_SUM of the sum over them (yk_model_set_loss_weight).
+     * Losses are reported as means either way. */
+    yk_loss_reduction loss_reduction;
 } yk_trainer_options;
 
 /** The defaults of yk_trainer_options. */
@@ -253,7 +271,7 @@ typedef struct yk_trainer_options {
     {                                                                                              \
         sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,      \
             YK_NEVER, 1, HUGE_VAL, YK_NEVER, true, false, 60, NULL, YK_NEVER, false, 3, "", "",    \
-            {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, YK_TTA_NONE, 1                             \
+            {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, YK_TTA_NONE, 1, YK_LOSS_MEAN               \
     }
 
 /**
@@ -282,7 +300,7 @@ yk_status yk_trainer_fit(yk_trainer *trainer);
  */
 yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
 /** Evaluates on the validation loader; *average (may be NULL) is the result of the averaged weights
- * where there is an ema. The accuracy goes into the state. */
+ * where there is an ema, without test-time augmentation. The accuracy goes into the state. */
 yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average);
 /** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it or,
  * with save_async, copied it. The error of a write in the background is returned by the next step,

@@ -237,6 +237,24 @@ const yk_dataset *yki_loader_dataset(const yk_loader *loader)
     return loader->dataset;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t yki_loader_samples(const yk_loader *loader, int64_t first, int64_t end)
+{
+    yk_sampler_options sampler = loader->sampler;
+    int64_t size = loader->options.batch_size, samples = 0;
+    for (sampler.rank = 0; sampler.rank < sampler.world_size; sampler.rank++) {
+        int64_t count = yki_sampler_count(&sampler);
+        if (loader->options.drop_last)
+            count -= count % size;
+        samples += least(end * size, count) - least(first * size, count);
+    }
+    return samples;
+}
+
 int yk_loader_virtual_ranks(const yk_loader *loader)
 {
     return loader ? loader->virtual_ranks : 0;

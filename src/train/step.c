@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
+#include "data/loader.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/sums.h"
@@ -38,6 +39,15 @@ static yk_status next_batch(yk_trainer *t, const yk_batch **batch)
                      (long long)t->state.step + 1);
 }
 
+/* Backward starts from the mean over the samples of all ranks; times their number it is the sum. */
+static void weigh_loss(const yk_trainer *t)
+{
+    int64_t batches = t->options.accumulate, first = t->state.epoch_batch * batches;
+    if (t->options.loss_reduction == YK_LOSS_SUM)
+        yk_model_set_loss_weight(t->model,
+                                 (double)yki_loader_samples(t->loader, first, first + batches));
+}
+
 /*
  * Forward and backward of each batch of the step: of every virtual rank, and of the micro-batches
  * that its part is cut into; the last step of an epoch may have fewer. Gradients are exchanged with
@@ -49,6 +59,7 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
     int64_t before = t->state.epoch_batch * t->batches_per_step;
     memset(t->totals, 0, (size_t)t->virtual_ranks * sizeof *t->totals);
     bool last = false;
+    weigh_loss(t);
     for (int64_t done = 1; !last; done++) {
         YK_TRY(next_batch(t, &batch));
         last = done == t->batches_per_step || before + done == t->batches_per_epoch;
@@ -167,15 +178,34 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* Adds up all ranks' totals, into the first. */
-static yk_status sum_totals(yk_trainer *t)
+/* Names the rank that the others have waited for in this step, for the timeline. */
+static yk_status name_slow_rank(const yk_trainer *t, yki_trace_args *args, double begin_s,
+                                double waited_s)
 {
-    double begin = yki_trace_begin();
+    yk_slow_rank slow;
+    waited_s += yk_ddp_last_stats(t->options.ddp).waiting_s;
+    YK_TRY(yk_find_slow_rank(&slow, t->options.group, waited_s, yki_now() - begin_s));
+    if (slow.rank >= 0)
+        *args = (yki_trace_args){.key = {"slowest_rank", "waited_us"},
+                                 .value = {slow.rank, (int64_t)(1e6 * slow.waited_s)}};
+    return YK_OK;
+}
+
+/* Adds up all ranks' totals, into the first. The step began at begin_s; *waited_s is how long this
+ * rank has waited for others now. */
+static yk_status sum_totals(yk_trainer *t, double begin_s, double *waited_s)
+{
+    yki_trace_args args = YKI_NO_ARGS;
+    double begin = yki_trace_begin(), exchange_s = yki_now();
+    t->totals->tracing = begin > 0;
     t->totals->stopping = yki_wants_to_stop(t);
     YK_TRY(yki_trainer_check_saved(t, &t->totals->saved));
     YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
                               &t->totals[t->virtual_ranks].loss));
-    YKI_TRACE_END(begin, YKI_NO_ARGS, "share the loss");
+    *waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
+    if (t->totals->tracing > 0) /* on any rank: all of them take part */
+        YK_TRY(name_slow_rank(t, &args, begin_s, *waited_s));
+    YKI_TRACE_END(begin, args, "share the loss");
     return YK_OK;
 }
 
@@ -252,9 +282,8 @@ yk_status yki_trainer_step(yk_trainer *t)
         t->state.epoch_loss = t->state.epoch_samples = 0;
     YK_TRY(compute_gradients(t, &record));
     YK_TRY(yki_trainer_tell_step(t)); /* of the step before */
-    double exchange_s = yki_now(), loss = own_loss(t);
-    YK_TRY(sum_totals(t));
-    double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
+    double exchange_s = yki_now(), waited_s, loss = own_loss(t);
+    YK_TRY(sum_totals(t, begin_s, &waited_s));
     exchange_s = yki_now() - exchange_s;
     YK_TRY(check_loss(t, t->totals->loss, loss));
     YK_TRY(update_weights(t, &record));

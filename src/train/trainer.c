@@ -22,12 +22,9 @@
 #include "train/slurm.h"
 #include "train/sums.h"
 
-/* The part of an epoch from which on it is worth naming the rank that the others waited for. */
-#define NOTICEABLE 0.05
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static yk_status check_counts(const yk_trainer_options *o)
+static yk_status check_values(const yk_trainer_options *o)
 {
     const struct {
         const char *name;
@@ -48,6 +45,10 @@ static yk_status check_counts(const yk_trainer_options *o)
                          "trainer: clip_grad_norm is %g, expected more "
                          "than 0; HUGE_VAL leaves gradients as they are",
                          o->clip_grad_norm);
+    if (o->loss_reduction != YK_LOSS_MEAN && o->loss_reduction != YK_LOSS_SUM)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: loss_reduction is %d, expected a constant of yk_loss_reduction",
+                         (int)o->loss_reduction);
     return YK_OK;
 }
 
@@ -181,7 +182,7 @@ yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer 
     YKI_NOT_NULL(optimizer);
     YKI_NOT_NULL(loader);
     YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
-    YK_TRY(check_counts(&read));
+    YK_TRY(check_values(&read));
     YK_TRY(check_texts(&read));
     YK_TRY(check_loader(&read, loader));
     yk_trainer *made = yki_calloc(1, sizeof *made);
@@ -231,7 +232,6 @@ static bool asked_to_stop(void *context)
     return yki_wants_to_stop(t);
 }
 
-/* With the averaged weights in place of the model's. */
 static void tell_evaluation(void *context, int64_t done, int64_t batches)
 {
     yk_trainer *t = context;
@@ -240,11 +240,15 @@ static void tell_evaluation(void *context, int64_t done, int64_t batches)
         callbacks->on_evaluation(callbacks->context, t, done, batches);
 }
 
+/* With the averaged weights in place of the model's, and without test-time augmentation, whose
+ * accuracy a record has of the model's own weights only. */
 static yk_status evaluate_average(yk_trainer *t, yk_evaluation *result,
-                                  const yk_evaluate_options *options)
+                                  const yk_evaluate_options *like)
 {
+    yk_evaluate_options options = *like;
+    options.tta = YK_TTA_NONE;
     YK_TRY(yk_ema_swap(t->options.ema));
-    yk_status status = yk_evaluate(result, t->model, t->options.validation, options);
+    yk_status status = yk_evaluate(result, t->model, t->options.validation, &options);
     yk_status back = yk_ema_swap(t->options.ema);
     return status != YK_OK ? status : back;
 }
@@ -277,40 +281,12 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     return YK_OK;
 }
 
-/*
- * Finds the rank that the others have waited for in this epoch: the one that itself has waited
- * least, if the others have waited for a noticeable part of the epoch longer. Collective.
- */
-static yk_status find_slowest(const yk_trainer *t, yk_epoch_record *record)
-{
-    int ranks = yki_ranks_of(t->options.group), slowest = 0;
-    record->slowest_rank = -1;
-    if (ranks == 1)
-        return YK_OK;
-    double *waiting = yki_calloc((size_t)ranks, sizeof *waiting), sum = 0;
-    if (!waiting)
-        return yki_error_memory((size_t)ranks * sizeof *waiting, "the ranks' waiting times");
-    yk_status status =
-        yk_all_gather(t->options.group, waiting, &t->times.waiting_s, 1, YK_F64, NULL);
-    for (int rank = 0; status == YK_OK && rank < ranks; rank++) {
-        sum += waiting[rank];
-        if (waiting[rank] < waiting[slowest])
-            slowest = rank;
-    }
-    double others = (sum - waiting[slowest]) / (ranks - 1), longer = others - waiting[slowest];
-    if (status == YK_OK && longer > NOTICEABLE * record->epoch_s) {
-        record->slowest_rank = slowest;
-        record->waited_s = longer;
-    }
-    free(waiting);
-    return status;
-}
-
 static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
                               const yk_evaluation *average)
 {
     const yk_training_state *state = &t->state;
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    yk_slow_rank slow;
     yk_epoch_record record = {
         .epoch = state->epoch + (state->epoch_batch > 0),
         .step = state->step,
@@ -327,7 +303,9 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
         .compute_s = t->times.compute_s,
         .waiting_s = t->times.waiting_s,
         .exposed_comm_s = t->times.exposed_comm_s};
-    YK_TRY(find_slowest(t, &record));
+    YK_TRY(yk_find_slow_rank(&slow, t->options.group, record.waiting_s, record.epoch_s));
+    record.slowest_rank = slow.rank;
+    record.waited_s = slow.waited_s;
     return callbacks->on_epoch ? callbacks->on_epoch(callbacks->context, t, &record) : YK_OK;
 }
 

@@ -16,7 +16,8 @@
 /* What ranks tell each other after the backward of a step; one for each virtual rank. */
 typedef struct yki_step_totals {
     double loss, samples, stopping;
-    double saved; /* by rank 0: the checkpoint in the background is written */
+    double saved;   /* by rank 0: the checkpoint in the background is written */
+    double tracing; /* a timeline is being recorded */
 } yki_step_totals;
 
 /* How the epoch has spent its time, as far as this process has seen it. */

@@ -105,6 +105,91 @@ YK_TEST(steps_one_by_one_train_as_the_whole_does)
     destroy_parts(whole);
 }
 
+YK_TEST(averaged_weights_are_evaluated_without_augmentation)
+{
+    yk_evaluation own, average;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.max_steps = 3;
+    options.tta = YK_TTA_TRANSLATE;
+    parts p = create_parts(&options, 200);
+    yk_trainer_destroy(p.trainer);
+    assert_ok(yk_ema_create(&options.ema, p.optimizer, NULL));
+    options.validation = p.validation;
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    for (bool finished = false; !finished;)
+        assert_ok(yk_trainer_step(p.trainer, &finished));
+    assert_ok(yk_trainer_evaluate(p.trainer, &own, &average));
+    assert_true(own.tta_accuracy != own.accuracy);
+    assert_true(average.tta_accuracy == average.accuracy);
+    yk_ema_destroy(options.ema);
+    destroy_parts(p);
+}
+
+/* ---- the sum of the losses ------------------------------------------------------------------- */
+
+/* A step of a loop without a trainer: of these batches, which have so many samples on all ranks. */
+static void step_on_sum(const parts *p, yk_ddp *ddp, int batches, double samples)
+{
+    yk_model_set_loss_weight(p->model, samples);
+    for (int i = 1; i <= batches; i++) {
+        yk_ddp_set_no_sync(ddp, i < batches);
+        assert_ok(yk_model_forward(p->model, yk_loader_next(p->loader)));
+        assert_ok(yk_model_backward(p->model));
+    }
+    assert_ok(yk_optimizer_step(p->optimizer));
+}
+
+/* Trains on an epoch of 50 images, whose last step has fewer images than the others. */
+static parts train_on_sum(yk_group *group, int64_t accumulate, bool by_hand)
+{
+    yk_ddp *ddp = NULL;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.group = group;
+    options.accumulate = accumulate;
+    options.loss_reduction = YK_LOSS_SUM;
+    parts p = create_parts(&options, 50);
+    if (group)
+        assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
+    yk_trainer_destroy(p.trainer);
+    options.ddp = ddp;
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    int64_t steps = yk_trainer_steps_per_epoch(p.trainer), full = 20 * accumulate * (group ? 2 : 1);
+    for (int64_t i = 0; i < steps; i++) {
+        int64_t left = 50 - i * full;
+        if (by_hand)
+            step_on_sum(&p, ddp, accumulate == 2 && left >= full ? 2 : 1,
+                        (double)(left < full ? left : full));
+        else
+            assert_ok(yk_trainer_step(p.trainer, NULL));
+    }
+    yk_ddp_destroy(ddp);
+    return p;
+}
+
+static void assert_trains_on_sum(yk_group *group, int64_t accumulate)
+{
+    parts trained = train_on_sum(group, accumulate, false);
+    parts by_hand = train_on_sum(group, accumulate, true);
+    assert_same_weights(&trained, &by_hand);
+    destroy_parts(trained);
+    destroy_parts(by_hand);
+}
+
+YK_TEST(a_short_last_batch_weighs_its_samples_in_a_sum)
+{
+    assert_trains_on_sum(NULL, 1);
+    assert_trains_on_sum(NULL, 2);
+}
+
+YK_TEST_RANKS(a_sum_is_over_the_samples_of_all_ranks, 2)
+{
+    yk_group *group;
+    (void)rank;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_trains_on_sum(group, 1);
+    yk_group_destroy(group);
+}
+
 YK_TEST(promise_15_a_stopped_trainer_resumes_to_the_same_bits)
 {
     calls counted = {.stop_after = 12}; /* agreed on in step 13 */
@@ -236,6 +321,7 @@ YK_TEST(options_that_make_no_sense_are_refused)
     REFUSED("epochs is -1", o.epochs = -1);
     REFUSED("accumulate is 0", o.accumulate = 0);
     REFUSED("save_every is 0", o.save_every = 0);
+    REFUSED("loss_reduction is 7", o.loss_reduction = (yk_loss_reduction)7);
     REFUSED("clip_grad_norm is 0", o.clip_grad_norm = 0);
     REFUSED("call yk_stop_prepare first", o.stop_on_signals = true);
     REFUSED("arch must be shorter", o.arch = "a network with a name that is too long to keep");
@@ -397,13 +483,22 @@ YK_TEST_RANKS(ranks_stop_together, 2)
 typedef struct slow_epoch {
     int rank;
     yk_epoch_record record;
+    yk_trace *trace;
 } slow_epoch;
 
 static yk_status come_late(void *context, yk_trainer *trainer)
 {
-    (void)trainer;
-    if (((slow_epoch *)context)->rank == 1)
+    const slow_epoch *seen = context;
+    yk_trace_step_begin(seen->trace, yk_trainer_state(trainer)->step + 1);
+    if (seen->rank == 1)
         usleep(200000);
+    return YK_OK;
+}
+
+static yk_status end_step(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    (void)trainer, (void)record;
+    yk_trace_step_end(((slow_epoch *)context)->trace);
     return YK_OK;
 }
 
@@ -414,9 +509,30 @@ static yk_status keep_epoch(void *context, yk_trainer *trainer, const yk_epoch_r
     return YK_OK;
 }
 
-YK_TEST_RANKS(a_slower_rank_is_named, 2)
+/* In the folder that both ranks have inherited. */
+static const char *trace_path(void)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/trace.json", getenv("YK_TEST_RUN"));
+    return path;
+}
+
+/* This rank has written its events, and all ranks have the same answer. */
+static void assert_named_in_trace(void)
+{
+    static char text[1 << 20];
+    const char *shared =
+        strstr(yk_test_read_file(text, sizeof text, trace_path()), "\"share the loss\"");
+    assert_non_null(shared);
+    const char *args = strstr(shared, "\"args\"");
+    assert_non_null(args);
+    assert_contains(args, "{\"slowest_rank\": 1, \"waited_us\": ");
+}
+
+static void train_beside_a_slow_rank(int rank, int world)
 {
     yk_group *group;
+    (void)world;
     assert_ok(yk_group_init(&group, NULL));
     parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 200),
                .test_set = create_dataset(YK_SPLIT_TEST, 50),
@@ -433,9 +549,12 @@ YK_TEST_RANKS(a_slower_rank_is_named, 2)
     options.ddp = ddp;
     options.validation = p.validation;
     options.callbacks = (yk_trainer_callbacks){
-        .context = &seen, .on_step_begin = come_late, .on_epoch = keep_epoch};
+        .context = &seen, .on_step_begin = come_late, .on_step = end_step, .on_epoch = keep_epoch};
     assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    assert_ok(yk_trace_open(&seen.trace, trace_path(), group, NULL));
     assert_ok(yk_trainer_fit(p.trainer));
+    assert_ok(yk_trace_close(seen.trace));
+    assert_named_in_trace();
     assert_int_equal(seen.record.slowest_rank, 1);
     assert_true(seen.record.waited_s > 0);
     if (rank == 0)
@@ -445,4 +564,10 @@ YK_TEST_RANKS(a_slower_rank_is_named, 2)
     yk_ddp_destroy(ddp);
     destroy_parts(p);
     yk_group_destroy(group);
+}
+
+YK_TEST(a_slower_rank_is_named)
+{
+    setenv("YK_TEST_RUN", yk_test_directory(), 0);
+    yk_test_ranks(2, train_beside_a_slow_rank);
 }

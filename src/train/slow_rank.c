@@ -1,0 +1,44 @@
+/* The rank that the others wait for, from how long each of them has waited. */
+#include <stdlib.h>
+
+#include <yoke/train.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/sums.h"
+
+/* The share of the time from which on it is worth naming a rank. */
+#define NOTICEABLE 0.05
+
+/* times: (ranks) pairs of seconds, waited and in all. */
+static yk_slow_rank find(const double (*times)[2], int ranks)
+{
+    int slowest = 0;
+    double sum = 0, all = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        sum += times[rank][0];
+        all += times[rank][1];
+        if (times[rank][0] < times[slowest][0])
+            slowest = rank;
+    }
+    double least = times[slowest][0], longer = (sum - least) / (ranks - 1) - least;
+    return longer > NOTICEABLE * all / ranks ? (yk_slow_rank){slowest, longer}
+                                             : (yk_slow_rank){-1, 0};
+}
+
+yk_status yk_find_slow_rank(yk_slow_rank *slow, yk_group *group, double waiting_s, double all_s)
+{
+    YKI_NOT_NULL(slow);
+    *slow = (yk_slow_rank){-1, 0};
+    int ranks = yki_ranks_of(group);
+    if (ranks == 1)
+        return YK_OK;
+    double own[2] = {waiting_s, all_s}, (*times)[2] = yki_calloc((size_t)ranks, sizeof *times);
+    if (!times)
+        return yki_error_memory((size_t)ranks * sizeof *times, "the ranks' waiting times");
+    yk_status status = yk_all_gather(group, times, own, 2, YK_F64, NULL);
+    if (status == YK_OK)
+        *slow = find((const double(*)[2])times, ranks);
+    free(times);
+    return status;
+}
