@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "bench/profile.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,12 +27,11 @@ static double bound_a_step(const cli_step_result *r, const yk_kernel_profile *ke
     return runs * (arithmetic > memory ? arithmetic : memory);
 }
 
-/* Kernels of one operator with the same shapes, as one. */
-static size_t add_to_rows(yk_kernel_profile *rows, size_t count, const yk_kernel_profile *kernel)
+size_t cli_profile_add(yk_kernel_profile *rows, size_t count, const yk_kernel_profile *kernel)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].op, kernel->op) == 0 && strcmp(rows[i].shape, kernel->shape) == 0 &&
-            rows[i].bytes == kernel->bytes) {
+            rows[i].bytes == kernel->bytes && rows[i].computed == kernel->computed) {
             rows[i].runs += kernel->runs;
             rows[i].seconds += kernel->seconds;
             return count;
@@ -88,7 +86,7 @@ bool cli_profile_print(const cli_step_result *r)
         return cli_complain("no memory for the profile of %zu kernels", kernels);
     for (size_t i = 0; i < kernels; i++) {
         yk_kernel_profile kernel = yk_model_profile_kernel(r->model, i);
-        count = add_to_rows(rows, count, &kernel);
+        count = cli_profile_add(rows, count, &kernel);
         seconds += seconds_a_step(r, &kernel);
     }
     qsort(rows, count, sizeof *rows, by_time);
@@ -145,9 +143,9 @@ static void write_profile(FILE *file, const cli_step_result *r)
 
 bool cli_step_write_json(const cli_step_result *r, const char *path)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = cli_file_create(path);
     if (!file)
-        return cli_complain("%s: cannot create: %s", path, strerror(errno));
+        return false;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
     cli_json_string(file, r->arch);
     fprintf(file, ",\n  \"device\": ");
@@ -165,5 +163,5 @@ bool cli_step_write_json(const cli_step_result *r, const char *path)
                 r->waited_ms);
     fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
             r->exposed_ms);
-    return cli_close_written(file, path);
+    return cli_file_close(file, path);
 }

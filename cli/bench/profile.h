@@ -3,6 +3,7 @@
 #define YOKE_CLI_BENCH_PROFILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <yoke/yoke.h>
 
@@ -20,6 +21,9 @@ typedef struct cli_step_result {
     yk_device_limits limits; /* zeros if unknown */
 } cli_step_result;
 
+/* Adds a kernel to the rows, of which there are `count`: to that of the same operator, shapes and
+ * algorithm if there is one, otherwise as another row. Returns how many there are then. */
+size_t cli_profile_add(yk_kernel_profile *rows, size_t count, const yk_kernel_profile *kernel);
 /* The table of the kernels. */
 bool cli_profile_print(const cli_step_result *result);
 bool cli_step_write_json(const cli_step_result *result, const char *path);

@@ -9,6 +9,7 @@
 
 #include "bench/profile.h"
 #include "clock.h"
+#include "median.h"
 #include "setup.h"
 
 enum { CLASSES = 10, WARM_UP = 2 };
@@ -83,18 +84,6 @@ typedef struct step_times {
     double step[CLI_STEP_REPEATS], waiting[CLI_STEP_REPEATS], exposed[CLI_STEP_REPEATS];
 } step_times;
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_ms(double *seconds, int count)
-{
-    qsort(seconds, (size_t)count, sizeof *seconds, compare_doubles);
-    return 1e3 * seconds[count / 2];
-}
-
 static double mean_ms(const double *seconds, int count)
 {
     double sum = 0;
@@ -109,6 +98,15 @@ static bool run_step(training *t)
            cli_ok(yk_optimizer_step(t->optimizer));
 }
 
+/* An asynchronous device still computes when a step has been entered. Its loss is known when its
+ * forward is done, so that from one loss to the next the device does the work of one step. The host
+ * meanwhile enters more, as in training. */
+static double time_of_loss(const training *t)
+{
+    yk_model_loss(t->model);
+    return cli_clock_s();
+}
+
 static bool time_steps(step_times *times, training *t, const cli_step_options *o)
 {
     for (int i = 0; i < WARM_UP; i++)
@@ -116,12 +114,14 @@ static bool time_steps(step_times *times, training *t, const cli_step_options *o
             return false;
     if (o->profile && !cli_ok(yk_model_profile_begin(t->model)))
         return false;
+    double before = time_of_loss(t);
     for (int i = 0; i < o->steps; i++) {
-        double start = cli_clock_s();
         if (!run_step(t))
             return false;
+        double now = time_of_loss(t);
         yk_ddp_stats stats = yk_ddp_last_stats(t->ddp);
-        times->step[i] = cli_clock_s() - start;
+        times->step[i] = now - before;
+        before = now;
         times->waiting[i] = stats.waiting_s;
         times->exposed[i] = stats.exposed_s;
     }
@@ -145,52 +145,29 @@ static void print_result(const cli_step_result *r, const char *amp)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/*
- * The rank that the others wait for is the one that itself waits least, if the others wait for a
- * noticeable part of a step longer. Collective.
- */
-static bool find_slowest(cli_step_result *r, yk_group *world)
-{
-    const double noticeable = 0.05; /* of a step, as yoke train has it for epochs */
-    double *waiting = calloc((size_t)r->ranks, sizeof *waiting), sum = 0;
-    int slowest = 0;
-    r->slowest_rank = -1;
-    if (!waiting)
-        return cli_complain("no memory for a table of ranks");
-    bool fine = cli_ok(yk_all_gather(world, waiting, &r->waiting_ms, 1, YK_F64, NULL));
-    for (int rank = 0; fine && rank < r->ranks; rank++) {
-        sum += waiting[rank];
-        if (waiting[rank] < waiting[slowest])
-            slowest = rank;
-    }
-    double others = r->ranks > 1 ? (sum - waiting[slowest]) / (r->ranks - 1) : 0;
-    if (fine && others - waiting[slowest] > noticeable * r->step_ms) {
-        r->slowest_rank = slowest;
-        r->waited_ms = others - waiting[slowest];
-    }
-    free(waiting);
-    return fine;
-}
-
 static bool report(training *t, step_times *times, const cli_step_options *o)
 {
     int steps = (int)o->steps, ranks = yk_group_size(t->world);
+    size_t count = (size_t)steps;
+    yk_slow_rank slow;
     cli_step_result r = {.arch = o->arch,
                          .amp = cli_amp_name(o->model.amp),
                          .ranks = ranks,
                          .steps = steps,
                          .batch_size = t->batch.size * ranks,
                          .mean_ms = mean_ms(times->step, steps),
-                         .step_ms = median_ms(times->step, steps),
-                         .waiting_ms = median_ms(times->waiting, steps),
-                         .exposed_ms = median_ms(times->exposed, steps),
+                         .step_ms = 1e3 * cli_take_median(times->step, count),
+                         .waiting_ms = 1e3 * cli_take_median(times->waiting, count),
+                         .exposed_ms = 1e3 * cli_take_median(times->exposed, count),
                          .model = t->model,
                          .profiled = o->profile};
     /* All ranks measure at the same time, as they compute at the same time. */
     if (o->profile && yk_model_measure_limits(t->model, &r.limits) != YK_OK)
         r.limits = (yk_device_limits){0, 0};
-    if (!find_slowest(&r, t->world))
+    if (!cli_ok(yk_find_slow_rank(&slow, t->world, 1e-3 * r.waiting_ms, 1e-3 * r.step_ms)))
         return false;
+    r.slowest_rank = slow.rank;
+    r.waited_ms = 1e3 * slow.waited_s;
     if (yk_group_rank(t->world) != 0)
         return true;
     print_result(&r, o->model.amp ? r.amp : "f32");

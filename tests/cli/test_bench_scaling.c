@@ -1,12 +1,11 @@
 /* `yoke bench scaling`: the table, its JSON and its picture, of a small network on drawn images. */
 #define _GNU_SOURCE
 #include "../launcher/job.h"
+#include "json_file.h"
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-static char output[32 * 1024], text[256 * 1024];
+static char output[32 * 1024];
 
 static int scaling(const char *options)
 {
@@ -17,21 +16,10 @@ static int scaling(const char *options)
 
 static const char *read_file(const char *name)
 {
+    static char text[256 * 1024];
     char path[256];
     snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
-static double number(const cJSON *row, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, key);
-    if (!cJSON_IsNumber(item))
-        fail_msg("no number %s", key);
-    return item->valuedouble;
+    return yk_test_read_file(text, sizeof text, path);
 }
 
 static bool is_close(double a, double b)
@@ -75,7 +63,7 @@ YK_TEST(scaling_gives_a_table_json_and_a_picture)
         int ranks;
     } expected[] = {
         {"Single device", 1}, {"DataParallel x2", 2}, {"DDP x1", 1}, {"DDP x2", 2}, {"DDP x3", 3}};
-    cJSON *table = cJSON_Parse(read_file("a.json"));
+    cJSON *table = read_json("a.json");
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
     const cJSON *single = cJSON_GetArrayItem(rows, 0), *row;
     size_t found = 0;
@@ -106,7 +94,7 @@ YK_TEST(scaling_is_weak_on_request)
 {
     if (scaling("--ranks 2 --per-rank-batch 30 --max-steps 5 --amp off --repeats 2 --json b.json"))
         fail_msg("%s", output);
-    cJSON *table = cJSON_Parse(read_file("b.json"));
+    cJSON *table = read_json("b.json");
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
     const cJSON *single = cJSON_GetArrayItem(rows, 0);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(table, "scaling")),

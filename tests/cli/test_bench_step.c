@@ -1,12 +1,13 @@
 /* `yoke bench step`: its line, the table of --profile, and the same as JSON. */
 #define _GNU_SOURCE
 #include "../launcher/job.h"
+#include "json_file.h"
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
+#include "bench/profile.h"
 
-static char output[32 * 1024], text[256 * 1024];
+static char output[32 * 1024];
 
 static int bench(const char *options)
 {
@@ -14,27 +15,6 @@ static int bench(const char *options)
                            "cd %s && %s bench step --arch mlp --batch-size 16 --image-size 8 "
                            "--threads 1 --steps 3 %s",
                            yk_test_directory(), test_program(), options);
-}
-
-static cJSON *read_json(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    cJSON *json = cJSON_Parse(text);
-    assert_non_null(json);
-    return json;
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsNumber(item))
-        fail_msg("no number %s", key);
-    return item->valuedouble;
 }
 
 YK_TEST(step_writes_its_result_as_json)
@@ -68,6 +48,28 @@ YK_TEST(profile_shows_where_a_step_goes)
     }
     assert_true(sum > 0 && sum <= number(json, "mean_ms"));
     cJSON_Delete(json);
+}
+
+/* The bound of a row is that of its algorithm: one row for each, whatever else they share. */
+YK_TEST(a_row_of_the_profile_is_of_one_algorithm)
+{
+    yk_kernel_profile rows[3];
+    const yk_kernel_profile direct = {.op = "conv2d",
+                                      .shape = "1x64x8x8 -> 1x64x8x8",
+                                      .runs = 2,
+                                      .seconds = 0.5,
+                                      .flop = 9,
+                                      .computed = 9,
+                                      .bytes = 7};
+    yk_kernel_profile winograd = direct;
+    winograd.computed = 4;
+    size_t count = cli_profile_add(rows, 0, &direct);
+    count = cli_profile_add(rows, count, &winograd);
+    assert_int_equal(cli_profile_add(rows, count, &direct), 2);
+    assert_int_equal(rows[0].runs, 4);
+    assert_true(rows[0].seconds == 1);
+    assert_int_equal(rows[1].runs, 2);
+    assert_true(rows[1].computed == 4);
 }
 
 YK_TEST(profile_without_limits_has_no_bounds)
