@@ -17,6 +17,7 @@
 #include <yoke/store.h>
 
 #include "cli.h"
+#include "launch/herald.h"
 #include "launch/net.h"
 #include "options.h"
 
@@ -119,7 +120,23 @@ static bool follow_rendezvous(yk_store **store, const job_address *job)
     return yk_store_connect(store, job->host, port, secret, patience_s) == YK_OK;
 }
 
-static int print_job(const job_address *job)
+/* To the rendezvous, from a store whose host knows where another has taken it over. */
+static bool follow_herald(yk_store **store, job_address *job)
+{
+    char place[sizeof job->host + 16];
+    size_t used;
+    bool found;
+    if (yk_store_check(*store, "attempt", &found) != YK_OK || found ||
+        yk_store_get(*store, CLI_MOVED_KEY, place, sizeof place - 1, &used, 0) != YK_OK)
+        return true;
+    place[used] = '\0';
+    if (sscanf(place, "%d %255s", &job->port, job->host) != 2)
+        return true;
+    yk_store_destroy(*store);
+    return yk_store_connect(store, job->host, job->port, job->secret, patience_s) == YK_OK;
+}
+
+static int print_job(job_address *job)
 {
     yk_store *store = NULL;
     job_texts *texts = calloc(1, sizeof *texts);
@@ -127,7 +144,7 @@ static int print_job(const job_address *job)
     if (!texts) {
         fputs("yoke ps: no memory\n", stderr);
     } else if (yk_store_connect(&store, job->host, job->port, job->secret, patience_s) != YK_OK ||
-               !follow_rendezvous(&store, job)) {
+               !follow_herald(&store, job) || !follow_rendezvous(&store, job)) {
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
         printed = print_ranks(store, texts);

@@ -23,6 +23,15 @@ static const double patience_s = 15, idle_patience_s = 3;
 
 /* ---- orders --------------------------------------------------------------------------------- */
 
+/* Of all that take part in an attempt, from the order "round ...". */
+static void remember_hosts(cli_agent *agent, const char *text)
+{
+    char address[64];
+    for (const char *line = text; (line = strchr(line, '\n')) && line[1];)
+        if (sscanf(++line, "%*d %*d %*d %*d %63s", address) == 1)
+            cli_hosts_known_add(&agent->known, address);
+}
+
 static void take_round(cli_job *job, const char *text)
 {
     cli_round round = {0};
@@ -40,6 +49,7 @@ static void take_round(cli_job *job, const char *text)
         if (sscanf(line, "%d %d", &id, &first_rank) == 2 && id == own)
             break;
     }
+    remember_hosts(agent, text);
     if (id != own)
         return; /* a later one may need this host */
     round.first_rank = first_rank;
@@ -107,6 +117,12 @@ static void take_lost(cli_job *job, const char *why)
         cli_job_fail(job);
 }
 
+static void take_moved(cli_job *job, const char *place)
+{
+    cli_agent *agent = job->agent;
+    agent->moved = sscanf(place, "%d %255s", &agent->moved_port, agent->moved_host) == 2;
+}
+
 static void take_regroup(cli_job *job)
 {
     if (job->stop_signal || job->running == 0)
@@ -149,6 +165,8 @@ static void take_order(cli_job *job, const char *text)
         cli_job_forward(job, signal_in(rest));
     else if (strcmp(kind, "lost") == 0)
         take_lost(job, rest);
+    else if (strcmp(kind, "moved") == 0)
+        take_moved(job, rest);
     else if (strcmp(kind, "again") == 0) {
         take_outcome(job, text);
         agent->again = true;
@@ -252,7 +270,7 @@ static bool round_or_end(const cli_job *job)
 {
     const cli_agent *agent = job->agent;
     bool stopped = job->stop_signal && cli_link_id(agent->link) < 0;
-    return agent->has_round || agent->over || agent->lost || stopped;
+    return agent->has_round || agent->over || agent->lost || agent->moved || stopped;
 }
 
 static bool verdict(const cli_job *job)
@@ -267,7 +285,7 @@ static int end_alone(cli_job *job)
     if (agent->lost && job->round.world)
         cli_sink_say(&job->err,
                      "%s: the launcher on host %s, which serves the job's store, is lost: %s",
-                     job->launch->name, job->launch->master_address, agent->why);
+                     job->launch->name, agent->host, agent->why);
     else if (agent->lost)
         cli_sink_say(&job->err, "%s: cannot join the rendezvous: %s", job->launch->name,
                      agent->why);
@@ -305,6 +323,11 @@ static int run_rounds(cli_job *job)
             break;
         if (agent->over || agent->again)
             continue;
+        if (agent->moved) {
+            report(agent, "bye %d", cli_link_id(agent->link));
+            if (cli_agent_follow(job))
+                continue;
+        }
         if (!agent->lost || !cli_agent_take_over(job))
             return end_alone(job);
     }

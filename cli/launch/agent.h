@@ -3,15 +3,21 @@
 #define YOKE_CLI_LAUNCH_AGENT_H
 
 #include "launch/coordinator.h"
+#include "launch/herald.h"
 #include "launch/job.h"
 #include "launch/link.h"
 
 struct cli_agent {
     cli_link *link;
     cli_coordinator *coordinator;
+    cli_herald *herald;       /* of a coordinator that has taken the rendezvous over, or NULL */
+    cli_hosts_known known;    /* addresses of all hosts that took part in attempts */
     yk_store_server *server;  /* the rendezvous store, if it is served here */
     yk_store_server *standby; /* to be used if the host of the rendezvous is lost, or NULL */
     char host[256];           /* where the rendezvous store is */
+    bool moved;               /* the rendezvous is elsewhere, here: */
+    char moved_host[CLI_ADDRESS_SIZE];
+    int moved_port;
     int port, standby_port;
     char *nodes;    /* the order "round ..." of the last attempt, or NULL */
     int restarts;   /* that the coordinator has counted by then */
@@ -34,5 +40,7 @@ void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *ad
  * one. False when there is none.
  */
 bool cli_agent_take_over(cli_job *job);
+/* The rendezvous has moved: joins the other one. */
+bool cli_agent_follow(cli_job *job);
 
 #endif

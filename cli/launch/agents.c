@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "clock.h"
 
 /* ---- reports -------------------------------------------------------------------------------- */
 
@@ -52,7 +53,8 @@ cli_agent_record *cli_agents_add(cli_agents *agents, char *report)
         return NULL;
     }
     agent->node = -1;
-    agent->state = CLI_AGENT_WAITING;
+    agent->state = CLI_AGENT_HELD;
+    agent->joined_s = cli_clock_s();
     agents->list[agents->count++] = agent;
     return agent;
 }
@@ -102,6 +104,11 @@ void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t 
 
 /* ---- membership ----------------------------------------------------------------------------- */
 
+static bool is_present(const cli_agent_record *agent)
+{
+    return agent->state != CLI_AGENT_GONE && agent->state != CLI_AGENT_HELD;
+}
+
 static int count_in(const cli_agents *agents, cli_agent_state state)
 {
     int count = 0;
@@ -112,7 +119,10 @@ static int count_in(const cli_agents *agents, cli_agent_state state)
 
 int cli_agents_present(const cli_agents *agents)
 {
-    return agents->count - count_in(agents, CLI_AGENT_GONE);
+    int count = 0;
+    for (int i = 0; i < agents->count; i++)
+        count += is_present(agents->list[i]);
+    return count;
 }
 
 int cli_agents_waiting(const cli_agents *agents)
@@ -136,7 +146,7 @@ bool cli_agents_all_left(const cli_agents *agents)
 cli_agent_record *cli_agents_first_present(const cli_agents *agents)
 {
     for (int i = 0; i < agents->count; i++)
-        if (agents->list[i]->state != CLI_AGENT_GONE)
+        if (is_present(agents->list[i]))
             return agents->list[i];
     return NULL;
 }
@@ -146,7 +156,7 @@ cli_agent_record *cli_agents_with_rank(const cli_agents *agents, int node_rank,
 {
     for (int i = 0; i < agents->count; i++) {
         cli_agent_record *agent = agents->list[i];
-        if (agent != other_than && agent->state != CLI_AGENT_GONE && agent->node_rank == node_rank)
+        if (agent != other_than && is_present(agent) && agent->node_rank == node_rank)
             return agent;
     }
     return NULL;
@@ -158,7 +168,7 @@ void cli_agents_list_hosts(const cli_agents *agents, char *text, size_t size)
     text[0] = '\0';
     for (int i = 0; i < agents->count; i++) {
         const cli_agent_record *agent = agents->list[i];
-        if (agent->state != CLI_AGENT_GONE && at + strlen(agent->host) + 3 < size)
+        if (is_present(agent) && at + strlen(agent->host) + 3 < size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", agent->host);
     }
 }
@@ -189,7 +199,7 @@ int cli_agents_number(cli_agents *agents, int *world)
     qsort(agents->list, (size_t)agents->count, sizeof *agents->list, compare_agents);
     for (int i = 0; i < agents->count; i++) {
         cli_agent_record *agent = agents->list[i];
-        if (agent->state == CLI_AGENT_GONE)
+        if (!is_present(agent))
             continue;
         agent->node = node++;
         agent->first_rank = *world;

@@ -9,6 +9,7 @@
 #include "launch/output.h"
 
 typedef enum cli_agent_state {
+    CLI_AGENT_HELD,    /* all places are taken, perhaps by one whose loss is not known yet */
     CLI_AGENT_WAITING, /* to take part in the next attempt */
     CLI_AGENT_RUNNING, /* its ranks */
     CLI_AGENT_ENDED,   /* no rank is left; it waits for what comes next */
@@ -30,6 +31,7 @@ typedef struct cli_agent_record {
     uint64_t program_hash;
     char host[256], address[64], run_id[512], program[200];
     cli_agent_state state;
+    double joined_s;
     bool bye; /* expects no more orders */
     /* Of the last attempt: */
     cli_agent_outcome kind;
@@ -51,7 +53,7 @@ cli_agent_record *cli_agents_find(const cli_agents *agents, int id);
 void cli_agent_ended(cli_agent_record *agent, char *report);
 void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t size);
 
-/* Those that have not gone, waiting, and running. */
+/* Those that have a place (neither held nor gone), those waiting, and those running. */
 int cli_agents_present(const cli_agents *agents);
 int cli_agents_waiting(const cli_agents *agents);
 int cli_agents_running(const cli_agents *agents);

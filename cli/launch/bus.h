@@ -19,6 +19,9 @@ typedef struct cli_bus_reader {
     double hole_s; /* since when a number has been taken without its message; 0: it is not */
 } cli_bus_reader;
 
+/* Exists in a rendezvous store that has a coordinator. */
+#define CLI_COORDINATOR_KEY "coordinator"
+
 #define CLI_BUS_REPORTS "reports"
 #define CLI_BUS_ORDERS  "orders"
 

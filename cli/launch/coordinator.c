@@ -12,6 +12,7 @@
  * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
  *
  *     say TEXT, refuse ID TEXT
+ *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
  *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n
  * ... fail                              stop the ranks: one has failed elsewhere regroup stop the
  * ranks cleanly: hosts are waiting to take part stop SIGNAL, kill, forward SIGNAL again CODE RANK
@@ -37,6 +38,7 @@
 #include "clock.h"
 #include "launch/agents.h"
 #include "launch/bus.h"
+#include "launch/herald.h"
 
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
 /* How long agents may take to stop their ranks after a failure, until they count as lost. */
@@ -58,7 +60,7 @@ struct cli_coordinator {
     int attempt, restarts, world, nodes; /* world and nodes: of the last attempt */
     double phase_s;                      /* when the phase began */
     double minimum_s;                    /* since when enough agents are there, or 0 */
-    double wills_s;                      /* when the wills were last looked at */
+    double looked_s;                     /* when look_around was last called */
     double noticed_s;                    /* when the agents were last told for whom they wait */
     double deadline_s;                   /* by which all ranks must have ended */
     int stop_signal;                     /* the job was asked to stop */
@@ -123,6 +125,9 @@ static void check_agent(cli_coordinator *c, const cli_agent_record *agent, char 
                  "the programs differ: \"%.150s\" on host %.100s, \"%.150s\" on host "
                  "%.100s",
                  first->program, first->host, agent->program, agent->host);
+    else if (agent->node_rank >= launch->nodes_max)
+        snprintf(why, size, "--node-rank %d of host %.150s: --nnodes is %d", agent->node_rank,
+                 agent->host, launch->nodes_max);
 }
 
 static void refuse(cli_coordinator *c, cli_agent_record *agent, const char *why)
@@ -132,36 +137,49 @@ static void refuse(cli_coordinator *c, cli_agent_record *agent, const char *why)
     give_order(c, "refuse %d %s", agent->id, why);
 }
 
-/* More agents than the job has places: says which one is too many. */
-static bool refuse_surplus(cli_coordinator *c, cli_agent_record *agent)
+/* Why there is no place for an agent, in `why`: too many have come, or one with its number. */
+static bool lacks_place(const cli_coordinator *c, const cli_agent_record *agent, char *why,
+                        size_t size)
 {
-    char why[512];
     int places = c->options.launch->nodes_max, present = cli_agents_present(&c->agents);
-    if (present <= places)
-        return false;
-    snprintf(why, sizeof why,
-             "expected %d host%s, but %d came: host %.200s (pid %d) is one too many", places,
-             places == 1 ? "" : "s", present, agent->host, agent->pid);
-    refuse(c, agent, why);
-    return true;
-}
-
-static bool refuse_duplicate(cli_coordinator *c, cli_agent_record *agent)
-{
-    char why[512];
-    const cli_agent_record *other = cli_agents_with_rank(&c->agents, agent->node_rank, agent);
-    if (agent->node_rank < c->options.launch->nodes_max && !other)
-        return false;
-    if (other)
-        snprintf(why, sizeof why,
+    const cli_agent_record *other = NULL;
+    if (agent->node_rank >= 0)
+        other = cli_agents_with_rank(&c->agents, agent->node_rank, agent);
+    if (present >= places)
+        snprintf(why, size, "expected %d host%s, but %d came: host %.200s (pid %d) is one too many",
+                 places, places == 1 ? "" : "s", present + 1, agent->host, agent->pid);
+    else if (other)
+        snprintf(why, size,
                  "--node-rank %d was claimed twice, by host %.150s (pid %d) and by host %.150s "
                  "(pid %d)",
                  agent->node_rank, other->host, other->pid, agent->host, agent->pid);
-    else
-        snprintf(why, sizeof why, "--node-rank %d of host %.150s: --nnodes is %d", agent->node_rank,
-                 agent->host, c->options.launch->nodes_max);
-    refuse(c, agent, why);
-    return true;
+    return present >= places || other;
+}
+
+/* How long a host that returns may come before its loss is noticed. */
+static double return_s(const cli_launch *launch)
+{
+    const char *heartbeat = getenv("YOKE_HEARTBEAT_TIMEOUT");
+    if (launch->nodes_min == launch->nodes_max && launch->max_restarts == 0)
+        return 0; /* there is no use in returning */
+    return (heartbeat && *heartbeat ? strtod(heartbeat, NULL) : 5) + 5;
+}
+
+/* Gives an agent a place, lets it wait for one, or refuses it. */
+static void settle(cli_coordinator *c, cli_agent_record *agent)
+{
+    char why[768];
+    if (!lacks_place(c, agent, why, sizeof why))
+        agent->state = CLI_AGENT_WAITING;
+    else if (cli_clock_s() - agent->joined_s >= return_s(c->options.launch))
+        refuse(c, agent, why);
+}
+
+static void settle_held(cli_coordinator *c)
+{
+    for (int i = 0; i < c->agents.count; i++)
+        if (c->agents.list[i]->state == CLI_AGENT_HELD)
+            settle(c, c->agents.list[i]);
 }
 
 static void handle_join(cli_coordinator *c, char *text)
@@ -173,8 +191,8 @@ static void handle_join(cli_coordinator *c, char *text)
     check_agent(c, agent, why, sizeof why);
     if (why[0])
         refuse(c, agent, why);
-    else if (!refuse_surplus(c, agent) && agent->node_rank >= 0)
-        refuse_duplicate(c, agent);
+    else
+        settle(c, agent);
 }
 
 /* ---- reports -------------------------------------------------------------------------------- */
@@ -250,10 +268,6 @@ static void handle_report(cli_coordinator *c)
 
 static void look_at_wills(cli_coordinator *c)
 {
-    double now = cli_clock_s();
-    if (now - c->wills_s < 0.25)
-        return;
-    c->wills_s = now;
     for (int i = 0; i < c->agents.count; i++) {
         cli_agent_record *agent = c->agents.list[i];
         char key[64];
@@ -265,6 +279,34 @@ static void look_at_wills(cli_coordinator *c)
             handle_gone(c, agent);
         }
     }
+}
+
+/*
+ * The host of a lost rendezvous has returned, with a new one, and the herald of the job that has
+ * continued without it has found it.
+ */
+static void look_for_herald(cli_coordinator *c)
+{
+    char place[CLI_ADDRESS_SIZE + 16];
+    size_t used;
+    if (c->phase != FORMING || c->attempt > 0 ||
+        yk_store_get(c->store, CLI_MOVED_KEY, place, sizeof place - 1, &used, 0) != YK_OK)
+        return;
+    give_order(c, "moved %.*s", (int)used, place);
+    enter(c, FINISHED);
+    atomic_store(&c->finished, true);
+}
+
+/* What nobody reports. */
+static void look_around(cli_coordinator *c)
+{
+    double now = cli_clock_s();
+    if (now - c->looked_s < 0.25)
+        return;
+    c->looked_s = now;
+    look_at_wills(c);
+    settle_held(c);
+    look_for_herald(c);
 }
 
 /* ---- forming a round ------------------------------------------------------------------------ */
@@ -487,6 +529,7 @@ static void watch_round(cli_coordinator *c)
 static void *run(void *context)
 {
     cli_coordinator *c = context;
+    yk_store_set(c->store, CLI_COORDINATOR_KEY, "", 0);
     enter(c, FORMING);
     while (!atomic_load(&c->closing)) {
         yk_status status = cli_bus_next(&c->reader, c->store, c->text, wait_s);
@@ -494,7 +537,7 @@ static void *run(void *context)
             handle_report(c);
         else if (status != YK_ERROR_TIMEOUT)
             break;
-        look_at_wills(c);
+        look_around(c);
         if (c->phase == FORMING)
             form_round(c);
         else if (c->phase == RUNNING)

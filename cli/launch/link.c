@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "launch/herald.h"
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;
+static const double look_s = 0.2;  /* between two looks for a coordinator */
 static const double connect_s = 2; /* for reports: the store is there, or lost */
 
 typedef struct order {
@@ -29,6 +31,7 @@ struct cli_link {
     int ready;            /* an eventfd */
     order *first, **last;
     yk_store *orders, *reports;
+    yk_store *standby; /* of this host, in which a herald may say where the rendezvous is */
     cli_bus_reader reader;
     atomic_int id;
     atomic_bool closing;
@@ -90,14 +93,13 @@ static void enqueue_lost(cli_link *link, const char *why)
     enqueue(link, text);
 }
 
-/* What to do if the rendezvous has moved: this launcher cannot know where to. */
+/* What to do if the rendezvous has moved and no herald knows this host. */
 static const char *advise(const cli_link *link)
 {
-    const cli_launch *launch = link->options.launch;
-    return launch->nodes_min < launch->nodes_max
-               ? " (if the job runs and another host has taken the rendezvous over, give the "
-                 "address that its launchers have printed as --rdzv-endpoint)"
-               : "";
+    return link->options.finds ? " (if this host is new to a job whose rendezvous another host has "
+                                 "taken over, give "
+                                 "the address that its launchers have printed as --rdzv-endpoint)"
+                               : "";
 }
 
 static void notice_waiting(cli_link *link, double *notice_at)
@@ -112,19 +114,62 @@ static void notice_waiting(cli_link *link, double *notice_at)
     enqueue(link, text);
 }
 
+/* Whether a store says that the rendezvous has moved; then that is the link's last order. It is
+ * deleted because it may be out of date; a herald that is there says it again. */
+static bool read_moved(cli_link *link, yk_store *store)
+{
+    char place[CLI_ADDRESS_SIZE + 16], text[sizeof place + 8];
+    size_t used;
+    if (!store || yk_store_get(store, CLI_MOVED_KEY, place, sizeof place - 1, &used, 0) != YK_OK)
+        return false;
+    yk_store_delete(store, CLI_MOVED_KEY, NULL);
+    snprintf(text, sizeof text, "moved %.*s", (int)used, place);
+    enqueue(link, text);
+    return true;
+}
+
+static bool was_called(cli_link *link)
+{
+    const cli_link_options *o = &link->options;
+    if (o->finds && o->standby_port && !link->standby)
+        yk_store_connect(&link->standby, "127.0.0.1", o->standby_port, o->secret, attempt_s);
+    return read_moved(link, link->standby);
+}
+
+/* A store without a coordinator is kept ready by a host that may have been told of another one. */
+static yk_status await_coordinator(cli_link *link, double until, double *notice_at, bool *moved)
+{
+    yk_status status = YK_OK;
+    *moved = false;
+    while (link->options.finds && !atomic_load(&link->closing) && !*moved) {
+        status = yk_store_wait(link->orders, CLI_COORDINATOR_KEY, look_s);
+        if (status != YK_ERROR_TIMEOUT || cli_clock_s() > until)
+            return status;
+        *moved = read_moved(link, link->orders) || was_called(link);
+        notice_waiting(link, notice_at);
+    }
+    return status;
+}
+
+/* False if there is nothing to join; then the last order says why, unless the link is closed. */
 static bool connect_to_store(cli_link *link)
 {
     const cli_link_options *o = &link->options;
     double start = cli_clock_s(), notice_at = start + notice_s;
+    bool moved = false;
     yk_status status;
     while ((status = yk_store_connect(&link->orders, o->host, o->port, o->secret, attempt_s)) ==
            YK_ERROR_TIMEOUT) {
-        if (atomic_load(&link->closing))
+        if (atomic_load(&link->closing) || was_called(link))
             return false;
         if (cli_clock_s() - start > o->join_s)
             break;
         notice_waiting(link, &notice_at);
     }
+    if (status == YK_OK)
+        status = await_coordinator(link, start + o->join_s, &notice_at, &moved);
+    if (moved || atomic_load(&link->closing))
+        return false;
     if (status == YK_OK)
         status = yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
     if (status != YK_OK) {
@@ -185,13 +230,14 @@ static void *run(void *context)
     if (!connect_to_store(link))
         return NULL;
     yk_status status = join(link);
-    bool ended = false; /* "end" is the last order */
+    bool ended = false; /* "end" is the last order, or "moved" */
     while ((status == YK_OK || status == YK_ERROR_TIMEOUT) && !ended &&
            !atomic_load(&link->closing)) {
         status = cli_bus_next(&link->reader, link->orders, link->text, order_wait_s);
         if (status == YK_OK)
             enqueue(link, link->text);
-        ended = status == YK_OK && strncmp(link->text, "end ", 4) == 0;
+        ended = status == YK_OK &&
+                (strncmp(link->text, "end ", 4) == 0 || strncmp(link->text, "moved ", 6) == 0);
     }
     if (status != YK_OK && status != YK_ERROR_TIMEOUT)
         enqueue_lost(link, yk_last_error());
@@ -248,6 +294,7 @@ void cli_link_close(cli_link *link)
     pthread_join(link->thread, NULL);
     yk_store_destroy(link->orders);
     yk_store_destroy(link->reports);
+    yk_store_destroy(link->standby);
     for (char *text; (text = cli_link_next(link));)
         free(text);
     close(link->ready);

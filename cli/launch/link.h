@@ -21,6 +21,7 @@ typedef struct cli_link_options {
     int node_rank;    /* the index of this host, or -1 */
     double join_s;    /* how long to wait for the store */
     int standby_port; /* of the store that this agent would serve if the coordinator were lost */
+    bool finds;       /* the rendezvous may have moved, see herald.h */
 } cli_link_options;
 
 /* Starts to join. NULL if it cannot be started. */
@@ -29,8 +30,8 @@ cli_link *cli_link_open(const cli_link_options *options);
 int cli_link_fd(const cli_link *link);
 /*
  * Takes the next order from the queue, which the caller frees; NULL if it is empty. The link itself
- * adds two orders: "say TEXT", to be printed, and, as its last, "lost TEXT", when the store cannot
- * be reached (any more).
+ * adds orders: "say TEXT", to be printed, and, as its last, "lost TEXT", when the store cannot be
+ * reached (any more), or "moved PORT ADDRESS", when it is to join another rendezvous.
  */
 char *cli_link_next(cli_link *link);
 /* The number of this agent, or -1 before it has joined. */

@@ -64,6 +64,25 @@ static bool start_coordinator(const cli_launch *launch, cli_agent *agent,
     return agent->coordinator != NULL;
 }
 
+static bool may_lose_hosts(const cli_launch *launch)
+{
+    return launch->nodes_min < launch->nodes_max;
+}
+
+/* At the port of the rendezvous, the herald finds the store; YK_PORT_ANY where another launcher of
+ * this host serves the rendezvous. */
+static bool open_standby(const cli_launch *launch, cli_agent *agent, int port)
+{
+    agent->standby_port = port;
+    if (yk_store_serve(&agent->standby, "*", &agent->standby_port, launch->secret) == YK_OK)
+        return true;
+    agent->standby_port = YK_PORT_ANY; /* the other is taken */
+    if (yk_store_serve(&agent->standby, "*", &agent->standby_port, launch->secret) == YK_OK)
+        return true;
+    fprintf(stderr, "%s\n", yk_last_error());
+    return false;
+}
+
 static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank, double join_s)
 {
     cli_link_options options = {.launch = launch,
@@ -72,6 +91,8 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
                                 .secret = launch->secret,
                                 .node_rank = node_rank,
                                 .standby_port = agent->standby_port,
+                                .finds = may_lose_hosts(launch) && !agent->coordinator &&
+                                         !agent->successor,
                                 .join_s = join_s};
     agent->link = cli_link_open(&options);
     if (!agent->link)
@@ -97,16 +118,17 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
             return false;
         } /* else another launcher on this host serves it */
     }
-    if (launch->nodes_min < launch->nodes_max && !agent->server &&
-        yk_store_serve(&agent->standby, "*", &agent->standby_port, launch->secret) != YK_OK) {
-        fprintf(stderr, "%s\n", yk_last_error());
+    bool shares_host = cli_net_is_this_host(launch->master_address);
+    if (may_lose_hosts(launch) && !agent->server &&
+        !open_standby(launch, agent, shares_host ? YK_PORT_ANY : launch->master_port))
         return false;
-    }
     return open_link(launch, agent, node_rank, launch->join_s);
 }
 
 void cli_agent_close(cli_agent *agent)
 {
+    cli_herald_stop(agent->herald);
+    cli_hosts_known_free(&agent->known);
     cli_link_close(agent->link);
     cli_coordinator_finish(agent->coordinator);
     yk_store_server_destroy(agent->server);
@@ -137,6 +159,8 @@ static bool become_coordinator(cli_job *job, const char *address)
     agent->standby = NULL;
     agent->port = agent->standby_port;
     agent->standby_port = 0;
+    cli_hosts_known_add(&agent->known, job->launch->master_address);
+    agent->herald = cli_herald_start(job->launch, &agent->known, agent->host, agent->port);
     return start_coordinator(
         job->launch, agent,
         (cli_coordinator_options){.attempt = job->round.attempt + 1,
@@ -165,4 +189,26 @@ bool cli_agent_take_over(cli_job *job)
     agent->port = port;
     job->give_up_at = cli_clock_s() + patience_s;
     return open_link(job->launch, agent, job->round.node, successor_s);
+}
+
+/* ---- following ------------------------------------------------------------------------------- */
+
+bool cli_agent_follow(cli_job *job)
+{
+    cli_agent *agent = job->agent;
+    const cli_launch *launch = job->launch;
+    cli_sink_say(&job->err, "%s: the job has gone on without this host; joining it at %s:%d",
+                 launch->name, agent->moved_host, agent->moved_port);
+    cli_link_close(agent->link);
+    cli_coordinator_finish(agent->coordinator);
+    yk_store_server_destroy(agent->server);
+    agent->link = NULL;
+    agent->coordinator = NULL;
+    agent->server = NULL;
+    agent->moved = agent->lost = agent->has_round = false;
+    if (!agent->standby && !open_standby(launch, agent, launch->master_port))
+        return false;
+    snprintf(agent->host, sizeof agent->host, "%s", agent->moved_host);
+    agent->port = agent->moved_port;
+    return open_link(launch, agent, launch->elects_host ? -1 : launch->node_rank, launch->join_s);
 }

@@ -86,6 +86,33 @@ YK_TEST(a_host_that_is_cut_off_does_not_continue_on_its_own)
     assert_contains(agents[2].output, "only 1 of 2 hosts can: the job ends here");
 }
 
+static void lose_launcher(int host)
+{
+    kill(-agents[host].pid, SIGKILL);
+    test_job_wait(&agents[host], 10);
+}
+
+/* Neither host can know by itself that the rendezvous has moved to the third. */
+YK_TEST(lost_hosts_rejoin_wherever_the_rendezvous_is)
+{
+    yk_test_hosts(3);
+    for (int host = 1; host <= 3; host++)
+        start_agent(host, "1:3", endless);
+    for (int host = 1; host <= 3; host++)
+        test_job_await(&agents[host], "/3");
+    int next = strstr(agents[2].output, ":1/3") ? 2 : 3, last = 5 - next;
+    lose_launcher(1);
+    test_job_await(&agents[next], "1:0/2");
+    test_job_await(&agents[last], "1:1/2");
+    lose_launcher(last);
+    test_job_await(&agents[next], "2:0/1");
+    start_agent(last, "1:3", endless);
+    test_job_await(&agents[last], "3:1/2");
+    start_agent(1, "1:3", endless);
+    test_job_await(&agents[1], "4:2/3");
+    test_job_await(&agents[next], "4:0/3");
+}
+
 /* Trains on three hosts, of which one loses power after the first checkpoint. */
 static void train_and_lose(int lost)
 {

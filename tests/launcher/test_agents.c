@@ -343,3 +343,45 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     kill(agents[order[2]].pid, SIGTERM);
     assert_int_equal(test_job_wait(&agents[order[2]], 20), 128 + SIGTERM);
 }
+
+static const char *const tells_world =
+    "sh -c 'trap \"exit 143\" TERM; echo $TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; "
+    "while :; do sleep 0.05; done'";
+
+/* Started again, its launcher serves a rendezvous of its own, but the job has moved to another. */
+YK_TEST(the_lost_host_of_the_rendezvous_rejoins)
+{
+    start_agent(0, "1:2", tells_world);
+    start_agent(1, "1:2", tells_world);
+    test_job_await(&agents[0], "/2\n");
+    test_job_await(&agents[1], "/2\n");
+    int lost = strstr(agents[0].output, "0:0/2") ? 0 : 1;
+    kill(-agents[lost].pid, SIGKILL);
+    test_job_wait(&agents[lost], 10);
+    test_job_await(&agents[1 - lost], "1:0/1\n");
+    start_agent(2, "1:2", tells_world);
+    test_job_await(&agents[2], "2:1/2\n");
+    test_job_await(&agents[1 - lost], "2:0/2\n");
+    assert_contains(agents[2].output, "the job has gone on without this host; joining it at ");
+    kill(agents[2].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[2], 20), 128 + SIGTERM);
+    assert_int_equal(test_job_wait(&agents[1 - lost], 20), 128 + SIGTERM);
+}
+
+/* It has come before the loss of its predecessor was noticed. */
+YK_TEST(a_host_that_returns_at_once_waits_for_its_place)
+{
+    start_agent(0, "1:2", tells_world);
+    start_agent(1, "1:2", tells_world);
+    test_job_await(&agents[0], "/2\n");
+    test_job_await(&agents[1], "/2\n");
+    int leaves = strstr(agents[0].output, "0:0/2") ? 1 : 0;
+    start_agent(2, "1:2", tells_world);
+    usleep(500000);
+    kill(-agents[leaves].pid, SIGKILL);
+    test_job_wait(&agents[leaves], 10);
+    test_job_await(&agents[2], ":1/2\n");
+    kill(agents[2].pid, SIGTERM);
+    assert_int_equal(test_job_wait(&agents[2], 20), 128 + SIGTERM);
+    assert_int_equal(test_job_wait(&agents[1 - leaves], 20), 128 + SIGTERM);
+}
