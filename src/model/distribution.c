@@ -32,6 +32,11 @@ void yki_model_detach(yk_model *model)
     model->distribution.stream = 0;
 }
 
+void yki_model_hooks_changed(yk_model *model)
+{
+    model->distribution.changes++;
+}
+
 bool yki_model_is_replicated(const yk_model *model)
 {
     return model->distribution.hooks.run_forward != NULL;

@@ -80,6 +80,8 @@ yk_status yki_model_check_trained(const yk_model *model, const char *who);
  * YK_ERROR_INVALID_ARGUMENT: it is distributed in one way only. */
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who);
 void yki_model_detach(yk_model *model);
+/* What the hooks enter in streams is another from now on. */
+void yki_model_hooks_changed(yk_model *model);
 /* Whether the hooks run the model. */
 bool yki_model_is_replicated(const yk_model *model);
 

@@ -5,7 +5,8 @@
  *     unused.c            which parameters take part
  *     reducer.c           buckets of gradients, reduced during backward
  *     staging.c           memory that ranks exchange, wherever the device keeps it
- *     hooks.c, powersgd.c comm hooks, which replace a bucket's all-reduce
+ *     hooks.c             comm hooks, which replace a bucket's all-reduce, ...
+ *     compress.c, powersgd.c  ... and those that are built in
  *     comm_hook_state.c   the state of comm hooks in checkpoints
  *     forward_sync.c      what ranks exchange before a forward: buffers, numbers of samples
  *     join.c              ranks with different numbers of batches
@@ -49,6 +50,13 @@ typedef struct yki_hook {
     void *state;
     void (*destroy)(void *state); /* of built-in hooks; otherwise NULL */
     yki_hook_memory memory;
+    /* Both or neither; in place of run, where gradients are exchanged in streams. The first enters
+     * what is done with a bucket, as yki_staged_all_reduce or, if agreed, as
+     * yki_staged_all_reduce_agreed does; the second makes the compute stream follow the results of
+     * all buckets, and completes them. They may be recorded. */
+    yk_status (*enter)(void *state, size_t bucket, bool agreed, yk_work **work);
+    yk_status (*land)(void *state);
+    yk_dtype dtype; /* in which enter has buckets travel */
 } yki_hook;
 
 /* What each rank sends to the others before a backward. */

@@ -218,13 +218,18 @@ static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
 /* Before backward, for all of its buckets, which do not differ between ranks. */
 static yk_status agree_on_buckets(const yk_ddp *ddp)
 {
-    yk_descriptor what = {.operation = YK_OPERATION_ALL_REDUCE,
-                          .dtype = (uint8_t)ddp->buckets[0].plan.dtype,
-                          .reduce = YK_REDUCE_SUM};
+    yk_dtype dtype = ddp->hook.enter ? ddp->hook.dtype : ddp->buckets[0].plan.dtype;
+    yk_descriptor what = {
+        .operation = YK_OPERATION_ALL_REDUCE, .dtype = (uint8_t)dtype, .reduce = YK_REDUCE_SUM};
     for (size_t b = 0; b < ddp->bucket_count; b++)
         what.count += ddp->buckets[b].part.elements;
     return yki_plane_agree(ddp->gradients.plane, &what,
                            yki_device_stream(yki_model_device(ddp->model)));
+}
+
+static bool is_on_host(const yki_hook *hook)
+{
+    return hook->run && !hook->enter;
 }
 
 yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
@@ -255,7 +260,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
         weigh_sum(ddp, backward);
     ddp->reduced = ddp->exchanging;
     ddp->in_streams = backward->in_streams = ddp->exchanging && backward->unbroken &&
-                                             ddp->bucket_count && !ddp->hook.run &&
+                                             ddp->bucket_count && !is_on_host(&ddp->hook) &&
                                              yki_staging_is_in_streams(&ddp->gradients);
     return ddp->in_streams && ddp->gradients.plane ? agree_on_buckets(ddp) : YK_OK;
 }
@@ -265,8 +270,13 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
  * not follow an event that was never marked in it. */
 static yk_status launch_in_stream(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
+    size_t index = (size_t)(bucket - ddp->buckets);
+    bool last = index + 1 == ddp->bucket_count;
+    if (ddp->hook.enter) {
+        YK_TRY(ddp->hook.enter(ddp->hook.state, index, true, &bucket->work));
+        return last ? ddp->hook.land(ddp->hook.state) : YK_OK;
+    }
     YK_TRY(yki_staged_all_reduce_agreed(&bucket->part));
-    bool last = bucket == &ddp->buckets[ddp->bucket_count - 1];
     return last && ddp->gradients.plane ? yki_staged_part_land(&bucket->part) : YK_OK;
 }
 
@@ -275,10 +285,13 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
     if (ddp->first_launch == 0)
         ddp->first_launch = yki_now();
     yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
-    if (ddp->hook.run)
-        ddp->status = yki_hook_launch(bucket);
-    else if (ddp->in_streams)
+    if (ddp->in_streams)
         ddp->status = launch_in_stream(ddp, bucket);
+    else if (ddp->hook.enter)
+        ddp->status =
+            ddp->hook.enter(ddp->hook.state, (size_t)(bucket - ddp->buckets), false, &bucket->work);
+    else if (ddp->hook.run)
+        ddp->status = yki_hook_launch(bucket);
     else
         ddp->status = yki_staged_all_reduce(&bucket->part, &bucket->work);
     if (ddp->status != YK_OK)
@@ -318,6 +331,15 @@ static yk_status end_in_streams(yk_ddp *ddp)
     return ddp->gradients.plane ? yki_plane_entered(ddp->gradients.plane, stream) : YK_OK;
 }
 
+/* Buckets land in the order of their launches. */
+static yk_status land_bucket(yk_ddp *ddp, size_t bucket)
+{
+    bool last = bucket + 1 == ddp->bucket_count;
+    if (!ddp->hook.enter)
+        return yki_staged_part_land(&ddp->buckets[bucket].part);
+    return last && ddp->status == YK_OK ? ddp->hook.land(ddp->hook.state) : YK_OK;
+}
+
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
@@ -331,7 +353,7 @@ yk_status yki_reducer_backward_end(void *context)
         ddp->buckets[b].work = NULL;
         yk_status status = work ? yki_work_wait_timed(work, &times) : YK_OK;
         if (ddp->exchanging && status == YK_OK)
-            status = yki_staged_part_land(&ddp->buckets[b].part);
+            status = land_bucket(ddp, b);
         waiting += yki_work_waited(&times, before);
         if (status != YK_OK && ddp->status == YK_OK) {
             ddp->status = status;

@@ -21,8 +21,8 @@ static size_t read_gradients(const yk_model *model, float *to)
 }
 
 /* Steps that are synced and not, set gradients and add to them, with batches of two sizes; each is
- * walked, recorded and replayed. */
-static size_t train(const char *backend, float *gradients)
+ * walked, recorded and replayed. If rounded, gradients travel in bf16 from a later step on. */
+static size_t train(const char *backend, bool rounded, float *gradients)
 {
     side s = {.net = sim_norm};
     assert_ok(yk_group_init(&s.group,
@@ -35,6 +35,8 @@ static size_t train(const char *backend, float *gradients)
     size_t count = 0;
     for (int i = 0; i < STEPS; i++) {
         int64_t size = i % 3 == 2 ? 2 : 4;
+        if (rounded && i == 3)
+            assert_ok(yk_ddp_register_bf16_compress_hook(s.ddp));
         yk_ddp_set_no_sync(s.ddp, true);
         step(s.model, take_samples(&s.own, YK_F32, 50 * i + 4 * s.rank, size));
         yk_ddp_set_no_sync(s.ddp, false);
@@ -100,14 +102,14 @@ YK_TEST_RANKS(ranks_replay_only_what_they_have_recorded_together, 2)
     side_end(&s);
 }
 
-static void compare_ways(void)
+static void compare_ways(bool rounded)
 {
     enum { ROOM = 1 << 20 };
     float *planes = calloc(ROOM, sizeof *planes), *staged = calloc(ROOM, sizeof *staged);
     assert_true(planes && staged);
-    size_t count = train(NULL, planes);
+    size_t count = train(NULL, rounded, planes);
     assert_true(count > 0 && count <= ROOM);
-    assert_int_equal(train("shm", staged), count);
+    assert_int_equal(train("shm", rounded, staged), count);
     assert_memory_equal(planes, staged, count * sizeof *planes);
     free(planes);
     free(staged);
@@ -115,13 +117,18 @@ static void compare_ways(void)
 
 YK_TEST_RANKS(two_ranks_have_the_bits_of_staged_gradients, 2)
 {
-    compare_ways();
+    compare_ways(false);
+}
+
+YK_TEST_RANKS(gradients_in_bf16_have_the_bits_of_staged_ones, 2)
+{
+    compare_ways(true);
 }
 
 YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_gradients, 4)
 {
     setenv("YOKE_SIM_SEED", "7", 1);
-    compare_ways();
+    compare_ways(true);
 }
 
 /* It has nothing to exchange, and needs no memory of the host's for it. */
