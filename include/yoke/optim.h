@@ -136,8 +136,8 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 
-/** A time that never comes. */
-#define YK_ENDLESS INT64_MAX
+/** An epoch or step that never comes: no end, no limit, no check. */
+#define YK_NEVER INT64_MAX
 
 /* ---- parameter groups: torch.optim's param_groups ----------------------------------------- */
 
@@ -159,7 +159,8 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context);
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group);
 /**
- * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_ENDLESS: never).
+ * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_NEVER: it trains
+ * to the end).
  * t counts epochs or steps, as the schedule does. Checkpoints do not store it: set it again after
  * loading one. YK_ERROR_INVALID_ARGUMENT when there is no such group.
  */
@@ -261,13 +262,13 @@ typedef struct yk_lookahead_options {
     double power;        /**< if above 0, the decay of step t is
                               decay * min(1, t / total_steps)^power; otherwise it is constant [0] */
     int64_t total_steps; /**< steps after which the model gets the slow weights for good, or
-                              YK_ENDLESS [YK_ENDLESS] */
+                              YK_NEVER [YK_NEVER] */
 } yk_lookahead_options;
 
 /** The defaults of yk_lookahead_options. */
 #define YK_LOOKAHEAD_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(yk_lookahead_options), 0.5, 5, 0, YK_ENDLESS                                        \
+        sizeof(yk_lookahead_options), 0.5, 5, 0, YK_NEVER                                          \
     }
 
 /**

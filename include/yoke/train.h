@@ -194,9 +194,6 @@ yk_status yk_job_requeue(bool *requeued, yk_group *group);
  */
 typedef struct yk_trainer yk_trainer;
 
-/** An option of this value never comes due: no limit of steps, no check, no extra checkpoints. */
-#define YK_NEVER INT64_MAX
-
 /**
  * Functions that the trainer calls on every rank, from the thread that called it. Any of them may
  * be NULL. A status other than YK_OK ends the call of the trainer that is running, with it.

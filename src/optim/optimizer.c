@@ -86,7 +86,7 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
     memcpy(optimizer->groups->hyperparameters, hyperparameters,
            (size_t)optimizer->rule->hyperparameters * sizeof *hyperparameters);
     optimizer->groups->initial_lr = hyperparameters[YKI_LR];
-    optimizer->groups->end = YK_ENDLESS;
+    optimizer->groups->end = YK_NEVER;
     return yki_optimizer_fit_groups(optimizer, 1);
 }
 

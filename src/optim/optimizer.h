@@ -37,7 +37,7 @@ typedef struct yki_optimizer_rule {
 typedef struct yki_param_group {
     double hyperparameters[YKI_MAX_HYPERPARAMETERS];
     double initial_lr; /* what schedules start from */
-    int64_t end;       /* of its training, in what schedules count, or YK_ENDLESS */
+    int64_t end;       /* of its training, in what schedules count, or YK_NEVER */
 } yki_param_group;
 
 struct yk_optimizer {

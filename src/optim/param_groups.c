@@ -110,7 +110,7 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
         return yki_error_memory(count * sizeof *room, "the optimizer's groups");
     memcpy(room, groups, count * sizeof *groups);
     for (size_t g = 0; g < count; g++) /* no part of a checkpoint */
-        room[g].end = g < optimizer->group_count ? optimizer->groups[g].end : YK_ENDLESS;
+        room[g].end = g < optimizer->group_count ? optimizer->groups[g].end : YK_NEVER;
     free(optimizer->groups);
     optimizer->groups = room;
     optimizer->group_count = count;

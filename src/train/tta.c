@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "image/geometry.h"
+#include "model/inputs.h"
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
@@ -162,13 +163,11 @@ static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, 
 
 static yk_status find_images(int *images, const yk_batch *batch)
 {
-    for (*images = 0; *images < batch->count; ++*images) {
-        const yk_tensor *tensor = &batch->tensors[*images];
-        if (strcmp(batch->names[*images], "images") == 0 && tensor->ndim == 4 &&
-            tensor->dims[2] > 1 && tensor->dims[3] > 1 &&
-            (tensor->dtype == YK_F32 || tensor->dtype == YK_F64))
-            return YK_OK;
-    }
+    const yk_tensor *found = yki_batch_find(batch, "images");
+    *images = found ? (int)(found - batch->tensors) : 0;
+    if (found && found->ndim == 4 && found->dims[2] > 1 && found->dims[3] > 1 &&
+        (found->dtype == YK_F32 || found->dtype == YK_F64))
+        return YK_OK;
     return yki_error(YK_ERROR_INVALID_SHAPE,
                      "test-time augmentation: expected batches with \"images\" of shape (N, C, H, "
                      "W), float32 or float64");
