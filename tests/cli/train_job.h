@@ -38,6 +38,27 @@ static inline const char *path_of(const char *name, const char *file)
     return path;
 }
 
+/* Fails unless two runs have left the same file, bit for bit. */
+static inline void assert_same_file(const char *a, const char *b, const char *file)
+{
+    char path[2][256], *text[2];
+    size_t size[2];
+    snprintf(path[0], sizeof path[0], "%s", path_of(a, file));
+    snprintf(path[1], sizeof path[1], "%s", path_of(b, file));
+    for (int i = 0; i < 2; i++) {
+        FILE *opened = fopen(path[i], "re");
+        if (!opened)
+            fail_msg("no %s", path[i]);
+        text[i] = malloc(64 << 20);
+        size[i] = fread(text[i], 1, 64 << 20, opened);
+        fclose(opened);
+    }
+    if (size[0] != size[1] || memcmp(text[0], text[1], size[0]) != 0)
+        fail_msg("%s and %s differ", path[0], path[1]);
+    free(text[0]);
+    free(text[1]);
+}
+
 /* All of metrics.jsonl. */
 static inline const char *metrics_of(const char *name)
 {

@@ -9,43 +9,11 @@
 
 #include "harness.h"
 #include "nets.h"
+#include "same.h"
 
 static yk_model *model_of(const char *device, const char *net)
 {
     return net_model(net_find(net), device, YK_F64, 1);
-}
-
-static void assert_same_gradients(yk_model *a, yk_model *b)
-{
-    int64_t here, there;
-    double *mine = net_gradients(a, &here), *other = net_gradients(b, &there);
-    assert_int_equal(here, there);
-    assert_memory_equal(mine, other, (size_t)here * sizeof *mine);
-    free(mine);
-    free(other);
-}
-
-static void assert_same_tensor(const yk_tensor *a, const yk_tensor *b)
-{
-    size_t bytes = yk_tensor_bytes(a);
-    void *here = malloc(bytes), *there = malloc(bytes);
-    assert_ok(yk_tensor_read(a, here));
-    assert_ok(yk_tensor_read(b, there));
-    assert_memory_equal(here, there, bytes);
-    free(here);
-    free(there);
-}
-
-static void assert_same_weights(const yk_model *a, const yk_model *b)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(a); i++) {
-        yk_parameter_view mine = yk_model_parameter(a, i), other = yk_model_parameter(b, i);
-        assert_same_tensor(&mine.value, &other.value);
-    }
-    for (size_t i = 0; i < yk_model_buffer_count(a); i++) {
-        yk_parameter_view mine = yk_model_buffer(a, i), other = yk_model_buffer(b, i);
-        assert_same_tensor(&mine.value, &other.value);
-    }
 }
 
 YK_TEST(every_net_computes_what_ref_does)
@@ -56,8 +24,8 @@ YK_TEST(every_net_computes_what_ref_does)
         net_batch b;
         net_batch_init(&b, YK_F32, 3, 1);
         assert_true(net_step(sim, &b) == net_step(ref, &b));
-        assert_same_gradients(sim, ref);
-        assert_same_weights(sim, ref);
+        assert_same_grads(sim, ref);
+        assert_same_values(sim, ref);
         net_batch_fini(&b);
         yk_model_destroy(sim);
         yk_model_destroy(ref);
@@ -86,8 +54,8 @@ YK_TEST(gradients_accumulate_without_the_host_waiting)
     for (int m = 0; m < 2; m++) {
         accumulate(sim, modes[m]);
         accumulate(ref, modes[m]);
-        assert_same_gradients(sim, ref);
-        assert_same_weights(sim, ref);
+        assert_same_grads(sim, ref);
+        assert_same_values(sim, ref);
     }
     yk_model_destroy(sim);
     yk_model_destroy(ref);
@@ -113,7 +81,7 @@ YK_TEST(outputs_are_read_on_the_host)
     yk_model_eval(sim);
     yk_model_eval(ref);
     assert_true(net_step(sim, &b) == net_step(ref, &b)); /* backward in evaluation mode */
-    assert_same_gradients(sim, ref);
+    assert_same_grads(sim, ref);
     net_batch_fini(&b);
     yk_model_destroy(sim);
     yk_model_destroy(ref);
@@ -200,7 +168,7 @@ YK_TEST(replicas_may_be_on_devices_too)
     for (int step = 0; step < 2; step++) { /* the second adds to the gradients of the first */
         yk_tensor here, there;
         assert_true(net_step(models[0], &b) == net_step(models[1], &b));
-        assert_same_gradients(models[0], models[1]);
+        assert_same_grads(models[0], models[1]);
         assert_ok(yk_model_output(models[0], &here));
         assert_ok(yk_model_output(models[1], &there));
         assert_memory_equal(here.data, there.data, yk_tensor_bytes(&here));
@@ -226,8 +194,8 @@ YK_TEST(files_hold_what_is_in_the_device)
         yk_model *ref = model_of("ref", "residual"), *back = model_of("sim", "residual");
         assert_ok(yk_model_load(ref, path));
         assert_ok(yk_model_load(back, path));
-        assert_same_weights(ref, sim);
-        assert_same_weights(back, sim);
+        assert_same_values(ref, sim);
+        assert_same_values(back, sim);
         yk_model_destroy(ref);
         yk_model_destroy(back);
     }

@@ -5,6 +5,7 @@
 
 #include "harness.h"
 #include "model/model.h"
+#include "same.h"
 
 enum { SIDE = 8, CLASSES = 10 };
 
@@ -90,30 +91,6 @@ static void draw_batch(yk_batch *batch, yk_tensor tensors[2])
     *batch = (yk_batch){.size = SAMPLES, .count = 2, .names = names, .tensors = tensors};
 }
 
-static void assert_same_tensor(const yk_tensor *a, const yk_tensor *b)
-{
-    size_t bytes = yk_tensor_bytes(a);
-    void *here = malloc(bytes), *there = malloc(bytes);
-    assert_ok(yk_tensor_read(a, here));
-    assert_ok(yk_tensor_read(b, there));
-    assert_memory_equal(here, there, bytes);
-    free(here);
-    free(there);
-}
-
-static void assert_same_model(const yk_model *a, const yk_model *b)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(a); i++) {
-        yk_parameter_view mine = yk_model_parameter(a, i), other = yk_model_parameter(b, i);
-        assert_same_tensor(&mine.value, &other.value);
-        assert_same_tensor(&mine.grad, &other.grad);
-    }
-    for (size_t i = 0; i < yk_model_buffer_count(a); i++) {
-        yk_parameter_view mine = yk_model_buffer(a, i), other = yk_model_buffer(b, i);
-        assert_same_tensor(&mine.value, &other.value);
-    }
-}
-
 static void train(yk_model *model)
 {
     yk_batch batch;
@@ -147,7 +124,8 @@ static void compare(const setting *s, double share)
     yk_model *kept = create(s, false), *again = create(s, true);
     train(kept);
     train(again);
-    assert_same_model(kept, again);
+    assert_same_values(kept, again);
+    assert_same_grads(kept, again);
     assert_true((double)activations(again) <= share * (double)activations(kept));
     yk_model_destroy(kept);
     yk_model_destroy(again);

@@ -11,37 +11,13 @@
 #include "harness.h"
 #include "model/model.h"
 #include "nets.h"
+#include "same.h"
 
 enum { SIDES = 2, STEPS = 6, SEEDS = 3 };
 
 static const char *const devices[SIDES] = {"sim", "ref"};
 
 static const char *const sim_seeds[SEEDS] = {"1", "7", "19"};
-
-static void assert_same_tensor(const yk_tensor *a, const yk_tensor *b)
-{
-    size_t bytes = yk_tensor_bytes(a);
-    void *here = malloc(bytes), *there = malloc(bytes);
-    assert_ok(yk_tensor_read(a, here));
-    assert_ok(yk_tensor_read(b, there));
-    assert_memory_equal(here, there, bytes);
-    free(here);
-    free(there);
-}
-
-static void assert_same_state(yk_model *const *models)
-{
-    for (size_t i = 0; i < yk_model_parameter_count(models[0]); i++) {
-        yk_parameter_view a = yk_model_parameter(models[0], i);
-        yk_parameter_view b = yk_model_parameter(models[1], i);
-        assert_same_tensor(&a.value, &b.value);
-        assert_same_tensor(&a.grad, &b.grad);
-    }
-    for (size_t i = 0; i < yk_model_buffer_count(models[0]); i++) {
-        yk_parameter_view a = yk_model_buffer(models[0], i), b = yk_model_buffer(models[1], i);
-        assert_same_tensor(&a.value, &b.value);
-    }
-}
 
 typedef struct pair {
     yk_model *models[SIDES];
@@ -104,7 +80,8 @@ static void update(pair *p, double lr)
         yk_optimizer_set_lr(p->optimizers[side], lr);
         assert_ok(yk_optimizer_step(p->optimizers[side]));
     }
-    assert_same_state(p->models);
+    assert_same_values(p->models[0], p->models[1]);
+    assert_same_grads(p->models[0], p->models[1]);
 }
 
 static yki_program *program_of(const pair *p, size_t index)
@@ -196,7 +173,8 @@ YK_TEST(loss_scales_change_between_steps)
             assert_ok(yk_grad_scaler_step(scalers[side], p.optimizers[side]));
             assert_ok(yk_grad_scaler_update(scalers[side]));
         }
-        assert_same_state(p.models);
+        assert_same_values(p.models[0], p.models[1]);
+        assert_same_grads(p.models[0], p.models[1]);
     }
     for (int side = 0; side < SIDES; side++)
         yk_grad_scaler_destroy(scalers[side]);
@@ -286,9 +264,10 @@ static void train_with_hooks(bool on_host)
     for (int step = 0; step < STEPS; step++) {
         pass(&p, 3, (uint64_t)step);
         for (size_t i = 0; i < count; i++) {
-            yk_tensor grad = yk_model_parameter(c.model, i).grad, copy = grad;
+            yk_parameter_view view = yk_model_parameter(c.model, i);
+            yk_tensor copy = view.grad;
             copy.data = c.copies[i];
-            assert_same_tensor(&copy, &grad);
+            assert_same_tensor(view.name, copy, view.grad);
         }
         update(&p, 0.05);
         /* Replays call what needs the host, and do what was recorded by themselves. */

@@ -5,6 +5,7 @@
 
 #include <sys/resource.h>
 
+#include "same.h"
 #include "small_network.h"
 
 enum { STEPS = 4, EACH = 3 };
@@ -64,24 +65,18 @@ static outcome train_virtual(yk_group *group, int count, const char *device, yk_
     return made;
 }
 
-static void assert_same_bits(const char *name, const yk_tensor *a, const yk_tensor *b)
-{
-    if (memcmp(yk_test_on_host(*a).data, yk_test_on_host(*b).data, yk_tensor_bytes(a)) != 0)
-        fail_msg("%s differs", name);
-}
-
 /* Rank 0's buffers are the ones that count. */
 static void assert_same_outcome(const outcome *a, const outcome *b, bool buffers)
 {
     for (size_t i = 0; i < yk_model_parameter_count(a->model); i++) {
         yk_parameter_view left = yk_model_parameter(a->model, i);
         yk_parameter_view right = yk_model_parameter(b->model, i);
-        assert_same_bits(left.name, &left.value, &right.value);
+        assert_same_tensor(left.name, left.value, right.value);
     }
     for (size_t i = 0; buffers && i < yk_model_buffer_count(a->model); i++) {
         yk_parameter_view left = yk_model_buffer(a->model, i);
         yk_parameter_view right = yk_model_buffer(b->model, i);
-        assert_same_bits(left.name, &left.value, &right.value);
+        assert_same_tensor(left.name, left.value, right.value);
     }
     if (buffers)
         assert_memory_equal(a->loss, b->loss, sizeof a->loss);

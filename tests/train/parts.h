@@ -2,7 +2,7 @@
 #ifndef YOKE_TESTS_TRAINER_PARTS_H
 #define YOKE_TESTS_TRAINER_PARTS_H
 
-#include "harness.h"
+#include "same.h"
 
 typedef struct parts {
     yk_dataset *dataset, *test_set;
@@ -78,11 +78,7 @@ static inline void destroy_parts(parts p)
 
 static inline void assert_same_weights(const parts *a, const parts *b)
 {
-    for (size_t i = 0; i < yk_model_parameter_count(a->model); i++) {
-        yk_tensor left = yk_model_parameter(a->model, i).value;
-        yk_tensor right = yk_model_parameter(b->model, i).value;
-        assert_memory_equal(left.data, right.data, yk_tensor_bytes(&left));
-    }
+    assert_same_values(a->model, b->model);
 }
 
 static inline const char *output_folder(void)
