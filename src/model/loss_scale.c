@@ -49,3 +49,12 @@ yk_status yki_model_reduce_maximum(yk_model *model, double *value)
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->reduce_maximum ? hooks->reduce_maximum(hooks->context, value) : YK_OK;
 }
+
+yk_status yki_model_reduce_maximum_in_stream(yk_model *model, double *value, bool *done)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    *done = false;
+    return hooks->reduce_maximum_in_stream
+               ? hooks->reduce_maximum_in_stream(hooks->context, value, done)
+               : YK_OK;
+}

@@ -60,6 +60,10 @@ typedef struct yki_model_hooks {
     yk_status (*is_same)(void *context, uint64_t number, bool *same);
     /* Makes *value the largest of all ranks'. Collective. */
     yk_status (*reduce_maximum)(void *context, double *value);
+    /* The same with a value in the device's memory, as it is at this point of the device's stream,
+     * in which what comes next follows the result; *done is false where ranks exchange nothing in
+     * streams. NULL: they never do. */
+    yk_status (*reduce_maximum_in_stream)(void *context, double *value, bool *done);
 
     /* All four or none: they run the model in place of yk_model_forward, _backward, _loss and
      * _output, which data parallelism does with the model and its replicas (replica.h). */

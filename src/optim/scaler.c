@@ -4,9 +4,9 @@
  * skipped one. The inverse that gradients are multiplied by is made in f64 and rounded once.
  *
  * Whether a gradient is not finite is known at once where the device is the host's or the ranks
- * have to agree on it. Otherwise it is undecided: the device itself leaves the step out, and the
- * host asks when it has to know, at the latest when the next backward needs the scale. By then the
- * next forward has been entered, so the device is never without work.
+ * have to agree on it through the host. Otherwise it is undecided: the device itself leaves the
+ * step out, and the host asks when it has to know, at the latest when the next backward needs the
+ * scale. By then the next forward has been entered, so the device is never without work.
  *
  * Invariant: the model's loss scale is ours; stage says what has been done since the last update.
  */
@@ -189,7 +189,8 @@ void yk_grad_scaler_destroy(yk_grad_scaler *scaler)
 
 /* ---- unscaling ------------------------------------------------------------------------------ */
 
-static yk_status unscale(yk_grad_scaler *scaler)
+/* *agreed: the ranks have, in the device's stream. */
+static yk_status unscale(yk_grad_scaler *scaler, bool *agreed)
 {
     yki_stream *stream = yki_device_stream(scaler->unscaling.device);
     double *coefficients = scaler->unscaling.memory;
@@ -201,6 +202,7 @@ static yk_status unscale(yk_grad_scaler *scaler)
     yki_gradients_place(scaler->gradients, scaler->model);
     YK_TRY(yki_sweep_run(scaler->gradients, YKI_SWEEP_UNSCALE, coefficients, &coefficients[FOUND],
                          stream));
+    YK_TRY(yki_model_reduce_maximum_in_stream(scaler->model, &coefficients[FOUND], agreed));
     return yki_late_take(&scaler->found, &coefficients[FOUND], stream);
 }
 
@@ -223,11 +225,13 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
     double begin = yki_trace_begin();
+    bool agreed;
     YK_TRY(settle(scaler));
-    YK_TRY(unscale(scaler));
+    YK_TRY(unscale(scaler, &agreed));
     scaler->stage = UNSCALED;
     scaler->undecided = true;
-    if (yki_device_is_host(scaler->unscaling.device) || yki_model_reduces_maximum(scaler->model))
+    if (yki_device_is_host(scaler->unscaling.device) ||
+        (yki_model_reduces_maximum(scaler->model) && !agreed))
         YK_TRY(decide(scaler));
     YKI_TRACE_END(begin, YKI_NO_ARGS, "unscale gradients");
     return YK_OK;

@@ -151,12 +151,12 @@ static yk_status prepare_streams(compressor *c, const yk_ddp *ddp)
 /* A device casts f32. Gradients in f64 go through the host. */
 static bool can_enter(const yk_ddp *ddp)
 {
-    if (!yki_staging_is_in_streams(&ddp->gradients))
+    if (ddp->bucket_count == 0 || !yki_staging_is_in_streams(&ddp->gradients))
         return false;
     for (size_t b = 0; b < ddp->bucket_count; b++)
         if (ddp->buckets[b].plan.dtype != YK_F32)
             return false;
-    return ddp->bucket_count > 0;
+    return true;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */

@@ -17,13 +17,27 @@ static yk_status reduce_maximum(void *context, double *value)
     return yk_all_reduce(ddp->group, value, 1, YK_F64, YK_REDUCE_MAX, NULL);
 }
 
+static yk_status reduce_maximum_in_stream(void *context, double *value, bool *done)
+{
+    const yk_ddp *ddp = context;
+    const yki_staging *gradients = &ddp->gradients;
+    const yk_descriptor what = {
+        .operation = YK_OPERATION_ALL_REDUCE, .dtype = YK_F64, .reduce = YK_REDUCE_MAX, .count = 1};
+    *done = yki_staging_is_in_streams(gradients);
+    if (!gradients->plane)
+        return YK_OK;
+    return yki_plane_run(gradients->plane, &what, value, value,
+                         yki_device_stream(gradients->device));
+}
+
 static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_forward_begin,
                                              .backward_begin = yki_reducer_backward_begin,
                                              .grad_ready = yki_reducer_grad_ready,
                                              .grad_needs_host = yki_reducer_needs_host,
                                              .is_same = yki_reducer_is_same,
                                              .backward_end = yki_reducer_backward_end,
-                                             .reduce_maximum = reduce_maximum};
+                                             .reduce_maximum = reduce_maximum,
+                                             .reduce_maximum_in_stream = reduce_maximum_in_stream};
 
 static const yki_model_hooks virtual_rank_hooks = {.forward_begin = yki_virtual_ranks_forward_begin,
                                                    .backward_begin =

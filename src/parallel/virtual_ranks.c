@@ -7,18 +7,20 @@
  *   gradients   those of each virtual rank, weighted by 1/V, are added in order, ((g0 + g1) + g2) +
  *               ...: an addition of floats is not associative, so no rank adds up its own first.
  *               One rank alone adds to what it has; several keep the gradients of their virtual
- *               ranks apart and gather them, one piece at a time
+ *               ranks apart and gather them, one piece at a time: on the host or, where the group
+ *               has a plane for the device, in its streams
  *   buffers     start each step as rank 0's and end it as virtual rank 0 has left them, as in DDP
  *   dropout     draws from the stream of the virtual rank
  *
- * Ordinary DDP does the same on V ranks if the group adds in the order of ranks: then, with N = V,
- * the reducer runs, and none of this.
+ * Ordinary DDP does the same on V ranks of a host device if the group adds in the order of ranks:
+ * then, with N = V, the reducer runs, and none of this. NCCL promises no order.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/group_internal.h"
+#include "device/device.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 
@@ -29,6 +31,7 @@ enum { PIECE_BYTES = 1 << 20, PIECES_BYTES = 64 << 20 };
 typedef struct run {
     size_t offset, bytes;
     yk_dtype dtype;
+    yki_kernel *add[2]; /* of a whole piece and of the last one, in streams; else NULL */
 } run;
 
 struct yki_virtual_ranks {
@@ -44,6 +47,7 @@ struct yki_virtual_ranks {
     size_t run_count;
     size_t piece_bytes; /* of each virtual rank, gathered at a time */
     void *mine, *all;   /* a piece of this rank's, of all virtual ranks */
+    yki_plane *plane;   /* which moves them; they are the device's then. NULL: the group does */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -82,6 +86,47 @@ static yk_status place_virtual_gradients(yk_ddp *ddp, int turn, char *block)
     return YK_OK;
 }
 
+static size_t mine_bytes(const struct yki_virtual_ranks *v)
+{
+    return (size_t)v->own * v->piece_bytes;
+}
+
+static size_t all_bytes(const struct yki_virtual_ranks *v)
+{
+    return (size_t)v->count * v->piece_bytes;
+}
+
+static yk_status create_add(yki_kernel **kernel, yki_device *device, size_t bytes, yk_dtype dtype)
+{
+    static const yki_attrs none;
+    const yki_operand operand = {
+        .dtype = dtype, .ndim = 1, .dims = {(int64_t)(bytes / yk_dtype_size(dtype))}};
+    yki_kernel_desc desc = {.op = &yki_op_add, .attrs = &none, .in_count = 2, .out_count = 1};
+    desc.in[0] = desc.in[1] = desc.out[0] = operand;
+    return bytes ? yki_kernel_create(device, &desc, kernel) : YK_OK;
+}
+
+/* Room for pieces where the ranks exchange them. */
+static yk_status place_pieces(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    yki_device *device = yki_model_device(ddp->model);
+    YK_TRY(yki_plane_open(&v->plane, ddp->group, device));
+    if (!v->plane) {
+        YK_TRY(yk_group_alloc(ddp->group, mine_bytes(v), &v->mine));
+        return yk_group_alloc(ddp->group, all_bytes(v), &v->all);
+    }
+    YK_TRY(yki_device_alloc(device, mine_bytes(v), &v->mine));
+    YK_TRY(yki_device_alloc(device, all_bytes(v), &v->all));
+    for (size_t i = 0; i < v->run_count; i++) {
+        run *r = &v->runs[i];
+        YK_TRY(create_add(&r->add[0], device, r->bytes < v->piece_bytes ? 0 : v->piece_bytes,
+                          r->dtype));
+        YK_TRY(create_add(&r->add[1], device, r->bytes % v->piece_bytes, r->dtype));
+    }
+    return YK_OK;
+}
+
 /* Keeps the gradients of the virtual ranks separate until the last one has computed its own. */
 static yk_status place_all_gradients(yk_ddp *ddp)
 {
@@ -102,8 +147,7 @@ static yk_status place_all_gradients(yk_ddp *ddp)
     v->piece_bytes = yki_align(PIECES_BYTES / (size_t)v->count, YKI_ALIGNMENT);
     if (v->piece_bytes > PIECE_BYTES)
         v->piece_bytes = PIECE_BYTES;
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->own * v->piece_bytes, &v->mine));
-    YK_TRY(yk_group_alloc(ddp->group, (size_t)v->count * v->piece_bytes, &v->all));
+    YK_TRY(place_pieces(ddp));
     yki_model_place_gradients(ddp->model, v->grads[0]);
     return YK_OK;
 }
@@ -120,7 +164,9 @@ yk_status yki_virtual_ranks_check(int count, int ranks)
 bool yki_virtual_ranks_needed(const yk_ddp *ddp)
 {
     int ranks = yk_group_size(ddp->group), count = ddp->options.virtual_ranks;
-    return count > ranks || (count == ranks && !yki_group_adds_in_rank_order(ddp->group));
+    bool in_order = yki_device_is_host(yki_model_device(ddp->model)) &&
+                    yki_group_adds_in_rank_order(ddp->group);
+    return count > ranks || (count == ranks && ranks > 1 && !in_order);
 }
 
 yk_status yki_virtual_ranks_create(yk_ddp *ddp)
@@ -137,6 +183,23 @@ yk_status yki_virtual_ranks_create(yk_ddp *ddp)
     return ranks > 1 ? place_all_gradients(ddp) : YK_OK;
 }
 
+static void free_pieces(yk_ddp *ddp)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    yki_device *device = yki_model_device(ddp->model);
+    if (!v->plane) {
+        yk_group_free(ddp->group, v->mine);
+        yk_group_free(ddp->group, v->all);
+        return;
+    }
+    for (size_t i = 0; i < v->run_count; i++)
+        for (int last = 0; last < 2; last++)
+            yki_kernel_destroy(v->runs[i].add[last]);
+    yki_device_free(device, v->mine, mine_bytes(v));
+    yki_device_free(device, v->all, all_bytes(v));
+    yki_plane_close(v->plane);
+}
+
 void yki_virtual_ranks_destroy(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
@@ -144,13 +207,12 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
         free(v->grads[turn]);
     free(v->grads);
     free(v->blocks);
-    free(v->runs);
     yki_device *device = yki_model_device(ddp->model);
     yki_model_place_gradients(ddp->model, NULL);
     yki_stream_wait(device, yki_device_stream(device));
     yki_device_free(device, v->memory, v->bytes);
-    yk_group_free(ddp->group, v->mine);
-    yk_group_free(ddp->group, v->all);
+    free_pieces(ddp);
+    free(v->runs);
     free(v);
     free(ddp->order);
 }
@@ -209,20 +271,20 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
     return YK_OK;
 }
 
-/* Copies a piece of each of this rank's blocks to where peers can read it. */
+/* Copies a piece of each of this rank's blocks to where it is exchanged from. */
 static yk_status take_pieces(yk_ddp *ddp, size_t offset, size_t bytes)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     yki_device *device = yki_model_device(ddp->model);
-    yki_stream *stream = yki_device_stream(device);
     for (int turn = 0; turn < v->own; turn++)
-        YK_TRY(yki_device_copy(device, (char *)v->mine + (size_t)turn * bytes,
-                               v->blocks[turn] + offset, bytes, YKI_TO_HOST, stream));
-    return yki_stream_wait(device, stream);
+        YK_TRY(yki_device_copy(
+            device, (char *)v->mine + (size_t)turn * bytes, v->blocks[turn] + offset, bytes,
+            v->plane ? YKI_WITHIN_DEVICE : YKI_TO_HOST, yki_device_stream(device)));
+    return YK_OK;
 }
 
 /* Sums a piece over all virtual ranks, in order, into the first block. */
-static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
+static yk_status reduce_on_host(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype dtype)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     yki_device *device = yki_model_device(ddp->model);
@@ -230,6 +292,7 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     bool direct = yki_device_is_host(device);
     char *all = v->all, *to = direct ? v->blocks[0] + offset : all;
     YK_TRY(take_pieces(ddp, offset, bytes));
+    YK_TRY(yki_stream_wait(device, stream));
     size_t count = bytes / yk_dtype_size(dtype);
     double start = yki_now();
     YK_TRY(yk_all_gather(ddp->group, v->all, v->mine, (size_t)v->own * count, dtype, NULL));
@@ -243,6 +306,25 @@ static yk_status reduce_piece(yk_ddp *ddp, size_t offset, size_t bytes, yk_dtype
     return yki_stream_wait(device, stream); /* the next piece comes to the same place */
 }
 
+/* The same in the device's streams. */
+static yk_status reduce_in_streams(yk_ddp *ddp, size_t offset, size_t bytes, const run *r)
+{
+    struct yki_virtual_ranks *v = ddp->virtual_ranks;
+    yki_stream *stream = yki_device_stream(yki_model_device(ddp->model));
+    const yki_kernel *add = r->add[bytes != v->piece_bytes];
+    char *all = v->all, *to = v->blocks[0] + offset;
+    const yk_descriptor what = {.operation = YK_OPERATION_ALL_GATHER,
+                                .dtype = (uint8_t)r->dtype,
+                                .count = (size_t)v->own * bytes / yk_dtype_size(r->dtype)};
+    YK_TRY(take_pieces(ddp, offset, bytes));
+    YK_TRY(yki_plane_run(v->plane, &what, v->mine, v->all, stream));
+    for (int turn = 1; turn < v->count; turn++) {
+        void *in[] = {turn == 1 ? all : to, all + (size_t)turn * bytes}, *out[] = {to};
+        YK_TRY(add->impl->run(add, &(yki_kernel_args){.in = in, .out = out, .stream = stream}));
+    }
+    return YK_OK;
+}
+
 static yk_status reduce_virtual_ranks(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
@@ -252,11 +334,14 @@ static yk_status reduce_virtual_ranks(yk_ddp *ddp)
         const run *r = &v->runs[i];
         for (size_t done = 0; done < r->bytes; done += v->piece_bytes) {
             size_t left = r->bytes - done, bytes = left < v->piece_bytes ? left : v->piece_bytes;
-            YK_TRY(reduce_piece(ddp, r->offset + done, bytes, r->dtype));
+            YK_TRY(v->plane ? reduce_in_streams(ddp, r->offset + done, bytes, r)
+                            : reduce_on_host(ddp, r->offset + done, bytes, r->dtype));
         }
     }
-    ddp->stats.communication_s = yki_now() - start;
-    ddp->stats.exposed_s = ddp->stats.communication_s - (ddp->waited_s - before);
+    if (!v->plane) {
+        ddp->stats.communication_s = yki_now() - start;
+        ddp->stats.exposed_s = ddp->stats.communication_s - (ddp->waited_s - before);
+    }
     ddp->stats.waiting_s = ddp->waited_s;
     ddp->waited_s = 0;
     yki_model_place_gradients(ddp->model, v->grads[0]);

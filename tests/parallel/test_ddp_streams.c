@@ -4,6 +4,10 @@
 #include "parallel/ddp.h"
 #include "side.h"
 
+#include <math.h>
+
+#include <yoke/scaler.h>
+
 static const network sim_norm = {.device = "sim", .dtype = YK_F32, .norm = true};
 
 enum { STEPS = 9 };
@@ -129,6 +133,68 @@ YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_gradients, 4)
 {
     setenv("YOKE_SIM_SEED", "7", 1);
     compare_ways(true);
+}
+
+/* Whether a step is left out is agreed upon in the stream, too: a step with the grad scaler leaves
+ * the device's work undone, which would be done if the host had waited for any of it. */
+YK_TEST_RANKS(found_infinities_are_agreed_upon_without_the_host, 2)
+{
+    side s;
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    yki_event *begun;
+    bool reached;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    yki_device *device = yki_model_device(s.model);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    assert_ok(yk_grad_scaler_create(&scaler, s.model, NULL));
+    assert_ok(yk_sgd_create(&optimizer, s.model, NULL));
+    assert_ok(yki_event_create(device, &begun));
+    for (int i = 0; i < 4; i++) {
+        bool bad = i == 2;
+        const yk_batch *batch = take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4);
+        if (bad && rank == 1)
+            s.own.f32[3] = INFINITY;
+        assert_ok(yk_model_forward(s.model, batch));
+        assert_ok(yk_model_backward(s.model));
+        assert_ok(yki_stream_wait(device, yki_device_stream(device)));
+        assert_ok(yk_grad_scaler_step(scaler, optimizer));
+        assert_ok(yki_event_mark(device, begun, yki_device_stream(device)));
+        assert_ok(yki_event_query(device, begun, &reached)); /* runs one operation */
+        assert_false(reached);
+        assert_ok(yk_grad_scaler_update(scaler));
+        assert_int_equal(yk_grad_scaler_found_inf(scaler), bad);
+        yk_model_zero_grad(s.model);
+    }
+    yki_event_destroy(device, begun);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    side_end(&s);
+}
+
+/* Even as many as ranks, because a plane's backend need not add in the order of ranks. */
+YK_TEST_RANKS(virtual_ranks_are_added_up_without_the_host, 2)
+{
+    side s;
+    yki_event *end;
+    bool reached;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    yki_device *device = yki_model_device(s.model);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    assert_non_null(s.ddp->virtual_ranks);
+    assert_ok(yki_event_create(device, &end));
+    step(s.model, take_samples(&s.own, YK_F32, 4 * rank, 4));
+    assert_ok(yki_event_mark(device, end, yki_device_stream(device)));
+    assert_ok(yki_event_query(device, end, &reached)); /* runs one operation */
+    assert_false(reached);
+    assert_ok(yki_event_wait(device, end));
+    yki_event_destroy(device, end);
+    side_end(&s);
 }
 
 /* It has nothing to exchange, and needs no memory of the host's for it. */
